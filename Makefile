@@ -23,7 +23,6 @@ demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and 
 	@$(PY) -m restride demo --data .demo $(ARGS)
 
 demo-network: $(VENV)/.has-core ## trained networks read the text in a photograph, beside ONNX Runtime
-	@$(call try,$(VENV)/.has-onnx,onnx: networks cannot be read)
 	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
 	@$(call try,$(VENV)/.has-onnxruntime,ONNX Runtime: there will be no comparison)
 	@$(call try,.demo/.has-rapidocr,the rapidocr-onnxruntime wheel: there will be no networks)
@@ -56,6 +55,7 @@ test-arm: $(VENV)/.has-test .arm/.is-built ## the tests of kernels on an emulate
 bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into benchmarks/results
 	@$(call try,$(VENV)/.has-bench,torch and matplotlib: the report lacks them)
 	@$(call try,$(VENV)/.has-onednn,oneDNN: the report lacks it)
+	@$(call try,$(VENV)/.has-jax,JAX: the report lacks it)
 	$(PY) -m restride_bench --out benchmarks/results $(ARGS)
 
 lint: $(VENV)/.has-test ## style, format and types

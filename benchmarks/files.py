@@ -101,8 +101,30 @@ _CODEC = (
     'zarr.config.set({"codecs.transpose": "restride.files.zarr_codecs.ReorderTransposeCodec"})\n'
     "import restride.files.zarr_codecs\n"
 )
-_FIRST_READ = 'zarr.open_array("t.zarr", mode="r")[:512]\n'
+_PIPELINE = (
+    'zarr.config.set({"codec_pipeline.path": "restride.files.zarr_pipeline.ReorderPipeline"})\n'
+    "import restride.files.zarr_pipeline\n"
+)
 _READ = 'zarr.open_array("%s.zarr", mode="r")[:]'
+_FIRST_READ = 'zarr.open_array("%s.zarr", mode="r")[:512]\n'
+_WRITE = 'zarr.open_array("out-%s.zarr", mode="r+")[:] = x'
+_FIRST_WRITE = """
+import numpy as np
+x = zarr.open_array("a.zarr", mode="r")[:]
+turned = {"a": "auto", "t": [zarr.codecs.TransposeCodec(order=(1, 0))]}["%s"]
+chunks = 512, x.shape[1]
+for name in ("out-first.zarr", "out-%s.zarr"):
+    zarr.create_array(name, shape=x.shape, dtype=x.dtype, chunks=chunks, compressors=None, filters=turned)
+zarr.open_array("out-first.zarr", mode="r+")[:512] = x[:512]
+"""
+
+
+def zarr_job(who: str, chosen: str, name: str, is_read: bool) -> Job:
+    """A whole array of Zarr that is read, or written: `t` has its chunks transposed."""
+    first = _FIRST_READ % name if is_read else _FIRST_WRITE % (name, name)
+    return Job(who, f"import zarr\n{chosen}{first}", (_READ if is_read else _WRITE) % name, ("zarr",))
+
+
 _ROW_SCALES = (
     "x = x.float(); s = x.abs().amax(1, keepdim=True) / 127; "
     "made[name] = (x / s).round().to(torch.int8); made[name + '_scale'] = s"
@@ -144,11 +166,15 @@ _ROWS: dict[str, list[Job]] = {
             ("zarr", "dask"),
         ),
     ],
-    "read Zarr, transposed chunks": [
-        Job("restride", "import zarr\n" + _CODEC + _FIRST_READ, _READ % "t", ("zarr",)),
-        Job("zarr", "import zarr\n" + _FIRST_READ, _READ % "t", ("zarr",)),
-        Job("zarr, no codec", "import zarr\n" + _FIRST_READ, _READ % "a", ("zarr",)),
-    ],
+    **{
+        f"{verb} Zarr, transposed chunks": [
+            zarr_job("restride", _PIPELINE, "t", verb == "read"),
+            zarr_job("restride, the codec alone", _CODEC, "t", verb == "read"),
+            zarr_job("zarr", "", "t", verb == "read"),
+            zarr_job("zarr, not transposed", "", "a", verb == "read"),
+        ]
+        for verb in ("read", "write")
+    },
 }
 
 

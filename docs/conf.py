@@ -18,7 +18,15 @@ version = release = restride.__version__
 language = "en-GB"
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-extensions += ["docstrings", "examples", "explorers", "notebooks", "site_links", "sphinx_copybutton"]
+extensions += [
+    "docstrings",
+    "examples",
+    "explorers",
+    "notebooks",
+    "signatures",
+    "site_links",
+    "sphinx_copybutton",
+]
 root_doc = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**", "benchmarks/**"]
 # The codes of errors are a page that the package brings along, for `restride explain`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -47,6 +48,12 @@ if "RESTRIDE_CACHE_DIR" not in os.environ:
 # Where Python may leave no bytecode beside sources, each of the many processes would compile all of them.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
+
+
+# What a shell starts in the background, or `nohup`, ignores these, and so would all programs of the tests.
+for _name in ("SIGINT", "SIGHUP"):
+    if (_number := getattr(signal, _name, None)) and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _name == "SIGINT" else signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -55,7 +55,15 @@ def test_what_does_not_fit_is_refused_before_anything_is_written():
         rs.softmax(out, 1, out=out[:, ::-1])
     with refused("empty"):
         rs.softmax(rs.Memory())
+    with refused("a mask would be lost"):
+        rs.softmax(np.ma.masked_array(X, X > 0), out=out)
     assert (out == 7).all()
+
+
+@pytest.mark.parametrize("x", [None, "x", {}, 3.0, rs.MemoryDesc((2, 3), "f32", "ab")], ids=str)
+def test_what_is_no_array_is_refused(x):
+    with refused("softmax: x cannot be read"):
+        rs.softmax(x)
 
 
 @pytest.mark.peer

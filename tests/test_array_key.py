@@ -1,4 +1,4 @@
-"""Warm calls with memories and physical arrays: the bytes and the refusals of a checked call, by a recipe."""
+"""Warm calls with memories and physical arrays: the bytes and the refusals of a call that checks all."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def memory(x: np.ndarray, format: str) -> rs.Memory:
 
 
 @pytest.fixture
-def by_recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
+def warm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
     """Call it twice: the second time with the paths shut on which everything is checked."""
 
     def shut(*_: object, **__: object) -> None:
-        raise AssertionError("this call has no recipe")
+        raise AssertionError("this call checks everything")
 
     def call(work: Callable[[], Any]) -> Any:
         work()
@@ -57,11 +57,11 @@ def by_recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], 
 @pytest.mark.parametrize(
     ("dst", "dtype"), [("nchw", None), ("nhwc", "s8"), (None, "f16"), ((1, 2, 38, 114), None)]
 )
-def test_a_memory_of_the_cpu_is_read_by_a_recipe(by_recipe, format, dst, dtype):
+def test_a_memory_of_the_cpu_is_read_warm(warm, format, dst, dtype):
     x = numbers()
     source = memory(x, format)
-    got = by_recipe(lambda: rs.reorder(source, dst, dtype=dtype))
-    again = by_recipe(lambda: rs.reorder(memory(x + 1, format), dst, dtype=dtype))
+    got = warm(lambda: rs.reorder(source, dst, dtype=dtype))
+    again = warm(lambda: rs.reorder(memory(x + 1, format), dst, dtype=dtype))
     if isinstance(got, rs.Memory):
         assert dst is None
         assert source.desc.inner_blks
@@ -71,86 +71,86 @@ def test_a_memory_of_the_cpu_is_read_by_a_recipe(by_recipe, format, dst, dtype):
 
 
 @pytest.mark.parametrize(("of_memory", "to_memory"), [(True, True), (True, False), (False, True)])
-def test_out_may_be_either(by_recipe, of_memory, to_memory):
+def test_out_may_be_either(warm, of_memory, to_memory):
     x = numbers()
     source = memory(x, "nChw8c") if of_memory else x
     out = memory(np.full(DIMS, -1, np.int8), "nChw4c") if to_memory else np.full(DIMS, -1, np.int8)
-    assert by_recipe(lambda: rs.reorder(source, None, out=out)) is out
+    assert warm(lambda: rs.reorder(source, None, out=out)) is out
     np.testing.assert_array_equal(out.to_numpy() if to_memory else out, x)
     if to_memory:
         assert not out.physical()[:, -1, :, :, 3:].any(), "padding is zero"
 
 
 @pytest.mark.parametrize("src", ["nChw16c", rs.MemoryDesc(DIMS, "f32", "nChw16c")])
-def test_a_physical_array_is_read_by_a_recipe(by_recipe, src):
+def test_a_physical_array_is_read_warm(warm, src):
     x = numbers()
     physical = memory(x, "nChw16c").physical()
     want = x if isinstance(src, rs.MemoryDesc) else np.pad(x, ((0, 0), (0, 13), (0, 0), (0, 0)))
-    np.testing.assert_array_equal(by_recipe(lambda: rs.reorder(physical, "nhwc", src=src)), want)
+    np.testing.assert_array_equal(warm(lambda: rs.reorder(physical, "nhwc", src=src)), want)
 
 
-def test_a_format_that_only_confirms_is_no_detour(by_recipe):
+def test_a_format_that_only_confirms_is_no_detour(warm):
     x = numbers()
     turned = x[:, :, ::-1].transpose(0, 2, 3, 1)
-    np.testing.assert_array_equal(by_recipe(lambda: rs.reorder(x, "nhwc", src="nchw")), x)
+    np.testing.assert_array_equal(warm(lambda: rs.reorder(x, "nhwc", src="nchw")), x)
     with pytest.raises(rs.Error, match="does not lie as the format says"):
         rs.reorder(turned, "nhwc", src="nchw")
 
 
 @pytest.mark.parametrize("format", ["nhwc", "nChw16c"])
-def test_memories_are_computed_by_a_recipe(by_recipe, format):
+def test_memories_are_computed_warm(warm, format):
     x, scale = numbers(), np.linspace(0.5, 2, 19).astype(np.float32)
     named = {"scale": scale, "axis": 1, "post_ops": ["relu"], "dtype": "s32"}
-    got = by_recipe(lambda: rs.reorder(memory(x, format), "nchw", **named))
+    got = warm(lambda: rs.reorder(memory(x, format), "nchw", **named))
     want = np.rint(np.maximum(x * scale[:, None, None], 0)).astype(np.int32)
     np.testing.assert_array_equal(got, want)
     out = memory(np.zeros(DIMS, np.int32), "nChw4c")
     named.pop("dtype")
-    assert by_recipe(lambda: rs.reorder(memory(x, format), None, out=out, **named)) is out
+    assert warm(lambda: rs.reorder(memory(x, format), None, out=out, **named)) is out
     np.testing.assert_array_equal(out.to_numpy(), want)
 
 
 @pytest.mark.parametrize("format", ["nchw", "nhwc", "nChw16c"])
-def test_a_memory_is_shuffled_by_a_recipe_into_its_own_format(by_recipe, format):
+def test_a_memory_is_shuffled_warm_into_its_own_format(warm, format):
     x = numbers()
     source = memory(x, format)
-    got = by_recipe(lambda: rs.shuffle(source, group_size=19))
+    got = warm(lambda: rs.shuffle(source, group_size=19))
     assert got.desc == source.desc
     np.testing.assert_array_equal(got.to_numpy(), x)
-    got = by_recipe(lambda: rs.shuffle_channels(source, group=5, axis=3))
+    got = warm(lambda: rs.shuffle_channels(source, group=5, axis=3))
     np.testing.assert_array_equal(got.to_numpy(), x.reshape(2, 19, 3, 5, 1)[..., 0])
     out = np.empty(DIMS, np.float32)
-    assert by_recipe(lambda: rs.shuffle_channels(source, group=3, axis=2, out=out)) is out
+    assert warm(lambda: rs.shuffle_channels(source, group=3, axis=2, out=out)) is out
     np.testing.assert_array_equal(out, x)
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_memories_are_joined_and_added_by_a_recipe(by_recipe, first):
+def test_memories_are_joined_and_added_warm(warm, first):
     x, y = numbers(), numbers(seed=2)
     both = [memory(x, "nChw8c"), y] if first else [y, memory(x, "nhwc")]
     joined, added = np.concatenate([x, y] if first else [y, x], 1), x + y
     for work, want in ((lambda: rs.concat(both, 1), joined), (lambda: rs.add_n(both), added)):
-        for got in (work(), by_recipe(work)):
+        for got in (work(), warm(work)):
             assert type(got) is (rs.Memory if first else np.ndarray)
             np.testing.assert_array_equal(got.to_numpy() if first else got, want)
 
 
-def test_the_moved_result_of_a_recipe_is_a_memory_of_its_own(by_recipe):
+def test_the_moved_result_of_a_warm_call_is_a_memory_of_its_own(warm):
     x = numbers()
     source = memory(x, "nChw16c")
-    first, second = source.to("nhwc"), by_recipe(lambda: source.to("nhwc"))
+    first, second = source.to("nhwc"), warm(lambda: source.to("nhwc"))
     first.data[:] = 0
     np.testing.assert_array_equal(second.to_numpy(), x)
 
 
 @pytest.mark.parametrize("to_memory", [True, False])
-def test_factors_reach_what_is_written(by_recipe, to_memory):
+def test_factors_reach_what_is_written(warm, to_memory):
     x = numbers("f4")
     source = memory(x, "nChw16c")
     for scale, beta in ((2.0, 0.0), (None, 0.5), (3.0, -1.0)):
         old = numbers(seed=7)
         out = memory(old, "nhwc") if to_memory else old.copy()
-        by_recipe(lambda out=out, s=scale, b=beta: rs.reorder(source, None, scale=s, beta=b, out=out))
+        warm(lambda out=out, s=scale, b=beta: rs.reorder(source, None, scale=s, beta=b, out=out))
         factor = 1.0 if scale is None else scale
         # It is called twice.
         want = x * factor + beta * (x * factor + beta * old)
@@ -158,23 +158,23 @@ def test_factors_reach_what_is_written(by_recipe, to_memory):
 
 
 @pytest.mark.parametrize("computed", [{"scale": np.float32([2, 3]), "axis": 0}, {"post_ops": ["relu"]}])
-def test_arrays_that_run_backwards_are_computed_and_written_where_they_lie(by_recipe, computed):
+def test_arrays_that_run_backwards_are_computed_and_written_where_they_lie(warm, computed):
     x, frame = numbers()[:, ::-1, :, ::-1], np.full((2, 21, 3, 7), 7, np.float32)
     factor = computed.get("scale", np.float32([1, 1]))[:, None, None, None]
     want = np.maximum(x, 0) if "post_ops" in computed else x * factor
-    np.testing.assert_array_equal(by_recipe(lambda: rs.reorder(x, "nhwc", **computed)), want)
+    np.testing.assert_array_equal(warm(lambda: rs.reorder(x, "nhwc", **computed)), want)
     out = frame[:, 19:0:-1, :, 5:0:-1]
-    assert by_recipe(lambda: rs.reorder(x, None, out=out, **computed)) is out
+    assert warm(lambda: rs.reorder(x, None, out=out, **computed)) is out
     np.testing.assert_array_equal(out, want)
     out[...] = 7
     assert (frame == 7).all(), "nothing beside it is written"
 
 
-def test_an_out_that_runs_backwards_is_joined_where_it_lies(by_recipe):
+def test_an_out_that_runs_backwards_is_joined_where_it_lies(warm):
     x, y = memory(numbers(), "nhwc"), numbers(seed=2)[:, ::-1]
     frame = np.full((2, 40, 3, 5), 7, np.float32)
     out = frame[:, 38:0:-1]
-    for call in (lambda work: work(), by_recipe):
+    for call in (lambda work: work(), warm):
         assert call(lambda: rs.concat([x, y], 1, out=out)) is out
         np.testing.assert_array_equal(out, np.concatenate([x.to_numpy(), y], 1))
     out[...] = 7
@@ -199,11 +199,11 @@ def test_strides_that_nothing_depends_on_are_those_asked_for():
 
 
 @pytest.mark.parametrize("engine", ["cpu", CPU])
-def test_the_cpu_by_name_is_no_detour(by_recipe, engine):
+def test_the_cpu_by_name_is_no_detour(warm, engine):
     x = numbers()
     for source in (x, memory(x, "nChw16c")):
         for named in ({}, {"scale": 0.5}, {"post_ops": ["relu"]}):
-            got = by_recipe(lambda s=source, n=named: rs.reorder(s, "nhwc", engine=engine, **n))
+            got = warm(lambda s=source, n=named: rs.reorder(s, "nhwc", engine=engine, **n))
             want = np.maximum(x, 0) if "post_ops" in named else x * named.get("scale", 1)
             np.testing.assert_array_equal(got, want)
 

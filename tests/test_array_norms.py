@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -90,6 +92,26 @@ def test_a_row_alone_and_a_result_in_place():
     np.testing.assert_allclose(x, normal(IMAGES, 1), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [0, -1])
+def test_the_only_axis_of_a_row_is_normalized_wherever_it_goes(axis):
+    row = IMAGES[0, :, 0, 0].copy()
+    wanted = normal(row, 0) * SCALE
+    np.testing.assert_allclose(rs.layer_norm(row, SCALE, axis=axis), wanted, rtol=1e-5, atol=1e-5)
+    out = np.full(24, 7, np.float32)
+    target = out[::2]
+    assert rs.layer_norm(row, SCALE, axis=axis, out=target) is target
+    np.testing.assert_allclose(target, wanted, rtol=1e-5, atol=1e-5)
+    assert (out[1::2] == 7).all()
+    memory = rs.Memory.from_numpy(row)
+    made = rs.layer_norm(memory, SCALE, axis=axis)
+    assert made.desc == memory.desc
+    np.testing.assert_allclose(made.to_numpy(), wanted, rtol=1e-5, atol=1e-5)
+    with refused("axis is 1", "x has 1 axes"):
+        rs.layer_norm(row, axis=1)
+    with refused("different shapes"):
+        rs.layer_norm(row, out=np.empty((1, 12), np.float32))
+
+
 def test_weights_may_be_of_any_numbers():
     x = IMAGES[:, :, 0, 0]
     wanted = normal(x, 1) * np.arange(12) + 1
@@ -125,6 +147,21 @@ def test_doubles_are_computed_as_doubles(engine):
     np.testing.assert_allclose(single, normal(wide, 1), rtol=1e-6, atol=1e-6)
 
 
+def test_threads_may_call_at_once():
+    arrays = [IMAGES + i for i in range(4)]
+    calls = (
+        lambda x: rs.layer_norm(x, SCALE, SHIFT, axis=1),
+        lambda x: rs.group_norm(x, 4),
+        lambda x: rs.softmax(x, 1),
+        lambda x: rs.pool(x, 3, stride=2, padding=1),
+    )
+    wanted = [[call(x).tobytes() for x in arrays] for call in calls]
+    jobs = [(i, j) for i in range(len(calls)) for j in range(len(arrays))] * 10
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda job: calls[job[0]](arrays[job[1]]).tobytes(), jobs))
+    assert found == [wanted[i][j] for i, j in jobs]
+
+
 def test_nothing_is_made_of_nothing():
     assert rs.layer_norm(np.ones((0, 3), np.float32)).shape == (0, 3)
     assert rs.group_norm(IMAGES[:0], 3).shape == (0, 12, 5, 3)
@@ -136,6 +173,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_written():
         rs.layer_norm(x, axis=4, out=out)
     with refused("scale is", "12 numbers"):
         rs.layer_norm(x, SCALE[:3], axis=1, out=out)
+    with refused("scale is", "12 numbers"):
+        rs.layer_norm(x, np.ma.masked_array(SCALE, SCALE > 0), axis=1, out=out)
     with refused("shift is"):
         rs.group_norm(x, 3, None, SHIFT[None], out=out)
     with refused("mean is 'x'"):
@@ -162,8 +201,18 @@ def test_what_does_not_fit_is_refused_before_anything_is_written():
         rs.layer_norm(out[:1], out=out[:, ::-1][:1])
     with refused("empty"):
         rs.layer_norm(rs.Memory())
-    with pytest.raises(rs.Error):
-        rs.layer_norm(None)
+    for x in (None, "x", {}, 3.0, rs.MemoryDesc((2, 3), "f32", "ab")):
+        with refused("layer_norm: x cannot be read"):
+            rs.layer_norm(x, out=out)
+    for axis in (0, 1, -1):
+        with refused("layer_norm: out cannot be written", "list is no NumPy array"):
+            rs.layer_norm(IMAGES, axis=axis, out=[[1.0]])
+    x = out.copy()
+    for axis in (0, 1, 2, 3):
+        with refused("overlap"):
+            rs.layer_norm(out[:, ::-1], axis=axis, out=out)
+    with refused("scale and out overlap"):
+        rs.layer_norm(x, out[0, 0, 0], out=out)
     with pytest.raises(rs.Error):
         rs.batch_norm(np.ones(3, np.float32), [1, 1, 1], [1, 1, 1])
     assert (out == 7).all()

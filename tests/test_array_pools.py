@@ -23,9 +23,9 @@ def windows(x, kernel, strides, padding, dilation, fill):
 
 CALLS = [
     ({"kernel": 2}, ((2, 2), (2, 2), ((0, 0), (0, 0)), (0, 0))),
-    ({"kernel": (3, 2), "strides": (2, 1), "padding": (1, 0)}, ((3, 2), (2, 1), ((1, 1), (0, 0)), (0, 0))),
-    ({"kernel": 3, "strides": 1, "padding": ((0, 1), 1)}, ((3, 3), (1, 1), ((0, 1), (1, 1)), (0, 0))),
-    ({"kernel": 2, "dilation": (1, 2)}, ((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 2))),
+    ({"kernel": (3, 2), "stride": (2, 1), "padding": (1, 0)}, ((3, 2), (2, 1), ((1, 1), (0, 0)), (0, 0))),
+    ({"kernel": 3, "stride": 1, "padding": ((0, 1), 1)}, ((3, 3), (1, 1), ((0, 1), (1, 1)), (0, 0))),
+    ({"kernel": 2, "dilation": (2, 3)}, ((2, 2), (2, 2), ((0, 0), (0, 0)), (1, 2))),
     ({}, ((7, 9), (7, 9), ((0, 0), (0, 0)), (0, 0))),
 ]
 
@@ -70,6 +70,41 @@ def test_bytes_stay_bytes_and_results_go_where_it_is_told():
 
 def test_nothing_is_made_of_nothing():
     assert rs.pool(IMAGES[:0], 2).shape == (0, 12, 3, 4)
+    assert rs.pool(IMAGES[:, :, :0], (2, 1), stride=1).shape == (2, 12, 0, 9)
+    for x in (IMAGES[:0], IMAGES[:, :, :0], IMAGES[:, :0]):
+        with refused("a window is larger than the image"):
+            rs.pool(x, 10, stride=1)
+    # Windows that lie in the padding alone.
+    assert (
+        rs.pool(IMAGES[:, :, :0], 1, alg="avg", stride=1, padding=1).tolist()
+        == np.zeros((2, 12, 2, 11)).tolist()
+    )
+
+
+def test_numbers_may_be_arrays():
+    wanted = rs.pool(IMAGES, (3, 2), padding=((1, 0), (0, 1)))
+    made = rs.pool(IMAGES, np.array([3, 2]), padding=np.array([[1, 0], [0, 1]]))
+    np.testing.assert_array_equal(made, wanted)
+    np.testing.assert_array_equal(rs.pool(IMAGES, np.array(2)), rs.pool(IMAGES, 2))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "f64"])
+def test_what_is_no_number_and_infinities(layout, kind):
+    x = IMAGES.copy()
+    x[0, 0, 0, :6] = np.nan, 1, np.inf, np.nan, -np.inf, -np.inf
+    x[0, 0, 1, 4:6] = -np.inf
+    given = rs.reorder(x, layout, dtype=kind)
+    made, mean = (rs.pool(given, 2, alg=alg) for alg in ("max", "avg"))
+    first, average = (
+        np.asarray(each.to_numpy() if isinstance(each, rs.Memory) else each, np.float64)[0, 0, 0, :3]
+        for each in (made, mean)
+    )
+    # A maximum begins with the least finite value.
+    least = {"f32": np.float32, "f16": np.float16, "f64": np.float64}.get(kind)
+    lowest = float(np.finfo(least).min) if least else -3.3895313892515355e38
+    np.testing.assert_array_equal(first, [np.nan, np.nan, lowest])
+    np.testing.assert_array_equal(average, [np.nan, np.nan, -np.inf])
 
 
 def test_windows_that_do_not_fit_are_refused_before_anything_is_written():
@@ -79,11 +114,14 @@ def test_windows_that_do_not_fit_are_refused_before_anything_is_written():
     with refused("alg"):
         rs.pool(IMAGES, 2, alg=3, out=out)
     for name, value in (
+        ("padding", ((1, 1), (None, 0))),
+        ("kernel", np.array([2.0, 2.0])),
         ("kernel", 0),
         ("kernel", (2, 2, 2)),
-        ("strides", (1, -1)),
+        ("stride", (1, -1)),
         ("padding", -1),
         ("padding", ((1, 2), (1, 2, 3))),
+        ("dilation", 0),
         ("dilation", -1),
     ):
         with refused(f"{name} is"):
@@ -100,6 +138,9 @@ def test_windows_that_do_not_fit_are_refused_before_anything_is_written():
         rs.pool(IMAGES[:1], 2, out=out)
     with refused("overlap"):
         rs.pool(out, 1, out=out[:, ::-1])
+    for kernel, padding in ((3, 1), (1, 0)):
+        with refused("pool: x and out overlap"):
+            rs.pool(out, kernel, stride=1, padding=padding, out=out)
     with pytest.raises(rs.Error):
         rs.pool(None, 2)
     with pytest.raises(rs.Error):
@@ -112,8 +153,8 @@ def test_tensors_of_torch_give_tensors():
     torch = pytest.importorskip("torch")
     x = torch.from_numpy(IMAGES)
     functional = torch.nn.functional
-    torch.testing.assert_close(rs.pool(x, 3, strides=2, padding=1), functional.max_pool2d(x, 3, 2, 1))
-    made = rs.pool(x, 3, alg="avg", strides=2, padding=1)
+    torch.testing.assert_close(rs.pool(x, 3, stride=2, padding=1), functional.max_pool2d(x, 3, 2, 1))
+    made = rs.pool(x, 3, alg="avg", stride=2, padding=1)
     torch.testing.assert_close(made, functional.avg_pool2d(x, 3, 2, 1))
 
 

@@ -101,6 +101,8 @@ def test_what_does_not_fit_is_refused():
         rs.matmul(square, square, out=square)
     with refused("the bias has 2 dims"):
         rs.matmul(x, np.zeros((5, 3), np.float32), np.zeros((1, 3), np.float32))
+    with refused("matmul: weights", "a mask would be lost"):
+        rs.matmul(x, np.ma.masked_array(np.ones((5, 3), np.float32), False))
     with refused("x of 2 dims"):
         rs.convolution(x, w)
     image, kernel = np.zeros((1, 4, 5, 5), np.float32), np.zeros((6, 2, 3, 3), np.float32)
@@ -112,7 +114,7 @@ def test_what_does_not_fit_is_refused():
         rs.convolution(image, kernel, groups=2, stride=0)
     with refused("primitive is 'pool'"):
         rs.pack_weights(w, "pool")
-    with refused("weights is empty"):
+    with refused("weights cannot be read", "the memory is empty"):
         rs.matmul(x, rs.Memory())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from restride_bench import network_models, networks
+from restride_bench import network_models, network_torch, networks
 from restride_bench.network_models import ModelFile
 
 onnx = pytest.importorskip("onnx")
@@ -19,7 +19,14 @@ ROW = {
     "batch": 1,
     "threads": 2,
     "error": 1e-6,
-    "seconds": {"plain": 0.003, "greedy": 0.002, "optimal": 0.001, "onnxruntime": 0.002, "openvino": 0.0015},
+    "seconds": {
+        "plain": 0.003,
+        "greedy": 0.002,
+        "optimal": 0.001,
+        "onnxruntime": 0.002,
+        "openvino": 0.0015,
+        "torch": 0.0005,
+    },
     "peak_bytes": {"optimal": 10**8, "onnxruntime": 2 * 10**8},
     "formats": {rule: {"reorders": 1, "moved_bytes": 10**6} for rule in RULES},
 }
@@ -38,7 +45,7 @@ def test_the_table_says_times_formats_and_means() -> None:
     text = networks.as_text(
         [ROW, {**ROW, "network": "other", "seconds": {**ROW["seconds"], "openvino": 4e-3}}]
     )
-    assert "| small | 1 | 1.00 | 2.00 | 1.50 | 1.50 | 1e-06 | 100 | 200 |" in text
+    assert "| small | 1 | 1.00 | 2.00 | 1.50 | 0.50 | 1.50 | 1e-06 | 100 | 200 | - |" in text
     assert "| small | 1 | 3.00, 1, 1.0 | 2.00, 1, 1.0 | 1.00, 1, 1.0 |" in text
     assert text.endswith("geometric mean of the ratios 1.73, least 1.50")
     assert networks.as_text([]) == "no rows"
@@ -71,3 +78,21 @@ def test_a_network_is_measured_beside_onnx_runtime(tmp_path: Path) -> None:
     assert row["error"] < 1e-6
     assert set(RULES) | {"onnxruntime"} <= set(row["seconds"])
     assert all(0 < each < float("inf") for each in row["seconds"].values())
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("name", ["squeezenet", "shufflenet", "zfnet512", "direction", "recognition"])
+def test_torch_runs_the_layers_that_the_model_has(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    runtime = pytest.importorskip("onnxruntime")
+    model = next((each for each in network_models.installed() if each.name == name), None)
+    if model is None:
+        pytest.skip("the package that brings the model is not installed")
+    path = str(model.write(1, tmp_path))
+    rng = np.random.default_rng(1)
+    inputs = {key: rng.standard_normal(dims).astype(np.float32) for key, dims in model.dims_of(1).items()}
+    call, _ = network_torch.load(path, inputs, {"threads": 2})
+    call()
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    wanted = session.run(None, inputs)[0]
+    assert np.abs(call()[0] - wanted).max() <= 1e-4 * np.abs(wanted).max()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.block_scales import NAMED, QuantizedTensor
+from restride.group_scaling import NAMED
+from restride.quantized_tensor import QuantizedTensor
 from support.errors import refused
 
 _RNG = np.random.default_rng(3)
@@ -183,13 +184,102 @@ def test_nothing_finite_and_nothing_at_all():
         ({"group": 32, "dtype": "f16"}, "with groups it is one of f4_e2m1"),
         ({"group": 32, "dtype": "f8_e4m3", "symmetric": False}, "zero points are of integers"),
         ({"scale": "largest"}, 'as "absmax" says'),
+        ({"scale": "largest", "group": 32}, 'as "absmax" says'),
+        ({"group": (1, 32), "axis": 0}, "several groups are of the last axes"),
+        ({"group": 64, "scale": np.ones((96, 4), np.float32)}, "groups of (1, 64) have (96, 2)"),
+        ({"group": 32, "scale": np.ones((96, 3), np.float32)}, "groups of (1, 32) have (96, 4)"),
+        ({"scale": np.ones((96, 4), np.int32)}, "their type is one of f32"),
+        ({"scale": np.ones((96, 4), np.float32), "scale_type": "f16"}, "their type is f16"),
+        ({"scale": np.ones((96, 4), np.float32), "dtype": "mxfp4"}, "their type is e8m0"),
+        ({"scale": np.ones((96, 4), np.float32), "symmetric": False}, "found together with scales"),
+        ({"dtype": "u4", "format": "mxfp4"}, "two names of one parameter"),
+        ({"format": "mxfp3"}, "did you mean 'mxfp"),
         ({"scale": np.ones((5, 5), np.float32)}, "for each group of equally many"),
         ({"dtype": "mxfp3"}, "no element type of that name"),
+        ({"dtype": "MXFP4"}, "did you mean 'mxfp4'"),
+        ({"scale": 0.5}, "quantize: scale cannot be read"),
+        ({"scale": np.ones((96, 4), ">f4")}, "quantize: scale cannot be read"),
+        ({"scale": np.ones((96, 4), np.complex64)}, "quantize: scale cannot be read"),
     ],
 )
 def test_what_does_not_fit_is_refused(options, why):
     with refused(why):
         rs.quantize(X, **options)
+
+
+@pytest.mark.parametrize("dtype", ["u4", "u8", "s4", "f4_e2m1"])
+def test_scales_that_were_found_are_as_good_when_they_are_passed(dtype):
+    """Negative numbers of types without a sign too: their zero point is the middle."""
+    found = rs.quantize(X, dtype, group=32, scale_type="f16")
+    again = rs.quantize(X, dtype, group=32, scale=found.scale)
+    np.testing.assert_array_equal(again.values.data.view("u1"), found.values.data.view("u1"))
+    np.testing.assert_array_equal(rs.dequantize(again), rs.dequantize(found))
+
+
+def test_dequantize_takes_nothing_that_it_would_ignore():
+    made = rs.quantize(X, "mxfp4")
+    plain = (made.values.desc.dims, np.float32)
+    for options, why in (
+        ({"scale": 0.5}, "has its own"),
+        ({"zero_point": 1}, "has its own"),
+        ({"axis": 0}, "has its own"),
+        ({"dtype": "bf16", "out": np.empty(*plain)}, "not bf16"),
+        ({"dst": "ba", "out": np.empty(*plain)}, "strides"),
+        ({"out": np.empty((96, 127), np.float32)}, "the destination is of (96, 127)"),
+        ({"dtype": "bf16", "dst": rs.MemoryDesc(plain[0], "f32")}, "dtype and dst disagree"),
+        ({"dtype": "f32", "out": np.empty(plain[0], ">f4")}, "dequantize: out cannot be written"),
+    ):
+        with refused(why):
+            rs.dequantize(made, **options)
+    with refused("say the groups along all axes"):
+        rs.dequantize(np.zeros((4, 8), np.int8), np.ones((4, 2), np.float32), axis=0)
+    with refused("dtype and dst disagree"):
+        made.dequantize("bf16", rs.MemoryDesc(plain[0], "f32"))
+    assert str(made.dequantize(dst=rs.MemoryDesc(plain[0], "f16", "ba")).desc) == "f16 96x128 ba"
+    out = np.empty(*plain)
+    assert rs.dequantize(made, dtype="f32", dst="ab", out=out) is out
+    np.testing.assert_array_equal(out, rs.dequantize(made))
+
+
+def test_groups_may_share_one_zero_point():
+    q, scales = np.arange(32, dtype=np.uint8).reshape(4, 8), np.full((4, 2), 0.5, np.float32)
+    for zero in (8, np.int64(8), np.full((1, 1), 8, np.uint8)):
+        np.testing.assert_array_equal(rs.dequantize(q, scales, zero), (q.astype(np.float32) - 8) / 2)
+    for bad in (1.5, 1 << 31, "8"):
+        with refused("zero_point"):
+            rs.dequantize(q, scales, bad)
+
+
+def test_a_quantized_tensor_is_of_parts_that_fit():
+    made = rs.quantize(X, "s8", group=32)
+    wrapped = rs.Memory.from_numpy
+    for parts, why in (
+        ((made.values, None), "scale is NoneType"),
+        ((made.values, np.ones((96, 4), np.float32)), "scale is ndarray"),
+        ((None, made.scale), "values is NoneType"),
+        ((made.values, wrapped(np.ones((96, 4), np.int32))), "scale is of s32"),
+        ((made.values, wrapped(np.ones((96, 5), np.float32))), "do not divide"),
+        ((made.values, made.scale, wrapped(np.ones((5, 4), np.int8))), "do not divide"),
+        ((made.values, made.scale, None, float("nan")), "tensor_scale is nan"),
+        ((made.values, made.scale, None, "1"), "one real number"),
+        ((made.values, made.scale, None, 1.0, wrapped(np.ones((96, 4), np.int8))), "minimum is of s8"),
+    ):
+        with refused(why):
+            rs.QuantizedTensor(*parts)
+
+
+def test_what_cannot_be_read_has_its_name():
+    q, scale = np.zeros((4, 8), np.int8), np.ones((4, 2), np.float32)
+    for name, call in (
+        ("q", lambda: rs.dequantize(q.astype(">i4"), scale)),
+        ("q", lambda: rs.dequantize(q.astype(">i4"), 0.5)),
+        ("scale", lambda: rs.dequantize(q, scale.astype(">f4"))),
+        ("zero_point", lambda: rs.dequantize(q, scale, scale.astype(">i4"))),
+    ):
+        with refused(f"dequantize: {name} cannot be read", "swap the bytes"):
+            call()
+    with refused("x.astype(np.float32)", kind=rs.Unimplemented):
+        rs.quantize(np.ones((4, 32), ml_dtypes.float4_e2m1fn), "mxfp4")
 
 
 def test_scales_of_no_group_are_refused():

@@ -37,14 +37,14 @@ def compiled(monkeypatch):
     """Counts the kernels that are loaded, by nest."""
     counts: Counter[object] = Counter()
 
-    class Counted(kernel.Kernel):
+    class Counted(kernel.KernelCode):
         __slots__ = ()
 
-        def __init__(self, lowered, moved_bytes):
+        def __init__(self, lowered):
             counts[lowered.nest] += 1
-            super().__init__(lowered, moved_bytes)
+            super().__init__(lowered)
 
-    monkeypatch.setattr(kernel, "Kernel", Counted)
+    monkeypatch.setattr(kernel, "KernelCode", Counted)
     return counts
 
 

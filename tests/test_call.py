@@ -1,9 +1,13 @@
 """Runs that have been checked before: values change, and what will not do is still refused."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 
 import restride as rs
+from restride.primitives import implementation
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -186,3 +190,25 @@ def test_values_of_one_structure_stay_with_their_primitives():
         dst = memory(DIMS, "f32")
         primitive.execute(STREAM, {rs.ARG_SRC: src, rs.ARG_DST: dst})
         np.testing.assert_array_equal(dst.to_numpy(), X * np.float32(factor))
+
+
+def test_threads_that_ask_at_once_get_the_address_of_the_same_words(monkeypatch):
+    attr = rs.PrimitiveAttr()
+    attr.set_output_scales(0, 0.5)
+    md = rs.MemoryDesc((2, 3), "f32")
+    impl = rs.Reorder.PrimitiveDesc(CPU, md, CPU, md, attr)._implementation()
+    usual = implementation.packer
+
+    def slow(operands, scalars):
+        time.sleep(0.05)
+        return usual(operands, scalars)
+
+    monkeypatch.setattr(implementation, "packer", slow)
+    addresses = []
+    threads = [threading.Thread(target=lambda: addresses.append(impl.direct_call()[1])) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(addresses) == 4
+    assert len({*addresses, impl.direct_call()[1]}) == 1

@@ -53,7 +53,7 @@ def test_a_reorder_without_arithmetic_moves_numbers_of_every_width_in_both_byte_
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_blocks_of_such_numbers_are_physical_arrays(dtype: Any) -> None:
     x, shape = _random(dtype), rs.MemoryDesc(DIMS, "u8", "nChw16c").physical_shape
-    with refused("no Memory of", "pass out"):
+    with refused("no Memory of", f"out=np.empty({shape}, x.dtype)"):
         rs.reorder(x, "nChw16c")
     out = np.empty(shape, dtype)
     rs.reorder(x, "nChw16c", out=out)
@@ -61,6 +61,16 @@ def test_blocks_of_such_numbers_are_physical_arrays(dtype: Any) -> None:
     wide[:, :17] = x
     assert _same(out, wide.reshape(2, 2, 16, 3, 5).transpose(0, 1, 3, 4, 2))
     assert _same(rs.reorder(out, "nhwc", src="nChw16c"), wide)
+    for _ in range(2):  # the second is warm
+        back = np.empty_like(x)
+        rs.reorder(out, "nchw", src="nChw16c", out=back)
+        assert _same(back, x)
+
+
+def test_who_wants_a_memory_of_such_numbers_is_told_what_to_convert_them_to() -> None:
+    for dtype, hint in {"int64": "x.astype(np.int32), or", ">f4": "x.astype(np.float32), or"}.items():
+        with refused("no Memory of", f"convert, {hint} pass the physical array"):
+            rs.reorder(_random(dtype), "nChw16c")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "complex128", ">f4", ">c16"])

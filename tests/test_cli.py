@@ -160,6 +160,8 @@ def test_stored_formats_are_shown_and_explained_by_name(
     text = answered(capsys, "explain", "gguf.q4_0")
     assert "x = scale * (value - 8)" in text
     assert "values (0, 0) in the low half, values (0, 16) in the high half" in text
+    assert "x = tensor_scale * scale * value" in answered(capsys, "explain", "nvfp4")
+    assert "its scales held apart" in answered(capsys, "explain", "marlin")
     found = json.loads(answered(capsys, "explain", "nvfp4", "256x64", "--json"))
     assert found["parts"]["scale"]["dims"] == [256, 4]
     for name in names():
@@ -169,6 +171,8 @@ def test_stored_formats_are_shown_and_explained_by_name(
     failed(capsys, "show", "gguf.q4_0", "2x33")
     failed(capsys, "show", "gguf.q4_0", "--dtype", "s8")
     failed(capsys, "show", "gguf.q4_0", "--dst", "ba")
+    for command in ("show", "explain"):
+        assert "did you mean 'gguf.q4_0'" in failed(capsys, command, "Q4_0")
 
 
 def test_show_has_a_layout_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -429,3 +430,34 @@ def test_an_idle_worker_ends_by_itself(pool: _Pool) -> None:
         time.sleep(0.05)
     assert worker.is_gone()
     assert compile_pool.compile_ir(_text(2), _ISA)
+
+
+# --- a program that is stopped for a while ------------------------------------------------------------------
+
+
+def test_what_is_stopped_for_longer_than_the_limit_has_not_waited() -> None:
+    # Ctrl-Z stops the program and its workers, `fg` lets them go on.
+    found = _run("""
+        from restride.targets.compile_worker import Patience
+        import socket
+        near, far = socket.socketpair()
+        parent = os.getpid()
+        if os.fork() == 0:
+            time.sleep(0.1)
+            os.kill(parent, signal.SIGSTOP)
+            time.sleep(1.5)
+            os.kill(parent, signal.SIGCONT)
+            time.sleep(0.1)
+            far.sendall(b"done")
+            os._exit(0)
+        before = time.monotonic()
+        with near, far:
+            print(Patience(1.0).receive(near, 4).decode(), time.monotonic() - before > 1.5)
+        """)
+    assert found == ["done", "True"]
+
+
+def test_patience_ends() -> None:
+    near, far = socket.socketpair()
+    with near, far, pytest.raises(TimeoutError):
+        compile_worker.Patience(0.3).receive(near, 1)

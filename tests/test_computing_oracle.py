@@ -22,7 +22,7 @@ from restride_bench.onednn_library import OneDNNError
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
-_COUNT = 300
+_COUNT = 500
 _EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 19, 32, 33)
 _SPATIAL = ("w", "hw", "dhw")
 Random = random.Random

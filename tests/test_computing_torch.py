@@ -191,6 +191,12 @@ def _ip(case: Any, values: Values) -> dict[int, Array]:
     return _products(case, values, functional.linear(src.flatten(1), weights.flatten(1), bias), leaves)
 
 
+def _matmul(case: Any, values: Values) -> dict[int, Array]:
+    src, weights = (torch.tensor(values[arg]) for arg in (rs.ARG_SRC, rs.ARG_WEIGHTS))
+    y = torch.matmul(src, weights)
+    return {rs.ARG_DST: (y + torch.tensor(values.get(rs.ARG_BIAS, 0.0))).numpy()}
+
+
 _OF = {
     "eltwise": _eltwise,
     "softmax": _softmax,
@@ -204,6 +210,7 @@ _OF = {
     "conv": _conv,
     "deconv": _deconv,
     "ip": _ip,
+    "matmul": _matmul,
 }
 
 

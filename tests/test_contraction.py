@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,13 +16,16 @@ from restride.plan.expression import Const, Load, Ref, TreeAxis, apply, index_of
 from restride.plan.tree import Each, Let, LoopTree, TreeTensor, fold_over
 from restride.targets.cpu_contraction import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.jit import assembly
 from support.contractions import (
     ConvolutionShape,
     check_contraction,
     convolution_tree,
     product_tree,
+    run_contraction,
 )
 from support.effort import examples
+from support.guarded import Guarded
 from support.kernels import isa_id, runnable
 
 BLOCKED = "nChw16c", "OIhw16i16o", "nChw16c"
@@ -51,6 +58,66 @@ def test_parts_write_tiles_of_their_own(parts: int) -> None:
     window, formats = CONVOLUTIONS[1]
     descs = window.descs(*formats)
     check_contraction(convolution_tree(window, descs), descs, runnable()[-1], at_end=False, parts=parts)
+
+
+@pytest.mark.parametrize(("window", "formats"), [CONVOLUTIONS[0], CONVOLUTIONS[6]], ids=str)
+def test_no_tile_changes_a_bit(window: ConvolutionShape, formats: tuple[str, str, str]) -> None:
+    descs = window.descs(*formats)
+    tree, level = convolution_tree(window, descs), runnable()[-1]
+    random = np.random.default_rng(0)
+    values = [random.standard_normal(md.size // 4).astype(np.float32) for md in descs]
+    answers, plans = set[bytes](), set[str]()
+    for rank in range(6):
+        lowered = lower_contraction(tree, level, CacheSizes(), rank)
+        assert lowered is not None
+        buffers = [Guarded(each.nbytes, at_end=True) for each in values]
+        for buffer, each in zip(buffers, values, strict=True):
+            buffer.write(each.tobytes())
+        run_contraction(lowered, buffers)
+        answers.add(buffers[2].read())
+        plans.add(str(lowered.plan))
+    assert len(plans) > 3
+    assert len(answers) == 1
+
+
+def test_there_are_no_tiles_past_the_last() -> None:
+    window, formats = CONVOLUTIONS[0]
+    tree = convolution_tree(window, window.descs(*formats))
+    assert lower_contraction(tree, runnable()[-1], CacheSizes(), 10**6) is None
+
+
+SPILL = re.compile(r"zmm.*\(%rsp|%rsp\).*zmm")
+LAYERS = [
+    (ConvolutionShape(1, 1, 3, 64, 9, 56), ("nchw", "Ohwi16o", "nChw16c"), "f32 f32"),
+    (ConvolutionShape(1, 1, 3, 64, 9, 56), ("aBcd2b", "ABcd16a2b", "nChw16c"), "bf16 bf16"),
+    (ConvolutionShape(1, 1, 64, 64, 9, 56), BLOCKED, "f32 f32"),
+    (ConvolutionShape(1, 1, 64, 64, 9, 56), ("nChw16c", "OIhw8i16o2i", "nChw16c"), "bf16 bf16"),
+    (ConvolutionShape(1, 1, 64, 64, 9, 56), ("nChw16c", "OIhw4i16o4i", "nChw16c"), "u8 s8"),
+    (ConvolutionShape(16, 128, 1, 1, 9, 56), ("nChw16c", "Goihw16g", "nChw16c"), "bf16 bf16"),
+]
+
+
+@pytest.mark.parametrize(("window", "formats", "types"), LAYERS, ids=str)
+def test_sums_stay_in_registers(window: ConvolutionShape, formats: tuple[str, str, str], types: str) -> None:
+    level = Isa.for_name("avx512")
+    level = replace(level, features=f"{level.features},+avx512vnni,+avx512bf16")
+    tree = convolution_tree(window, window.descs(*formats, *types.split()))
+    found = lower_contraction(tree, level, CacheSizes())
+    assert found is not None
+    assert max(kind.rows for kind in found.plan.tiling.kinds) * found.plan.vectors >= 16
+    # Once for each kind of tile a vector may go there and back, beside the loops.
+    assert len(SPILL.findall(assembly(found.ir(), level))) <= 2 * len(found.plan.tiling.kinds)
+
+
+@pytest.mark.parametrize(("rows", "terms"), [(16, 300), (256, 45)])
+def test_sums_stay_in_registers_whatever_divides_their_terms(rows: int, terms: int) -> None:
+    # Steps that could be written out three, five or six at a time.
+    level = Isa.for_name("avx512")
+    first, second, dst = (1, rows, terms), (1, terms, 1200), (1, rows, 1200)
+    descs = MemoryDesc(first, "f32"), MemoryDesc(second, "f32", "aCb32c"), MemoryDesc(dst, "f32")
+    found = lower_contraction(product_tree(*descs), level, CacheSizes())
+    assert found is not None
+    assert len(SPILL.findall(assembly(found.ir(), level))) <= 2 * len(found.plan.tiling.kinds)
 
 
 _EXTENTS = st.integers(1, 40)

@@ -13,6 +13,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.targets import isa, jit
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.llvm_facts import llvm_facts
 from support.contractions import ConvolutionShape, check_contraction, convolution_tree, product_tree
 from support.effort import examples
 from support.kernels import isa_id, runnable
@@ -27,7 +28,7 @@ def levels() -> tuple[Isa, ...]:
     own = isa.host_isa()
     found = [*runnable()]
     if own.name == "avx512":
-        features = isa._host_features(isa.llvm())
+        features = llvm_facts().features
         for cap in ("AVX2_VNNI", "AVX512_CORE_VNNI"):
             found.append(isa.choose("x86_64", own.triple, features, *isa._parse_cap("", cap)))
     return tuple(dict.fromkeys(found))
@@ -39,6 +40,9 @@ def _lowered(tree, level: Isa) -> LoweredContraction:
     return found
 
 
+BLOCKS_OF_GROUPS = "nChw16c", "Goihw16g", "nChw16c"
+# Features that have an instruction for both factors of depthwise convolutions.
+_DOTS = dict.fromkeys(("u8 s8", "s8 s8", "u8 u8"), ("avx512vnni", "avxvnni")) | {"bf16 bf16": ("avx512bf16",)}
 CONVOLUTIONS = [
     # (shape, formats of bytes, formats of floats of 16 bits)
     (
@@ -89,6 +93,30 @@ def test_convolutions_in_packs_equal_the_interpreter(shape, formats, types, leve
     descs = shape.descs(*formats, *types.split())
     tree = convolution_tree(shape, descs, is_relu=True)
     assert _lowered(tree, level).plan.pack is not None
+    check_contraction(tree, descs, level, at_end=True)
+
+
+DEPTHWISE = [
+    (ConvolutionShape(1, 32, 1, 1, 7, 30), BLOCKS_OF_GROUPS),
+    (ConvolutionShape(2, 20, 1, 1, 7, 9, stride=2), BLOCKS_OF_GROUPS),
+    (ConvolutionShape(1, 16, 1, 1, 9, 21, (3, 5), padding=3, dilation=2), BLOCKS_OF_GROUPS),
+    (ConvolutionShape(1, 16, 1, 1, 9, 21, (1, 9), padding=0), BLOCKS_OF_GROUPS),
+    (ConvolutionShape(1, 20, 1, 1, 7, 9), ("nhwc", "decab", "nhwc")),
+]
+
+
+@pytest.mark.parametrize("level", levels(), ids=isa_id)
+@pytest.mark.parametrize("types", ["u8 s8", "s8 s8", "u8 u8", "bf16 bf16", "f32 f32"])
+@pytest.mark.parametrize(("shape", "formats"), DEPTHWISE, ids=str)
+def test_depthwise_convolutions_are_multiplied_lane_by_lane(shape, formats, types, level):
+    descs = shape.descs(*formats, *types.split())
+    tree = convolution_tree(shape, descs, is_relu=True)
+    plan = _lowered(tree, level).plan
+    assert plan.is_by_lanes
+    is_dot = any(level.has(name) for name in _DOTS.get(types, ()))
+    assert plan.is_dot == is_dot
+    # More taps than are held in registers are read one after the other.
+    assert plan.shared_taps == (shape.kernel[1] if shape.kernel[1] < 9 else 0)
     check_contraction(tree, descs, level, at_end=True)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.contraction import ContractionLoop, Limit, find_contraction
-from restride.plan.contraction_tiles import ONE_OPERATION, best_tile, row_tiling
+from restride.plan.contraction_tiles import ONE_OPERATION, row_tiling, tiles_by_time
 from restride.plan.machine import Machine
 from support.contractions import product_tree
 
@@ -22,10 +22,10 @@ def test_tiles_read_no_more_vectors_than_rows_hide():
     wide = Machine(vector_bytes=64, registers=32)
     # 1000 columns are 63 vectors, which 9 divide and 2 do not.
     for count in (62, 63, 64):
-        rows, vectors = best_tile(wide, ONE_OPERATION, 169, count, 1)
+        rows, vectors = tiles_by_time(wide, ONE_OPERATION, 169, count, 1)[0]
         assert rows > 2
         assert vectors in (2, 3)
-    rows, vectors = best_tile(wide, ONE_OPERATION, 2, 63, 1)
+    rows, vectors = tiles_by_time(wide, ONE_OPERATION, 2, 63, 1)[0]
     assert rows == 2
     assert vectors > 2
 

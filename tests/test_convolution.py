@@ -306,12 +306,48 @@ def _call(
         ({"src": rs.MemoryDesc((2, 21, 6, 7), "f32", "any")}, "take 20 channels"),
         ({"src": rs.MemoryDesc((2, 20), "f32", "any")}, "one to three spatial dims"),
         ({"weights": rs.MemoryDesc((24, 20), "f32", "any")}, "ranks are 4, 2 and 4"),
+        ({"weights": rs.MemoryDesc((3, 8, 5, 3, 3), "f32", "any")}, "take 15 channels and give 24"),
+        ({"weights": rs.MemoryDesc((4, 8, 5, 3, 3), "f32", "any")}, "take 20 channels and give 32"),
+        ({"before": (1 << 62, 1)}, "windows, not 6"),
+        ({"strides": (1 << 62, 1)}, "give 1 windows, not 6"),
+        ({"dilates": (1 << 62, 0)}, "give 0 windows, not 6"),
     ],
     ids=str,
 )
 def test_dims_that_do_not_fit_are_refused(call, words):
-    with refused(words):
+    mds = call.get("src", SRC), call.get("weights", WEIGHTS), call.get("dst", DST)
+    # What is no window for any tensor names none.
+    is_about_window = "spatial dims" in words or words.startswith("below")
+    with refused(words, where=() if is_about_window else mds):
         _call(**call)
+
+
+def test_results_past_what_can_be_addressed_are_refused():
+    mds = [
+        rs.MemoryDesc(dims, "f32", "any")
+        for dims in ((1 << 20, 1 << 20, 1, 1), (1 << 30, 1 << 20, 1, 1), (1 << 20, 1 << 30, (1 << 14) + 1, 1))
+    ]
+    with refused("below 2**63 bytes"):
+        _call(*mds, before=(1 << 13, 0), behind=(1 << 13, 0))
+
+
+@pytest.mark.parametrize("format", ["OIhw4i16o4i", "any", None])
+def test_bytes_with_signs_need_no_compensation_of_the_caller(format):
+    """The lowest bytes, which an instruction for bytes without a sign would take for others."""
+    dims = (1, 16, 5, 9), (16, 16, 3, 3), (1, 16, 5, 9)
+    mds = [
+        rs.MemoryDesc(each, kind, tag)
+        for each, kind, tag in zip(dims, ("s8", "s8", "s32"), (None, format, None), strict=True)
+    ]
+    window = (1, 1), (0, 0), (1, 1), (1, 1)
+    pd = rs.ConvolutionForward.PrimitiveDesc(CPU, "forward_inference", DIRECT, *mds, *window)
+    values = {
+        arg: np.full(each, -128.0) for arg, each in zip((rs.ARG_SRC, rs.ARG_WEIGHTS), dims[:2], strict=True)
+    }
+    made = elements(computed(rs.ConvolutionForward, pd, CPU, values, rs.ARG_DST)[rs.ARG_DST])
+    rows, columns = (np.minimum(np.minimum(np.arange(n) + 2, n - np.arange(n) + 1), 3) for n in (5, 9))
+    taps = rows[:, None] * columns
+    np.testing.assert_array_equal(made, np.broadcast_to(16 * 128 * 128 * taps, dims[2]))
 
 
 def test_types_attributes_and_hints_that_do_not_fit_are_refused():

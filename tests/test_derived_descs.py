@@ -234,6 +234,8 @@ def test_reshape_succeeds(dims: Any, format: Any, new_dims: Any, new_format: Any
         ((17, 2), "Ab16a", (34,)),
         ((12, 2), "Ab16a", (3, 4, 2)),
         ((2, 8, 3, 4), "aBcd8b", (2, 96)),
+        ((1, 24, 3), "aBc4b", (1, 4, 6, 3)),
+        ((1, 112, 2), "aBc16b", (1, 4, 28, 2)),
         ((2, 3), "ab", ()),
         ((2, 3), "ab", (-2, -3)),
         ((2, 3), "ab", (2, 3.0)),
@@ -260,6 +262,20 @@ def test_reshape_never_drops_part_of_a_block() -> None:
     with pytest.raises(InvalidArguments):
         part.reshape((3,))
     assert offsets(part.reshape((1, 3, 1))) == offsets(part)
+
+
+@pytest.mark.parametrize("format", ["aB4b", "aB8b", "aB2b4b", "aB4b2b", "BA4b2a", "Ba4b"])
+def test_every_split_of_a_blocked_dim_keeps_elements_or_is_refused(format: str) -> None:
+    kept = 0
+    for n in (8, 16, 24, 48):
+        md = MemoryDesc((2, n), "u8", format)
+        splits = [(a, b, n // a // b) for a in range(1, n + 1) for b in range(1, n + 1) if n % (a * b) == 0]
+        for split in splits:
+            new = md.reshape((2, *split), allow_empty=True)
+            if new:
+                kept += 1
+                assert offsets(new) == offsets(md)
+    assert kept > 20
 
 
 @given(descriptors(), st.data())

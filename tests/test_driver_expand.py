@@ -293,6 +293,7 @@ def test_the_shuffle_is_read() -> None:
         ("--reorder --match=( 2x3", "regular expression"),
         ("--shuffle --dir=FWD 2x4", "FWD_D"),
         ("--shuffle --group=-1 2x4", "whole number"),
+        ("--rnn l1t3mb2_sic4_sic5", "sic is in it twice"),
         ("--reorder --start=-1 2x4", "whole number"),
         ("--reorder --ddt=f33 2x3", "--ddt: 'f33' cannot be read"),
         ("--shuffle --dt=f33 2x4", "--dt: 'f33' cannot be read"),

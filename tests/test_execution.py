@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.primitives.primitive import Primitive
 from support.by_offset import POISON
 from support.errors import refused
 from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair
@@ -247,3 +248,19 @@ def test_a_buffer_stays_while_it_is_read_whatever_another_thread_does():
     swapper.join(120)
     assert not swapper.is_alive()
     assert src.data.all()
+
+
+def test_memories_whose_descriptors_are_equal_take_the_short_way_from_the_second_time(monkeypatch):
+    dims = NCHW.dims
+    first, others = pair(), pair(desc(dims, "f32", "nchw"), desc(dims, "f32", "nChw16c"))
+    for memory in (first[0], others[0]):
+        memory.data[:] = np.arange(memory.data.size)
+    r = rs.Reorder(PD(CPU, NCHW, CPU, BLOCKED))
+    r.execute(STREAM, *others)
+    with monkeypatch.context() as patch:
+        patch.delattr(Primitive, "_execute")
+        others[1].data[:] = 0
+        r.execute(STREAM, *others)
+    r.execute(STREAM, *first)
+    np.testing.assert_array_equal(first[1].data, others[1].data)
+    assert first[1].data.any()

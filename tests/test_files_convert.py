@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import json
 import os
 import tempfile
+import threading
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,12 +20,21 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.cli.main import main
-from restride.files import tiles
+from restride.files import convert, tiles
+from restride.files.conversion import plan_conversion
+from restride.files.convert import _Run
+from restride.files.draft import Draft
+from restride.files.places import FilePlace, Workspace
 from restride.files.report import ConversionProgress
+from restride.files.rules import parse_rules
+from restride.files.sources import open_source
 from support.descriptors import shapes, tags
 from support.file_contents import contents_of
 
 _SHAPE = (48, 20, 3, 3)
+_ZARR = pytest.param(
+    "zarr", marks=pytest.mark.skipif(importlib.util.find_spec("zarr") is None, reason="Zarr is not installed")
+)
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +155,42 @@ def test_files_change_their_format(ends: tuple[str, str]) -> None:
     assert all(
         np.array_equal(f.to_numpy() if isinstance(f, rs.Memory) else f, x[n]) for n, f in found.items()
     )
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("shape", [(30, 40), (40, 40), (3, 4, 40)])
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_what_lies_in_fortran_order_is_the_same_to_every_reader(shape: tuple[int, ...], dtype: Any) -> None:
+    x = np.asfortranarray(np.arange(np.prod(shape)).reshape(shape).astype(dtype))
+    np.save("a.npy", x)
+    for end in ("npy", "npz", "safetensors", "gguf"):
+        rs.convert("a.npy", f"b.{end}", verify=True)
+        (tensor,) = contents_of(f"b.{end}").tensors
+        assert tensor.array.shape == shape
+        assert Path(f"b.{end}").read_bytes()[tensor.start :][: x.nbytes] == x.tobytes("C")
+        found = rs.load(f"b.{end}")
+        assert np.array_equal(np.asarray(found["a"] if isinstance(found, dict) else found), x)
+
+
+def test_what_lies_in_fortran_order_is_converted_as_any_other() -> None:
+    x = random((30, 40))
+    np.save("a.npy", np.asfortranarray(x))
+    np.save("c.npy", x)
+    rules = ["*=bf16"], ["*=s8,axis=0,scale=absmax"], ["*=s8,group=8,scale=absmax"], ["*=BA16a4b"], ["*=ba"]
+    for rule in rules:
+        for source in "ac":
+            rs.convert(f"{source}.npy", f"{source}.npz", [rule[0]], verify=True)
+        found, wanted = np.load("a.npz"), np.load("c.npz")
+        assert all(found[f"a{name[1:]}"].tobytes() == wanted[name].tobytes() for name in wanted)
+
+
+@pytest.mark.parametrize("format", ["ab", "ba"])
+def test_a_reorder_of_fortran_order_gives_the_physical_array(format: str) -> None:
+    x = random((3, 4))
+    np.save("a.npy", np.asfortranarray(x))
+    assert main(["reorder", "a.npy", "b.npy", "--dst", format]) == 0
+    assert np.array_equal(np.load("b.npy"), x if format == "ab" else x.T)
+    assert np.array_equal(np.asarray(rs.load("b.npy")), x)
 
 
 def test_a_number_that_multiplies() -> None:
@@ -268,12 +315,18 @@ def test_values_that_are_no_numbers_do_not_hinder() -> None:
         ("fc.weight=s8,group=7,scale=absmax", "do not divide"),
         ("conv.bias=f8_e4m3,group=16x16,scale=absmax", "axes"),
         ("conv.weight=nChw1000000000c", "memory"),
+        ("counts=s8,scale=absmax", "'counts'.*\n.*\n.*elements are s32"),
+        ("counts=mxfp4", "'counts'.*\n.*\n.*elements are s32"),
+        ("flags=u8,axis=0,scale=minmax", "elements are boolean"),
     ],
 )
 def test_rules_that_do_not_fit_a_tensor_are_refused_before_anything_is_written(
     here: Path, rule: str, words: str
 ) -> None:
-    checkpoint()
+    rs.save(
+        {**checkpoint(), "counts": np.ones((4, 32), np.int32), "flags": np.ones((2, 2), bool)},
+        "a.safetensors",
+    )
     with pytest.raises(rs.Error, match=words) as caught:
         rs.convert("a.safetensors", "b.safetensors", [rule])
     assert caught.value.hint
@@ -287,13 +340,158 @@ def test_a_quantised_tensor_is_not_quantised_again() -> None:
         rs.convert("b.safetensors", "c.safetensors", ["w=s8,scale=absmax"])
 
 
+_WHOLE = ["s8,scale=absmax", "BA16a4b,u4,scale=minmax", "ba,f8_e4m3,scale=absmax", "nvfp4", "ba,nvfp4"]
+
+
+@pytest.mark.parametrize("rule", _WHOLE)
+@pytest.mark.parametrize("source", ["npz", _ZARR])
+def test_a_tensor_of_one_scale_is_quantised_in_tiles_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, rule: str, source: str
+) -> None:
+    x = random((96, 128))
+    x[3, 5], x[90, 7], x[50] = 40, -90, np.nan
+    rs.save({"f32": x, "f64": x.astype("f8"), "bf16": x.astype(ml_dtypes.bfloat16)}, f"a.{source}")
+    rules = [f"f*={rule}", f"bf16={rule}"]
+    whole = rs.convert(f"a.{source}", "b.safetensors", rules, verify=True)
+    monkeypatch.setattr(convert, "_tile_memory", lambda memory, jobs: 20_000)
+    report = rs.convert(f"a.{source}", "c.safetensors", rules, verify=True, jobs=3)
+    assert report.tile_memory < whole.tile_memory
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+    dry = rs.convert(f"a.{source}", "d.safetensors", rules, verify=True, dry_run=True)
+    assert dry.expected_seconds is not None
+
+
+def test_a_tensor_of_one_scale_goes_on_where_it_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    rs.save({"a": random((96, 128))}, "a.safetensors")
+    rules = ["a=s8,scale=absmax"]
+    rs.convert("a.safetensors", "b.safetensors", rules)
+    monkeypatch.setattr(convert, "_tile_memory", lambda memory, jobs: 20_000)
+    do = _Run.tile
+
+    def stop(run: _Run, number: int, space: Workspace) -> int:
+        if number == 2:
+            raise OSError(errno.EIO, "no more")
+        return do(run, number, space)
+
+    monkeypatch.setattr(_Run, "tile", stop)
+    with pytest.raises(OSError, match="no more"):
+        rs.convert("a.safetensors", "c.safetensors", rules, resume=True, jobs=1)
+    monkeypatch.setattr(_Run, "tile", do)
+    report = rs.convert("a.safetensors", "c.safetensors", rules, resume=True, jobs=2)
+    assert report.resumed_at == 2 * 24 * 128 * 4
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+
+
+def test_a_tensor_of_one_scale_that_cannot_be_read_ends_all_threads(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rs.save({"a": random((96, 128))}, "a.npy")
+    monkeypatch.setattr(convert, "_tile_memory", lambda memory, jobs: 20_000)
+    read, threads = FilePlace.read, threading.active_count()
+
+    def fail(place: FilePlace, desc: rs.MemoryDesc, start: Any, size: Any, into: Any) -> None:
+        if start[0] > 30:
+            raise rs.RuntimeFailure("cannot read it", code="RS-F02")
+        read(place, desc, start, size, into)
+
+    monkeypatch.setattr(FilePlace, "read", fail)
+    with pytest.raises(rs.RuntimeFailure, match="cannot read it"):
+        rs.convert("a.npy", "b.npz", ["*=nvfp4"], jobs=3)
+    assert os.listdir(here) == ["a.npy"]
+    assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize("scale_type", ["f16", "bf16", "f8_e4m3", "f8_e5m2", "e8m0"])
+@pytest.mark.parametrize("words", ["s8,scale=absmax", "u4,scale=minmax", "f8_e4m3,scale=absmax"])
+@pytest.mark.parametrize("factor", [1.0, 1e-6, 1e37])
+def test_values_that_a_rounded_scale_lets_saturate_are_verified(
+    scale_type: str, words: str, factor: float
+) -> None:
+    if scale_type == "e8m0" and "minmax" in words:
+        pytest.skip("zero points are not beside powers of two")
+    rs.save({"w": random((64, 128)) * np.float32(factor)}, "a.safetensors")
+    report = rs.convert(
+        "a.safetensors", "b.npz", [f"*={words},group=32,scale_type={scale_type}"], verify=True
+    )
+    assert report.verified
+
+
+@pytest.mark.parametrize("words", ["s8,scale=absmax", "u8,axis=0,scale=minmax", "s8,group=4,scale=absmax"])
+def test_the_largest_floats_are_verified(words: str) -> None:
+    x = np.full((4, 8), np.finfo(np.float32).max)
+    x[1] = -x[1]
+    rs.save({"w": x}, "a.safetensors")
+    assert rs.convert("a.safetensors", "b.npz", [f"*={words}"], verify=True).verified
+
+
+@pytest.mark.parametrize("change", [1, 255])
+@pytest.mark.parametrize("words", ["s8,scale=absmax", "u8,axis=0,scale=minmax", "mxfp4"])
+def test_a_value_that_is_another_one_is_seen_when_it_is_verified(words: str, change: int) -> None:
+    rs.save({"w": random((64, 128))}, "a.npy")
+    source = open_source("a.npy")
+    work = plan_conversion(source, "b.npz", parse_rules([f"*={words}"]), 1 << 20)
+    draft = Draft("b.npz", is_folder=False)
+    draft.open(work.files, work.origin, resume=False)
+    run = _Run(source, work, draft.place)
+    run.tile(0, Workspace())
+    assert run.is_right(0, Workspace())
+    (_, start), *_ = work.steps[0].targets
+    place = draft.place(0, start + 1000)
+    byte = np.zeros(1, np.uint8)
+    place.read(rs.MemoryDesc((1,), "u8"), (0,), (1,), byte)
+    place.write(rs.MemoryDesc((1,), "u8"), (0,), (1,), byte + np.uint8(change))
+    assert not run.is_right(0, Workspace())
+    draft.abandon(keep=False)
+    source.close()
+
+
 def test_names_of_scales_that_are_taken_are_refused() -> None:
     rs.save({"w": random((4, 8)), "w_scale": np.ones(1, np.float32)}, "a.safetensors")
     with pytest.raises(rs.InvalidArguments, match="w_scale"):
         rs.convert("a.safetensors", "b.safetensors", ["w=s8,scale=absmax"])
 
 
+# Names
+
+
+@pytest.mark.parametrize("end", ["npz", "safetensors", "gguf", _ZARR])
+def test_names_that_are_no_text_are_refused(here: Path, end: str) -> None:
+    name = os.fsdecode(b"\xff.npy")
+    rs.save(random((3, 4)), name)
+    with pytest.raises(rs.InvalidArguments, match="no UTF-8"):
+        rs.convert(name, f"b.{end}")
+    rs.convert(name, "b.npy", verify=True)
+    assert sorted(os.listdir(here)) == sorted([name, "b.npy"])
+
+
+@pytest.mark.parametrize("length", [5_500, 40_000])
+def test_names_that_make_a_header_too_long_are_refused(here: Path, length: int) -> None:
+    np.savez("a.npz", **{"k" * length: random((4, 4))})
+    with pytest.raises(rs.Unimplemented, match="header"):
+        rs.convert("a.npz", "b.npz", ["*=s8,scale=minmax"])
+    assert os.listdir(here) == ["a.npz"]
+    rs.convert("a.npz", "b.safetensors", ["*=s8,scale=minmax"], verify=True)
+
+
+def test_a_tensor_that_is_called_as_the_metadata_are_is_refused(here: Path) -> None:
+    rs.save({"__metadata__": random((3, 4))}, "a.npz")
+    with pytest.raises(rs.InvalidArguments, match="__metadata__"):
+        rs.convert("a.npz", "b.safetensors")
+    assert os.listdir(here) == ["a.npz"]
+
+
 # Folders
+
+
+def test_names_of_scales_that_another_shard_has_are_refused(here: Path) -> None:
+    Path("in").mkdir()
+    rs.save({"w": random((4, 8))}, "in/1.safetensors")
+    rs.save({"w_scale": np.ones(1, np.float32)}, "in/2.safetensors")
+    index = {"weight_map": {"w": "1.safetensors", "w_scale": "2.safetensors"}}
+    Path("in/model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(rs.InvalidArguments, match="'w_scale' in two shards"):
+        rs.convert("in", "out", ["w=s8,scale=absmax"])
+    assert os.listdir(here) == ["in"]
 
 
 def sharded(folder: Path) -> dict[str, Any]:
@@ -500,6 +698,7 @@ def test_an_error_in_the_progress_function_ends_the_conversion(here: Path) -> No
         {"jobs": 1000},
         {"jobs": "2"},
         {"dry_run": 1},
+        {"progress": "mine"},
         {"rules": "*=ba"},
     ],
     ids=str,
@@ -510,7 +709,7 @@ def test_wrong_arguments_are_refused(options: dict[str, Any]) -> None:
         rs.convert("a.safetensors", "b.safetensors", **options)
 
 
-@pytest.mark.parametrize("memory", ["64MiB", "1gb", "2 GiB", "100000000", 1 << 30])
+@pytest.mark.parametrize("memory", ["96MiB", "1gb", "2 GiB", "110000000", 1 << 30])
 def test_memory_has_units(memory: Any) -> None:
     checkpoint()
     rs.convert("a.safetensors", "b.safetensors", memory=memory, jobs=3)
@@ -529,6 +728,37 @@ def test_the_command_line_converts(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--jobs", "x"]) == 2
     assert main(["convert", "nowhere.npy", "b.npy"]) == 1
     assert "RS-F02" in capsys.readouterr().err
+
+
+def test_a_dry_run_shows_the_rule_of_each_tensor(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint()
+    rules = ["conv.weight=nhwc,bf16", "*.bais=f16", "conv.*=f16"]
+    options = [word for rule in rules for word in ("--rule", rule)]
+    assert main(["convert", "a.safetensors", "b.safetensors", "--dry-run", *options]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    found = {line.split()[0]: line for line in lines}
+    names = [tensor.name for tensor in rs.convert("a.safetensors", "b.safetensors").tensors]
+    assert set(names) <= set(found)
+    assert found["conv.weight"].endswith("conv.weight=nhwc,bf16")
+    assert found["conv.bias"].endswith("conv.*=f16")
+    assert all(found[name].endswith("copied") for name in names if not name.startswith("conv."))
+    assert "the rule *.bais=f16 has no tensor: none fits, or rules before it fit as well" in lines
+
+
+def test_metadata_that_have_no_place_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint()
+    assert rs.convert("a.safetensors", "b.gguf").lost_metadata == ()
+    assert rs.convert("a.safetensors", "b.npz", dry_run=True).lost_metadata == ("format", "made")
+    assert main(["convert", "a.safetensors", "b.npz"]) == 0
+    assert "metadata that the file has no place for: format, made\n" in capsys.readouterr().out
+
+
+def test_rules_that_are_first_for_no_tensor_are_told() -> None:
+    checkpoint()
+    rules = ["conv.*=f16", "conv.weight=bf16", "*.wieght=s8", "nothing=keep"]
+    for dry_run in (True, False):
+        report = rs.convert("a.safetensors", "b.safetensors", rules, dry_run=dry_run)
+        assert report.unused_rules == ("conv.weight=bf16", "*.wieght=s8", "nothing=keep")
 
 
 def test_a_source_that_is_no_file_of_tensors_is_refused(here: Path) -> None:

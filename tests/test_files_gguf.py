@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files.element_kinds import GGML_KINDS
-from restride.files.gguf import GgufValue
+from restride.files.element_kinds import GGML_KINDS, KINDS
+from restride.files.gguf import GgufValue, gguf_image
+from restride.files.stored_tensors import plain_array
 from support.file_contents import contents_of
 
 
@@ -73,6 +75,36 @@ def test_metadata_and_quantised_tensors_are_kept_as_they_are() -> None:
     assert found[after.tensors[1].start :][:72] == body[32:104]
     a = np.frombuffer(body[:24], np.float32).reshape(2, 3)
     assert np.array_equal(rs.load("b.gguf")["a"].to_numpy().view(np.uint32), a.view(np.uint32))
+
+
+def test_blocks_of_ggml_are_loaded_with_their_scales() -> None:
+    """In place: 18 bytes for 32 elements are an f16 scale, and 4-bit values, i and i + 16 in a byte."""
+    Path("a.gguf").write_bytes(gguf([], [tensor("q", (64, 2), 2, 0)], 72))
+    content = bytearray(Path("a.gguf").read_bytes())
+    raw = np.random.default_rng(0).integers(0, 256, (2, 2, 18), np.uint8)
+    raw[:, :, :2] = np.full((2, 2, 1), 0.25, np.float16).view(np.uint8)
+    content[-72:] = raw.tobytes()
+    Path("a.gguf").write_bytes(content)
+    found = rs.load("a.gguf")["q"]
+    codes = np.concatenate([raw[:, :, 2:] & 15, raw[:, :, 2:] >> 4], 2).reshape(2, 64)
+    np.testing.assert_array_equal(rs.dequantize(found), (codes - np.float32(8)) / 4)
+    rs.save({"q": found}, "b.safetensors")
+    np.testing.assert_array_equal(rs.dequantize(rs.load("b.safetensors")["q"]), (codes - np.float32(8)) / 4)
+
+
+def test_blocks_of_nothing_are_loaded() -> None:
+    empty = [tensor("q", (64, 0), 2, 0), tensor("k", (0, 2), 12, 0)]
+    Path("a.gguf").write_bytes(gguf([], empty, 0))
+    found = rs.load("a.gguf")
+    assert rs.dequantize(found["q"]).shape == (0, 64)
+    assert found["k"].shape == (2, 0)
+
+
+def test_other_blocks_of_ggml_are_loaded_as_the_bytes_of_rows() -> None:
+    Path("a.gguf").write_bytes(gguf([], [tensor("q", (512, 3), 12, 0)], 3 * 288))
+    raw = rs.load("a.gguf")["q"]
+    assert (raw.shape, raw.dtype) == ((3, 288), np.uint8)
+    assert rs.formats.unpack("q4_k", raw, (3, 512)).dims == (3, 512)
 
 
 def test_metadata_become_text_in_other_files() -> None:
@@ -156,6 +188,24 @@ def test_damaged_and_hostile_files_are_refused(content: bytes) -> None:
     assert caught.value.code == "RS-F01"
     assert caught.value.hint
     assert len(caught.value.message) < 1000
+
+
+def test_a_tensor_of_no_axes_comes_back() -> None:
+    rs.save({"x": np.float32(3)}, "a.gguf")
+    rs.convert("a.gguf", "b.safetensors", verify=True)
+    for name in ("a.gguf", "b.safetensors"):
+        found = rs.load(name)["x"]
+        assert found.shape == ()
+        assert found == 3
+
+
+def test_many_tensors_beside_long_metadata_take_no_time_of_their_own() -> None:
+    tokens = GgufValue(9, struct.pack("<IQ", 0, 8 << 20) + bytes(8 << 20))
+    arrays = [plain_array(f"layers.{i}", KINDS["F32"], (4,)) for i in range(20_000)]
+    started = time.process_time()
+    image = gguf_image(arrays, {"tokens": tokens})
+    assert time.process_time() - started < 5
+    assert len(image.pieces[0][1]) > 8 << 20
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.complex64])

@@ -119,6 +119,21 @@ def test_gguf_reads_what_was_converted_from_shards() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "MXFP4"])
+def test_blocks_that_gguf_has_written_are_loaded_as_the_same_numbers(name: str) -> None:
+    library = pytest.importorskip("gguf")
+    kind, x = library.GGMLQuantizationType[name], _RNG.standard_normal((6, 96)).astype(np.float32)
+    raw = library.quants.quantize(x, kind)
+    writer = library.GGUFWriter("a.gguf", "llama")
+    writer.add_tensor("w", raw, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    found = rs.load("a.gguf")["w"]
+    np.testing.assert_array_equal(rs.dequantize(found), library.quants.dequantize(raw, kind))
+
+
 def test_the_same_conversion_as_a_script_of_torch() -> None:
     library = pytest.importorskip("safetensors.torch")
     weights = {

@@ -158,6 +158,15 @@ def test_arrays_of_every_kind_come_back_in_order(end: str) -> None:
         assert np.array_equal(got, array)
 
 
+@pytest.mark.parametrize("end", ["npz", "safetensors", "gguf"])
+def test_a_file_of_no_tensors_comes_back(end: str) -> None:
+    rs.save({}, f"a.{end}")
+    assert rs.load(f"a.{end}") == {}
+    rs.convert(f"a.{end}", "b.npz", verify=True)
+    with np.load("b.npz") as found:
+        assert found.files == []
+
+
 def test_numpy_reads_what_is_saved_as_npz() -> None:
     x = np.arange(2 * 17 * 9, dtype=np.float32).reshape(2, 17, 3, 3)
     blocked = rs.Memory.from_numpy(x).to("nChw16c")
@@ -247,6 +256,7 @@ def test_a_memory_that_is_loaded_outlives_the_name_of_its_file() -> None:
         (np.array([object()]), "x.npz"),
         (np.array(["text"]), "x.npz"),
         (np.ones(2, ">f4"), "x.npz"),
+        (np.ma.masked_array(np.ones(2), True), "x.npz"),
         (rs.Memory(rs.MemoryDesc((2,), "f32"), rs.Engine("cpu"), rs.NO_DATA), "x.npz"),
         (np.ones(2), 3),
     ],
@@ -256,6 +266,14 @@ def test_what_cannot_be_saved_is_refused_and_leaves_no_file(here: Path, value: A
         rs.save(value, name)
     assert caught.value.code
     assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("end", ["npy", "npz"])
+def test_metadata_that_have_no_place_are_refused(here: Path, end: str) -> None:
+    with pytest.raises(rs.InvalidArguments, match="metadata"):
+        rs.save(np.ones(2), f"x.{end}", metadata={"a": "b"})
+    rs.save(np.ones(2), f"x.{end}", metadata={})
+    assert [entry.name for entry in here.iterdir()] == [f"x.{end}"]
 
 
 @pytest.mark.parametrize("metadata", [{"a": 1}, {1: "a"}, {"restride": "mine"}])

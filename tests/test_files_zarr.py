@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 import restride as rs
 from restride.files import tiles
 from restride.files.move_steps import MoveStep
+from restride.files.zarr_arrays import open_zarr
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("default")]
@@ -116,6 +118,20 @@ def test_arrays_of_other_programs_are_read_whatever_their_chunks(options: dict[s
     rs.convert("a.zarr", "b.zarr")
     assert zarr.open_group("b.zarr")["deep/w"].attrs["unit"] == ["m", 2]
     np.testing.assert_array_equal(rs.load("a.zarr")["deep/w"].to_numpy(), x)
+
+
+def test_names_of_axes_and_attributes_of_groups_are_kept() -> None:
+    group = zarr.open_group("a.zarr", mode="w", attributes={"by": "me"})
+    inner = group.create_group("sub", attributes={"of": [1, 2]})
+    for name in ("kept", "turned", "other"):
+        inner.create_array(name, data=random((4, 6)), dimension_names=("y", None))
+    inner.create_array("bare", data=random((4, 6)))
+    rs.convert("a.zarr", "b.zarr", ["*/turned=ba", "*/other=f16"], verify=True)
+    found = zarr.open_group("b.zarr", mode="r")
+    assert found.attrs["by"] == "me"
+    assert dict(found["sub"].attrs) == {"of": [1, 2]}
+    names = {name: array.metadata.dimension_names for name, array in found["sub"].arrays()}
+    assert names == {"kept": ("y", None), "other": ("y", None), "turned": None, "bare": None}
 
 
 def test_an_array_alone_and_what_was_never_written() -> None:
@@ -253,6 +269,66 @@ def test_a_source_that_changes_underway_is_noticed(
     assert names() == ["a.zarr"]
 
 
+_CONVERT = """
+import sys
+import restride as rs
+rs.convert(sys.argv[1], "b.npy", ["*=ba"], memory="96MiB", jobs=2)
+(peak,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM:")]
+print(int(peak) >> 10)
+"""
+
+
+def test_chunks_larger_than_the_memory_are_read_in_parts_or_refused() -> None:
+    for name, codecs in (("plain", {"compressors": None}), ("packed", {})):
+        zarr.create_array(f"{name}.zarr", shape=(8000, 8000), chunks=(8000, 8000), dtype="f4", **codecs)
+    x = random((8000, 1))
+    for name in ("plain", "packed"):
+        zarr.open_array(f"{name}.zarr", mode="r+")[:] = np.broadcast_to(x, (8000, 8000))
+    ran = subprocess.run([sys.executable, "-c", _CONVERT, "plain.zarr"], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) < 96 + 64
+    assert np.array_equal(rs.load("b.npy").to_numpy()[:, ::999], np.broadcast_to(x, (8000, 9)))
+    with pytest.raises(rs.OutOfMemory, match="a chunk takes 256000000 bytes"):
+        rs.convert("packed.zarr", "c.npy", ["*=ba"], memory="96MiB")
+
+
+def test_boxes_are_read_from_any_plain_chunks() -> None:
+    x = random((20, 31, 14))
+    array = zarr.create_array(
+        "a.zarr", shape=x.shape, chunks=(7, 9, 14), dtype="f4", fill_value=3, compressors=None
+    )
+    array[:14], x[14:] = x[:14], 3
+    (place,) = (open_zarr("a.zarr").place(tensor) for tensor in open_zarr("a.zarr").tensors)
+    desc = rs.MemoryDesc(x.shape, "f32")
+    for start, size in (
+        ((0, 0, 0), x.shape),
+        ((3, 8, 2), (9, 11, 5)),
+        ((13, 0, 0), (7, 31, 14)),
+        ((5, 30, 13), (1, 1, 1)),
+    ):
+        into = np.empty(4 * np.prod(size), np.uint8)
+        place.read(desc, start, size, into)
+        box = tuple(slice(a, a + n) for a, n in zip(start, size, strict=True))
+        assert np.array_equal(into.view("f4").reshape(size), x[box])
+
+
+@pytest.mark.parametrize("put", ["folder", "pipe", "broken link", "link to a folder"])
+def test_what_is_no_file_in_place_of_a_chunk_is_refused(put: str) -> None:
+    zarr.create_array("a.zarr", data=random((8, 8)), chunks=(4, 4))
+    chunk = Path("a.zarr/c/1/0")
+    chunk.unlink()
+    if put == "folder":
+        chunk.mkdir()
+    elif put == "pipe":
+        os.mkfifo(chunk)
+    else:
+        chunk.symlink_to("nowhere" if put == "broken link" else "../0")
+    for act in (rs.load, lambda path: rs.convert(path, "b.npy", ["*=ba"])):
+        with pytest.raises(rs.InvalidArguments, match=r"a pipe|in place of a chunk"):
+            act("a.zarr")
+    assert names() == ["a.zarr"]
+
+
 def test_damaged_chunks_are_refused_and_leave_the_destination_as_it_was() -> None:
     zarr.create_array("a.zarr", data=random(), chunks=(12, 20, 3, 3))
     chunk = Path("a.zarr/c/1/0/0/0")
@@ -274,6 +350,7 @@ _HOSTILE: dict[str, Any] = {
     "huge": {"shape": [2**62, 2**62]},
     "chunks of 0": {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [0, 0]}}},
     "another type": {"data_type": "complex256"},
+    "text": {"data_type": "string", "fill_value": "", "codecs": [{"name": "vlen-utf8"}]},
     "another codec": {"codecs": [{"name": "exec", "configuration": {}}]},
     "a note that is none": {"attributes": {"restride": 3}},
     "a kind of another width": {"attributes": {"restride": {"kind": "BF16"}}},

@@ -13,6 +13,7 @@ from restride.plan.reorder import reorder_nest
 from restride.targets import cpu
 from restride.targets.cpu_kernels import LoweredFusedSums
 from restride.targets.isa import CacheSizes, Isa
+from support.fused_sums import CASES, SMALL, Case, compiled, sums_of
 from support.kernels import (
     COMMON,
     destination,
@@ -24,7 +25,6 @@ from support.kernels import (
     runnable,
     tame,
 )
-from support.summed import CASES, SMALL, Case, compiled, sums_of
 
 _each = pytest.mark.parametrize("name", CASES)
 
@@ -44,7 +44,7 @@ def test_one_pass_writes_the_reorder_and_its_sums(name: str, isa: Isa, caches: C
         got = room(dst.size, start)
         got[:] = dst
         sums = kernel(src, got, parts)
-        assert not difference(got, wanted, dst_md.data_type), f"{parts} parts\n{kernel.lowered.summed}"
+        assert not difference(got, wanted, dst_md.data_type), f"{parts} parts\n{kernel.lowered.fused}"
         np.testing.assert_array_equal(sums, sums_of(case, wanted))
 
 
@@ -66,19 +66,19 @@ def test_a_destination_larger_than_the_caches_is_poured_where_it_is_unbroken() -
 
 
 def _poured(lowered: LoweredFusedSums | None) -> int:
-    return lowered.summed.blocks.scratch_elements if lowered else 0
+    return lowered.fused.blocks.scratch_elements if lowered else 0
 
 
 def test_outputs_that_fill_no_block_are_a_section_of_their_own() -> None:
     lowered = CASES["outputs that fill no block"].lowered(runnable()[-1])
     assert lowered is not None
-    assert [(s.first, s.end) for s in lowered.summed.blocks.sections] == [(0, 2), (2, 3)]
+    assert [(s.first, s.end) for s in lowered.fused.blocks.sections] == [(0, 2), (2, 3)]
 
 
 def test_blocks_of_padding_read_nothing() -> None:
     lowered = CASES["rows that are padding"].lowered(runnable()[-1])
     assert lowered is not None
-    sections = lowered.summed.blocks.sections
+    sections = lowered.fused.blocks.sections
     assert [(s.first, s.end, all(p.nest.is_zero for p in s.plans)) for s in sections] == [
         (0, 7, False),
         (7, 16, True),
@@ -99,7 +99,7 @@ def test_blocks_read_runs_of_a_kilobyte() -> None:
     case = Case((2048, 2048), "ab", "BA16a64b4a", 2)
     lowered = case.lowered(runnable()[-1])
     assert lowered is not None
-    assert lowered.summed.blocks.src * 4 == 1024
+    assert lowered.fused.blocks.src * 4 == 1024
 
 
 @pytest.mark.parametrize("mask", [0, 1, 2, 3])
@@ -116,13 +116,13 @@ def test_blocks_read_runs_of_a_kilobyte() -> None:
 )
 def test_no_block_writes_a_column_at_a_time(dims: tuple[int, ...], src: str, dst: str, mask: int) -> None:
     lowered = Case(dims, src, dst, mask).lowered(runnable()[-1])
-    assert lowered is None or lowered.summed.blocks.dst >= 1024
+    assert lowered is None or lowered.fused.blocks.dst >= 1024
 
 
 def test_blocks_write_runs_of_a_kilobyte() -> None:
     lowered = CASES["wide sums"].lowered(runnable()[-1])
     assert lowered is not None
-    assert lowered.summed.blocks.dst * 4 == 1024
+    assert lowered.fused.blocks.dst * 4 == 1024
 
 
 def test_what_falls_into_no_blocks_takes_two_passes() -> None:

@@ -112,6 +112,7 @@ def test_every_nan_is_written_as_the_same(name: str, word: int) -> None:
         (lambda: rs.formats.quantize_blocks(np.ones((2, 33), np.float32), "q4_0"), "no whole blocks of 32"),
         (lambda: rs.formats.quantize_blocks(np.float32(1), "q4_0"), "no array of floats"),
         (lambda: rs.formats.quantize_blocks(np.ones((2, 32), np.int8), "q4_0"), "f32, f16 or bf16"),
+        (lambda: rs.formats.quantize_blocks(np.ma.masked_array(_x(), True), "q4_0"), "a mask would be lost"),
     ],
 )
 def test_what_does_not_fit_is_refused(make: Callable[[], object], why: str) -> None:

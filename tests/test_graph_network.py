@@ -37,7 +37,8 @@ from restride.graph import (
     SumOperation,
     TransposeOperation,
 )
-from restride.graph.network import NetworkInput
+from restride.graph.network_input import NetworkInput
+from restride.graph.running import Runner
 
 Array = np.ndarray
 RELU = EltwiseOperation("eltwise_relu")
@@ -492,6 +493,16 @@ def test_threads_may_share_a_network() -> None:
     assert wrong == []
 
 
+def test_what_is_prepared_tells_how_far_it_is_and_only_runs_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, told = rs.Network(residual()), list[tuple[int, int]]()
+    net.prepare(told=lambda *each: told.append(each))
+    steps = len(net.plan().steps)
+    assert told == [(ready, steps) for ready in range(1, steps + 1)]
+    monkeypatch.setattr(Runner, "_made", None)
+    net.prepare()
+    assert net(values(1, 32, 8, 8)).shape == net.plan().outputs[net.outputs[0]].md.dims
+
+
 def test_a_profile_tells_the_time_of_each_step() -> None:
     net = rs.Network(residual())
     times = net.profile(values(1, 32, 8, 8))
@@ -512,7 +523,7 @@ def test_plans_of_several_sizes_share_packed_weights_and_leave_none_behind() -> 
     net = rs.Network.of_source([NetworkInput("x", (None, 20, None, None), rs.f32)], ["y"], graph)
     for n in range(1, 13):
         net(values(n, 20, 6, 7))
-    known = [each for found in net._prepacked._known.values() for each in found]
+    known = [each for found in net._plans._prepacked._known.values() for each in found]
     assert len({id(each.memory()) for each in known if each.memory() is not None}) == 1
 
 

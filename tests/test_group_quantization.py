@@ -4,7 +4,8 @@ instruction set and in any share of the work."""
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -16,10 +17,13 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
 from restride.grouped import split_views
-from restride.plan.group_quantization import GroupQuantization, ScaleRule, group_quantization, schedule_groups
+from restride.plan.group_quantization import GroupQuantization, group_quantization
+from restride.plan.group_schedule import schedule_groups
+from restride.plan.machine import Machine
+from restride.plan.scale_rule import ScaleRule
 from restride.runtime.kernel import KernelWords
-from restride.targets.cpu_kernels import lower_groups
-from restride.targets.isa import Isa
+from restride.targets.cpu_kernels import LoweredGroups, lower_groups
+from restride.targets.isa import CacheSizes, Isa
 from support.kernels import isa_id, runnable
 from support.machine_code import loaded
 from support.values import patterns
@@ -36,6 +40,7 @@ _REACH = {
     "f8_e4m3": 448,
     "f8_e5m2": 57344,
 }
+_WIDE = Machine(vector_bytes=64, registers=32)
 _F4 = {"f4_e2m1": [0, 0.5, 1, 1.5, 2, 3, 4, 6], "f4_e3m0": [0, 0.25, 0.5, 1, 2, 4, 8, 16]}
 _LEAST = {"f16": 2.0**-24, "f8_e4m3": 2.0**-9, "f8_e5m2": 2.0**-16}
 _ENDS = {"s8": (-128, 127), "u8": (0, 255), "s4": (-8, 7), "u4": (0, 15)}
@@ -176,6 +181,17 @@ CASES = (
     Case((6, 1280), (1, 640), "s8", "bf16", "f16", has_zeros=True),
     Case((64, 200), (32, 1), "s4", has_zeros=True),
     Case((64, 256), (32, 128), "u8", "f8_e4m3", has_zeros=True),
+    Case((64, 256), (32, 1), "f4_e2m1", "e8m0", "bf16"),
+    Case((64, 256), (32, 1), "f8_e5m2", "e8m0", "bf16"),
+    Case((3, 1280), (1, 1280), "f8_e4m3", "e8m0", "bf16"),
+    # bf16 is read by turns where a register of bytes has a table.
+    Case((24, 256), (1, 128), "s8", "f32", "bf16"),
+    Case((24, 256), (1, 64), "s4", "f16", "bf16"),
+    Case((24, 256), (1, 16), "u8", "f32", "bf16"),
+    Case((40, 384), (1, 16), "f4_e2m1", "f8_e4m3", "bf16", is_two_level=True),
+    Case((24, 256), (1, 64), "f4_e3m0", "f8_e5m2", "bf16"),
+    Case((256, 256), (128, 128), "f8_e4m3", "f32", "bf16"),
+    Case((24, 256), (1, 128), "f8_e5m2", "f32", "bf16"),
 )
 _each = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -195,8 +211,43 @@ def _checked(
 @_each
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 def test_kernels_find_scales_and_elements_by_their_definition(case: Case, isa: Isa) -> None:
-    lowered = lower_groups(case.quantization, isa)
+    lowered = lower_groups(case.quantization, isa, CacheSizes())
     assert lowered is not None
+    _check_kernel(case, lowered)
+
+
+@pytest.mark.parametrize("case", CASES[::3], ids=str)
+@pytest.mark.parametrize("isa", runnable()[-1:], ids=isa_id)
+def test_kernels_past_the_caches_ask_ahead_and_write_the_same(case: Case, isa: Isa) -> None:
+    lowered = lower_groups(case.quantization, isa, CacheSizes(l2=1, l3=1))
+    assert lowered is not None
+    assert lowered.plan.ahead or lowered.plan.walked is None
+    assert ("prefetch" in lowered.ir()) == bool(lowered.plan.ahead)
+    assert ("!nontemporal" in lowered.ir()) == lowered.plan.streams
+    _check_kernel(case, lowered)
+
+
+def test_elements_stream_where_they_are_whole_lines() -> None:
+    def streams(*args: Any, **options: Any) -> bool:
+        plan = schedule_groups(Case(*args, **options).quantization, replace(_WIDE, l2=1, l3=1))
+        assert plan is not None
+        plain = plan.without_streams()
+        assert (plain is None) == (not plan.streams)
+        assert plain is None or not plain.streams
+        return plan.streams
+
+    assert streams((64, 256), (1, 32), "s8")
+    assert streams((64, 256), (1, 16), "f4_e2m1", "f8_e4m3")
+    assert streams((256, 384), (128, 128), "f8_e4m3")
+    assert streams((64, 512), (32, 1), "s8")
+    # Registers of 4-bit elements of columns are half a line; rows of 96 bytes begin between two.
+    assert not streams((64, 512), (32, 1), "s4")
+    assert not streams((64, 96), (32, 32), "s8")
+    assert schedule_groups(Case((64, 256), (1, 32), "s8").quantization, _WIDE).streams is False
+
+
+def _check_kernel(case: Case, lowered: LoweredGroups) -> None:
+    """What a kernel writes, in one part and in three, is what the definition says."""
     cpu = rs.Engine("cpu")
     x = case.source()
     source = rs.Memory(MemoryDesc(case.dims, case.src_type, case.tag), cpu)
@@ -207,7 +258,7 @@ def test_kernels_find_scales_and_elements_by_their_definition(case: Case, isa: I
     zeros = np.zeros(case.counts, np.int8 if case.kind[0] == "s" else np.uint8)
     words = KernelWords((float(tensor_scale),), (scale.get_data_handle(), zeros.ctypes.data))
     pointer, count = ctypes.c_void_p, ctypes.c_int64
-    library = loaded(lowered.ir(), isa)
+    library = loaded(lowered.ir(), lowered.isa)
     run = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)(library.address(entry.ENTRY))
     for parts in (1, 3):
         for part in reversed(range(parts)):
@@ -230,16 +281,35 @@ def test_quantize_does_so_in_one_pass(case: Case) -> None:
     _checked(case, made.values, scales, case.source(), np.float32(made.tensor_scale), zeros)
 
 
+def test_two_levels_run_backward_where_the_tensor_has_just_been_read() -> None:
+    case, caches = Case((40, 384), (1, 16), "f4_e2m1", "f8_e4m3", is_two_level=True), replace(_WIDE, l2=1)
+    plan = schedule_groups(case.quantization, caches)
+    assert plan is not None
+    assert plan.is_backward
+    assert plan.ahead < 0
+    assert not schedule_groups(case.quantization, _WIDE).is_backward
+    assert not schedule_groups(Case((40, 384), (1, 16), "s8").quantization, caches).is_backward
+
+
+@pytest.mark.parametrize("scale_type", ["e8m0", "f32"])
+@pytest.mark.parametrize("src", ["bf16", "f32"])
 @pytest.mark.parametrize("kind", ["f4_e2m1", "f4_e3m0"])
-def test_every_rounding_to_4_bits_is_right(kind: str) -> None:
+def test_every_rounding_to_4_bits_is_right(kind: str, src: str, scale_type: str) -> None:
     """Numbers at and beside every tie, with a neighbour that makes the scale 1."""
-    most = {"f4_e2m1": 7.99, "f4_e3m0": 31.9}[kind]
-    real = np.concatenate([patterns(DataType.f32), _ties(_F4[kind])]).view(np.float32)
+    most = {"f4_e2m1": 7.99, "f4_e3m0": 31.9}[kind] if scale_type == "e8m0" else _REACH[kind]
+    if src == "bf16":
+        with np.errstate(invalid="ignore"):
+            real = patterns(DataType.bf16).view(ml_dtypes.bfloat16).astype(np.float32)
+        most = float(np.float32(most).astype(ml_dtypes.bfloat16)) if scale_type == "f32" else _REACH[kind]
+    else:
+        real = np.concatenate([patterns(DataType.f32), _ties(_F4[kind])]).view(np.float32)
     with np.errstate(invalid="ignore"):
         real = real[~(np.abs(real) > most) | ~np.isfinite(real)]
     real = np.resize(real, (-(-real.size // 60), 60))
     x = np.concatenate([real, np.full((len(real), 4), most, np.float32)], 1)
-    made = rs.quantize(x, kind, group=64, scale_type="e8m0")
+    with np.errstate(invalid="ignore"):
+        source = x if src == "f32" else x.astype(ml_dtypes.bfloat16)
+    made = rs.quantize(source, kind, group=64, scale_type=scale_type)
     assert (made.scale.to_numpy().astype(np.float32) == 1).all()
     codes = made.values.data.view(np.uint8)
     found = np.stack([codes & 15, codes >> 4], -1).reshape(x.shape)
@@ -257,6 +327,21 @@ def _ties(values: list[float]) -> Array:
     return np.concatenate([found, -found]).view(np.uint32)
 
 
+@pytest.mark.parametrize("group", [(1, 32), (32, 1), (1, 320), (32, 64)])
+@pytest.mark.parametrize("size", [1.0, 2.0**-80, 2.0**-125, 2.0**100])
+def test_values_of_16_and_of_32_bits_become_the_same_codes(group: tuple[int, int], size: float) -> None:
+    """bf16 is divided as words, f32 as floats; some values of each group are 0, infinite or NaN."""
+    x = (np.random.default_rng(3).standard_normal((64, 640)) * size).astype(ml_dtypes.bfloat16)
+    x[::7, ::5], x[::9, ::11], x[1::9, ::13] = 0.0, np.inf, np.nan
+    for kind in ("f4_e2m1", "f8_e4m3"):
+        half, whole = (
+            rs.quantize(x.astype(dtype), kind, group=group, scale_type="e8m0")
+            for dtype in (ml_dtypes.bfloat16, np.float32)
+        )
+        np.testing.assert_array_equal(half.scale.data.view(np.uint8), whole.scale.data.view(np.uint8))
+        np.testing.assert_array_equal(half.values.data.view(np.uint8), whole.values.data.view(np.uint8))
+
+
 def test_scales_stay_finite_in_types_that_end_early() -> None:
     x = np.full((2, 32), 1e9, np.float32)
     made = rs.quantize(x, "s8", group=32, scale_type="f16")
@@ -266,8 +351,8 @@ def test_scales_stay_finite_in_types_that_end_early() -> None:
 
 
 def test_groups_that_no_vector_holds_are_left_to_other_kernels() -> None:
-    assert schedule_groups(Case((6, 36), (1, 9), "s8").quantization, 64) is None
-    assert schedule_groups(Case((8, 33), (8, 1), "s4").quantization, 64) is None
+    assert schedule_groups(Case((6, 36), (1, 9), "s8").quantization, _WIDE) is None
+    assert schedule_groups(Case((8, 33), (8, 1), "s4").quantization, _WIDE) is None
     made = rs.quantize(np.arange(216, dtype=np.float32).reshape(6, 36), "s8", group=9)
     assert made.groups == (1, 9)
 

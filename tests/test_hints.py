@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,30 @@ def test_a_refusal_shows_the_callers_line_and_at_most_three_frames_of_ours(name:
     ours = [file for file in frames if file.startswith(_OURS)]
     assert frames[-len(ours) - 1] == __file__
     assert len(ours) <= 3
+
+
+def test_a_format_in_place_of_a_type_is_told_where_it_goes() -> None:
+    with refused("unknown data type 'nchw'", "'nchw' is a format: pass it as format, after the data type"):
+        rs.MemoryDesc((1, 2, 3, 4), "nchw")
+    with refused("unknown data type 'nChw16c'", "'nChw16c' is a format: pass it as dst"):
+        rs.reorder(_X, dtype="nChw16c")
+
+
+def test_names_that_a_memory_has_not_lead_to_its_descriptor_or_to_an_array() -> None:
+    memory = rs.Memory.from_numpy(_X)
+    for name, way in {
+        "show": "m.desc.show",
+        "dims": "m.desc.dims",
+        "strides": "m.to_numpy().strides",
+    }.items():
+        with pytest.raises(AttributeError, match=re.escape(way)):
+            getattr(memory, name)
+        assert name not in dir(memory)
+
+
+def test_an_index_in_one_piece_is_told_how_to_pass_it() -> None:
+    with refused("index[0] is (0, 1, 0, 0)", "md.offset(*index)"):
+        _MD.offset((0, 1, 0, 0))  # type: ignore[arg-type]
 
 
 def test_an_out_of_the_shape_of_memory_is_told_how_to_turn_it() -> None:

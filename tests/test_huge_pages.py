@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
+import weakref
 from math import prod
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import restride as rs
 from restride.dtypes import DataType
 from restride.plan.nest import Axis, Compute, LoopNest
 from restride.plan.reorder import reorder_nest
-from restride.runtime import huge_pages
+from restride.runtime import huge_pages, kernel
 from restride.runtime.huge_pages import page_offsets
 from restride.runtime.pool import ThreadPool
 from support.descriptors import shapes, tags
@@ -113,3 +115,26 @@ def test_no_piece_of_a_long_transpose_waits_for_many_fresh_pages(monkeypatch: py
     primitive.execute(rs.Stream(CPU), x, rs.Memory(dst, CPU))
     assert len(pieces) > 4
     assert max(pieces) <= max(8, os.cpu_count() or 1)
+
+
+def test_pages_stay_while_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads may find the pages of a kernel at once: one must not take from the other what it uses."""
+    made: list[weakref.ref[np.ndarray]] = []
+
+    def pages(nests: object) -> np.ndarray:
+        array = np.arange(100)
+        made.append(weakref.ref(array))
+        return array
+
+    class Asking:
+        def prefault(self, dst: int, offsets: int, count: int) -> None:
+            work._pages = np.arange(100)
+            gc.collect()
+            assert made[0]() is not None
+
+    monkeypatch.setattr(kernel, "page_offsets", pages)
+    monkeypatch.setattr(kernel, "default_pool", Asking)
+    work = kernel.Kernel.__new__(kernel.Kernel)
+    work._nests, work._pages = (), None
+    work._prefault(0)
+    assert len(made) == 1

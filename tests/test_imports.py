@@ -6,6 +6,7 @@ import ast
 import inspect
 import os
 import pickle
+import platform
 import pydoc
 import subprocess
 import sys
@@ -62,6 +63,7 @@ _OURS = (
     "primitives.shuffle",
     "primitives.shuffle_pd",
     "primitives.sum",
+    "dequantization",
     "quantization",
     "runtime.launch_list",
     "runtime.reduction",
@@ -132,6 +134,14 @@ def test_a_kernel_from_the_store_is_run_without_what_writes_kernels(tmp_path: Pa
     for _ in range(2):
         loaded = _loaded_by(_REORDER, RESTRIDE_CACHE_DIR=str(folder))
     assert not _unwanted(loaded, (*_NEVER, *_WRITERS))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere LLVM links what it has compiled")
+def test_with_all_kernels_in_the_store_llvm_is_not_loaded(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    for _ in range(2):
+        loaded = _loaded_by(_REORDER, RESTRIDE_CACHE_DIR=str(folder))
+    assert not _unwanted(loaded, ("llvmlite.binding",))
 
 
 @pytest.mark.parametrize(

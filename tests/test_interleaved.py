@@ -49,7 +49,7 @@ def nests_of(mds: Sources, dst: MemoryDesc, axis: int = 1) -> list[tuple[int, Lo
 
 def planned(mds: Sources, dst: MemoryDesc, caches: CacheSizes, axis: int = 1) -> InterleavedNests | None:
     lowered = lower_interleaved([nest for _, nest in nests_of(mds, dst, axis)], host_isa(), caches)
-    return None if lowered is None else lowered.joined
+    return None if lowered is None else lowered.interleaved
 
 
 CASES = {

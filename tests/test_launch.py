@@ -15,7 +15,7 @@ from restride.primitives.concat import concat_problem
 from restride.runtime import launch
 from restride.runtime.alloc import address_of
 from restride.runtime.executable import CpuExecutable
-from restride.runtime.kernel import Kernel, kernel_of, packed_address, packer
+from restride.runtime.kernel import Kernel, KernelCode, kernel_of, packed_address, packer
 from restride.runtime.launch import NestLaunch
 from restride.targets.cpu import lower
 from restride.targets.isa import CacheSizes, host_isa
@@ -29,8 +29,10 @@ def test_two_threads_that_compile_at_once_use_one_kernel(monkeypatch: pytest.Mon
     made = NestLaunch(step, lower(nest, host_isa(), CacheSizes()), None)
     others: list[Kernel] = []
 
-    def slow(lowered: object, work_bytes: int) -> Kernel:
-        monkeypatch.setattr(launch, "kernel_of", lambda *_: Kernel(made.lowered, work_bytes))
+    def slow(lowered: object, work_bytes: int, numbers: object) -> Kernel:
+        monkeypatch.setattr(
+            launch, "kernel_of", lambda *_: Kernel(KernelCode(made.lowered), made.lowered, work_bytes)
+        )
         others.append(made.kernel(0))
         return kernel_of(made.lowered, work_bytes)
 

@@ -21,21 +21,21 @@ def softmax() -> tuple[rs.Primitive, rs.Memory]:
 
 
 def test_a_list_keeps_the_code_that_goes_through_it() -> None:
-    launch_list._native_list.cache_clear()
+    launch_list.native_list.cache_clear()
     rs.set_primitive_cache_capacity(0)
     try:
         primitive, x = softmax()
     finally:
         rs.set_primitive_cache_capacity(1024)
     # As where two threads make the first lists at once: the cache keeps one code, this list has the other.
-    launch_list._native_list.cache_clear()
+    launch_list.native_list.cache_clear()
     gc.collect()
     primitive.execute(rs.Stream(CPU), x, x)
     assert np.isclose(np.asarray(x).sum(), 1)
 
 
 def test_threads_may_make_the_first_lists_at_once() -> None:
-    launch_list._native_list.cache_clear()
+    launch_list.native_list.cache_clear()
     made: list[tuple[rs.Primitive, rs.Memory]] = []
     threads = [threading.Thread(target=lambda: made.append(softmax())) for _ in range(4)]
     for thread in threads:

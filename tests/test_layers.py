@@ -24,7 +24,7 @@ _TORCH_PARTS = ("gradients", "kernels", "layers", "modes", "modules", "products"
 _FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in _TORCH_PARTS)}
 _FOR_TORCH |= {f"graph.torch_{name}" for name in ("export", "module")}
 _FOR_JAX = {"jax", "frontend.jax_kernels", "frontend.jax_products"}
-_FOR_ZARR = {"files.zarr_codecs"}
+_FOR_ZARR = {"files.zarr_codecs", "files.zarr_pipeline"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
     "torch",
@@ -55,8 +55,13 @@ _ROWS = (
         "concat_and_sum",
         "reorder_plan",
         "block_scales",
+        "group_scaling",
+        "quantized_tensor",
         "grouped",
         "quantization",
+        "dequantization",
+        "array_memory",
+        "axis_scaling",
         "activations",
         "array_norms",
         "array_pools",

@@ -124,6 +124,11 @@ def test_dims_that_do_not_fit_are_refused(dims, words):
         rs.Matmul.PrimitiveDesc(CPU, *map(md, dims))
 
 
+def test_results_past_what_can_be_addressed_are_refused():
+    with refused("below 2**63 bytes"):
+        rs.Matmul.PrimitiveDesc(CPU, *map(md, ((1 << 33, 4), (4, 1 << 33), (1 << 33, 1 << 33))))
+
+
 def test_a_bias_that_does_not_fit_is_refused():
     with refused("the bias is (9,)"):
         rs.Matmul.PrimitiveDesc(CPU, md((4, 5)), md((5, 9)), md((9,)), md((4, 9)))

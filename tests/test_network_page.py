@@ -15,7 +15,7 @@ import restride as rs
 from restride.graph.node_formats import format_problem
 from restride.graph.propagation import RULES, propagate
 from restride.view.network_page import NetworkPicture, network_page
-from restride.view.network_rows import MeasuredTimes, network_rows, with_lanes
+from restride.view.network_rows import MeasuredTimes, NetworkRow, network_rows, with_lanes
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _RELU = rs.graph.EltwiseOperation("eltwise_relu")
@@ -116,6 +116,16 @@ def test_the_page_is_one_well_formed_file_without_scripts():
     assert [text.count(f'id="r{i}"') for i in range(4)] == [1, 1, 1, 0]
     assert text.count("<b>optimal</b>") == 1
     assert "aBcd" in text
+
+
+def test_tensors_of_one_pixel_are_called_what_their_colour_says():
+    md = rs.MemoryDesc((1, 32, 1, 1), "f32", "acdb")
+    assert md == rs.MemoryDesc(md.dims, "f32")
+    graph = _graph()
+    formats = propagate(format_problem(graph, rs.Engine("cpu")), "plain")
+    page = network_page("n", [NetworkPicture(formats, (NetworkRow("node", "y", "mean", (), (("y", md),)),))])
+    assert '<span class="chip f0"></span>abcd' in page
+    assert "acdb" not in page
 
 
 def test_names_are_escaped():

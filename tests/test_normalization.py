@@ -184,6 +184,24 @@ def test_nothing_is_computed_of_no_elements(engine, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dims", [(0, 12, 5, 4), (2, 12, 0, 4)])
+def test_gradients_of_scales_of_no_elements_are_zero(engine, kind, dims):
+    flags, md = "use_scale|use_shift", _md(dims)
+    hint = forward_pd(kind, engine, md, md, flags)
+    pd = backward_pd(kind, engine, md, md, md, flags, hint=hint)
+    names = (rs.ARG_SRC, rs.ARG_DIFF_DST, rs.ARG_MEAN, rs.ARG_VARIANCE, rs.ARG_SCALE, rs.ARG_DIFF_SRC)
+    descs = (md, md, pd.mean_desc(), pd.variance_desc(), pd.weights_desc(), md)
+    memories = {arg: rs.Memory(desc, engine) for arg, desc in zip(names, descs, strict=True)}
+    written = (rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT)
+    for arg in written:
+        count = pd.weights_desc().dims[0]
+        memories[arg] = memory_of(pd.diff_weights_desc(), np.full(count, 7.0, np.float32), engine)
+    run(BACKWARD[kind](pd), engine, memories)
+    for arg in written:
+        assert not elements(memories[arg]).any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_sum_may_read_the_old_bytes_as_another_type(engine, kind):
     attr, ops = rs.PrimitiveAttr(), rs.PostOps()
     ops.append_sum(2.0, 0, "s8")
@@ -194,6 +212,36 @@ def test_a_sum_may_read_the_old_bytes_as_another_type(engine, kind):
     run(FORWARD[kind](pd), engine, {rs.ARG_SRC: src, rs.ARG_DST: dst})
     # 200 as an s8 is -56.
     assert (elements(dst) == 0).all()
+
+
+@pytest.mark.parametrize("format", ["acdb", "aBcd16b", "aBcd8b"])
+@pytest.mark.parametrize("flags", ["use_scale|use_shift", "use_global_stats|use_scale", "rms_norm|use_scale"])
+def test_groups_of_many_images_are_those_of_few(engine, format, flags):
+    """Of many images one after the other is worked on, of few a step at a time: the bits are the same."""
+    dims, shape = (17, 12, 3, 2), (17, GROUPS)
+    x, dy, scale, shift = random(dims) + 1, random(dims, 1), random((12,), 2), random((12,), 3)
+    mean, variance = random(shape, 4), np.abs(random(shape, 5))
+    values = {rs.ARG_SRC: x, rs.ARG_SCALE: scale}
+    values |= {rs.ARG_SHIFT: shift} if "use_shift" in flags else {}
+    given = {rs.ARG_VARIANCE: variance} | ({} if "rms" in flags else {rs.ARG_MEAN: mean})
+    results = []
+    for images in (slice(0, 17), slice(0, 5)):
+        part = (len(range(17)[images]), *dims[1:])
+        md = _md(part, format)
+        pd = forward_pd("group", engine, md, md, flags, "forward_inference")
+        read = values | {rs.ARG_SRC: x[images]}
+        read |= {arg: each[images] for arg, each in given.items()} if "global" in flags else {}
+        made = computed(rs.GroupNormalizationForward, pd, engine, read, rs.ARG_DST)[rs.ARG_DST]
+        back = backward_pd("group", engine, md, md, md, flags)
+        read = {rs.ARG_SRC: x[images], rs.ARG_SCALE: scale, rs.ARG_DIFF_DST: dy[images]}
+        read |= {arg: each[images] for arg, each in given.items()}
+        written = [rs.ARG_DIFF_SRC, rs.ARG_DIFF_SCALE, *([rs.ARG_DIFF_SHIFT] if "use_shift" in flags else [])]
+        gradient = computed(rs.GroupNormalizationBackward, back, engine, read, *written)[rs.ARG_DIFF_SRC]
+        assert padding_is_zero(made)
+        assert padding_is_zero(gradient)
+        results.append((elements(made)[:5], elements(gradient)[:5]))
+    for many, few in zip(*results, strict=True):
+        np.testing.assert_array_equal(many, few)
 
 
 # --- backward -----------------------------------------------------------------------------------------------
@@ -240,6 +288,38 @@ def test_gradients_are_those_of_the_formula(engine, kind, flags, format):
         if arg in made:
             np.testing.assert_allclose(elements(made[arg]), value, rtol=2e-4, atol=2e-4)
     assert padding_is_zero(made[rs.ARG_DIFF_SRC])
+
+
+@pytest.mark.parametrize(("dims", "format"), [((6, 40, 512), "abc"), ((40, 20), "ba"), ((2, 64, 600), "bac")])
+@pytest.mark.parametrize("flags", ["use_scale|use_shift", "use_global_stats|use_shift", "rms_norm|use_scale"])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_rows_in_pieces_give_all_gradients_at_once(engine, dims, format, flags, in_place):
+    """Of several pieces, and of one; the gradient of the source may be written over what is read."""
+    x, dy, scale = random(dims) + 1, random(dims, 1), random(dims[-1:], 2)
+    is_rms = "rms" in flags
+    wide = x.astype(np.float64)
+    mean = np.zeros(dims[:-1]) if is_rms else wide.mean(-1)
+    variance = ((wide - mean[..., None]) ** 2).mean(-1)
+    md = _md(dims, format)
+    pd = backward_pd("layer", engine, md, md, md, flags)
+    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: dy, rs.ARG_VARIANCE: variance.astype(np.float32)}
+    values |= {} if is_rms else {rs.ARG_MEAN: mean.astype(np.float32)}
+    values |= {rs.ARG_SCALE: scale} if "scale" in flags else {}
+    args = {arg: memory_of(pd.query_md("exec_arg_md", arg), value, engine) for arg, value in values.items()}
+    weights = rs.ARG_DIFF_SCALE if "use_scale" in flags else rs.ARG_DIFF_SHIFT
+    args[rs.ARG_DIFF_SRC] = args[rs.ARG_DIFF_DST] if in_place else memory_of(md, x * 0, engine)
+    for arg in (weights, *([rs.ARG_DIFF_SHIFT] if "use_shift" in flags else [])):
+        args[arg] = memory_of(rs.MemoryDesc(dims[-1:], "f32", "a"), scale * 0, engine)
+    run(rs.LayerNormalizationBackward(pd), engine, args)
+    inverse = 1 / np.sqrt(variance + EPS)[..., None]
+    y = (wide - mean[..., None]) * inverse
+    g = dy * (scale.astype(np.float64) if "scale" in flags else 1.0)
+    rest = g if "global" in flags else g - y * (g * y).mean(-1, keepdims=True)
+    rest = rest if is_rms or "global" in flags else rest - g.mean(-1, keepdims=True)
+    np.testing.assert_allclose(elements(args[rs.ARG_DIFF_SRC]), rest * inverse, rtol=1e-4, atol=1e-4)
+    over = tuple(range(len(dims) - 1))
+    total = (dy * y if "use_scale" in flags else dy.astype(np.float64)).sum(over)
+    np.testing.assert_allclose(elements(args[weights]), total, rtol=2e-4, atol=2e-3)
 
 
 @pytest.mark.parametrize("format", ["abcd", "acdb", "aBcd16b"])

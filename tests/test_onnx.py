@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.runtime import free_memory
 from restride_bench.network_models import randomised
 
 onnx = pytest.importorskip("onnx")
@@ -138,6 +139,18 @@ OPERATORS: dict[str, tuple[Any, Mapping[str, Array], int]] = {
     "Resize, linear": (node("Resize", "x", "", "", "n", mode="linear"), {"n": ints(1, 6, 10, 8)}, 17),
     "Sum": (node("Sum", "x", "c", "x"), {"c": values(*X)}, 17),
     "Dropout": (node("Dropout", "x"), {}, 17),
+    "Slice, backwards through all": (
+        node("Slice", "x", "s", "e", "a", "t"),
+        {"s": ints(-1), "e": ints(-99), "a": ints(3), "t": ints(-1)},
+        17,
+    ),
+    "Slice, one element by a long step": (
+        node("Slice", "x", "s", "e", "a", "t"),
+        {"s": ints(1), "e": ints(1 << 40), "a": ints(2), "t": ints(1 << 62)},
+        17,
+    ),
+    "Pad of axes": (node("Pad", "x", "n", "v", "a"), {"n": ints(1, 2, 3, 4), "v": TWO, "a": ints(3, -3)}, 18),
+    "ReduceMean to a scalar": (node("ReduceMean", "x", keepdims=0), {}, 17),
 }  # fmt: skip
 
 
@@ -404,6 +417,17 @@ def test_all_missing_operators_are_listed_at_once_with_their_nodes() -> None:
         ([node("Transpose", "x", name="turn", perm=[0, 0, 1, 2])], {}, "turn"),
         ([node("Split", "x", "n", to=("y", "z"), name="parts", axis=1)], {"n": ints(2, 2)}, "parts"),
         ([node("Gather", "x", "i", name="far", axis=9)], {"i": ints(0)}, "far"),
+        ([node("Gather", "x", "i", name="past", axis=1)], {"i": ints(6)}, "past"),
+        ([node("Gather", "x", "i", name="real", axis=1)], {"i": values(1)}, "real"),
+        ([node("Transpose", "x", name="few", perm=[0, 1])], {}, "few"),
+        ([node("Unsqueeze", "x", "n", name="twice")], {"n": ints(1, 1)}, "twice"),
+        ([node("Slice", "x", "n", "n", "a", name="axes")], {"n": ints(1, 2), "a": ints(3, -1)}, "axes"),
+        ([node("Conv", "x", "w", name="auto", auto_pad="ROUND")], {"w": W}, "auto"),
+        ([node("Conv", "x", "w", name="less", pads=[-1, 0, 0, 0])], {"w": W}, "less"),
+        ([node("Conv", "x", "w", name="vast", pads=[1 << 62, 0, 0, 0])], {"w": W}, "vast"),
+        ([node("MaxPool", "x", name="none")], {}, "none"),
+        ([node("MaxPool", "x", name="edge", kernel_shape=[2, 2], pads=[2, 2, 2, 2])], {}, "edge"),
+        ([node("Pad", "x", "n", name="room")], {"n": ints(0, 0, 0, 0, 1 << 60, 0, 0, 0)}, "room"),
         (
             [node("ConstantOfShape", "n", to=("c",), name="huge"), node("Add", "x", "c")],
             {"n": ints(1 << 40)},
@@ -436,6 +460,12 @@ def test_models_that_do_not_hold_are_refused_by_node(
         (node("Gather", "x", "i", axis=1), {"i": ints(0, 2)}),
         (node("Reshape", "x", "x"), {}),
         (node("Range", "x", "x", "x"), {}),
+        (onnx.helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.INT32), {}),
+        (node("Dropout", "x", "r", "t"), {"r": TWO, "t": np.array(True)}),
+        (
+            node("Resize", "x", "", "n", mode="linear", antialias=1),
+            {"n": np.array([1, 1, 0.5, 0.5], np.float32)},
+        ),
     ],
 )
 def test_forms_of_operators_that_are_not_there_are_named(made: Any, constants: Mapping[str, Array]) -> None:
@@ -445,9 +475,194 @@ def test_forms_of_operators_that_are_not_there_are_named(made: Any, constants: M
     assert "'this one'" in error.what
 
 
+def test_before_version_7_sums_at_an_axis_are_named() -> None:
+    made = model(
+        [node("Add", "x", "c", name="old", axis=1, broadcast=1)], {"x": X}, {"c": values(6)}, opset=6
+    )
+    assert "'old'" in refusal(made).what
+    made = model([node("Add", "x", "c", axis=3, broadcast=1)], {"x": X}, {"c": values(4)}, opset=6)
+    assert np.array_equal(rs.onnx.load(made)(values(*X)), values(*X) + values(4))
+
+
+def typed(made: Any, element: int) -> Any:
+    """The model, with inputs of another type."""
+    for each in made.graph.input:
+        each.type.tensor_type.elem_type = element
+    return made
+
+
+INT32, UINT8, INT8, BOOL = 6, 2, 3, 9
+
+
+@pytest.mark.parametrize(
+    ("element", "made"),
+    [
+        *((INT32, node(name, "x", "c")) for name in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")),
+        (INT32, node("Div", "c", "x")),
+        *((INT32, node(name, "x")) for name in ("Relu", "Neg", "Abs", "ReduceMax", "ReduceSum", "Sqrt")),
+        (INT32, node("Where", "t", "x", "c")),
+        (INT32, node("Clip", "x", "c")),
+        (INT32, onnx.helper.make_node("Cast", ["x"], ["y"], to=UINT8)),
+        (UINT8, onnx.helper.make_node("Cast", ["x"], ["y"], to=INT8)),
+        (INT8, onnx.helper.make_node("Cast", ["x"], ["y"], to=UINT8)),
+        *((UINT8, node(name, "x", "c")) for name in ("Add", "Sub", "Mul")),
+        (INT8, node("ReduceSum", "x")),
+        (INT8, node("Abs", "x")),
+    ],
+)
+def test_what_computes_with_integers_is_named(element: int, made: Any) -> None:
+    # Sums of ONNX wrap around, and are exact beyond 2**24.
+    made.name = "this one"
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    constants = {"c": np.array(3, dtype), "t": np.array(True)}
+    error = refusal(typed(model([made], {"x": X}, constants), element), np.zeros(X, dtype))
+    assert isinstance(error, rs.Unimplemented)
+    assert "'this one'" in error.what
+
+
+@pytest.mark.parametrize("element", [UINT8, INT8])
+def test_the_largest_and_the_least_of_bytes_are_exact(element: int) -> None:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
+    x = np.random.default_rng(0).integers(*np.iinfo(dtype).min + np.array([0, 256]), X).astype(dtype)
+    low, high = dtype.type(3), dtype.type(100)
+    nodes = [
+        node("Max", "x", "low", to=("a",)),
+        node("Min", "a", "high", to=("b",)),
+        node("ReduceMax", "b", to=("y",), axes=[2]),
+    ]
+    made = typed(model(nodes, {"x": X}, {"low": low, "high": high}), element)
+    made.graph.output[0].type.tensor_type.elem_type = element
+    wanted = np.clip(x, low, high).max(axis=2, keepdims=True)
+    found = rs.onnx.load(made)(x)
+    assert found.dtype == dtype
+    assert np.array_equal(found, wanted)
+
+
+def test_integers_of_32_bits_are_moved_to_the_bit() -> None:
+    x = np.random.default_rng(0).integers(-(2**31), 2**31, X, dtype=np.int64).astype(np.int32)
+    nodes = [
+        node("Transpose", "x", to=("a",), perm=[0, 2, 3, 1]),
+        node("Slice", "a", "s", "e", to=("b",)),
+        node("Concat", "b", "b", to=("c",), axis=3),
+        node("Pad", "c", "p", "v"),
+    ]
+    made = typed(
+        model(
+            nodes,
+            {"x": X},
+            {"s": ints(0, 1), "e": ints(1, 4), "p": ints(0, 0, 0, 1, 0, 0, 0, 2), "v": np.int32(2**24 + 1)},
+        ),
+        INT32,
+    )
+    part = x.transpose(0, 2, 3, 1)[:, 1:4]
+    wanted = np.pad(
+        np.concatenate([part, part], 3), ((0, 0), (0, 0), (0, 0), (1, 2)), constant_values=2**24 + 1
+    )
+    assert np.array_equal(rs.onnx.load(made)(x), wanted)
+
+
+def test_no_elements_have_no_largest_truth_value() -> None:
+    made = typed(model([node("ReduceMax", "x", name="none", axes=[1])], {"x": (2, 0, 4)}), BOOL)
+    assert "'none'" in refusal(made, np.zeros((2, 0, 4), np.bool_)).what
+
+
+@pytest.mark.parametrize(
+    ("axes", "is_whole", "wanted"),
+    [(None, 0, 10.0), (None, 1, np.arange(5)), ((), 0, 10.0), ((), 1, np.arange(5)), ((0,), 1, 10.0)],
+)
+def test_sums_of_constants_over_no_axes_are_those_of_the_operator(
+    axes: tuple[int, ...] | None, is_whole: int, wanted: Any
+) -> None:
+    inputs = ("c",) if axes is None else ("c", "a")
+    nodes = [
+        node("ReduceSum", *inputs, to=("s",), noop_with_empty_axes=is_whole),
+        node("Add", "x", "s"),
+    ]
+    constants = {"c": np.arange(5, dtype=np.float32), "a": ints(*(axes or ()))}
+    x = values(2, 5)
+    assert np.array_equal(rs.onnx.load(model(nodes, {"x": (2, 5)}, constants))(x), x + np.float32(wanted))
+
+
+def test_quotients_by_numbers_without_a_reciprocal_are_finite() -> None:
+    tiny = np.float32(1e-40)
+    x = np.array([1e-40, 3e-39, 0], np.float32)
+    found = rs.onnx.load(model([node("Div", "x", "c")], {"x": (3,)}, {"c": tiny}))(x)
+    assert np.allclose(found, x / tiny, rtol=1e-5)
+
+
+def test_an_output_that_is_a_constant_of_another_type_is_named() -> None:
+    made = model([node("Identity", "c"), node("Relu", "x", to=("z",))], {"x": X}, {"c": ints(1)}, ("y", "z"))
+    assert "'y'" in refusal(made).what
+
+
+def test_rows_of_one_dim_are_normalized_and_scalars_combined() -> None:
+    nodes = [
+        node("ReduceMax", "x", to=("row",), axes=[0, 1, 2], keepdims=0),
+        node("LayerNormalization", "row", "s", "b", to=("normal",)),
+        node("ReduceSum", "normal", to=("all",), keepdims=0),
+        node("Mul", "all", "all", to=("square",)),
+        node("Max", "square", "c"),
+    ]
+    made = model(nodes, {"x": X}, {"s": values(4), "b": values(4, seed=1), "c": TWO}, ("normal", "y"))
+    for rule in ("plain", "optimal"):
+        check(made, values(*X), rule)
+
+
+def test_views_that_begin_later_are_padded_and_shuffled() -> None:
+    dims = (3, 32, 4, 4)
+    nodes = [
+        node("LeakyRelu", "x", to=("a",)),
+        node("Gather", "a", "i", to=("part",), axis=0),
+        node("Reshape", "part", "split", to=("b",)),
+        node("Transpose", "b", to=("c",), perm=[0, 2, 1, 3, 4]),
+        node("Reshape", "c", "joined", to=("shuffled",)),
+        node("Pad", "part", "n"),
+    ]
+    shapes = {"split": ints(1, 2, 16, 4, 4), "joined": ints(1, 32, 4, 4)}
+    known = {"i": ints(2), "n": ints(0, 0, 1, 2, 2, 2, 2, 0), **shapes}
+    made = model(nodes, {"x": dims}, known, ("shuffled", "y"))
+    for rule in ("plain", "greedy", "optimal"):
+        check(made, values(*dims), rule)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "constants", "said"),
+    [
+        (
+            [node("ConstantOfShape", "n", to=("w",), name="large"), node("MatMul", "x", "w", name="product")],
+            {"n": ints(4, 1 << 25)},
+            "product",
+        ),
+        ([node("Pad", "x", "n", name="wide")], {"n": ints(0, 0, 0, 0, 1 << 21, 0, 0, 0)}, "node .y. .pad."),
+        (
+            [
+                node("Resize", "x", "", "", "n", to=("a",), name="up"),
+                node("GlobalAveragePool", "a", name="mean"),
+            ],
+            {"n": ints(1, 6, 5000, 4000)},
+            "'a'",
+        ),
+    ],
+)
+def test_tensors_larger_than_memory_are_refused_by_node(
+    nodes: Sequence[Any], constants: Mapping[str, Array], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(free_memory, "free_memory", lambda: free_memory.FreeMemory(1 << 30, 1 << 28))
+    with pytest.raises(rs.OutOfMemory, match=said):
+        rs.onnx.load(model(nodes, {"x": X}, constants))(values(*X))
+
+
 @pytest.mark.parametrize("source", [b"", b"no model", b"\x08\x07\x12\x00", 3, None, "/no/such/model.onnx"])
 def test_what_is_no_model_is_refused(source: object) -> None:
     assert refusal(source).code in ("RS-F04", "RS-V08", "RS-F02")
+
+
+def test_tensors_of_one_name_are_refused() -> None:
+    split = node("Split", "x", to=("y", "y"), axis=1, name="both")
+    assert "'both'" in refusal(model([split], {"x": X})).what
+    twice = model([node("Relu", "x")], {"x": X})
+    twice.graph.input.append(twice.graph.input[0])
+    assert "'x'" in refusal(twice).where
 
 
 def test_every_prefix_of_a_model_is_refused_or_runs() -> None:

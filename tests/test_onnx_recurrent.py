@@ -192,6 +192,34 @@ def test_a_layer_reads_its_weights_in_the_format_that_kernels_want() -> None:
     assert all(each.is_constant for each in plan.formats.reorders)
 
 
+def of_type(made: Any, feeds: Mapping[str, Array], dtype: type, element: int) -> dict[str, Array]:
+    """All floats of a model in another type; what it reads then."""
+    for each in made.graph.initializer:
+        each.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(each).astype(dtype), each.name))
+    for each in (*made.graph.input, *made.graph.output):
+        each.type.tensor_type.elem_type = element
+    return {name: each.astype(dtype) for name, each in feeds.items()}
+
+
+@pytest.mark.parametrize("operator", GATES)
+def test_models_of_halves_run_as_halves(operator: str) -> None:
+    for has_state in (True, False):
+        made, feeds = model(operator, "bidirectional", has_state=has_state)
+        feeds = of_type(made, feeds, np.float16, 10)
+        found = rs.onnx.load(made)(feeds)
+        for own, other in zip(found.values(), expected(made, feeds), strict=True):
+            assert (own.dtype, own.shape) == (np.float16, other.shape)
+            assert np.abs(own - other).max() < 4e-3
+
+
+def test_models_of_doubles_are_refused_by_their_type() -> None:
+    made, feeds = model("LSTM")
+    feeds = of_type(made, feeds, np.float64, 11)
+    with pytest.raises(rs.Unimplemented, match="it computes with f64") as caught:
+        rs.onnx.load(made)(feeds)
+    assert "save the model with f32, bf16 or f16" in caught.value.hint
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -202,9 +230,16 @@ def test_a_layer_reads_its_weights_in_the_format_that_kernels_want() -> None:
         ("LSTM", {"input_forget": 1}, "couples"),
         ("LSTM", {"peepholes": values(1, 3 * C)}, "peepholes"),
         ("LSTM", {"lengths": np.array([5, 4, 5], np.int32)}, "lengths of their own"),
+        ("LSTM", {"lengths": np.array([3, 3, 3], np.int32)}, "pass the first 3 steps of X"),
         ("LSTM", {"activations": ["Relu", "Tanh", "Tanh"]}, "its functions are Relu, Tanh, Tanh"),
         ("GRU", {"activations": ["Sigmoid", "Affine"]}, "its functions are Sigmoid, Affine"),
         ("RNN", {"activations": ["Elu"]}, "its functions are Elu"),
+        ("RNN", {"activations": ["HardSigmoid"]}, "its functions are HardSigmoid"),
+        (
+            "RNN",
+            {"direction": "bidirectional", "activations": ["Tanh", "Relu"]},
+            "they may be Tanh, Tanh; or Relu, Relu; or Sigmoid, Sigmoid",
+        ),
         ("RNN", {"activations": ["Tanh"], "activation_alpha": [0.5]}, "parameters"),
     ],
 )
@@ -216,30 +251,46 @@ def test_forms_that_are_not_there_are_named(operator: str, changes: dict[str, An
 
 
 @pytest.mark.parametrize(
-    "weights",
+    ("weights", "said"),
     [
-        {"W": values(1, 4 * C, INPUTS + 1)},
-        {"W": values(2, 4 * C, INPUTS)},
-        {"W": values(1, 3 * C, INPUTS)},
-        {"W": values(4 * C, INPUTS)},
-        {"R": values(1, 4 * C, C - 1)},
-        {"R": values(1, 4 * C + 1, C)},
-        {"B": values(1, 4 * C)},
+        ({"W": values(1, 4 * C, INPUTS + 1)}, "W is (1, 36, 7), it should be (1, 36, 6)"),
+        ({"W": values(2, 4 * C, INPUTS)}, "W is (2, 36, 6), it should be (1, 36, 6)"),
+        ({"W": values(1, 3 * C, INPUTS)}, "W is (1, 27, 6), it should be (1, 36, 6)"),
+        ({"W": values(4 * C, INPUTS)}, "W is (36, 6), it should be (1, 36, 6)"),
+        ({"R": values(4 * C, C)}, "R is (36, 9), it should be (1, 36, 9)"),
+        ({"R": values(1, 4 * C, C - 1)}, "R is (1, 36, 8), it should be (1, 36, 9)"),
+        ({"R": values(1, 4 * C + 1, C)}, "R is (1, 37, 9), it should be (1, 36, 9)"),
+        ({"B": values(1, 4 * C)}, "B is (1, 36), it should be (1, 72)"),
+        ({"B": values(8 * C)}, "B is (72,), it should be (1, 72)"),
+        ({"W": values(1, 4 * C, INPUTS).astype(np.float64)}, "W is f64, X is f32"),
+        ({"R": values(1, 4 * C, C).astype(np.float16)}, "R is f16, X is f32"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused_by_node(weights: Mapping[str, Array]) -> None:
+def test_weights_that_do_not_fit_are_refused_by_node_and_name(
+    weights: Mapping[str, Array], said: str
+) -> None:
     made, feeds = model("LSTM", has_bias="B" not in weights, weights=weights)
     if "B" in weights:
         made.graph.node[0].input[3] = "B"
-    with pytest.raises(rs.InvalidArguments, match=r"cell|rnn"):
+    with pytest.raises(rs.InvalidArguments) as caught:
         rs.onnx.load(made)(feeds)
+    assert said in caught.value.message
+    assert "'cell'" in caught.value.message
 
 
 @pytest.mark.parametrize(
     ("operator", "changes", "said"),
     [
-        ("LSTM", {"lengths": np.full(N - 1, T, np.int32)}, "lengths of"),
-        ("LSTM", {"peepholes": np.zeros((1, 5), np.float32)}, "weights of peepholes are"),
+        ("LSTM", {"lengths": np.full(N - 1, T, np.int32)}, "of 3 sequences"),
+        ("LSTM", {"lengths": np.array([5, 9, 5], np.int32)}, "sequence_lens has 9, of 5 steps"),
+        ("LSTM", {"lengths": np.array([5, -1, 5], np.int32)}, "sequence_lens has -1"),
+        ("LSTM", {"layout": 5}, "its layout is 5"),
+        ("LSTM", {"peepholes": np.zeros((1, 5), np.float32)}, r"P is \(1, 5\)"),
+        (
+            "LSTM",
+            {"direction": "bidirectional", "peepholes": np.zeros((1, 3 * C), np.float32)},
+            r"P is \(1, 27\), it should be \(2, 27\)",
+        ),
         ("LSTM", {"direction": "bidirectional", "activations": ["Sigmoid", "Tanh", "Tanh"]}, "needs 6"),
         ("RNN", {"direction": "bidirectional", "activations": ["Tanh"]}, "needs 2"),
     ],
@@ -259,13 +310,21 @@ def test_another_hidden_size_than_that_of_the_weights_is_refused() -> None:
         rs.onnx.load(made)(feeds)
 
 
-def test_weights_and_lengths_of_a_run_are_refused() -> None:
+def test_a_hidden_size_that_is_missing_is_refused() -> None:
+    made, feeds = model("GRU")
+    (size,) = (each for each in made.graph.node[0].attribute if each.name == "hidden_size")
+    made.graph.node[0].attribute.remove(size)
+    with pytest.raises(rs.InvalidArguments, match="its hidden_size is missing"):
+        rs.onnx.load(made)(feeds)
+
+
+def test_weights_of_a_run_are_refused() -> None:
     made, feeds = model("LSTM")
     weights = made.graph.initializer[0]
     made.graph.input.append(onnx.helper.make_tensor_value_info("W", 1, tuple(weights.dims)))
     feeds["W"] = onnx.numpy_helper.to_array(weights)
     del made.graph.initializer[0]
-    with pytest.raises(rs.Unimplemented, match="known only in a run"):
+    with pytest.raises(rs.Unimplemented, match="W is known only in a run"):
         rs.onnx.load(made)(feeds)
 
 

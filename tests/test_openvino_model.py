@@ -104,6 +104,16 @@ CASES: dict[str, tuple[tuple[str, str, Sequence[str]], dict[str, Array], Array]]
         {"s": np.array([1, 1, 2, 2], np.float32)},
         X.repeat(2, 2).repeat(2, 3),
     ),
+    "slopes of channels": (
+        ("PReLU", "", ["x", "slopes"]),
+        {"slopes": np.array([0.1, 0.2, 0.3, 0.4], np.float32)},
+        np.where(X > 0, X, X * np.float32([0.1, 0.2, 0.3, 0.4]).reshape(4, 1, 1)),
+    ),
+    "part of open size": (
+        ("VariadicSplit", "", ["x", "axis", "sizes"]),
+        {"axis": numbers(-1), "sizes": numbers(-1)},
+        X,
+    ),
     "attention": (("ScaledDotProductAttention", 'causal="false"', ["x", "x", "x"]), {}, attended()),
 }
 
@@ -114,6 +124,77 @@ def test_a_layer_gives_what_numpy_does(tmp_path: Path, name: str) -> None:
     made = rs.openvino.load(saved(tmp_path, [one], constants))(X)
     assert made.shape == wanted.shape
     assert np.allclose(made, wanted, atol=2e-5)
+
+
+def test_integers_that_are_known_are_divided_towards_minus_infinity(tmp_path: Path) -> None:
+    layers = [
+        ("Divide", "", ["a", "b"]),
+        ("Negative", "", ["Divide"]),
+        ("Reshape", 'special_zero="false"', ["x", "Negative"]),
+    ]
+    constants = {"a": numbers(-119), "b": numbers(1)}
+    assert rs.openvino.load(saved(tmp_path, layers, constants | {"a": numbers(-120)}))(X).shape == (120,)
+    constants = {"a": numbers(-239), "b": numbers(2)}
+    assert rs.openvino.load(saved(tmp_path, layers, constants))(X).shape == (120,)
+
+
+def test_constants_without_elements_may_have_a_byte_in_the_file(tmp_path: Path) -> None:
+    layers = [("ReduceSum", 'keep_dims="true"', ["x", "none"])]
+    path = saved(tmp_path, layers, {"none": numbers()})
+    path.write_text(path.read_text().replace('size="0"', 'size="1"'))
+    (tmp_path / "m.bin").write_bytes(b"\0")
+    assert np.array_equal(rs.openvino.load(path)(X), X)
+
+
+POOL = 'strides="3,3" pads_begin="1,1" pads_end="1,1" kernel="2,2" exclude-pad="true" rounding_type='
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        ("Interpolate", f'{RESIZE} nearest_mode="floor" pads_begin="0,0,1,1" pads_end="0,0,1,1"', ["x", "s"]),
+        ("Interpolate", f'{RESIZE} nearest_mode="floor" antialias="true"', ["x", "s"]),
+        ("MVN", 'eps_mode="outside_sqrt"', ["x", "last"]),
+        ("Gather", 'batch_dims="1"', ["x", "row", "first"]),
+        ("Add", 'auto_broadcast="pdpd"', ["x", "x"]),
+        ("AvgPool", f'{POOL}"ceil"', ["pair"]),
+        ("MaxPool", f'{POOL}"ceil"', ["pair"]),
+        ("Floor", "", ["x"]),
+    ],
+)
+def test_forms_of_layers_that_are_not_there_are_named(
+    tmp_path: Path, one: tuple[str, str, Sequence[str]]
+) -> None:
+    constants = {
+        "s": np.array([1, 1, 2, 2], np.float32),
+        "last": numbers(-1),
+        "row": numbers(0),
+        "first": numbers(1),
+        "four": numbers(1, 4, 5, 5),
+        "none": numbers(0, 0, 0, 0),
+        "step": numbers(1, 1, 1, 1),
+    }
+    window = ("Slice", "", ["x", "none", "four", "step"])
+    layers = [window, (one[0], one[1], ["Slice"])] if "pair" in one[2] else [one]
+    net = rs.openvino.load(saved(tmp_path, layers, constants))
+    with pytest.raises(rs.Unimplemented, match=one[0]):
+        net(X)
+
+
+def test_outputs_come_in_the_order_of_the_file(tmp_path: Path) -> None:
+    layers = [("Tanh", "", ["x"]), ("Exp", "", ["Tanh"]), ("Abs", "", ["x"])]
+    path = saved(tmp_path, layers, {})
+    text = path.read_text()
+    results = [layer(number, name, "Result", "", 1) for number, name in ((8, "first"), (9, "second"))]
+    ends = [(2, 8), (1, 9)]
+    edges = [
+        f'<edge from-layer="{one}" from-port="0" to-layer="{other}" to-port="1"/>' for one, other in ends
+    ]
+    text = text.replace("</layers>", f"{''.join(results)}</layers>")
+    path.write_text(text.replace("</edges>", f"{''.join(edges)}</edges>"))
+    net = rs.openvino.load(path)
+    assert net.outputs == ("Abs", "Exp", "Tanh")
+    assert np.allclose(net(X)["Exp"], np.exp(np.tanh(X)), atol=1e-5)
 
 
 def test_missing_layers_are_listed_at_once(tmp_path: Path) -> None:

@@ -106,6 +106,22 @@ def test_numbers_that_are_not_one_for_each_channel_are_refused(arguments, text):
         rs.normalize(PHOTOS, *arguments)
 
 
+@pytest.mark.parametrize("x", [None, "x", {}, 3.0, rs.Memory(), rs.MemoryDesc((2, 3), "f32", "ab")], ids=str)
+def test_what_is_no_array_is_refused(x):
+    with refused("normalize: x cannot be read"):
+        rs.normalize(x, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("mean", 1e39), ("std", 1e-39), ("std", 1e-320), ("mean", "3"), ("mean", 1j)]
+)
+def test_numbers_that_become_infinite_or_are_none_are_refused(name, value):
+    out = np.full((1, 3, 2, 2), 7, np.float32)
+    with refused(f"normalize: {name} is"):
+        rs.normalize(np.ones((1, 2, 2, 3), np.float32), **{"mean": 0.5, "std": 0.5, name: value}, out=out)
+    assert (out == 7).all()
+
+
 def test_what_does_not_fit_is_refused():
     with refused("axis is 4", "there is no such axis"):
         rs.normalize(PHOTOS, 0, 1, axis=4)

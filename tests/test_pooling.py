@@ -21,6 +21,14 @@ CASES = {
     "dilated": ((1, 3, 9, 8), ((1, 2), (2, 3), (2, 1), (0, 1), (1, 0))),
     "3d": ((1, 4, 5, 4, 3), ((1, 2, 1), (2, 2, 3), (0, 0, 0), (0, 0, 1), (0, 0, 1))),
     "global": ((2, 3, 4, 5), ((1, 1), (4, 5), (0, 0), (0, 0), (0, 0))),
+    "strided": ((1, 3, 9, 37), ((2, 2), (3, 3), (0, 0), (1, 1), (1, 0))),
+    "even": ((1, 3, 4, 38), ((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))),
+    "apart": ((1, 3, 9, 11), ((3, 4), (2, 2), (0, 0), (0, 1), (0, 1))),
+    "far apart": ((1, 3, 17, 14), ((5, 6), (3, 7), (0, 0), (1, 0), (1, 0))),
+    "in step": ((1, 3, 13, 12), ((4, 2), (3, 2), (1, 3), (2, 1), (2, 1))),
+    "short rows": ((2, 3, 8, 6), ((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))),
+    "short odd rows": ((1, 2, 5, 7, 7), ((2, 2, 2), (3, 3, 3), (0, 0, 0), (1, 1, 1), (1, 1, 1))),
+    "neighbours": ((1, 3, 5, 7), ((1, 1), (3, 3), (0, 0), (1, 1), (1, 1))),
     "cropped": ((1, 3, 10, 10), ((2, 2), (3, 3), (0, 0), (0, 0), (-1, -1))),
 }
 FORMATS = ("abx", "axb", "aBx16b")
@@ -82,7 +90,7 @@ def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", 
 @pytest.mark.parametrize("case", CASES)
 def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg):
     dims, windows = CASES[case]
-    for format in FORMATS if case in ("1d", "2d") else ("axb",):
+    for format in FORMATS if case not in ("global", "apart", "far apart", "in step") else ("axb",):
         x = np.rint(random(dims))
         pd = _forward(engine, alg, dims, windows, format=format)
         written = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
@@ -102,6 +110,81 @@ def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg):
         np.testing.assert_allclose(
             elements(out), _gradient(alg, gradient, places, dims, windows), rtol=1e-5, atol=1e-5
         )
+        assert padding_is_zero(out)
+
+
+@pytest.mark.parametrize(
+    ("case", "tag"),
+    [
+        ("1d", "aBc32b"),
+        ("1d", "ABc16b16a"),
+        ("1d", "aBC8b4c"),
+        ("strided", "aBcd32b"),
+        ("strided", "ABcd16b16a"),
+        ("strided", "aBCd8b4c"),
+        ("apart", "aBcd32b"),
+        ("in step", "ABcd16b16a"),
+    ],
+)
+def test_gradients_write_zeros_to_the_padding_and_nothing_beside_it(engine, case, tag):
+    """Blocks of which whole vectors are padding; positions that the last phase of a stride has not."""
+    (n, _, *sizes), windows = CASES[case]
+    dims = (n, 5, *sizes)
+    pd = _forward(engine, "avg_include_padding", dims, windows, format=tag)
+    back = rs.PoolingBackward.PrimitiveDesc(
+        engine, "avg_include_padding", any_like(pd.src_desc()), any_like(pd.dst_desc()), *windows, hint_pd=pd
+    )
+    gradient = random(_result_dims(dims, windows))
+    made = computed(rs.PoolingBackward, back, engine, {rs.ARG_DIFF_DST: gradient}, rs.ARG_DIFF_SRC)
+    out = made[rs.ARG_DIFF_SRC]
+    wanted = _gradient("avg_include_padding", gradient, None, dims, windows)
+    np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
+    assert padding_is_zero(out)
+
+
+@pytest.mark.parametrize("data_type", ["f32", "bf16", "f64", "s32"])
+@pytest.mark.parametrize("case", ["short rows", "short odd rows", "neighbours"])
+def test_gradients_of_short_rows_have_every_type_and_gaps(engine, case, data_type):
+    dims, windows = CASES[case]
+    x = np.rint(random(dims))
+    wanted, places = _pooled("max", x, windows)
+    gradient = np.rint(random(wanted.shape, 1))
+    # Planes of windows lie behind each other with gaps, rows of the source too.
+    src, dst = (
+        rs.MemoryDesc(each, data_type, _gaps(each, rows)) for each, rows in ((dims, 3), (wanted.shape, 0))
+    )
+    hint = rs.PoolingForward.PrimitiveDesc(engine, "forward_training", "pooling_max", src, dst, *windows)
+    back = rs.PoolingBackward.PrimitiveDesc(engine, "max", src, dst, *windows, hint_pd=hint)
+    values = {rs.ARG_DIFF_DST: gradient, rs.ARG_WORKSPACE: places}
+    out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+    right = _gradient("max", gradient, places, dims, windows)
+    np.testing.assert_array_equal(elements(out).astype(np.float64), right)
+
+
+def _gaps(dims, rows):
+    """Strides of row-major planes with a gap behind each, and `rows` elements behind each row."""
+    strides = [1, dims[-1] + rows]
+    for extent in reversed(dims[1:-1]):
+        strides.append(strides[-1] * extent + (5 if len(strides) == 2 else 0))
+    return tuple(reversed(strides))
+
+
+@pytest.mark.parametrize("data_type", ["f32", "bf16", "s8"])
+@pytest.mark.parametrize("format", ["abC16c", "aBC8b4c", "abc"])
+def test_zeros_behind_a_phase_are_not_written_over_another(engine, format, data_type):
+    """A phase of a stride that ends with the dim: behind it is padding, of which another phase has a part."""
+    dims, windows = (3, 5, 10), ((2,), (4,), (0,), (1,), (1,))
+    pd = _forward(engine, "avg_include_padding", dims, windows, format=format, data_type=data_type)
+    back = rs.PoolingBackward.PrimitiveDesc(
+        engine, "avg_include_padding", any_like(pd.src_desc()), any_like(pd.dst_desc()), *windows, hint_pd=pd
+    )
+    gradient = np.rint(random(_result_dims(dims, windows), 1))
+    made = computed(rs.PoolingBackward, back, engine, {rs.ARG_DIFF_DST: gradient}, rs.ARG_DIFF_SRC)
+    out = made[rs.ARG_DIFF_SRC]
+    wanted = _gradient("avg_include_padding", gradient, None, dims, windows)
+    wanted = wanted if data_type != "s8" else np.rint(wanted)
+    np.testing.assert_array_equal(elements(out).astype(np.float64), wanted)
+    assert padding_is_zero(out)
 
 
 @pytest.mark.parametrize("data_type", ["bf16", "f16", "s8", "u8", "s32", "f64"])

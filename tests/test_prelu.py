@@ -56,6 +56,20 @@ def test_gradients_are_those_of_source_and_weights(engine, dims, format):
     np.testing.assert_allclose(elements(made[rs.ARG_DIFF_WEIGHTS]), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("data_type", ["bf16", "f16"])
+def test_one_channel_behind_the_whole_vectors_is_written_alone(engine, data_type):
+    """A single lane of 16 bits: what lies behind it is another pixel's, or nobody's."""
+    dims, shape = (3, 17, 9, 2), (1, 17, 1, 2)
+    x, gradient, w = random(dims, 1, data_type), random(dims, 2, data_type), random(shape, 3)
+    src, weights = _md(dims, "acdb", data_type), _md(shape, "aBcd4b")
+    pd = BackwardPD(engine, src, weights, src, weights, src)
+    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, rs.ARG_DIFF_DST: gradient}
+    made = computed(rs.PReLUBackward, pd, engine, values, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS)
+    wide, slopes = gradient.astype(np.float32), np.broadcast_to(w, dims).astype(np.float32)
+    wanted = (np.where(x > 0, np.float32(1), slopes) * wide).astype(x.dtype)
+    np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_SRC]), wanted)
+
+
 def test_a_descriptor_answers_and_is_copied():
     pd = PD(CPU, "forward_training", _md(), _md((1, 17, 1, 1)), any_like(_md()))
     assert (pd.get_kind(), pd.weights_desc(), pd.dst_desc()) == ("prelu", _md((1, 17, 1, 1)), _md())

@@ -26,6 +26,20 @@ def test_targets_of_make_that_are_named_exist(name: str) -> None:
     assert name.startswith(".pre") or "test" in named
 
 
+@pytest.mark.parametrize(
+    "url", ["https://forge.example/owner/restride", "", "git@forge.example:owner/restride"]
+)
+def test_the_metadata_link_to_the_forge_that_builds_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    metadata = pytest.importorskip("hatchling.metadata.core")
+    manager = pytest.importorskip("hatchling.plugin.manager").PluginManager()
+    monkeypatch.setenv("PROJECT_URL", url)
+    urls = metadata.ProjectMetadata(str(_ROOT), manager).core.urls
+    assert set(urls) == (
+        {"Homepage", "Documentation", "Source", "Issues", "Changelog"} if "//" in url else set()
+    )
+    assert all(link.startswith(url) for link in urls.values())
+
+
 def test_the_citation_names_this_version_and_licence() -> None:
     citation = dict(
         line.split(": ", 1)

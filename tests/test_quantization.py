@@ -168,6 +168,11 @@ def test_what_cannot_be_quantised_says_what_can():
             rs.quantize(X, axis=axis)
     with refused("quantize: axis"):
         rs.quantize(X, axis="1")
+    for kind in ("e8m0", "f4_e2m1"):
+        source = rs.reorder(X, rs.MemoryDesc(X.shape, kind))
+        for options in ({}, {"group": 0}):
+            with refused("x is not of real numbers", f"its elements are {kind}", "f16, f8_e5m2"):
+                rs.quantize(source, **options)
     with refused("dequantize: dtype is s8", "real numbers"):
         rs.dequantize(np.int8([1]), 0.5, dtype="s8")
     for wrong in (np.ones(4, np.float32), np.ones((2, 2), np.float32)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import restride as rs
 from restride.cli.main import main
+from restride_bench.reading import models
 from restride_bench.reading.pictures import TextLine, resized, runs_of, sampled
 from restride_bench.reading.reader import PageReader, as_batch
 
@@ -111,3 +114,26 @@ def test_missing_and_broken_wheels_are_told(tmp_path: Path, capsys: pytest.Captu
         wheel.writestr("other", b"")
     assert main(["demo-network", "--data", str(tmp_path)]) == 1
     assert "download the wheel anew" in capsys.readouterr().err
+
+
+def test_characters_are_the_notes_of_the_model_and_no_package_reads_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def field(number: int, content: bytes) -> bytes:
+        return bytes([number << 3 | 2, len(content)]) + content
+
+    notes = field(14, field(1, b"character") + field(2, b"a\nb\n\xc3\xa9"))
+    with zipfile.ZipFile(tmp_path / "rapidocr_onnxruntime-9-py3-none-any.whl", "w") as wheel:
+        for name in models._FILES.values():
+            wheel.writestr(f"{models._FOLDER}/{name}", notes)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert models.models_in(tmp_path).characters == ("", "a", "b", "é", " ")
+
+
+@pytest.mark.parametrize("content", [b"", b"\x72\x05a", b"\xff\xff\xff"])
+def test_models_without_notes_are_told(content: bytes, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "rapidocr_onnxruntime-9-py3-none-any.whl", "w") as wheel:
+        for name in models._FILES.values():
+            wheel.writestr(f"{models._FOLDER}/{name}", content)
+    with pytest.raises(rs.RuntimeFailure, match="cannot be read"):
+        models.models_in(tmp_path)

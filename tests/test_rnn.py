@@ -203,6 +203,26 @@ def test_what_is_not_provided_is_refused(changes, texts):
         forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", **changes)
 
 
+@pytest.mark.parametrize("wrong", [0, "x", (1, 2)])
+@pytest.mark.parametrize("name", ["weights_peephole_desc", "weights_projection_desc"])
+def test_what_is_no_descriptor_of_more_weights_is_told_so(name, wrong):
+    with refused(f"{name} is no descriptor", f"{type(wrong).__name__} is no rs.MemoryDesc"):
+        forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", **{name: wrong})
+
+
+@pytest.mark.parametrize("said", ["scales", "post ops"])
+def test_attributes_that_networks_do_not_take_are_told_beside_those_that_they_take(said):
+    attr, chain = rs.PrimitiveAttr(), rs.PostOps()
+    if said == "scales":
+        attr.set_scales(rs.ARG_SRC, 0, [2.0])
+    else:
+        chain.append_eltwise("eltwise_relu", 0, 0)
+        attr.set_post_ops(chain)
+    wanted = "the primitive takes rnn qparams and the scratchpad mode, and no other attributes"
+    with refused(f"unsupported attribute, {said}", wanted, kind=rs.Unimplemented):
+        forward(CPU, Shape(3, 2, 5, 7, 1), "LSTM", "unidirectional", attr=attr)
+
+
 def test_the_layers_of_one_network_have_one_width():
     with refused("2 layers"):
         forward(CPU, Shape(3, 2, 5, 7, 2), "GRU", "unidirectional")
@@ -253,16 +273,16 @@ def test_what_only_other_descriptors_read_is_refused(arg):
 
 def test_long_sequences_run_in_pieces_with_the_bits_of_short_ones():
     # So long that all of it is no single native call; the second half of it alone is one.
-    shape, direction = Shape(90, 16, 64, 256, 1), "unidirectional_left2right"
+    shape, direction = Shape(240, 16, 64, 256, 1), "unidirectional_left2right"
     values = arguments(shape, "LSTM", direction, 3)
     found, _, pd = _results(shape, "LSTM", direction, seed=3, weights="any")
     executable = pd._implementation().executable
     assert not executable._is_native
-    half = shape._replace(steps=45)
+    half = shape._replace(steps=120)
     first = forward(CPU, half, "LSTM", direction, weights="any")
     states = {arg: values[arg] for arg in (rs.ARG_SRC_ITER, rs.ARG_SRC_ITER_C)}
     parts = []
-    for part in (values[rs.ARG_SRC_LAYER][:45], values[rs.ARG_SRC_LAYER][45:]):
+    for part in (values[rs.ARG_SRC_LAYER][:120], values[rs.ARG_SRC_LAYER][120:]):
         given = {**values, **states, rs.ARG_SRC_LAYER: part}
         made = computed(rs.LSTMForward, first, CPU, given, 17, 18, 19)
         states = {rs.ARG_SRC_ITER: elements(made[18]), rs.ARG_SRC_ITER_C: elements(made[19])}
@@ -320,3 +340,20 @@ def test_a_slope_below_0_cannot_be_trained():
         forward(CPU, shape, "VanillaRNN", "unidirectional", "forward_training", **options)
     with refused("alpha is nan", "finite"):
         forward(CPU, shape, "VanillaRNN", "unidirectional", activation="eltwise_relu", alpha=float("nan"))
+
+
+@pytest.mark.parametrize("engine", [CPU, rs.Engine("reference")], ids=["cpu", "reference"])
+def test_a_relu_of_minus_infinity_is_0(engine):
+    # One step that overflows, and one behind it, which reads the state of the first.
+    pd = forward(
+        engine, Shape(2, 1, 1, 1, 1), "VanillaRNN", "unidirectional", activation="eltwise_relu", alpha=0.0
+    )
+    values = {rs.ARG_SRC_LAYER: [-1e35, 1.0], rs.ARG_WEIGHTS_LAYER: [1e5], rs.ARG_WEIGHTS_ITER: [0.5]}
+    memories = {
+        arg: rs.Memory(md, engine, np.zeros(md.size, np.uint8)) for arg, md in pd._exec_args().items()
+    }
+    for arg, each in values.items():
+        md = memories[arg].desc
+        memories[arg] = rs.Memory(md, engine, np.resize(np.array(each, np.float32), md.size // 4))
+    rs.VanillaRNNForward(pd).execute(rs.Stream(engine), memories)
+    assert elements(memories[rs.ARG_DST_LAYER]).ravel().tolist() == [0.0, 1e5]

@@ -135,6 +135,8 @@ def test_attributes_tell_what_was_set():
         (lambda attr: attr.set_rnn_weights_qparams(0, [1.0, 2.0]), "2 scales"),
         (lambda attr: attr.set_rnn_weights_qparams(24, []), "0 scales"),
         (lambda attr: attr.set_rnn_weights_qparams(0, [-1.0]), "not above 0"),
+        (lambda attr: attr.set_rnn_weights_qparams(0, [1e-40]), "does not hold 1 / scale"),
+        (lambda attr: attr.set_rnn_data_qparams(2.0**-128, 0), "does not hold 1 / scale"),
     ],
 )
 def test_numbers_that_quantise_nothing_are_refused(call, text):
@@ -157,6 +159,12 @@ def test_other_primitives_and_types_refuse_quantisation():
     wrong, _ = _attr(4, 19, 24)
     with refused("76 scales of weights"):
         rs.LSTMForward.PrimitiveDesc(CPU, **named, attr=wrong, **descs)
+    for scale in (2.0**-100, 2.0**100):
+        far = rs.PrimitiveAttr()
+        far.set_rnn_data_qparams(scale, 0)
+        far.set_rnn_weights_qparams(0, [scale])
+        with refused("1 / (scale of data * scale of weights)"):
+            rs.LSTMForward.PrimitiveDesc(CPU, **named, attr=far, **descs)
     floats = {name: rs.MemoryDesc(each.dims, "f32") for name, each in descs.items()}
     with refused("the source is f32"):
         rs.LSTMForward.PrimitiveDesc(CPU, **named, attr=attr, **floats)

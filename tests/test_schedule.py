@@ -332,6 +332,16 @@ def test_rows_that_lie_apart_are_asked_for_two_lines_ahead(src: str, dst: str) -
     assert plan.prefetch == 128
 
 
+@pytest.mark.parametrize("dst", ["marlin", "awq", "gptq"])
+def test_tiles_of_4_bits_that_a_step_reads_in_one_run_are_asked_for_far_ahead(dst: str) -> None:
+    dims = (4096, 8192)
+    tiled, plain = rs.formats.torchao_int4_cpu(dims).values, MemoryDesc(dims, "u4")
+    (from_tiles,) = _plans(tiled, rs.formats.named(dst, dims).values)
+    (from_rows,) = _plans(plain, rs.formats.gptq(dims).values)
+    assert from_tiles.prefetch == 4096
+    assert from_rows.prefetch < 4096
+
+
 def test_short_runs_of_the_source_are_not_asked_for_behind_their_end() -> None:
     # 16 channels of 512: 7 x 7 positions of them are a run, and then 31 others are skipped.
     whole = MemoryDesc((4096, 512, 7, 7), "u8", "nChw16c")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
 
@@ -234,6 +236,14 @@ def test_a_tensor_goes_into_each_format_and_comes_back(name):
     assert found.groups == made.groups or found.scale is None
 
 
+@pytest.mark.parametrize("name", names())
+def test_each_format_has_a_page_with_its_picture(name):
+    docs = Path(__file__).parents[1] / "docs"
+    page = f"stored-formats/{name.replace('.', '-')}.md"
+    assert f"(../pictures/{name}.svg)" in (docs / page).read_text(encoding="utf-8")
+    assert page in (docs / "stored-formats.md").read_text(encoding="utf-8")
+
+
 def test_a_format_is_packed_from_another_without_arithmetic():
     x = _RNG.standard_normal((8, 64)).astype(np.float32)
     quantized = rs.quantize(x, "mxfp4")
@@ -271,6 +281,8 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.mxfp4(()), "groups are of the last dim"),
         (lambda: rs.formats.marlin((16, 65)), "tiles are of 16 by 64"),
         (lambda: rs.formats.marlin((16, 64), bits=3), "of 4 and of 8 bits"),
+        (lambda: rs.formats.marlin((16, 64), bits=4.0), "an integer"),  # type: ignore[arg-type]
+        (lambda: rs.formats.torchao_int4_cpu((64, 4), block=64.0), "an integer"),  # type: ignore[arg-type]
         (lambda: rs.formats.marlin((16, 64), group=5), "16 is no multiple of 5"),
         (lambda: rs.formats.marlin((16, 64), group=-16), "no multiple of -16"),
         (lambda: rs.formats.marlin((16, 64), group="all"), "an integer"),  # type: ignore[arg-type]
@@ -280,6 +292,13 @@ def _unsigned() -> rs.QuantizedTensor:
         (lambda: rs.formats.gptq((100, 8)), "words hold eight elements"),
         (lambda: rs.formats.torchao_int4_cpu((65, 4)), "blocks are of 64 outputs"),
         (lambda: rs.formats.fp8_blocks((100, 128)), "100 is no multiple of 128"),
+        (lambda: rs.formats.fp8_blocks((128, 128), group=128), "sequence of integers"),  # type: ignore[arg-type]
+        (lambda: rs.formats.fp8_blocks((128, 128), group=(128,)), "of rows and columns"),
+        (lambda: rs.formats.fp8_blocks((128, 128), group="ab"), "sequence of integers"),  # type: ignore[arg-type]
+        (lambda: rs.formats.mxfp4((4, 32)).pack(np.ones((4, 32))), "no QuantizedTensor"),  # type: ignore[arg-type]
+        (lambda: rs.formats.unpack("q4_k", b"123", (1, 256)), "pass 144 bytes"),
+        (lambda: rs.formats.unpack("Q4_0", bytes(18), (1, 32)), "rs.formats.gguf.q4_0(shape).wrap"),
+        (lambda: named("MXFP4", (4, 32)), "did you mean 'mxfp4'?"),
         (lambda: named("gguf.q4_9", (4, 32)), "formats have names"),
         (lambda: named(["awq"], (128, 8)), "formats have names"),  # type: ignore[arg-type]
         (lambda: rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(71, np.uint8)), "72 are needed"),
@@ -300,6 +319,65 @@ def test_what_does_not_fit_is_refused(make: Callable[[], object], why: str):
         make()
 
 
+def test_bytes_are_wrapped_where_they_lie() -> None:
+    form = rs.formats.gguf.q4_0((2, 64))
+    raw = bytearray(form.nbytes)
+    rs.reorder(np.full((2, 64), 15, np.uint8), None, out=form.wrap(raw).values)
+    assert raw[2:18] == b"\xff" * 16
+    with refused("read-only"):
+        rs.reorder(np.zeros((2, 64), np.uint8), None, out=form.wrap(bytes(raw)).values)
+    for bad in (memoryview(bytes(2 * form.nbytes))[::2], np.zeros(9, object), b""):
+        with refused("will not do"):
+            form.wrap(bad)
+    nothing = rs.formats.gguf.q4_0((0, 64))
+    assert rs.dequantize(nothing.wrap(b"")).shape == rs.dequantize(nothing.empty()).shape == (0, 64)
+    with refused("a mask would be lost"):
+        form.wrap(np.ma.masked_array(np.zeros(form.nbytes, np.uint8), True))
+
+
+def test_nvfp4_is_wrapped_with_the_factor_of_the_whole_tensor() -> None:
+    form = rs.formats.nvfp4((4, 32), scales="rows")
+    made = rs.quantize(_RNG.standard_normal((4, 32)).astype(np.float32), "nvfp4")
+    held = {"values": made.values.data, "scale": made.scale.data}
+    again = form.wrap(**held, tensor_scale=np.float32(made.tensor_scale))
+    np.testing.assert_array_equal(rs.dequantize(again), rs.dequantize(made))
+    assert form.wrap(**held).tensor_scale == 1
+    for bad, why in ((np.nan, "f32 holds"), ("2", "one real number"), (1e99, "f32 holds")):
+        with refused(why):
+            form.wrap(**held, tensor_scale=bad)
+    with refused("no scale of the whole tensor"):
+        rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(72, np.uint8), tensor_scale=2)
+
+
+def test_parts_of_another_count_or_type_are_refused() -> None:
+    form = rs.formats.awq((256, 16))
+    parts = {name: np.zeros(md.size, np.uint8) for name, md in form.parts.items()}
+    assert rs.dequantize(form.wrap(**parts)).shape == (256, 16)
+    assert rs.dequantize(form.wrap(**{**parts, "scale": np.zeros((2, 16), np.float16)})).shape == (256, 16)
+    assert rs.dequantize(form.wrap(**{**parts, "values": np.zeros((256, 2), np.int32)})).shape == (256, 16)
+    for name, bad, why in (
+        ("scale", np.zeros((4, 16), np.float16), "128 bytes; 64 are needed"),
+        ("scale", np.zeros((2, 16), ml_dtypes.bfloat16), "are bf16, not f16"),
+        ("scale", np.zeros((1, 16), np.float32), "are f32, not f16"),
+        ("values", np.zeros((256, 8), ml_dtypes.uint4), "two of them share one"),
+        ("values", np.zeros((256, 4), np.int32), "4096 bytes; 2048 are needed"),
+        ("values", np.zeros((256, 2), ">i4"), "bytes in the other order"),
+        ("scale", np.ones((2, 16), ">f2"), "bytes in the other order"),
+        ("scale", np.ones((1, 8), np.complex64), "are complex64"),
+    ):
+        with refused(why):
+            form.wrap(**{**parts, name: bad})
+    with refused("73 bytes; 72 are needed"):
+        rs.formats.gguf.q4_0((4, 32)).wrap(np.zeros(73, np.uint8))
+
+
+def test_scales_of_nf4_are_numbers() -> None:
+    with refused("absmax"):
+        rs.formats.unpack_nf4(np.zeros(32, np.uint8), "many", (1, 64))
+    with refused("cannot be unpacked"):
+        rs.formats.unpack("q4_k", memoryview(bytes(288))[::2], (1, 256))
+
+
 # --- their owners' code ----------------------------------------------------------------------------------
 
 
@@ -313,6 +391,21 @@ def test_gguf_reads_the_same_numbers(name):
     found = getattr(rs.formats.gguf, name)((16, 256))
     assert found.nbytes == raw.nbytes
     np.testing.assert_array_equal(rs.dequantize(found.wrap(raw)), quants.dequantize(raw, kind))
+
+
+@pytest.mark.peer
+def test_buffers_and_scales_may_be_of_torch_in_types_that_numpy_has_not():
+    torch = pytest.importorskip("torch")
+    form = rs.formats.nvfp4((4, 32), scales="rows")
+    made = rs.quantize(_RNG.standard_normal((4, 32)).astype(np.float32), "nvfp4")
+    values = torch.from_numpy(made.values.data.view(np.uint8).copy())
+    scale = torch.from_numpy(made.scale.data.view(np.uint8).copy()).view(torch.float8_e4m3fn).reshape(4, 2)
+    again = form.wrap(values=values, scale=scale, tensor_scale=made.tensor_scale)
+    np.testing.assert_array_equal(rs.dequantize(again), rs.dequantize(made))
+    q, scales = torch.arange(-16, 16, dtype=torch.int8).reshape(4, 8), torch.full((4, 2), 0.5)
+    found = rs.dequantize(q, scales, 1, dtype="bf16")
+    assert found.dtype is torch.bfloat16
+    assert torch.equal(found.float(), (q.float() - 1) / 2)
 
 
 @pytest.mark.peer
@@ -454,6 +547,47 @@ def test_torchao_swizzles_scales_of_nvfp4_the_same_way(shape):
     np.testing.assert_array_equal(memory.data.view(np.uint8), wanted)
 
 
+def _blocks_of_fp8() -> tuple[np.ndarray, rs.QuantizedTensor]:
+    """Numbers of very different blocks of 128 by 128, one of them all zeros."""
+    x = _RNG.standard_normal((3, 128, 2, 128)) * np.exp(3 * _RNG.standard_normal((3, 1, 2, 1)))
+    x[1, :, 1] = 0
+    numbers = x.reshape(384, 256).astype(np.float32)
+    return numbers, rs.quantize(numbers, "f8_e4m3", group=(128, 128))
+
+
+def test_fp8_blocks_are_elements_times_the_scale_of_their_square() -> None:
+    """As DeepSeek describes its weights: `weight_scale_inv` holds what each square is multiplied by."""
+    x, made = _blocks_of_fp8()
+    form = rs.formats.fp8_blocks(x.shape)
+    assert form.parts == {"values": made.values.desc, "scale": made.scale.desc}
+    most = np.abs(x.reshape(3, 128, 2, 128)).max((1, 3))
+    scales = np.where(most > 0, most / np.float32(448), np.float32(1))
+    np.testing.assert_array_equal(made.scale.to_numpy(), scales)
+    whole = scales.repeat(128, 0).repeat(128, 1)
+    codes = (x / whole).astype(ml_dtypes.float8_e4m3fn)
+    np.testing.assert_array_equal(made.values.data.view(np.uint8), codes.view(np.uint8).reshape(-1))
+    held = form.wrap(codes, scale=scales)
+    np.testing.assert_array_equal(rs.dequantize(held), codes.astype(np.float32) * whole)
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_compressed_tensors_makes_the_same_fp8_of_blocks() -> None:
+    forward = pytest.importorskip("compressed_tensors.quantization.lifecycle.forward", exc_type=ImportError)
+    import torch
+    from compressed_tensors.quantization import QuantizationArgs
+
+    x, made = _blocks_of_fp8()
+    args = QuantizationArgs(num_bits=8, type="float", strategy="block", block_structure=[128, 128])
+    scales = torch.from_numpy(made.scale.to_numpy())
+    codes = forward.quantize(torch.from_numpy(x), scales, None, args, dtype=torch.float8_e4m3fn)
+    np.testing.assert_array_equal(
+        made.values.data.view(np.uint8), codes.view(torch.uint8).numpy().reshape(-1)
+    )
+    back = forward.dequantize(codes, scales, None, args=args, dtype=torch.float32)
+    np.testing.assert_array_equal(rs.dequantize(made), back.numpy())
+
+
 @pytest.mark.peer
 @pytest.mark.filterwarnings("ignore")
 def test_compressed_tensors_packs_fp4_the_same_way():
@@ -464,3 +598,74 @@ def test_compressed_tensors_packs_fp4_the_same_way():
     numbers = torch.from_numpy(made.values.to_numpy().astype(np.float32)).to(torch.bfloat16)
     wanted = helpers.pack_fp4_to_uint8(numbers).numpy().reshape(-1)
     np.testing.assert_array_equal(made.values.data.view(np.uint8), wanted)
+
+
+@dataclass(frozen=True)
+class _CompressedNvfp4:
+    """A tensor as compressed-tensors quantises it to NVFP4, and its numbers."""
+
+    scales: np.ndarray
+    elements: np.ndarray
+    numbers: np.ndarray
+
+
+def _by_compressed_tensors(x: np.ndarray) -> _CompressedNvfp4:
+    helpers = pytest.importorskip("compressed_tensors.quantization.utils.helpers", exc_type=ImportError)
+    import torch
+    from compressed_tensors.quantization import QuantizationArgs
+    from compressed_tensors.quantization.lifecycle import forward
+
+    args = QuantizationArgs(
+        num_bits=4,
+        type="float",
+        strategy="tensor_group",
+        group_size=16,
+        scale_dtype=torch.float8_e4m3fn,
+    )
+    held = torch.from_numpy(x)
+    groups = held.reshape(x.shape[0], -1, 16)
+    whole = helpers.generate_gparam(held.min(), held.max())
+    scales, _ = helpers.calculate_qparams(groups.amin(-1), groups.amax(-1), args, global_scale=whole)
+    codes = forward.quantize(held, scales, None, args, dtype=torch.float32, global_scale=whole)
+    back = forward.dequantize(codes, scales, None, args=args, dtype=torch.float32, global_scale=whole)
+    return _CompressedNvfp4(scales.float().numpy(), codes.numpy(), back.to(torch.bfloat16).float().numpy())
+
+
+def _few_bits(most: float) -> np.ndarray:
+    """Numbers of bf16 of which `most` is the largest: their quotients by scales are often in the middle."""
+    x = np.clip(_RNG.standard_normal((64, 512)) * most / 4, -most, most)
+    x[0, 0] = most
+    return x.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_compressed_tensors_makes_the_same_nvfp4_where_its_global_scale_is_exact() -> None:
+    x = _few_bits(2.625)
+    theirs, made = _by_compressed_tensors(x), rs.quantize(x, "nvfp4")
+    assert made.tensor_scale == 2.0**-10
+    np.testing.assert_array_equal(made.scale.to_numpy().astype(np.float32), theirs.scales)
+    np.testing.assert_array_equal(made.values.to_numpy().astype(np.float32), theirs.elements)
+    ours = np.asarray(rs.dequantize(made, dtype="bf16")).astype(np.float32)
+    np.testing.assert_array_equal(ours, theirs.numbers)
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_compressed_tensors_makes_another_nvfp4_of_ties_alone() -> None:
+    """It keeps the reciprocal of the scale of the tensor, in f32. Where that is rounded, what lies in the
+    middle of two codes lies beside it there; by exact arithmetic the code is ours.
+    """
+    x = _few_bits(4.59375)
+    theirs, made = _by_compressed_tensors(x), rs.quantize(x, "nvfp4")
+    scales = made.scale.to_numpy().astype(np.float64)
+    np.testing.assert_array_equal(scales, theirs.scales)
+    ours = made.values.to_numpy().astype(np.float64)
+    others = np.argwhere(ours != theirs.elements)
+    assert 0 < len(others) < x.size / 100
+    for row, column in others:
+        exact = Fraction(float(x[row, column])) / Fraction(scales[row, column // 16] * made.tensor_scale)
+        near, far = (Fraction(float(c[row, column])) for c in (ours, theirs.elements))
+        assert abs(exact - near) == abs(exact - far)
+        # The codes of these are even.
+        assert abs(near) in (0, 1, 2, 4)

@@ -11,6 +11,7 @@ from restride_bench import __main__ as command
 from restride_bench import (
     curves,
     instructions,
+    isa_levels,
     ladder,
     layers,
     memory_bound,
@@ -45,8 +46,11 @@ def _studies(wrong: str = "") -> Studies:
     rows = [FormatRow("dequantise q4_0", 4 * 10**9, times, {"torchao": "refused: no such type"})]
     rungs = [Rung("a loop", 1, 10**9, SECOND)]
     layer_times = [
-        LayerTime("a layer", "f32", threads, 8 * 10**9, 10**8, 10e9, SECOND, theirs)
-        for threads, theirs in ((1, Quartiles(1.5, 1.5, 1.5)), (2, None))
+        LayerTime("a layer", "f32", threads, 8 * 10**9, 10**8, 10e9, 1.0, theirs, again, 2e10)
+        for threads, theirs, again in (
+            (1, {"oneDNN": 1.5}, {"restride": 1.0, "oneDNN": 3.0}),
+            (2, {}, {"restride": 1.0}),
+        )
     ]
     return Studies(ABOUT, Roofline(points, left_out), rungs, counts, rows, layer_times)
 
@@ -65,8 +69,8 @@ def test_the_page_tells_everything() -> None:
         "Not counted by callgrind: not here.",
         "| dequantise q4_0 | 2.0 | 0.50 | 0.40 |",
         "- dequantise q4_0, torchao: refused: no such type",
-        "| a layer | f32 | 1 | 8 | 80 | 80% | 1.50 | 10% |",
-        "| a layer | f32 | 2 | 8 | 80 | 80% | – | 10% |",
+        "| a layer | f32 | 1 | 8 | 80 | 80% | 1.50 | 3.00 | – |",
+        "| a layer | f32 | 2 | 8 | 80 | 80% | – | – | – |",
         "| f32 | 1 | 80% | 80% | 1.50 | 1.50 |",
     ):
         assert words in page
@@ -104,6 +108,7 @@ def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_formats, "measure", lambda _: whole.formats)
     monkeypatch.setattr(layers, "measure", lambda _: whole.layers)
     monkeypatch.setattr(memory_bound, "measure", lambda _: whole.primitives)
+    monkeypatch.setattr(isa_levels, "measure", lambda _: whole.levels)
     found = Studies(ABOUT)
     for name in studies.STUDIES:
         found.run(name, None)  # type: ignore[arg-type]
@@ -130,7 +135,7 @@ def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
 def test_the_command_lists_and_runs_them(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    names = "^(roofline|ladder|instructions|formats|layers|primitives)$"
+    names = "^(roofline|ladder|instructions|formats|layers|primitives|levels)$"
     assert command.main(["--list", "--rows", names]) == 0
     assert capsys.readouterr().out.split() == list(studies.STUDIES)
     monkeypatch.setattr(instructions, "measure", lambda: _studies().counts)

@@ -296,7 +296,7 @@ def test_attributes_are_refused():
 def test_another_scale_is_no_other_kernel():
     mds = [desc((3, 1009))] * 2
     kernels = {
-        rs.Sum.PrimitiveDesc(CPU, [scale, 1.5], mds)._impl.executable.launches[0].kernel(0)
+        rs.Sum.PrimitiveDesc(CPU, [scale, 1.5], mds)._impl.executable.launches[0].kernel(0).code
         for scale in (0.5, 0.25, 1.0)
     }
     assert len(kernels) == 1

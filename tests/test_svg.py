@@ -13,6 +13,7 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
+from restride.view.drawing import LETTER
 from restride.view.svg import svg, svg_pair
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -111,6 +112,20 @@ def test_text_in_pictures_is_escaped() -> None:
 )
 def test_pictures_of_huge_tensors_are_small(dims: tuple[int, ...]) -> None:
     assert len(cells(svg(rs.MemoryDesc(dims, "u8")))) <= 32 * 33
+
+
+@pytest.mark.parametrize(
+    ("dims", "tag"), [((1, 4, 56, 56), "nChw4c"), ((2, 20, 40, 40), "nChw16c"), ((1, 2, 99, 9), "nChw2c")]
+)
+def test_words_for_what_is_left_out_stay_off_the_outline(dims: tuple[int, ...], tag: str) -> None:
+    root = ElementTree.fromstring(svg(rs.MemoryDesc(dims, "f32", tag), tag=tag))
+    frames = [float(each.attrib["x"]) for each in root.iter(f"{_SVG}rect") if each.get("stroke-width") == "2"]
+    words = [each for each in root.iter(f"{_SVG}text") if (each.text or "").startswith("⋮")]
+    assert frames
+    assert words
+    for each in words:
+        start = float(each.attrib["x"])
+        assert start > frames[0] or start + len(each.text or "") * LETTER < frames[0]
 
 
 def test_every_level_of_nested_blocks_is_drawn() -> None:

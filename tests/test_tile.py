@@ -1,4 +1,4 @@
-"""Register tiles: what their permutations say of lanes that nobody needs, and that LLVM comes to an end."""
+"""Register tiles: LLVM comes to an end with their code."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from restride.emit.network import NOTHING, Lanes
-from restride.emit.tile import _wanted_part
 from restride.plan.conversion import PROVIDED
 from support.compiling import Move, overdue
 
@@ -37,28 +35,6 @@ _ENDLESS = [
     Move((25, 20, 17), ("s4", "abc"), ("s8", "abc2a")),
     Move((17, 1, 3, 3), ("s4", "abcd"), ("bf16", "aBcd2b")),
 ]
-
-
-def _interleaved(wanted: int, ways: int = 2) -> tuple[Lanes, set[int]]:
-    """64 lanes of one register taken from so many runs by turns, and which of them are wanted."""
-    return tuple(i // ways + 64 // ways * (i % ways) for i in range(64)), set(range(wanted))
-
-
-@pytest.mark.parametrize("wanted", [2, 8, 18, 24, 34, 40, 50, 56])
-@pytest.mark.parametrize("ways", [2, 4])
-def test_a_permutation_of_one_wide_register_keeps_whole_sixteens(wanted: int, ways: int) -> None:
-    mask, lanes = _interleaved(wanted, ways)
-    whole = -(-wanted // 16) * 16
-    assert _wanted_part(mask, lanes, is_alone=True) == mask[:whole] + (NOTHING,) * (64 - whole)
-
-
-@pytest.mark.parametrize("wanted", [2, 8, 18, 34])
-def test_other_permutations_keep_eighths(wanted: int) -> None:
-    whole = -(-wanted // 8) * 8
-    mask, lanes = _interleaved(wanted, 8)
-    assert _wanted_part(mask, lanes, is_alone=True) == mask[:whole] + (NOTHING,) * (64 - whole)
-    pairs = tuple(i // 2 + 64 * (i % 2) for i in range(64))
-    assert _wanted_part(pairs, lanes, is_alone=False) == pairs[:whole] + (NOTHING,) * (64 - whole)
 
 
 def test_what_once_never_ended_compiles_in_time() -> None:

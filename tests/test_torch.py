@@ -548,8 +548,9 @@ def test_nested_tensors_are_refused():
         lambda x, out: rs.reorder(x, None, out=out),
         lambda x, out: rs.shuffle(x, group_size=4, out=out),
         lambda x, out: rs.concat([x], axis=1, out=out),
+        lambda x, out: rs.dequantize(rs.quantize(x, "s8", group=0), out=out),
     ],
-    ids=["reorder", "shuffle", "concat"],
+    ids=["reorder", "shuffle", "concat", "dequantize"],
 )
 def test_a_backward_pass_notices_that_what_it_saved_was_written(write):
     w, saved = image().requires_grad_(), image().clone()

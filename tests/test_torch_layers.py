@@ -59,6 +59,32 @@ def test_layer_norm_of_channels(weights, last):
     check(lambda x, *more: rt.layer_norm(x, *more, axis=1), theirs, tensor(2, 12, 7, 9, last=last), *given)
 
 
+def test_layer_norm_of_doubles_a_row_alone_and_nothing():
+    wide = [tensor(*dims, dtype=torch.float64) for dims in ((20, 33), (33,), (33,))]
+    check(rt.layer_norm, lambda x, *more: functional.layer_norm(x, (33,), *more), *wide, rtol=1e-9, atol=1e-9)
+    assert torch.autograd.gradcheck(rt.layer_norm, [each[..., :5].detach().requires_grad_() for each in wide])
+    row = [tensor(17, seed=i) for i in range(3)]
+    check(rt.layer_norm, lambda x, *more: functional.layer_norm(x, (17,), *more), *row)
+    check(lambda x: rt.layer_norm(x, axis=0), lambda x: functional.layer_norm(x, (17,)), row[0])
+    for dims in ((0, 17), (2, 0, 17)):
+        check(rt.layer_norm, lambda x, *more: functional.layer_norm(x, (17,), *more), tensor(*dims), *row[1:])
+
+
+def test_gradients_that_lie_otherwise():
+    """Those of sums, whose strides are 0, and of tensors with gaps or that repeat themselves."""
+    wide = tensor(2, 6, 10, 14).detach()
+    for x in (wide[:, ::2, ::2, ::2], wide[:1, :3, :5, :1].expand(2, 3, 5, 7), wide.permute(3, 0, 2, 1)):
+        x = x.detach().requires_grad_()
+        for ours, theirs in (
+            (lambda x: rt.layer_norm(x, axis=2), lambda x: functional.layer_norm(x.mT, x.shape[2:3]).mT),
+            (lambda x: rt.pool(x, 3, stride=2, padding=1), lambda x: functional.max_pool2d(x, 3, 2, 1)),
+            (lambda x: rt.pool(x, 2, alg="avg"), lambda x: functional.avg_pool2d(x, 2)),
+            (lambda x: rt.softmax(x, 1), lambda x: x.softmax(1)),
+        ):
+            found = [torch.autograd.grad(f(x).sum(), x)[0] for f in (ours, theirs)]
+            torch.testing.assert_close(*found, rtol=2e-4, atol=2e-4)
+
+
 def test_layer_norm_of_rows():
     check(rt.layer_norm, lambda x: functional.layer_norm(x, (33,)), tensor(20, 33))
     half = [tensor(*dims, dtype=torch.bfloat16) for dims in ((20, 33), (33,), (33,))]
@@ -70,7 +96,7 @@ def test_layer_norm_of_rows():
 def test_pooling(how, last):
     kernel, strides, padding = how
     x = tensor(2, 12, 7, 9, last=last)
-    ours = lambda x, alg: rt.pool(x, kernel, alg=alg, strides=strides, padding=padding)  # noqa: E731
+    ours = lambda x, alg: rt.pool(x, kernel, alg=alg, stride=strides, padding=padding)  # noqa: E731
     check(lambda x: ours(x, "max"), lambda x: functional.max_pool2d(x, kernel, strides, padding), x)
     check(lambda x: ours(x, "avg"), lambda x: functional.avg_pool2d(x, kernel, strides, padding), x)
     within = lambda x: functional.avg_pool2d(x, kernel, strides, padding, count_include_pad=False)  # noqa: E731
@@ -87,7 +113,7 @@ def test_pooling_of_everything_and_of_large_windows():
 
 def _net(x, scale, shift):
     normal = rt.layer_norm(x, scale, shift, axis=1)
-    return rt.softmax(rt.pool(normal, 3, strides=2, padding=1), 1)
+    return rt.softmax(rt.pool(normal, 3, stride=2, padding=1), 1)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -109,6 +135,42 @@ def test_a_compiler_makes_one_graph_of_them(dynamic):
 )
 def test_operators_keep_the_rules_of_torch(name, args):
     torch.library.opcheck(getattr(torch.ops.restride, name).default, (tensor(2, 4, 6, 6), *args))
+
+
+def test_operators_refuse_numbers_and_tensors_that_do_not_fit():
+    x, ops, bytes_ = tensor(1, 3, 8).detach(), torch.ops.restride, torch.zeros(1, 3, 4, dtype=torch.uint8)
+    ones = torch.ones(1, 3)
+    for alg, windows, text in (
+        ("mean", ([2], [2], [0], [0], [0]), "algorithm is 'mean'"),
+        ("max", ([0], [2], [0], [0], [0]), "kernel is"),
+        ("max", ([2], [0], [0], [0], [0]), "stride is"),
+        ("max", ([2], [2], [-5], [0], [0]), "dilation is"),
+        ("max", ([2], [2], [0], [-3], [3]), "padding is"),
+        ("max", ([2], [2], [0], [0], [0, 0]), "padding is"),
+        ("max", ([2, 2], [2, 2], [0, 0], [0, 0], [0, 0]), "kernel is"),
+        ("max", ([20], [2], [0], [0], [0]), "larger than the image"),
+    ):
+        with refused(text):
+            ops.pool(x, alg, *windows)
+    windows = ([2], [2], [0], [0], [0])
+    for grad, workspace, dims, text in (
+        (x[..., :4], bytes_[..., :3], [1, 3, 8], "the workspace does not fit"),
+        (x[..., :4], bytes_.float(), [1, 3, 8], "the workspace does not fit"),
+        (x[..., :3], bytes_[..., :3], [1, 3, 8], "the gradient does not fit"),
+        (x[..., :4], bytes_, [1, 3, -8], "dims[2] is -8"),
+    ):
+        with refused(text):
+            ops.pool_backward(grad, workspace, dims, "max", *windows)
+    with refused("epsilon is -1"):
+        ops.layer_norm(x, None, None, -1, -1.0)
+    for grad, mean, variance, axis, text in (
+        (x[:, :2], ones, ones, -1, "the gradient does not fit"),
+        (x, ones[:, :2], ones, -1, "mean does not fit"),
+        (x, ones, ones.double(), -1, "variance does not fit"),
+        (x, ones, ones, 5, "axis is 5"),
+    ):
+        with refused(text):
+            ops.layer_norm_backward(grad, x, mean, variance, None, False, axis, 1e-5)
 
 
 def test_softmax_has_second_derivatives_and_the_others_say_that_they_have_none():
@@ -146,5 +208,21 @@ def test_what_does_not_fit_is_refused():
             rt.pool(each, 2, alg="mean")
         with refused("kernel"):
             rt.pool(each, (2, 2, 2))
+        with refused("epsilon is -1"):
+            rt.layer_norm(each, epsilon=-1)
+        with refused("epsilon is nan"):
+            rt.layer_norm(each, epsilon=float("nan"))
+        with refused("epsilon is 'small'"):
+            rt.layer_norm(each, epsilon="small")
+        with refused("axis is '1'"):
+            rt.layer_norm(each, axis="1")
+        with refused("axis is True"):
+            rt.softmax(each, True)
+        with refused("log is 1"):
+            rt.softmax(each, 1, log=1)
+        with refused("scale is"):
+            rt.layer_norm(each, torch.ones(5, dtype=torch.complex64))
+        with refused("ndarray is no tensor"):
+            rt.layer_norm(each, torch.ones(5).numpy())
     with refused("is no tensor"):
         rt.softmax(x.detach().numpy())

@@ -148,6 +148,39 @@ def test_a_module_that_trains_again_is_refused() -> None:
         assert caught.value.code == "RS-G05"
 
 
+def test_modules_that_write_into_what_they_read_are_refused() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(1))
+
+        def forward(self, x: Any) -> Any:
+            self.count.add_(1)
+            return x + self.count
+
+    for module in (Counts().eval(), Function(lambda x: x.add_(1) * 2)):
+        with pytest.raises(rs.InvalidArguments, match="writes into what it reads"):
+            rt.compile_module(module, torch.ones(2, 3))
+
+
+def test_modules_of_inference_mode_are_refused() -> None:
+    with torch.inference_mode():
+        module = nn.Linear(4, 4).eval()
+    with pytest.raises(rs.InvalidArguments, match="inference_mode"):
+        rt.compile_module(module, torch.ones(2, 4))
+
+
+def test_parts_that_are_replaced_or_train_are_noticed() -> None:
+    module, x = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Dropout(0.5)).eval(), torch.randn(3, 4)
+    compiled = rt.compile_module(module, x)
+    assert torch.allclose(compiled(x), module(x), atol=1e-6)
+    module[1] = nn.Identity().eval()
+    assert torch.allclose(compiled(x), module(x), atol=1e-6)
+    module[2].train()
+    with pytest.raises(rs.InvalidArguments, match="training"):
+        compiled(x)
+
+
 def test_operators_that_are_missing_are_told_at_once() -> None:
     with pytest.raises(rs.Unimplemented, match=r"aten\.sin: 'sin'; aten\.cumsum: 'cumsum'"):
         rt.compile_module(Function(lambda x: x.sin().cumsum(0)), ROWS)

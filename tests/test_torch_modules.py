@@ -65,6 +65,13 @@ def test_second_gradients_of_linear_layers_flow():
     assert torch.autograd.gradgradcheck(rt.linear, tensors)
 
 
+def test_a_second_gradient_of_a_convolution_is_refused():
+    x, weight = _numbers(1, 2, 5, 5).requires_grad_(), _numbers(3, 2, 3, 3).requires_grad_()
+    for leaf in (x, weight):
+        with refused("restride.torch.conv2d: a second derivative", kind=rs.Unimplemented):
+            torch.autograd.grad(rt.conv2d(x, weight).sum(), leaf, create_graph=True)
+
+
 def _layers():
     linear, conv = torch.nn.Linear(20, 12), torch.nn.Conv2d(16, 24, 3, stride=2, padding=1, groups=2)
     return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -132,3 +134,74 @@ def test_other_modules_and_weights_of_others_are_refused():
     with refused("bias of layer 0 is None"):
         rt.set_rnn_weights(module, rt.rnn_weights(_module("LSTM", bias=False)))
     assert all(torch.equal(*pair) for pair in zip(before, module.parameters(), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda each: each.to("meta"), "on meta"),
+        (lambda each: each.to_sparse(), "torch.sparse_coo"),
+        (lambda each: each.to(torch.complex64), "is torch.complex64"),
+        (lambda each: each > 0, "is torch.bool"),
+        (lambda each: each.to(torch.int64), "is torch.int64"),
+        (lambda each: each.double() * 1e300, "does not hold"),
+        (lambda each: torch.nested.nested_tensor([each]), "no dense tensor"),
+    ],
+)
+def test_tensors_that_cannot_be_weights_change_nothing(change, said):
+    module, other = (_module("LSTM", num_layers=2) for _ in range(2))
+    before = [parameter.detach().clone() for parameter in module.parameters()]
+    first, second = rt.rnn_weights(other)
+    changed = second._replace(weights_iter=change(second.weights_iter))
+    with refused("weights_iter of layer 1", said):
+        rt.set_rnn_weights(module, [first._replace(weights_layer=first.weights_layer + 1), changed])
+    assert all(torch.equal(*pair) for pair in zip(before, module.parameters(), strict=True))
+
+
+def test_weights_that_are_not_finite_and_of_other_floats_are_written():
+    module = _module("RNN")
+    (weights,) = rt.rnn_weights(module)
+    weights.weights_layer[0, 0, 0, 0, :2] = torch.tensor([float("nan"), float("inf")])
+    rt.set_rnn_weights(module, [weights._replace(weights_layer=weights.weights_layer.double())])
+    first = module.weight_ih_l0[:, 0]
+    assert first[0].isnan()
+    assert first[1].isinf()
+    assert torch.equal(rt.rnn_weights(module)[0].weights_iter, weights.weights_iter)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_modules_whose_parameters_cannot_be_written_are_refused():
+    computed = [
+        torch.nn.utils.parametrizations.weight_norm(_module("LSTM"), "weight_hh_l0"),
+        torch.nn.utils.weight_norm(_module("LSTM"), "weight_hh_l0"),
+        importlib.import_module("torch.nn.utils.prune").identity(_module("LSTM"), "weight_hh_l0"),
+    ]
+    weights = rt.rnn_weights(_module("LSTM"))
+    for module in computed:
+        with refused("weight_hh_l0 is no parameter of the module", "remove"):
+            rt.set_rnn_weights(module, weights)
+    with refused("no data", "to_empty"):
+        rt.set_rnn_weights(_module("LSTM", device="meta"), weights)
+
+
+def test_tensors_whose_storage_was_freed_are_refused():
+    module = _module("GRU")
+    (weights,) = rt.rnn_weights(module)
+    weights.weights_iter.untyped_storage().resize_(0)
+    with refused("weights_iter of layer 0 cannot be read", "its storage has been resized"):
+        rt.set_rnn_weights(module, [weights])
+    module.weight_hh_l0.untyped_storage().resize_(0)
+    for call in (rt.rnn_weights, lambda each: rt.set_rnn_weights(each, [weights])):
+        with refused("weight_hh_l0 of the module cannot be read"):
+            call(module)
+
+
+def test_modules_of_inference_mode_are_written_in_that_mode():
+    with torch.inference_mode():
+        module = _module("RNN")
+    weights = rt.rnn_weights(_module("RNN"))
+    with refused("cannot be written here", "torch.inference_mode"):
+        rt.set_rnn_weights(module, weights)
+    with torch.inference_mode():
+        rt.set_rnn_weights(module, weights)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -174,5 +176,21 @@ def test_what_lies_in_memory_is_asked_for_a_row_ahead_and_means_the_same() -> No
     src, out, plain = flat_of(md, RNG.standard_normal(md.dims)), flat_of(md), flat_of(md)
     params = KernelWords((), [address_of(src), address_of(out)])
     kernel_of(part, 1).call(0, 0, params.address)
+    run_kernels(tree, [src, plain], _HOST)
+    assert out.tobytes() == plain.tobytes()
+
+
+def test_positions_run_backwards_from_memory_and_mean_the_same() -> None:
+    md = MemoryDesc((5, 17, 40), "f32", "abc")
+    tree = softmax_tree(md, md, 2)
+    backwards = replace(tree, backwards=True)
+    forward, part = (LoweredTree(each, _HOST, is_large=True) for each in (tree, backwards))
+    assert LoweredTree(backwards, _HOST).ir() == LoweredTree(tree, _HOST).ir()
+    assert part.ir() != forward.ir()
+    src, out, plain = flat_of(md, RNG.standard_normal(md.dims)), flat_of(md), flat_of(md)
+    params = KernelWords((), [address_of(src), address_of(out)])
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(kernel_of(part, 1).code.address)
+    for number in range(3):
+        run(0, 0, params.address, number, 3)
     run_kernels(tree, [src, plain], _HOST)
     assert out.tobytes() == plain.tobytes()

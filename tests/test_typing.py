@@ -72,7 +72,7 @@ def test_the_words_of_types_are_all_there_are() -> None:
 
 
 def test_the_ways_of_quantising_are_those_that_have_names() -> None:
-    from restride.block_scales import NAMED
+    from restride.group_scaling import NAMED
 
     assert set(get_args(WayName)) == set(NAMED)
 

@@ -181,6 +181,14 @@ def test_inner_blocks_are_outlined() -> None:
     assert not set("┌│└") & set(show(MemoryDesc((4, 4, 4), "s8")))
 
 
+@pytest.mark.parametrize(("dims", "blocks"), [((3, 17, 2, 2), 6), ((3, 16, 2, 2), 1), ((2, 33, 1, 1), 6)])
+def test_blocks_of_the_same_place_in_two_images_have_outlines_of_their_own(
+    dims: tuple[int, ...], blocks: int
+) -> None:
+    lines = [line.strip() for line in show(MemoryDesc(dims, "f32", "nChw16c")).splitlines()]
+    assert sum(line.startswith("├") for line in lines) == blocks - 1
+
+
 def test_elements_of_half_a_byte_lie_at_halves() -> None:
     lines = show(MemoryDesc((2, 3), "s4")).splitlines()[4:]
     assert [line.split()[:3] for line in lines[-1:]] == [["3", "1.5", "1"]]

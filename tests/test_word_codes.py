@@ -50,6 +50,23 @@ def test_every_rounding_to_8_bits_is_right(kind: str, src: str, scale_type: str)
     np.testing.assert_array_equal(made.values.data.view(np.uint8).reshape(x.shape), wanted)
 
 
+@pytest.mark.parametrize("scale_type", ["e8m0", "f32"])
+def test_zeros_of_either_sign_nan_and_subnormals_lie_beside_normal_numbers(scale_type: str) -> None:
+    """Each register has one odd lane, or zeros alone."""
+    rng = np.random.default_rng(4)
+    x = (rng.standard_normal((96, 64)) * np.exp2(rng.integers(-9, 9, (96, 1)))).astype(ml_dtypes.bfloat16)
+    for row, odd in enumerate((0.0, -0.0, np.nan, -np.nan, np.inf, -np.inf, 2.0**-133, 1e-30, 2.0**-20)):
+        x[row::9, (7 * row) % 64] = odd
+    x[90:] = np.where(rng.random((6, 64)) < 0.5, 0, x[90:])
+    x[95, 1:] = 0
+    made = rs.quantize(x, "f8_e4m3", group=64, scale_type=scale_type)
+    kind, most = _KINDS["f8_e4m3"]
+    scales = made.scale.to_numpy().astype(np.float32)
+    wanted = np.clip(x.astype(np.float32) / scales, -most, most).astype(kind).view(np.uint8)
+    wanted = np.where(np.isnan(x.astype(np.float32)), 0x7F, wanted)
+    np.testing.assert_array_equal(made.values.data.view(np.uint8).reshape(x.shape), wanted)
+
+
 @pytest.mark.parametrize("name", ["mxfp4", "mxfp8"])
 def test_tiny_groups_are_divided_as_floats(name: str) -> None:
     """Subnormals over a power so small are no zeros; groups with a larger power lie beside them."""

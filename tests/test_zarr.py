@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files import chunk_files as chunk_module
+from restride.files import rechunk as rechunk_module
 from restride.files.chunk_files import chunk_files
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
@@ -184,15 +184,15 @@ def test_a_full_disk_leaves_a_rechunk_to_go_on_with(tmp_path: Path, monkeypatch:
     source = zarr.create_array(tmp_path / "a", chunks=(64, 256), **plain)
     source[:] = x
     target = zarr.create_array(tmp_path / "b", chunks=(8, 1 << 12), **plain)
-    left, write = [5], os.write
+    left, write = [5], os.pwrite
 
-    def full(handle: int, content: Any) -> int:
+    def full(handle: int, content: Any, start: int) -> int:
         left[0] -= len(content) > 1000
         if left[0] < 0:
             raise OSError(errno.ENOSPC, "full")
-        return write(handle, content)
+        return write(handle, content, start)
 
-    monkeypatch.setattr(chunk_module.os, "write", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(rs.RuntimeFailure, match="No space"):
         rs.rechunk(source, target, memory=1 << 20)
     assert not list(tmp_path.rglob("*.partial"))
@@ -223,6 +223,128 @@ def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pyt
         rs.rechunk(source, target, memory=1 << 20, progress=stop)
     rs.rechunk(source, tmp_path / "b", memory=1 << 20, resume=True)
     assert np.array_equal(target[:], x)
+
+
+@pytest.mark.parametrize("codecs", [{"compressors": None}, {}])
+@pytest.mark.parametrize("put", ["folder", "pipe", "broken link"])
+def test_what_is_no_file_in_place_of_a_chunk_is_refused(tmp_path: Path, codecs: Any, put: str) -> None:
+    source = zarr.create_array(tmp_path / "a", shape=(8, 8), dtype="f4", chunks=(4, 4), **codecs)
+    source[:] = 1
+    target = zarr.create_array(tmp_path / "b", shape=(8, 8), dtype="f4", chunks=(8, 2), **codecs)
+    chunk = tmp_path / "a" / "c" / "1" / "0"
+    chunk.unlink()
+    if put == "folder":
+        chunk.mkdir()
+    elif put == "pipe":
+        os.mkfifo(chunk)
+    else:
+        chunk.symlink_to("nowhere")
+    with pytest.raises(rs.InvalidArguments, match=r"a pipe|in place of a chunk"):
+        rs.rechunk(source, target)
+
+
+def test_a_damaged_chunk_is_refused_where_the_library_reads_it(tmp_path: Path) -> None:
+    source = zarr.create_array(tmp_path / "a", shape=(8, 8), dtype="f4", chunks=(4, 4))
+    source[:] = random((8, 8))
+    target = zarr.create_array(tmp_path / "b", shape=(8, 8), dtype="f4", chunks=(8, 2))
+    chunk = tmp_path / "a" / "c" / "1" / "0"
+    chunk.write_bytes(chunk.read_bytes()[:10])
+    with pytest.raises(rs.InvalidArguments, match="chunks: "):
+        rs.rechunk(source, target)
+
+
+@pytest.mark.parametrize("codecs", [{"compressors": None}, {}])
+def test_a_source_that_changes_underway_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codecs: Any
+) -> None:
+    x = random((64, 64))
+    source = zarr.create_array(tmp_path / "a", data=x, chunks=(16, 64), **codecs)
+    target = zarr.create_array(tmp_path / "b", shape=x.shape, dtype=x.dtype, chunks=(64, 16), **codecs)
+    do = rechunk_module.do_tiles
+
+    def meanwhile(*args: Any) -> None:
+        do(*args)
+        source[20, 20] = 9
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rechunk_module, "do_tiles", meanwhile)
+        with pytest.raises(rs.RuntimeFailure, match="changed while it was read"):
+            rs.rechunk(source, target)
+    with pytest.raises(rs.InvalidArguments, match="nothing to go on with"):
+        rs.rechunk(source, target, resume=True)
+    rs.rechunk(source, target)
+    assert np.array_equal(target[:], source[:])
+
+
+def test_chunks_without_extents_are_refused(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a", shape=(8, 8), dtype="f4", chunks=(4, 4))
+    target = zarr.create_array(tmp_path / "b", shape=(8, 8), dtype="f4", chunks=(8, 2))
+    path = tmp_path / "a" / "zarr.json"
+    told = json.loads(path.read_text())
+    told["chunk_grid"]["configuration"]["chunk_shape"] = [0, 4]
+    path.write_text(json.dumps(told))
+    with pytest.raises(rs.InvalidArguments, match=r"no extents|no array"):
+        rs.rechunk(tmp_path / "a", target)
+
+
+@pytest.mark.parametrize("codecs", [{"compressors": None}, {}])
+def test_after_a_power_cut_only_what_the_disk_has_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codecs: Any
+) -> None:
+    x = np.arange(1 << 20, dtype=np.float32).reshape(64, 1 << 14) + 1
+    source = zarr.create_array(tmp_path / "a", data=x, chunks=(64, 256), **codecs)
+    target = zarr.create_array(tmp_path / "b", shape=x.shape, dtype=x.dtype, chunks=(8, 1 << 12), **codecs)
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rechunk_module, "do_tiles", stop)
+        with pytest.raises(KeyboardInterrupt):
+            rs.rechunk(source, target, memory=1 << 20)
+    told = json.loads(target.attrs["restride_rechunk"])
+    note = {**told, "boot": "another", "done": 4, "safe": 1}
+    target.update_attributes({"restride_rechunk": json.dumps(note)})
+    synced: set[str] = set()
+    sync = os.fsync
+
+    def note_sync(handle: int) -> None:
+        synced.add(os.path.realpath(f"/proc/self/fd/{handle}"))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    rs.rechunk(source, target, memory=1 << 20, resume=True)
+    found = zarr.open_array(tmp_path / "b")
+    # The first box was not done at all here, and is believed to be on the disk; all others are done again.
+    rows, columns = np.nonzero(found[:] != x)
+    assert len(rows) == (max(rows) + 1) * (max(columns) + 1) < 1 << 19
+    assert {str(path) for path in (tmp_path / "b" / "c").rglob("*") if path.is_file()} <= synced
+    assert dict(found.attrs) == {}
+
+
+@pytest.mark.parametrize("codecs", [None, "auto"])
+def test_chunks_that_do_not_fit_into_the_memory_are_refused(tmp_path: Path, codecs: Any) -> None:
+    x = np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024)
+    source = zarr.create_array(tmp_path / "a.zarr", data=x, chunks=(64, 1024), compressors=codecs)
+    made = {"shape": x.shape, "dtype": x.dtype, "compressors": codecs}
+    target = zarr.create_array(tmp_path / "b.zarr", chunks=(1024, 1024), **made)
+    with pytest.raises(rs.OutOfMemory, match="chunks"):
+        rs.rechunk(source, target, memory="4MiB")
+    assert not dict(target.attrs)
+    # Directly one chunk of each, by the library a box as it is read and as its chunks are encoded.
+    rs.rechunk(source, target, memory=(4 << 20) + (256 << 10) if codecs is None else "12MiB")
+    assert np.array_equal(target[:], x)
+
+
+@pytest.mark.parametrize("is_other_name", [False, True])
+def test_an_array_is_not_rechunked_into_itself(tmp_path: Path, is_other_name: bool) -> None:
+    x = np.arange(96, dtype=np.float32)
+    array = zarr.create_array(tmp_path / "a.zarr", data=x, chunks=(32,))
+    (tmp_path / "b.zarr").symlink_to("a.zarr")
+    with pytest.raises(rs.InvalidArguments, match="one array"):
+        rs.rechunk(array, str(tmp_path / "b.zarr") if is_other_name else array)
+    assert np.array_equal(array[:], x)
+    assert not dict(array.attrs)
 
 
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:

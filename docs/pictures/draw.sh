@@ -23,7 +23,14 @@ restride show OIhw4i16o4i 20x9x1x1 --force --html OIhw4i16o4i.html
 restride show gOIhw4o4i 2x4x5x1x1 --force --svg gOIhw4o4i.svg
 restride show ab 3x5 --dtype s4 --force --svg s4.svg
 restride show gguf.q4_0 --force --svg gguf.q4_0.svg
+restride show gguf.q4_1 --force --svg gguf.q4_1.svg
+restride show gguf.q8_0 --force --svg gguf.q8_0.svg
+restride show gguf.mxfp4 --force --svg gguf.mxfp4.svg
 restride show mxfp4 --force --svg mxfp4.svg
+restride show mxfp8 --force --svg mxfp8.svg
 restride show nvfp4 --force --svg nvfp4.svg
+restride show fp8_blocks --force --svg fp8_blocks.svg
 restride show awq --force --svg awq.svg
+restride show gptq --force --svg gptq.svg
 restride show marlin --force --svg marlin.svg
+restride show torchao_int4_cpu --force --svg torchao_int4_cpu.svg

@@ -102,8 +102,8 @@ if _typing.TYPE_CHECKING:
     from .array_norms import batch_norm, group_norm, layer_norm
     from .array_pools import pool
     from .array_products import convolution, matmul, pack_weights
-    from .block_scales import QuantizedTensor
     from .concat_and_sum import add_n, concat
+    from .dequantization import dequantize
     from .files.convert import convert
     from .files.load import load
     from .files.rechunk import rechunk
@@ -149,7 +149,8 @@ if _typing.TYPE_CHECKING:
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
-    from .quantization import dequantize, quantize
+    from .quantization import quantize
+    from .quantized_tensor import QuantizedTensor
     from .reorder_plan import Measured, Plan, Prediction, plan
     from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
@@ -435,12 +436,12 @@ _LATER = {
     "SoftmaxBackward": "primitives.softmax",
     "SoftmaxForward": "primitives.softmax",
     "Sum": "primitives.sum",
-    "QuantizedTensor": "block_scales",
+    "QuantizedTensor": "quantized_tensor",
     "formats": "formats",
     "graph": "graph",
     "Network": "graph.network",
     "onnx": "onnx",
-    "dequantize": "quantization",
+    "dequantize": "dequantization",
     "quantize": "quantization",
     "channel_shuffle": "shuffles",
     "shuffle": "shuffles",

@@ -13,7 +13,7 @@ from . import settings
 from .runtime.engine import Engine
 from .runtime.pool import available_processors, get_num_threads
 from .targets.isa import choose, host_caches, host_isa
-from .targets.llvm import llvm
+from .targets.llvm_facts import llvm_facts
 from .targets.store import default_store
 from .version import VERSION
 
@@ -71,7 +71,7 @@ def _versions() -> dict[str, str]:
         "restride": VERSION,
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in _NEEDED},
-        "llvm": ".".join(map(str, llvm().llvm_version_info)),
+        "llvm": llvm_facts().version,
         **installed,
     }
 
@@ -103,10 +103,7 @@ def _instruction_set() -> dict[str, Any]:
 
 
 def _available() -> list[str]:
-    try:
-        features = dict(llvm().get_host_cpu_features())
-    except RuntimeError:
-        features = {}
+    features = llvm_facts().features
     levels = (choose(platform.machine(), "", features, level).name for level in _LEVELS)
     return list(dict.fromkeys(levels))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -11,14 +11,26 @@ from .desc.parse import parse_bool
 from .frontend.array_problems import ArrayFunction
 from .frontend.operands import engine_of
 from .plan.softmax_problem import SoftmaxProblem
-from .primitives.pointwise import check_known, check_same_dims, check_written
+from .primitives.parse import check_written
+from .primitives.pointwise import check_known, check_same_dims
 from .runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .typing import ArrayLike, OtherArray, Owned
 
 __all__ = ["softmax"]
 
 _SOFTMAX = ArrayFunction("softmax", "softmax")
 
 
+@overload
+def softmax(x: OtherArray | ArrayLike, axis: int = -1, *, log: bool = False, out: Owned) -> Owned: ...
+@overload
+def softmax(x: Owned, axis: int = -1, *, log: bool = False) -> Owned: ...
+@overload
+def softmax(x: ArrayLike, axis: int = -1, *, log: bool = False) -> NDArray[Any]: ...
 def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> Any:
     """`e**(x - m) / s` along an axis: m the largest there, s the sum of these powers.
 

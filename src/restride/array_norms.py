@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -12,14 +12,21 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr, to_f32
 from .dtypes import DataType
 from .errors import InvalidArguments
+from .foreign import is_masked
 from .frontend.array_problems import ArrayFunction, with_axis_at, with_axis_last
 from .frontend.operands import engine_of
 from .plan.normalization import NormKind, stat_dims
 from .plan.normalization_problem import NormFlags, NormForwardProblem
-from .primitives.normalization import check_data
-from .primitives.pointwise import check_known, check_same_dims, check_written
+from .primitives.normalization import check_data as check_normalized
+from .primitives.parse import check_written
+from .primitives.pointwise import check_known, check_same_dims
 from .runtime.alloc import Array
 from .runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .typing import ArrayLike, OtherArray, Owned, Vector
 
 __all__ = ["batch_norm", "group_norm", "layer_norm"]
 
@@ -30,6 +37,24 @@ _BATCH = ArrayFunction("batch_norm", "batch_normalization")
 _WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
 
 
+@overload
+def layer_norm(
+    x: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    out: Owned,
+) -> Owned: ...
+@overload
+def layer_norm(
+    x: Owned, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> Owned: ...
+@overload
+def layer_norm(
+    x: ArrayLike, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> NDArray[Any]: ...
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
@@ -60,9 +85,9 @@ def layer_norm(
     """
 
     def compute(x: Any, out: Any, scale: Any, shift: Any) -> Any:
-        if not isinstance(x, Memory) and np.ndim(x) == 1 and out is None:
-            return compute(np.asarray(x)[None], None, scale, shift)[0]
         where, at = _placed(_LAYER, x, axis)
+        if _ndims_of(_LAYER, where) == 1:
+            return _row_alone(where, out, _weights(scale, shift), epsilon)
         target = None if out is None else with_axis_last(_of_axes(_LAYER, out, x), at)
         made = _normalized(_LAYER, NormKind.layer, where, target, _weights(scale, shift), epsilon=epsilon)
         return out if out is not None else with_axis_at(made, at)
@@ -70,6 +95,24 @@ def layer_norm(
     return _LAYER.on_arrays(compute, x, out, scale, shift)
 
 
+@overload
+def group_norm(
+    x: OtherArray | ArrayLike,
+    groups: int,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+    out: Owned,
+) -> Owned: ...
+@overload
+def group_norm(
+    x: Owned, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
+) -> Owned: ...
+@overload
+def group_norm(
+    x: ArrayLike, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
+) -> NDArray[Any]: ...
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
@@ -94,6 +137,37 @@ def group_norm(
     return _GROUP.on_arrays(compute, x, out, scale, shift)
 
 
+@overload
+def batch_norm(
+    x: OtherArray | ArrayLike,
+    mean: OtherArray | ArrayLike,
+    variance: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+    out: Owned,
+) -> Owned: ...
+@overload
+def batch_norm(
+    x: Owned,
+    mean: OtherArray | ArrayLike,
+    variance: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+) -> Owned: ...
+@overload
+def batch_norm(
+    x: ArrayLike,
+    mean: OtherArray | ArrayLike,
+    variance: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+) -> NDArray[Any]: ...
 def batch_norm(
     x: Any,
     mean: Any,
@@ -130,17 +204,35 @@ def _weights(scale: Any, shift: Any) -> dict[int, Any]:
 
 def _placed(function: ArrayFunction, x: Any, axis: Any) -> tuple[Any, int]:
     """The array with its axis last, and which axis it was."""
-    if isinstance(x, Memory):
-        x = function.source(x, engine_of(x, None, None))
-        at = function.axis(axis, x.desc.ndims, f"x {x.desc}")
-    else:
-        at = function.axis(axis, np.ndim(x), f"x {np.shape(x)}")
+    ndims = _ndims_of(function, x)
+    at = function.axis(axis, ndims, f"x {x.desc if isinstance(x, Memory) else x.shape}")
     return with_axis_last(x, at), at
+
+
+def _ndims_of(function: ArrayFunction, x: Any) -> int:
+    """How many axes there are. Raises InvalidArguments for what cannot be read."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        return x.ndim
+    return function.source(x, engine_of(x, None, None)).desc.ndims
+
+
+def _row_alone(row: Any, out: Any, weights: dict[int, Any], epsilon: Any) -> Any:
+    """The normalized row, as one of a batch of one."""
+    dims = row.desc.dims if isinstance(row, Memory) else row.shape
+    target = None if out is None else _reshaped(_of_axes(_LAYER, out, row), (1, *dims))
+    made = _normalized(_LAYER, NormKind.layer, _reshaped(row, (1, *dims)), target, weights, epsilon=epsilon)
+    return _reshaped(made, dims) if out is None else out
+
+
+def _reshaped(x: Any, dims: tuple[int, ...]) -> Any:
+    """An array or a memory of other dims, over the same bytes."""
+    return Memory(x.desc.reshape(dims), x.engine, x) if isinstance(x, Memory) else x.reshape(dims)
 
 
 def _of_axes(function: ArrayFunction, out: Any, x: Any) -> Any:
     """`out`, if it has the axes of `x`."""
-    ndims = [each.desc.ndims if isinstance(each, Memory) else np.ndim(each) for each in (out, x)]
+    engine = engine_of(x, out, None)
+    ndims = function.destination(out, engine).desc.ndims, _ndims_of(function, x)
     if ndims[0] == ndims[1]:
         return out
     raise InvalidArguments(
@@ -165,17 +257,14 @@ def _normalized(
     engine = engine_of(x, out, None)
     source = function.source(x, engine)
     src = check_known(function.name, "x", source.desc)
-    _check_data(function, src)
+    check_data(function, src)
     target = function.target(out, src, src.dims, engine)
-    _check_data(function, target.desc)
+    check_data(function, target.desc)
     check_same_dims(function.name, [("x", src), ("out", target.desc)])
     check_written(function.name, "out", target.desc)
     if kind is NormKind.group:
         _check_groups(function, src, groups)
-    small = to_f32(epsilon, f"{function.name}: epsilon")
-    if not (isfinite(small) and small >= 0):
-        why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
-        raise InvalidArguments(f"{function.name}: epsilon is {small:g}", code="RS-P06", why=why, hint=hint)
+    small = parse_epsilon(function.name, epsilon)
     count = src.dims[-1 if kind is NormKind.layer else 1]
     real = DataType.f64 if DataType.f64 in (src.data_type, target.desc.data_type) else DataType.f32
     numbers = numbers_of(function, weights, count, real)
@@ -203,6 +292,15 @@ def _normalized(
     return target if isinstance(x, Memory) else np.asarray(target)
 
 
+def parse_epsilon(what: str, epsilon: Any) -> float:
+    """What is added to a variance, as f32. Raises InvalidArguments below 0, and where it is not finite."""
+    small = to_f32(epsilon, f"{what}: epsilon")
+    if isfinite(small) and small >= 0:
+        return small
+    why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
+    raise InvalidArguments(f"{what}: epsilon is {small:g}", code="RS-P06", why=why, hint=hint)
+
+
 def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None:
     if groups > 0 and src.dims[1] % groups == 0:
         return
@@ -215,8 +313,9 @@ def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None
     )
 
 
-def _check_data(function: ArrayFunction, md: MemoryDesc) -> None:
-    check_data(function.name, md.as_type(DataType.f32) if md.data_type is DataType.f64 else md)
+def check_data(function: ArrayFunction, md: MemoryDesc) -> None:
+    """Raise for what is not normalized: as for the primitives, which have no f64."""
+    check_normalized(function.name, md.as_type(DataType.f32) if md.data_type is DataType.f64 else md)
 
 
 def numbers_of(
@@ -246,7 +345,7 @@ def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array
         found = value.to_numpy() if isinstance(value, Memory) else np.asarray(value)
         # ml_dtypes has types of kind V.
         is_number = found.dtype.kind in "fiu" or found.dtype in _WEIGHT_TYPES
-        if found.shape == (count,) and is_number:
+        if found.shape == (count,) and is_number and not is_masked(value):
             return found
     except (TypeError, ValueError):  # NumPy makes no array of it
         pass

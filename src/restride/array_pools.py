@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -14,26 +14,63 @@ from .frontend.array_problems import ArrayFunction
 from .frontend.operands import engine_of
 from .plan.pooling_problem import ALGORITHMS, PoolingProblem
 from .plan.windows import Windows
-from .primitives.pointwise import check_known, check_written, parse_algorithm
+from .primitives.parse import check_written
+from .primitives.pointwise import check_known, parse_algorithm
 from .primitives.pooling import check_windows
 from .runtime.memory import Memory
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .typing import ArrayLike, Extents, OtherArray, Owned
+
 __all__ = ["pool"]
 
-_POOL = ArrayFunction("pool", "pooling")
+_POOL = ArrayFunction("pool", "pooling", may_be_in_place=False)
 # As `avg` is known elsewhere: torch and oneDNN have the same two under other names.
 _SHORT = {"avg": "avg_include_padding"}
 Dims = tuple[int, ...]
 
 
+@overload
+def pool(
+    x: OtherArray | ArrayLike,
+    kernel: Extents | None = None,
+    *,
+    alg: str = "max",
+    stride: Extents | None = None,
+    padding: Extents | Sequence[Sequence[int]] = 0,
+    dilation: Extents = 1,
+    out: Owned,
+) -> Owned: ...
+@overload
+def pool(
+    x: Owned,
+    kernel: Extents | None = None,
+    *,
+    alg: str = "max",
+    stride: Extents | None = None,
+    padding: Extents | Sequence[Sequence[int]] = 0,
+    dilation: Extents = 1,
+) -> Owned: ...
+@overload
+def pool(
+    x: ArrayLike,
+    kernel: Extents | None = None,
+    *,
+    alg: str = "max",
+    stride: Extents | None = None,
+    padding: Extents | Sequence[Sequence[int]] = 0,
+    dilation: Extents = 1,
+) -> NDArray[Any]: ...
 def pool(
     x: Any,
     kernel: Any = None,
     *,
     alg: str = "max",
-    strides: Any = None,
+    stride: Any = None,
     padding: Any = 0,
-    dilation: Any = 0,
+    dilation: Any = 1,
     out: Any = None,
 ) -> Any:
     """The largest element of each window of an image, or their average.
@@ -43,14 +80,16 @@ def pool(
     kernel    how many positions a window has, for each spatial dim or one number for all; None: all of them,
               which leaves one element for each channel
     alg       "max", "avg_include_padding" ("avg" for short) or "avg_exclude_padding"
-    strides   from one window to the next; as many as the kernel has positions unless they are given
+    stride    from one window to the next; as many as the kernel has positions unless it is given
     padding   how many positions are added at both ends; a pair for a spatial dim whose ends differ
-    dilation  how many positions are left out between two of a window
+    dilation  from one position of a window to the next; 1 is dense
     out       where to write, in any layout and type; it is returned
 
-    A window counts where all of it lies within image and padding. The result has the type and the layout of
-    `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format
-    out, its padding zero.
+    A window counts where all of it lies within image and padding. One without an element above the least
+    finite value of the type has that as its maximum, as in oneDNN: also where all are -inf.
+
+    The result has the type and the layout of `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a
+    `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for windows that do not fit, and an `out` that is
     read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.
@@ -62,7 +101,7 @@ def pool(
     >>> rs.pool(image, alg="avg").ravel().tolist()
     [7.5]
     """
-    return _POOL.on_arrays(lambda x, out: _pooled(x, out, alg, (kernel, strides, padding, dilation)), x, out)
+    return _POOL.on_arrays(lambda x, out: _pooled(x, out, alg, (kernel, stride, padding, dilation)), x, out)
 
 
 def _pooled(x: Any, out: Any, alg: Any, numbers: tuple[Any, Any, Any, Any]) -> Any:
@@ -95,7 +134,7 @@ class PooledDims(NamedTuple):
     dims: Dims
 
 
-def parse_windows(dims: Sequence[int], kernel: Any, strides: Any, padding: Any, dilation: Any) -> PooledDims:
+def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any) -> PooledDims:
     """The windows of a call over a tensor of these dims. Raises InvalidArguments where they do not fit."""
     count = len(dims) - 2
     if not 1 <= count <= 3:
@@ -107,26 +146,27 @@ def parse_windows(dims: Sequence[int], kernel: Any, strides: Any, padding: Any, 
             hint="put axes of 1 where there are none, with x.reshape",
         )
     sizes = tuple(dims[2:]) if kernel is None else _numbers("kernel", kernel, count, 1)
-    gaps = _numbers("dilation", dilation, count, 0)
-    # Neighbours unless there are strides: windows that do not overlap.
-    steps = sizes if strides is None else _numbers("strides", strides, count, 1)
+    apart = _numbers("dilation", dilation, count, 1)
+    # Neighbours unless there is a stride: windows that do not overlap.
+    steps = sizes if stride is None else _numbers("stride", stride, count, 1)
     left, right = _ends(padding, count)
-    windows = Windows(steps, sizes, gaps, left, right)
+    windows = Windows(steps, sizes, tuple(each - 1 for each in apart), left, right)
     made = tuple(windows.output(d, dims[d + 2]) for d in range(count))
-    if min(made) < 1 and 0 not in dims:
+    if any(found < 1 and size for found, size in zip(made, dims[2:], strict=True)):
         raise InvalidArguments(
             "pool: a window is larger than the image",
             code="RS-R10",
-            where=f"x {tuple(dims)}; kernel {sizes}; dilation {gaps}; padding {left}, {right}",
+            where=f"x {tuple(dims)}; kernel {sizes}; dilation {apart}; padding {left}, {right}",
             why="no window lies within image and padding",
             hint="take a smaller kernel, or more padding",
         )
-    return PooledDims(windows, (*dims[:2], *made))
+    return PooledDims(windows, (*dims[:2], *(max(found, 0) for found in made)))
 
 
 def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
     """One whole number for each spatial dim; one for all may stand alone."""
-    many = tuple(value) if isinstance(value, list | tuple | np.ndarray) else (value,) * count
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    many = tuple(value) if isinstance(value, list | tuple) else (value,) * count
     found = tuple(parse_int(each, f"pool: {name}") for each in many)
     if len(found) == count and all(least <= each < 2**31 for each in found):
         return found
@@ -140,6 +180,7 @@ def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
 
 def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
     """What is added in front of each spatial dim, and behind it."""
+    padding = padding.tolist() if isinstance(padding, np.ndarray) else padding
     if isinstance(padding, list | tuple) and any(isinstance(each, list | tuple) for each in padding):
         pairs = [each if isinstance(each, list | tuple) else (each, each) for each in padding]
         if len(pairs) != count or any(len(pair) != 2 for pair in pairs):

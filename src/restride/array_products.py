@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -16,12 +16,17 @@ from .errors import Error, InvalidArguments
 from .foreign import plain_text
 from .frontend.hints import told_to_owner
 from .frontend.operands import engine_of
-from .frontend.product_arguments import bias_of, memory_of, numbers_of_dims, result_type, target_of
+from .frontend.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
 from .frontend.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .runtime.alloc import Array
 from .runtime.engine import Engine
 from .runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .typing import ArrayLike, Extents, OtherArray, Owned, TypeLike, Vector
 
 __all__ = ["convolution", "matmul", "pack_weights"]
 
@@ -29,6 +34,31 @@ _PRIMITIVES = "matmul", "convolution"
 _MATRIX = 2
 
 
+@overload
+def matmul(
+    x: OtherArray | ArrayLike,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
+    out: Owned,
+) -> Owned: ...
+@overload
+def matmul(
+    x: NDArray[Any],
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
+) -> NDArray[Any]: ...
+@overload
+def matmul(
+    x: Owned, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+) -> Owned: ...
+@overload
+def matmul(
+    x: ArrayLike, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+) -> NDArray[Any]: ...
 def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: Any = None) -> Any:
     """The product of matrices, `x @ weights + bias`.
 
@@ -53,6 +83,55 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: An
     return _for_owner("matmul", x, out, lambda x, out: _matmul(x, weights, bias, dtype, out))
 
 
+@overload
+def convolution(
+    x: OtherArray | ArrayLike,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    out: Owned,
+) -> Owned: ...
+@overload
+def convolution(
+    x: NDArray[Any],
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> NDArray[Any]: ...
+@overload
+def convolution(
+    x: Owned,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> Owned: ...
+@overload
+def convolution(
+    x: ArrayLike,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> NDArray[Any]: ...
 def convolution(
     x: Any,
     weights: Any,
@@ -88,7 +167,7 @@ def convolution(
 
     def run(x: Any, out: Any) -> Any:
         engine = engine_of(x, out, None)
-        source = memory_of("convolution", "x", x, engine)
+        source = operand_of("convolution", "x", x, engine)
         count = source.desc.ndims - 2
         window = SlidingWindow(
             numbers_of_dims("stride", stride, count),
@@ -101,7 +180,13 @@ def convolution(
     return _for_owner("convolution", x, out, run)
 
 
-def pack_weights(weights: Any, primitive: str = "matmul", *, groups: int = 1, dtype: Any = None) -> Memory:
+def pack_weights(
+    weights: OtherArray | ArrayLike,
+    primitive: str = "matmul",
+    *,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> Memory:
     """Weights in the format that a primitive reads fastest on this machine.
 
     weights    (..., K, N) of a matmul, (O, C / groups, ...) of a convolution
@@ -142,10 +227,10 @@ def pack_weights(weights: Any, primitive: str = "matmul", *, groups: int = 1, dt
 
 def _matmul(x: Any, weights: Any, bias: Any, dtype: Any, out: Any) -> Any:
     engine = engine_of(x, out, None)
-    table = memory_of("matmul", "weights", weights, engine)
+    table = operand_of("matmul", "weights", weights, engine)
     if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
         return _by_rows(x, table, bias, dtype, out)
-    source = memory_of("matmul", "x", x, engine)
+    source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):
         raise InvalidArguments(
@@ -212,7 +297,7 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
     """Weights with a dim of groups where there are more than one; a `Memory` has it already."""
     number = parse_int(groups, f"{call}: groups")
     if isinstance(weights, Memory) or number == 1:
-        return memory_of(call, "weights", weights, engine)
+        return operand_of(call, "weights", weights, engine)
     held = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
     if number < 1 or held.ndim < 1 or held.shape[0] % number:
         raise InvalidArguments(
@@ -222,7 +307,7 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
             why="every group has as many outputs",
             hint="weights are (O, C / groups, ...), and groups divides O",
         )
-    return memory_of(call, "weights", held.reshape(number, held.shape[0] // number, *held.shape[1:]), engine)
+    return operand_of(call, "weights", held.reshape(number, held.shape[0] // number, *held.shape[1:]), engine)
 
 
 # --- packing ------------------------------------------------------------------------------------------------

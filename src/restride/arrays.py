@@ -18,7 +18,7 @@ from .foreign import attribute_of
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import BoundCall, CallWords, SignedCall, find_call, keep_call
-from .frontend.carriers import NumpyType, halves, is_same_type, move_of_bits, of_bits
+from .frontend.carriers import NumpyType, is_same_type, move_of_bits, of_bits, shape_of_array
 from .frontend.formats import format_key, target_desc, type_key
 from .frontend.hints import told_to_owner
 from .frontend.nibbles import as_bytes, is_nibbles
@@ -34,7 +34,8 @@ from .frontend.tensors import (
     narrowed,
     written,
 )
-from .primitives.reorder import Reorder, overlaps
+from .primitives.checks import overlaps
+from .primitives.reorder import Reorder
 from .runtime.alloc import Array
 from .runtime.engine import Engine
 from .runtime.memory import Memory, register_mover
@@ -182,7 +183,7 @@ def reorder(
     dst     a tag ("nhwc", "acdb", "nChw16c"), `torch.channels_last`, strides in elements, a `MemoryDesc`, or
             None, or left out, to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
-            physical array
+            physical array. Under a tag its dims are those of `out`, else padded
     dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given
     scale   a number that multiplies, or with `axis` one for each index of that axis; an array of one value
             is a number. An array or `Memory` of as many axes as `x`, at least two, has one for each group of
@@ -286,7 +287,7 @@ def _run(
     `moved`: the type of the elements whose bits are moved.
     """
     runs = engine_of(x, out, engine)
-    source = source_of(x, src, runs)
+    source = source_of(x, src, runs, out)
     if out is None:
         target = Memory(target_desc(source.desc, dst, dtype), runs)
     else:
@@ -335,13 +336,15 @@ def _of_one(
 
 
 def _no_memory_of(moved: NumpyType, target: Memory) -> InvalidArguments:
-    dims = target.desc.dims[: len(target.desc.dims) - len(halves(moved))]
+    near = {"i": "convert, x.astype(np.int32), or ", "f": "convert, x.astype(np.float32), or "}.get(
+        moved.kind, ""
+    )
     return InvalidArguments(
         f"reorder: no Memory of {moved}",
         code="RS-A02",
         where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
         why=f"the result would be a Memory, which holds the data types only: none is {moved}",
-        hint=f"pass out=np.empty(rs.MemoryDesc({dims}, 'u8', dst).physical_shape, '{moved}')",
+        hint=f"{near}pass the physical array, out=np.empty({shape_of_array(target.desc, moved)}, x.dtype)",
     )
 
 

@@ -4,31 +4,22 @@ One kernel finds the scale of a group and applies it, where groups lie side by s
 axis. Otherwise a chunk of the tensor that fits the caches is read for the largest magnitudes of its groups,
 and read again from the caches to be quantised.
 
-| word | elements | group | scales | of all |
-| --- | --- | --- | --- | --- |
-| mxfp4 | f4_e2m1 | 32 of the last axis | e8m0 | |
-| mxfp8 | f8_e4m3 | 32 of the last axis | e8m0 | |
-| nvfp4 | f4_e2m1 | 16 of the last axis | f8_e4m3 | one f32 |
-
 Scales are what a step is worth: `x` is about `scale * q`, or `scale * (q - zero_point)`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from .arrays import reorder, target_desc
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_bool, parse_int, parse_ints
 from .dtypes import DataType
 from .errors import InvalidArguments
-from .foreign import plain_text
-from .frontend.results import maker_of
+from .group_scaling import SCALE_TYPES, GroupScaling
 from .grouped import (
-    Dims,
     GroupedReorder,
     GroupStep,
     group_extents,
@@ -38,199 +29,41 @@ from .grouped import (
     split_views,
 )
 from .plan.arithmetic import NumpyArithmetic, Term
-from .plan.group_quantization import ENDS, LARGEST, MIDDLE, ScaleRule
+from .plan.scale_rule import ENDS, LARGEST, MIDDLE, ScaleRule
+from .quantized_tensor import QuantizedTensor, new_memory
 from .runtime.alloc import Array
 from .runtime.cache import calls
 from .runtime.engine import Engine
 from .runtime.group_quantization import GroupAddresses, GroupProgram, group_program
 from .runtime.memory import Memory
 from .runtime.reduction import amax, min_max
-from .runtime.transfer import from_host
 
 _NUMPY = NumpyArithmetic()
 # Bytes of a source that stay in the caches between two passes of all threads.
 _CHUNK = 4 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class GroupScaling:
-    """How a tensor is quantised: the type of elements, the group of each axis, the types beside them.
-
-    `groups`: 0 stands for the whole axis. `zero_type`: that of zero points, None where there are none.
-    `is_two_level`: block scales are of the tensor divided by one f32 scale for all of it.
-    """
-
-    data_type: DataType
-    groups: Dims
-    scale_type: DataType = DataType.f32
-    zero_type: DataType | None = None
-    is_two_level: bool = False
-
-    @property
-    def rule(self) -> ScaleRule:
-        """What the scale of a group is."""
-        return ScaleRule(
-            self.data_type, self.scale_type, self.is_two_level, has_zeros=self.zero_type is not None
-        )
-
-    def for_dims(self, dims: Dims) -> GroupScaling:
-        """With groups for each axis: those that are there are of the last ones."""
-        if len(self.groups) > len(dims):
-            raise InvalidArguments(
-                f"groups of {len(self.groups)} axes for a tensor of {len(dims)}",
-                code="RS-A15",
-                where=f"dims {dims}, groups {self.groups}",
-                why="there is at most one group for each axis",
-                hint="groups are of the last axes; 1 shares nothing along an axis, 0 all of it",
-            )
-        whole = (1,) * (len(dims) - len(self.groups)) + self.groups
-        return replace(self, groups=tuple(g or max(n, 1) for g, n in zip(whole, dims, strict=True)))
-
-
-NAMED = {
-    "mxfp4": GroupScaling(DataType.f4_e2m1, (32,), DataType.e8m0),
-    "mxfp8": GroupScaling(DataType.f8_e4m3, (32,), DataType.e8m0),
-    "nvfp4": GroupScaling(DataType.f4_e2m1, (16,), DataType.f8_e4m3, is_two_level=True),
-}
-"""Ways of quantising that have names."""
-
-_SCALE_TYPES = (
-    *(DataType.f32, DataType.f16, DataType.bf16),
-    *(DataType.e8m0, DataType.f8_e4m3, DataType.f8_e5m2),
-)
 _MOST_F8 = 448.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QuantizedTensor:
-    """Elements and the scales that groups of them share: `x` is about `scale * (values - zero_point)`.
-
-    values        a `Memory` of the tensor's dims, in any layout
-    scale         a `Memory` of the dims divided by the groups
-    zero_point    a `Memory` of the same dims, or None
-    tensor_scale  one more factor for the whole tensor
-    minimum       a `Memory` of the same dims, of what is added in the end, or None
-    """
-
-    values: Memory
-    scale: Memory
-    zero_point: Memory | None = None
-    tensor_scale: float = 1.0
-    minimum: Memory | None = None
-
-    @property
-    def dims(self) -> Dims:
-        """Extents of the tensor."""
-        return self.values.desc.dims
-
-    @property
-    def groups(self) -> Dims:
-        """How many elements share a scale along each axis."""
-        return tuple(n // max(m, 1) for n, m in zip(self.dims, self.scale.desc.dims, strict=True))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of elements, scales and zero points."""
-        parts = (self.values, self.scale, self.zero_point, self.minimum)
-        return sum(part.desc.size for part in parts if part is not None)
-
-    def dequantize(self, dtype: Any = "f32", dst: Any = None, out: Memory | None = None) -> Memory:
-        """The real numbers that this stands for, as a `Memory`; `out` is written and returned."""
-        engine = self.values.engine
-        made = out
-        if made is None:
-            made = _new(dst if isinstance(dst, MemoryDesc) else MemoryDesc(self.dims, dtype, dst), engine)
-        steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
-        steps.append(GroupStep("mul", self.scale))
-        if self.tensor_scale != 1.0:
-            one = MemoryDesc((1,) * len(self.dims), DataType.f32)
-            whole = from_host(one, engine, np.array([self.tensor_scale], np.float32))
-            steps.append(GroupStep("mul", whole))
-        if self.minimum is not None:
-            steps.append(GroupStep("add", self.minimum))
-        reorder_in_groups(self.values, made, steps)
-        return made
-
-
-def scaling_of(
-    dtype: Any, axis: Any, symmetric: Any, group: Any, scale_type: Any, ndims: int
-) -> GroupScaling:
-    """How `quantize` is asked to quantise a tensor of so many dims."""
-    name = plain_text(dtype)
-    if isinstance(name, str) and name in NAMED:
-        named = NAMED[name]
-        return named if group is None else replace(named, groups=_groups_of(group, axis, ndims))
-    kind, stored = DataType.parse(dtype), DataType.parse(scale_type)
-    if kind not in LARGEST or stored not in _SCALE_TYPES:
-        words = (
-            (LARGEST, f"dtype is {kind}")
-            if kind not in LARGEST
-            else (_SCALE_TYPES, f"scale_type is {stored}")
-        )
-        raise InvalidArguments(
-            f"quantize: {words[1]}",
-            code="RS-A15",
-            why=f"with groups it is one of {', '.join(map(str, words[0]))}",
-            hint=f"or one of the names {', '.join(NAMED)}",
-        )
-    has_zeros = not parse_bool("quantize: symmetric", symmetric)
-    if has_zeros and (kind not in ENDS or stored is DataType.e8m0):
-        raise InvalidArguments(
-            f"quantize: {kind} in scales of {stored} with symmetric=False",
-            code="RS-A15",
-            why="zero points are of integers, and beside scales that are no powers of two",
-            hint="leave symmetric out",
-        )
-    return GroupScaling(
-        kind, _groups_of(0 if group is None else group, axis, ndims), stored, kind if has_zeros else None
-    )
-
-
-def _groups_of(group: Any, axis: Any, ndims: int) -> Dims:
-    """A group for each of the last axes, or for one axis that is named."""
-    if isinstance(group, list | tuple):
-        return parse_ints(group, "quantize: group")
-    at = -1 if axis is None else parse_int(axis, "quantize: axis")
-    if not -ndims <= at < ndims:
-        raise InvalidArguments(
-            f"quantize: axis is {at}",
-            code="RS-A10",
-            why=f"it must be from {-ndims} to {ndims - 1}",
-            hint="groups are along the last axis unless another is given",
-        )
-    return tuple(parse_int(group, "quantize: group") if d == at % ndims else 1 for d in range(ndims))
-
-
 def quantize_in_groups(
-    x: Memory, scaling: GroupScaling, dst: Any = None, scales: Memory | None = None
+    x: Memory, scaling: GroupScaling, dst: Any = None, largest: float | None = None
 ) -> QuantizedTensor:
-    """Quantise with scales found from the data, or with these. Raises InvalidArguments for groups that do not
-    divide.
+    """Quantise with scales found from the data; of a part of a tensor `largest` is the largest magnitude in
+    all of it. Raises InvalidArguments for groups that do not divide.
     """
     md, engine = x.desc, x.engine
-    if scales is not None:
-        return _quantize_by(x, scaling.data_type, dst, scales)
     scaling = scaling.for_dims(md.dims)
     extents = group_extents(md.dims, scaling.groups)
-    tensor_scale = _tensor_scale(x, scaling)
+    tensor_scale = _tensor_scale(x, scaling, largest)
     made = QuantizedTensor(
-        _new(target_desc(md, dst, scaling.data_type), engine),
-        _new(MemoryDesc(extents, scaling.scale_type), engine),
-        None if scaling.zero_type is None else _new(MemoryDesc(extents, scaling.zero_type), engine),
+        new_memory(target_desc(md, dst, scaling.data_type), engine),
+        new_memory(MemoryDesc(extents, scaling.scale_type), engine),
+        None if scaling.zero_type is None else new_memory(MemoryDesc(extents, scaling.zero_type), engine),
         tensor_scale,
     )
     if not _quantize_at_once(x, made, scaling):
         _quantize_chunks(x, made, scaling)
     middle = MIDDLE.get(scaling.data_type) if made.zero_point is None else None
     return made if middle is None else replace(made, zero_point=_one_value(middle, scaling, md.ndims, engine))
-
-
-def _new(md: MemoryDesc, engine: Engine) -> Memory:
-    """A memory for results: on the CPU in the pages that results get again."""
-    if not md.nelems or engine != Engine("cpu"):
-        return Memory(md, engine)
-    made: Memory = maker_of(md, is_memory=True)()[1]
-    return made
 
 
 def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) -> Memory:
@@ -240,11 +73,52 @@ def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) ->
     return found
 
 
-def _quantize_by(x: Memory, data_type: DataType, dst: Any, scales: Memory) -> QuantizedTensor:
-    """Quantise with scales that are there."""
-    made = QuantizedTensor(_new(target_desc(x.desc, dst, data_type), x.engine), scales)
-    reorder_in_groups(x, made.values, [GroupStep("div", scales), *_ends(data_type)])
+def quantize_by_scales(
+    x: Memory, scaling: GroupScaling, dst: Any, scales: Memory, *, has_groups: bool
+) -> QuantizedTensor:
+    """Quantise with scales that are there. Raises InvalidArguments for scales of other types than `scaling`
+    has, and, with `has_groups`, of other groups.
+    """
+    _check_scales(x.desc, scaling, scales.desc, has_groups=has_groups)
+    kind, middle = scaling.data_type, MIDDLE.get(scaling.data_type)
+    zero = None if middle is None else _one_value(middle, scaling, x.desc.ndims, x.engine)
+    made = QuantizedTensor(new_memory(target_desc(x.desc, dst, kind), x.engine), scales, zero)
+    reorder_in_groups(x, made.values, [GroupStep("div", scales), *_middle(kind), *_ends(kind)])
     return made
+
+
+def _check_scales(x: MemoryDesc, scaling: GroupScaling, scales: MemoryDesc, *, has_groups: bool) -> None:
+    what = f"quantize: the scales are {scales.data_type} {scales.dims}"
+    if scaling.zero_type is not None:
+        raise InvalidArguments(
+            "quantize: symmetric is False, and scales are passed",
+            code="RS-A15",
+            why="zero points are found together with scales",
+            hint="leave symmetric out; rs.reorder takes scales and zero points",
+        )
+    # Which of them is the caller's choice unless a name, or `scale_type`, says it.
+    wanted = SCALE_TYPES if scaling.scale_type is DataType.f32 else (scaling.scale_type,)
+    if scales.data_type not in wanted:
+        raise InvalidArguments(
+            what,
+            code="RS-A15",
+            why=f"their type is {'one of ' if len(wanted) > 1 else ''}{', '.join(map(str, wanted))}",
+            hint="convert them with rs.reorder",
+        )
+    if not has_groups:
+        return
+    groups = scaling.for_dims(x.dims).groups
+    counts = group_extents(x.dims, groups)
+    if scales.dims != counts:
+        why = f"groups of {groups} have {counts}"
+        raise InvalidArguments(what, code="RS-A15", why=why, hint="leave group out, or correct it")
+
+
+def _middle(data_type: DataType) -> list[GroupStep]:
+    """What makes 0 the middle of integers without a sign."""
+    if data_type not in MIDDLE:
+        return []
+    return [GroupStep("nan_to_zero"), GroupStep("linear", numbers=(1.0, float(MIDDLE[data_type])))]
 
 
 def _ends(data_type: DataType) -> list[GroupStep]:
@@ -342,9 +216,8 @@ class _Quantizer:
         steps += [
             step for zero in operands[1:] for step in (GroupStep("nan_to_zero"), GroupStep("add", zero))
         ]
-        if kind in MIDDLE and made.zero_point is None:
-            steps.append(GroupStep("nan_to_zero"))
-            steps.append(GroupStep("linear", numbers=(1.0, float(MIDDLE[kind]))))
+        if made.zero_point is None:
+            steps += _middle(kind)
         return GroupedReorder(
             x.desc, made.values.desc, [*steps, *_ends(kind)], (x.engine, made.values.engine)
         )
@@ -420,10 +293,10 @@ def _asymmetric(low: Array, high: Array, rule: ScaleRule) -> tuple[Array, Array,
     return held.value, held.value, zero.value.astype(np.int32)
 
 
-def _tensor_scale(x: Memory, scaling: GroupScaling) -> float:
+def _tensor_scale(x: Memory, scaling: GroupScaling, largest: float | None) -> float:
     """The scale of the whole tensor: with it the largest block scale is the largest f8_e4m3."""
     if not scaling.is_two_level or not x.desc.nelems:
         return 1.0
-    largest = _as_floats(amax(x.desc, x.get_data_handle(), 0))
-    found = np.float32(largest / np.float32(LARGEST[scaling.data_type] * _MOST_F8))
+    most = amax(x.desc, x.get_data_handle(), 0) if largest is None else np.asarray(largest)
+    found = np.float32(_as_floats(most) / np.float32(LARGEST[scaling.data_type] * _MOST_F8))
     return float(found) if found > 0 else 1.0

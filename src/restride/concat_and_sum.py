@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Hashable
-from functools import lru_cache
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,9 +14,9 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, renamed, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
-from .frontend.array_key import read_from, write_to
+from .frontend.array_key import ArrayOperand, read_from, write_to
 from .frontend.array_lists import array_list, on_engine
-from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
+from .frontend.binder import BoundCall, find_call, keep_call
 from .frontend.carriers import (
     NumpyType,
     bits_of,
@@ -33,7 +32,6 @@ from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.results import maker_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .plan.concat_problem import ConcatProblem
-from .plan.sum_problem import SumProblem
 from .primitives.base import DEFAULT_ATTR
 from .primitives.checks import Names, check_destination, check_memory, share_bytes
 from .primitives.concat import concat_in_place, concat_problem, describe_concat, find_concat
@@ -209,8 +207,9 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
         return made
     try:
         call = _ArraysCall("add_n", arrays, None, dtype, out)
-        factors = np.array(parse_scales("add_n", scales, len(call.descs)), "<f4").tobytes()
-        problem = _sum_problem(call.descs, factors, call.dst, call.dtype, call.names)
+        factors = parse_scales("add_n", scales, len(call.descs))
+        target = _target(call.names, call.descs, call.descs[0].dims, call.dst, call.dtype)
+        problem = sum_problem(factors, call.descs, target, DEFAULT_ATTR, call.names)
         return call.run(find_sum(problem, call.engine), sum_in_place, describe_sum, signed)
     except Error as error:
         error.drop_frames()
@@ -226,7 +225,11 @@ _NUMPY_TYPES = (type, np.dtype)
 _WHOLE = 1 << 24
 
 
-def _signed(how: Hashable, arrays: Any, dst: Any, dtype: Any, out: Any) -> SignedCall | None:
+_Signed = tuple[Hashable, list[ArrayOperand], ArrayOperand | None]
+"""The signature of a call, its arrays and its target: bare, as names would take a tenth of the call."""
+
+
+def _signed(how: Hashable, arrays: Any, dst: Any, dtype: Any, out: Any) -> _Signed | None:
     """What a call is remembered by; None where its arguments are not plain. `how`: call and number."""
     if type(arrays) not in (list, tuple):
         return None
@@ -237,7 +240,7 @@ def _signed(how: Hashable, arrays: Any, dst: Any, dtype: Any, out: Any) -> Signe
     if len(sources) < len(arrays) or (target is None and out is not None):
         return None
     kinds = tuple([source[0] for source in sources])
-    return SignedCall((how, kinds, dst, type(dtype), dtype, target and target[0]), sources, target)
+    return (how, kinds, dst, type(dtype), dtype, target and target[0]), sources, target
 
 
 def _scales_key(scales: Any) -> Hashable | None:
@@ -253,19 +256,21 @@ def _is_plain_number(value: object) -> bool:
     return type(value) is float or (type(value) is int and -_WHOLE <= value <= _WHOLE)
 
 
-def _remembered(signed: SignedCall | None, out: Any) -> tuple[bool, Any]:
+def _remembered(signed: _Signed | None, out: Any) -> tuple[bool, Any]:
     """Whether a call of this signature was known and has been done, and its result."""
-    call = None if signed is None else find_call(signed.signature)
-    if call is None or signed is None:
+    if signed is None:
         return False, None
-    is_done, made = call.join(signed.sources, signed.target)
+    signature, sources, target = signed
+    call = find_call(signature)
+    if call is None:
+        return False, None
+    is_done, made = call.join(sources, target)
     return is_done, made if out is None else out
 
 
 # --- problems -----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=1024)
 def _concat_problem(descs: Descs, axis: int, dst: Any, dtype: DataType | None, names: Names) -> ConcatProblem:
     number = axis + descs[0].ndims if axis < 0 else axis
     inside = range(descs[0].ndims)
@@ -283,17 +288,10 @@ def _concat_problem(descs: Descs, axis: int, dst: Any, dtype: DataType | None, n
     return concat_problem(number, descs, target, DEFAULT_ATTR, names)
 
 
-@lru_cache(maxsize=1024)
-def _sum_problem(descs: Descs, factors: bytes, dst: Any, dtype: DataType | None, names: Names) -> SumProblem:
-    target = _target(names, descs, descs[0].dims, dst, dtype)
-    scales = tuple(map(float, np.frombuffer(factors, "<f4")))
-    return sum_problem(scales, descs, target, DEFAULT_ATTR, names)
-
-
 def _target(
     names: Names, descs: Descs, dims: tuple[int, ...], dst: Any, dtype: DataType | None
-) -> MemoryDesc:
-    """The descriptor of the result; of format "any" where nothing says how it lies."""
+) -> MemoryDesc | None:
+    """The descriptor of the result: of format "any" where only its type is said, None where nothing is."""
     if isinstance(dst, MemoryDesc):
         if dtype in (None, dst.data_type):
             return dst
@@ -312,6 +310,8 @@ def _target(
             why=f"the arrays are of {', '.join(map(str, kinds))}",
             hint="say which, for example dtype='f32'",
         )
+    if dst is None and dtype in (None, descs[0].data_type):
+        return None
     return _described(names.call, dims, dtype or descs[0].data_type, "any" if dst is None else dst)
 
 
@@ -352,7 +352,7 @@ class _ArraysCall:
         self.target = None if out is None else self._target_of(out)
 
     def run(
-        self, impl: Implementation, in_place: InPlace, describe_line: Describe, signed: SignedCall | None
+        self, impl: Implementation, in_place: InPlace, describe_line: Describe, signed: _Signed | None
     ) -> Any:
         """Check, run, and give the result; a call that goes well is remembered by its signature.
 
@@ -386,11 +386,12 @@ class _ArraysCall:
         shares = any(share_bytes(memory, target) for memory in self.sources)
         return in_place(names, impl, self.sources, target) if shares else impl
 
-    def _remember(self, signed: SignedCall, impl: Implementation, target: Memory) -> None:
+    def _remember(self, signed: _Signed, impl: Implementation, target: Memory) -> None:
+        signature, _, out = signed
         is_memory = isinstance(self.first, Memory)
-        make = None if signed.target else maker_of(target.desc, self.moved, is_memory=is_memory)
+        make = None if out else maker_of(target.desc, self.moved, is_memory=is_memory)
         call = BoundCall(impl, self.descs, target.desc, self.below, self.out_below, make=make)
-        keep_call(signed.signature, call)
+        keep_call(signature, call)
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8

@@ -108,7 +108,14 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
     operand has dims of 1.
     """
     dims = src.dims
-    groups = [_groups_of(dims, operand) for operand in operands]
+    if dst.dims != dims:
+        raise InvalidArguments(
+            f"the destination is of {dst.dims}, the tensor of {dims}",
+            code="RS-A15",
+            why="both have the same dims",
+            hint="pass an array of those dims",
+        )
+    groups = [groups_of(dims, operand) for operand in operands]
     cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
     whole = _split(dims, cuts)
     shared = [_split_operand(dims, cuts, group) for group in groups]
@@ -116,7 +123,8 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
     return [_under(md, split) for md, split in pairs]
 
 
-def _groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
+def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
+    """How many elements share a number along each axis. Raises InvalidArguments where these do not divide."""
     if len(operand.dims) == len(dims) and all(
         m and n % m == 0 for n, m in zip(dims, operand.dims, strict=True)
     ):

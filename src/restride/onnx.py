@@ -1,4 +1,4 @@
-"""ONNX models as networks: `rs.onnx.load(path)`. The package onnx reads files; no model is executed as code.
+"""ONNX models as networks: `rs.onnx.load(path)`. No model is executed as code; no package is needed.
 
 >>> import restride as rs
 >>> sorted(rs.onnx.operators())[:3]
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .errors import Error
+from .graph.dims import Dims
+from .graph.graph import Graph
 from .graph.network import Network
 from .graph.onnx_inputs import network_inputs, translated_for, with_values
 from .graph.onnx_model import read_model
@@ -33,17 +35,18 @@ def load(
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
     dims   other dims for inputs, by name, than the model says: what was saved for one image runs on 16
-    values what inputs always are, by name: constants, which no call brings. Which branch of an `If` is taken
-           may follow from them, and from the dims of the other inputs
+    values  what inputs always are, by name: constants, which no call brings. Which branch of an `If` is taken
+            may follow from them, and from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions that are off, of `rs.graph.FUSIONS`
 
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
-    from its folder, and from nowhere else.
+    from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
+    written meanwhile, that is an error.
 
     Raises Unimplemented for operators that restride has not, all at once, with the names of their nodes;
     InvalidArguments, which names the node, for a model that does not hold; RuntimeFailure where the system
-    refuses the file, or the package onnx is missing.
+    refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
     """
     try:
         known = {} if values is None else values
@@ -51,13 +54,12 @@ def load(
         check_operators(found)
         check_order(found)
         inputs = network_inputs(found, {} if dims is None else dims)
-        return Network.of_source(
-            inputs,
-            found.outputs,
-            lambda wanted: translated_for(found, inputs, known, wanted),
-            rule,
-            without,
-        )
+
+        def graph(wanted: Mapping[str, Dims]) -> Graph:
+            found.check_files()
+            return translated_for(found, inputs, known, wanted)
+
+        return Network.of_source(inputs, found.outputs, graph, rule, without)
     except Error as error:
         error.drop_frames()
         raise

@@ -13,7 +13,9 @@ from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frontend.hints import told_to_owner
+from .frontend.operands import engine_of, memory_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+from .runtime.describe import Subject
 from .runtime.memory import Memory
 
 if TYPE_CHECKING:
@@ -158,10 +160,13 @@ def _place(ndim: int) -> int:
 
 def _with_channels(x: Any, axis: Any) -> tuple[Any, DataType, tuple[int, ...]]:
     """The images with the axis of their channels where the result has it, as a view; their type and dims."""
+    if not isinstance(x, np.ndarray) or not x.ndim or not x.dtype.isnative:
+        # Before its type and its axes are looked at: errors say what cannot be read.
+        memory_of(x, engine_of(x, None, None), Subject.source(_CALL))
     if isinstance(x, Memory):
         kind, ndim = x.desc.data_type, x.desc.ndims
     else:
-        kind, ndim = DataType.parse(getattr(x, "dtype", None)), x.ndim
+        kind, ndim = DataType.parse(x.dtype), x.ndim
     order = _order(ndim, parse_int(axis, f"{_CALL}: axis"))
     if isinstance(x, Memory):
         x = Memory(x.desc.permute_axes([order.index(i) for i in range(ndim)]), x.engine, x.data)
@@ -206,8 +211,12 @@ def _made(keys: tuple[Any, ...], count: int, behind: int, is_wide: bool) -> tupl
     one = _numbers("unit", unit, 1, may_be_zero=False)
     means, deviations = _numbers("mean", mean, count), _numbers("std", std, count, may_be_zero=False)
     real = np.float64 if is_wide else np.float32
-    shift, factor = np.multiply(means, one), 1 / np.multiply(deviations, one)
-    shaped = [np.asarray(each, real).reshape(-1, *[1] * behind) for each in (shift, factor)]
+    with np.errstate(all="ignore"):
+        operands = np.multiply(means, one), 1 / np.multiply(deviations, one)
+        shaped = [np.asarray(each, real).reshape(-1, *[1] * behind) for each in operands]
+    for name, value, found in zip(("mean", "std"), (mean, std), shaped, strict=True):
+        if not np.isfinite(found).all():
+            raise _too_large(name, value, real)
     for each in shaped:
         each.flags.writeable = False
     return shaped[0], shaped[1]
@@ -227,10 +236,21 @@ def _operands(
         raise
 
 
+def _too_large(name: str, value: Any, real: Any) -> InvalidArguments:
+    """The error for numbers that become infinite as they are computed with."""
+    return InvalidArguments(
+        f"{_CALL}: {name} is {short_repr(value)}",
+        code="RS-R22",
+        why=f"mean * unit and 1 / (unit * std) are {np.dtype(real).name}, which holds no number so large",
+        hint="take numbers of the size that images have, or x of f64",
+    )
+
+
 def _numbers(name: str, value: Any, count: int, *, may_be_zero: bool = True) -> Numbers:
     """So many finite numbers, or one for all of them."""
     try:
-        found = np.asarray(value, np.float64)
+        found = np.asarray(value)
+        found = np.asarray(np.nan) if found.dtype.kind in "USTmMc" else found.astype(np.float64)
     except (TypeError, ValueError):
         found = np.asarray(np.nan)
     numbers: Numbers = tuple(found.reshape(-1).tolist())

@@ -1,29 +1,28 @@
-"""`quantize` and `dequantize`: scales found in one pass over the values, applied in a second (N1, N4)."""
+"""`quantize`: scales found in one pass over the values, applied in a second (N1, N4)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from .array_memory import memory_of, wrapped
 from .arrays import reorder
-from .block_scales import NAMED, QuantizedTensor, quantize_in_groups, scaling_of
+from .axis_scaling import TARGETS, TargetRange, ends_of, scale_and_zero, target_range
+from .block_scales import quantize_by_scales, quantize_in_groups
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import parse_bool, parse_int, short_repr
+from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, raises_at_the_call
-from .foreign import attribute_of, plain_text
-from .frontend.formats import parse_type
+from .foreign import plain_text
 from .frontend.hints import told_to_owner
-from .frontend.nibbles import is_nibbles
-from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign
+from .frontend.tensors import as_array, as_numpy, back_to, is_foreign
+from .group_scaling import NAMED, scaling_of
+from .plan.reduction import Op
 from .primitives.checks import check_memory
-from .runtime.alloc import Array
-from .runtime.describe import Subject, describe
-from .runtime.engine import Engine
+from .quantized_tensor import QuantizedTensor
+from .runtime.describe import Subject
 from .runtime.memory import Memory
-from .runtime.reduction import amax, min_max
 from .runtime.transfer import to_host
 
 if TYPE_CHECKING:
@@ -34,47 +33,16 @@ if TYPE_CHECKING:
     from .typing import (
         ArrayLike,
         BlockedTag,
-        Factor,
         FormatLike,
         OtherArray,
-        Owned,
         PlainFormat,
-        PlainTag,
         Tensor,
         TypeLike,
         WayName,
         WholeType,
     )
 
-__all__ = ["dequantize", "quantize"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """What values are mapped to: [low, high], and where 0 goes when the range is symmetric."""
-
-    data_type: DataType
-    low: int
-    high: int
-    middle: int
-
-
-_TARGETS = {
-    found.data_type: found
-    for found in (
-        _Range(DataType.s8, -128, 127, 0),
-        _Range(DataType.u8, 0, 255, 128),
-        _Range(DataType.s4, -8, 7, 0),
-        _Range(DataType.u4, 0, 15, 8),
-        _Range(DataType.f8_e4m3, -448, 448, 0),
-        _Range(DataType.f8_e5m2, -57344, 57344, 0),
-    )
-}
-_KINDS = {kind.name: kind for kind in _TARGETS}
-# Smaller scales would have no finite inverse.
-_SMALLEST = np.float32(2.0**-126)
-_LARGEST = np.finfo(np.float32).max
-_ONE = np.float32(1)
+__all__ = ["quantize"]
 
 
 @overload
@@ -167,7 +135,8 @@ def quantize(
     group      how many elements share a scale along `axis`, the last one unless given; or a number for each
                of the last axes, as (128, 128); 0 stands for a whole axis. With groups, and with a name, the
                result is a `QuantizedTensor`, whose parts are memories
-    scale      "absmax", found from the data in one pass over it; or the scales, of the dims divided by groups
+    scale      "absmax", found from the data in one pass over it; or the scales, of the dims divided by
+               groups: then `symmetric` is True, and integers without a sign have their middle as zero point
     scale_type  of the scales of groups: f32, f16, bf16, e8m0, f8_e4m3 or f8_e5m2
 
     Only finite values make the range, and infinities saturate: to 448 in f8_e4m3, to 57344 in f8_e5m2. NaN
@@ -183,21 +152,25 @@ def quantize(
     >>> w.values.desc, w.scale.desc, rs.dequantize(w, dtype="f16").mean()
     (<MemoryDesc f4_e2m1 4x64 ab>, <MemoryDesc e8m0 4x2 ab>, np.float16(1.0))
     """
-    dtype = dtype if format is None else format
+    dtype = _one_of(dtype, format)
     name = plain_text(dtype)
-    if group is not None or not isinstance(scale, str) or (isinstance(name, str) and name in NAMED):
-        source = to_host(
-            _source_of(as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x"))
-        )
-        scaling = scaling_of(dtype, axis, symmetric, group, scale_type, source.desc.ndims)
-        return quantize_in_groups(source, scaling, dst, None if isinstance(scale, str) else _scales_of(scale))
-    if scale != "absmax":
+    is_passed = not isinstance(scale, str)
+    if not is_passed and scale != "absmax":
         raise InvalidArguments(
             f"quantize: scale is {short_repr(scale)}",
             code="RS-A15",
             why='scales are found as "absmax" says, or passed',
             hint="leave scale out, or pass the scales of groups",
         )
+    if group is not None or is_passed or (isinstance(name, str) and name in NAMED):
+        source = to_host(
+            _source_of(as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x"))
+        )
+        scaling = scaling_of(dtype, axis, symmetric, group, scale_type, source.desc.ndims)
+        if not is_passed:
+            return quantize_in_groups(source, scaling, dst)
+        held = memory_of(scale, "quantize: scale")
+        return quantize_by_scales(source, scaling, dst, held, has_groups=group is not None)
     if is_foreign(x):
         read = as_numpy(x, "quantize: x")
         try:
@@ -206,181 +179,40 @@ def quantize(
             raise told_to_owner(x, error) from None
         q, scale, zero = (back_to(x, part) for part in made)
         return q, scale, zero
-    target = _target_of(dtype, symmetric)
+    target = target_range(dtype, symmetric)
     x = as_array(x, "quantize: x")
     source = _source_of(x)
     at = None if axis is None else _axis_of(axis, source.desc)
-    scale, zero = _parameters(source, at, target, symmetric)
+    scale, zero = scale_and_zero(source, at, target, symmetric)
+    return _quantized(x, target, scale, zero, at, dst), scale, zero
+
+
+def quantize_by(x: Memory, data_type: DataType, scale: Any, zero: int, dst: MemoryDesc) -> Any:
+    """The elements of a tensor by one scale and one zero point, which `quantize` has found before."""
+    return _quantized(x, TARGETS[data_type], scale, zero, None, dst)
+
+
+def _quantized(x: Any, target: TargetRange, scale: Any, zero: Any, axis: int | None, dst: Any) -> Any:
     with np.errstate(all="ignore"):
-        inverse = _ONE / scale
+        inverse = np.float32(1) / scale
     has_shift = zero if axis is None else zero.any()
-    shift, chain = (zero, "nan_to_zero") if has_shift else (None, _ends_of(target))
-    options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": at, "post_ops": chain}
-    return reorder(x, dst, dtype=target.data_type, **options), scale, zero
+    shift, chain = (zero, "nan_to_zero") if has_shift else (None, ends_of(target))
+    options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": axis, "post_ops": chain}
+    return reorder(x, dst, dtype=target.data_type, **options)
 
 
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: FormatLike = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: BlockedTag,
-) -> Memory: ...
-@overload
-def dequantize(
-    q: Memory,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainTag | Sequence[int],
-) -> NDArray[Any]: ...
-@overload
-def dequantize(
-    q: Tensor,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainFormat = None,
-) -> Tensor: ...
-@overload
-def dequantize(
-    q: NDArray[Any] | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainFormat = None,
-) -> NDArray[Any]: ...
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: FormatLike = None,
-) -> Any: ...
-@raises_at_the_call
-def dequantize(
-    q: Any,
-    scale: Any = None,
-    zero_point: Any = None,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    dst: Any = None,
-    out: Any = None,
-) -> Any:
-    """`scale * (q - zero_point)` as floats: the inverse of `quantize`, up to rounding.
-
-    `q`: an array or a `Memory`, or a `QuantizedTensor`, which has its scales. Scales and zero points of as
-    many dims as `q`, at least two, are of groups: arrays or memories of any layout. Otherwise `scale` and
-    `zero_point` are one number, or with `axis` one for each index of that axis. `dst` and `out` as in
-    `reorder`. `dtype`: that of `out`, or of a `MemoryDesc` in `dst`, unless given; else f32. Raises
-    InvalidArguments for a result that is not of floats.
-
-    >>> import numpy as np, restride as rs
-    >>> rs.dequantize(np.int8([-2, 0, 3]), 0.5, 1).tolist()
-    [-1.5, -0.5, 1.0]
-    """
-    if isinstance(q, QuantizedTensor) or _are_of_groups(q, scale):
-        if isinstance(q, QuantizedTensor):
-            held = q
-        else:
-            zero = None if zero_point is None else _scales_of(zero_point)
-            held = QuantizedTensor(_memory_of(q), _scales_of(scale), zero)
-        return _real_numbers(held, dtype, dst, out)
-    if scale is None:
-        raise InvalidArguments(
-            "dequantize: scale is None",
-            code="RS-A15",
-            why="it says what a step is worth",
-            hint="pass quantize's",
-        )
-    kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
-    _check_real(kind, out, dst)
-    try:
-        return reorder(q, dst, dtype=kind, scale=scale, zero_point=zero_point, axis=axis, out=out)
-    except Error as error:
-        raise error.retold(error.what.replace("reorder: ", "dequantize: ", 1)) from None
-
-
-def _check_real(kind: DataType, out: Any, dst: Any) -> None:
-    if kind.kind != "float":
-        raise InvalidArguments(
-            f"dequantize: dtype is {kind}",
-            code="RS-A15",
-            why="the result is of real numbers",
-            hint='pass dtype="f32"' if out is None and dst is None else "write to an array of floats",
-        )
-
-
-def _are_of_groups(q: Any, scale: Any) -> bool:
-    """True for scales of as many dims as the tensor, which has several."""
-    return _rank(scale) > 1 and _rank(scale) == _rank(q)
-
-
-def _rank(x: Any) -> int:
-    """The number of axes of an array of any library; 0 for what is none."""
-    found = attribute_of(x, "ndim")
-    return found if type(found) is int else 0
-
-
-def _real_numbers(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
-    kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
-    _check_real(kind, out, dst)
-    if out is not None:
-        target = out if isinstance(out, Memory) else _wrapped(as_target(out, "dequantize: out"))
-        held.dequantize(out=target)
-        return out
-    made = held.dequantize(kind, dst)
-    return made if made.desc.inner_blks or kind.bits < 8 else np.asarray(made)
-
-
-def _scales_of(scale: Any) -> Memory:
-    """Scales or zero points as a memory that may be read."""
-    return scale if isinstance(scale, Memory) else _memory_of(scale)
-
-
-def _memory_of(x: Any) -> Memory:
-    found = as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x")
-    if is_nibbles(found):
-        found = reorder(found, None)
-    return found if isinstance(found, Memory) else _wrapped(found)
-
-
-def _ends_of(target: _Range) -> Any:
-    """What saturates floats, which a reorder would make infinite or NaN beyond their ends."""
-    return None if target.data_type.is_integral else [("clip", target.low, target.high)]
-
-
-def _type_of(out: Any, dst: Any) -> DataType:
-    """The type of what is written, where it is there already; else f32."""
-    if out is None:
-        return dst.data_type if isinstance(dst, MemoryDesc) else DataType.f32
-    if isinstance(out, Memory):
-        return out.desc.data_type
-    return describe(as_target(out, "dequantize: out"), None, Subject.target("dequantize")).desc.data_type
+def _one_of(dtype: Any, format: Any) -> Any:
+    """The type or the way of quantising, under either name of the parameter."""
+    if format is None:
+        return dtype
+    if type(dtype) is str and dtype == "s8":
+        return format
+    raise InvalidArguments(
+        f"quantize: dtype is {short_repr(dtype)} and format is {short_repr(format)}",
+        code="RS-V07",
+        why="they are two names of one parameter",
+        hint="pass one of them",
+    )
 
 
 def _given(value: Any) -> Any:
@@ -388,43 +220,18 @@ def _given(value: Any) -> Any:
     return value if value is None or np.ndim(value) else value.item() if hasattr(value, "item") else value
 
 
-def _target_of(dtype: Any, symmetric: Any) -> _Range:
-    kind = _KINDS.get(dtype) if type(dtype) is str else None
-    kind = kind or parse_type(dtype)
-    if kind not in _TARGETS:
-        raise InvalidArguments(
-            f"quantize: dtype is {kind}",
-            code="RS-A15",
-            why="values are quantised to s8, u8, s4, u4, f8_e4m3 or f8_e5m2",
-            hint='pass dtype="s8"; rs.reorder converts to any type',
-        )
-    if not parse_bool("quantize: symmetric", symmetric) and not kind.is_integral:
-        raise InvalidArguments(
-            f"quantize: {kind} with symmetric=False",
-            code="RS-A15",
-            why="floats have no zero point",
-            hint="leave symmetric out",
-        )
-    return _TARGETS[kind]
-
-
 def _source_of(x: Any) -> Memory:
-    memory = x if isinstance(x, Memory) else _wrapped(x)
-    if memory and memory.desc.data_type.kind == "float":
+    memory = x if isinstance(x, Memory) else wrapped(x, Subject.source("quantize"))
+    if memory and memory.desc.data_type in Op.amax.types:
         check_memory("quantize", "x", memory, memory.desc, memory.engine)
         return memory
     raise InvalidArguments(
-        "quantize: x is not of real numbers",
+        "quantize: x is not of real numbers that are quantised",
         code="RS-A15",
         where=str(memory.desc) if memory else short_repr(x),
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
-        hint="pass floats; rs.reorder(x, None, dtype=...) converts integers",
+        hint=f'pass {", ".join(map(str, Op.amax.types))}; rs.reorder(x, None, dtype="f32") converts others',
     )
-
-
-def _wrapped(x: Any) -> Memory:
-    described = describe(x, None, Subject.source("quantize"))
-    return Memory(described.desc, Engine("cpu"), described.buffer_of(x))
 
 
 def _axis_of(axis: Any, md: MemoryDesc) -> int:
@@ -438,36 +245,3 @@ def _axis_of(axis: Any, md: MemoryDesc) -> int:
         why=f"it must be from {-md.ndims} to {md.ndims - 1}",
         hint="pass None for one scale for the whole tensor",
     )
-
-
-def _parameters(source: Memory, axis: int | None, target: _Range, symmetric: bool) -> tuple[Any, Any]:
-    """Scales as f32 and zero points as s32, without axes where there is one of each."""
-    keep = 0 if axis is None else 1 << axis
-    source = to_host(source)
-    address = source.get_data_handle()
-    if symmetric:
-        largest = amax(source.desc, address, keep)
-        reach = min(target.middle - target.low, target.high - target.middle)
-        scale = _scale(largest, reach)
-        zero = np.full(scale.shape, target.middle, np.int32) if scale.ndim else target.middle
-    else:
-        low, high = (np.float64(ends) for ends in min_max(source.desc, address, keep))
-        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        scale = _scale(high / 2 - low / 2, (target.high - target.low) / 2)
-        exact = np.rint(target.low - low / scale.astype(np.float64))
-        zero = np.clip(exact, target.low, target.high).astype(np.int32)
-    return (scale[()], int(zero)) if axis is None else (scale, zero)
-
-
-def _scale(extent: Array, steps: float) -> Array:
-    """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
-    exact = np.asarray(extent, np.float64) / steps
-    if (exact > _LARGEST).any():
-        raise InvalidArguments(
-            "quantize: the values of x reach too far",
-            code="RS-A15",
-            why=f"a step would be worth {float(exact.max()):g}, and scales are f32",
-            hint="divide x by a power of two first",
-        )
-    scale = np.maximum(exact, _SMALLEST).astype(np.float32)
-    return np.where(exact > 0, scale, _ONE)

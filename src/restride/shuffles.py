@@ -19,7 +19,7 @@ from .frontend.carriers import bits_of, of_bits, own_format
 from .frontend.formats import target_desc
 from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.hints import told_to_owner
-from .frontend.operands import engine_of
+from .frontend.operands import engine_of, memory_of
 from .frontend.results import maker_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .plan.shuffle_problem import ShuffleProblem
@@ -28,10 +28,10 @@ from .primitives.implementation import Implementation
 from .primitives.primitive import run
 from .primitives.shuffle_pd import describe_shuffle, find_shuffle
 from .runtime.alloc import Array
-from .runtime.describe import Subject, describe
+from .runtime.describe import Subject
 from .runtime.engine import Engine
 from .runtime.memory import Memory
-from .runtime.transfer import from_host, refuse_host_out, settle
+from .runtime.transfer import refuse_host_out, settle
 from .verbose import flags, write
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
     engine = engine_of(x, out, None)
     # A memory has one of our types: bits of others have no place there.
     has_bits = _is_array(x) and (out is None or _is_array(out))
-    source = _as_memory(x, engine, Subject.source(rule.call), has_bits)
+    source = memory_of(_bits(x) if has_bits else x, engine, Subject.source(rule.call))
     split = rule.split(x.shape if has_bits else source.desc.dims, axis, number)
     target = _target(rule, source.desc, own_format(x) if has_bits else None, out, engine, has_bits)
     if has_bits and out is not None and x.dtype != out.dtype:
@@ -188,16 +188,9 @@ def _is_array(value: object) -> bool:
     return isinstance(value, np.ndarray) and not is_masked(value)
 
 
-def _as_memory(value: Any, engine: Engine, subject: Subject, has_bits: bool) -> Memory:
-    """A memory on the engine; if it `has_bits` an array goes as the type that its bits are moved as."""
-    if isinstance(value, Memory):
-        if value:
-            return value
-        hint = "give it a descriptor and an engine"
-        raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
-    array = bits_of(np.asarray(value)) if has_bits else value
-    described = describe(array, None, subject)
-    return from_host(described.desc, engine, described.buffer_of(array))
+def _bits(array: Array) -> Array:
+    """An array as of the type that its bits are moved as."""
+    return bits_of(np.asarray(array))
 
 
 def _target(
@@ -208,7 +201,7 @@ def _target(
         return Memory(target_desc(source, own, None), engine)
     subject = Subject.target(rule.call)
     refuse_host_out(subject.refused, out, engine)
-    return _as_memory(out, engine, subject, has_bits)
+    return memory_of(_bits(out) if has_bits else out, engine, subject)
 
 
 def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> None:

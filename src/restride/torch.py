@@ -16,8 +16,10 @@ import torch
 
 from .activations import softmax as softmax_arrays
 from .array_norms import layer_norm as layer_norm_arrays
+from .array_norms import parse_epsilon
 from .array_pools import parse_alg
 from .array_pools import pool as pool_arrays
+from .desc.parse import parse_bool, parse_int
 from .errors import Error
 from .foreign import plain_text
 from .frontend.formats import tag_text
@@ -251,6 +253,8 @@ def softmax(x: torch.Tensor, axis: int = -1, *, log: bool = False) -> torch.Tens
     if is_plain(_tensor(x)):
         return softmax_arrays(x.detach(), axis, log=log)
     refuse_transform("softmax")
+    if not torch.compiler.is_compiling():
+        axis, log = parse_int(axis, "softmax: axis"), parse_bool("log", log)
     return torch.ops.restride.softmax(x, axis, log)
 
 
@@ -265,11 +269,15 @@ def layer_norm(
     """`(x - mean) / sqrt(variance + epsilon) * scale + shift` along an axis, in the layout of `x`; as
     `rs.layer_norm`. `axis=1` normalizes the channels of images, where torch's own needs a transpose.
     """
-    given = [each for each in (x, scale, shift) if each is not None]
-    if all(is_plain(_tensor(each)) for each in given):
+    operands = [_tensor(x), *(_tensor(each) for each in (scale, shift) if each is not None)]
+    if all(map(is_plain, operands)):
         weights = (None if each is None else each.detach() for each in (scale, shift))
         return layer_norm_arrays(x.detach(), *weights, axis=axis, epsilon=epsilon)
     refuse_transform("layer_norm")
+    if not torch.compiler.is_compiling():
+        axis, epsilon = parse_int(axis, "layer_norm: axis"), parse_epsilon("layer_norm", epsilon)
+    if x.dim() == 1 and axis in (0, -1):  # a row alone
+        return torch.ops.restride.layer_norm(x[None], scale, shift, -1, epsilon)[0][0]
     return torch.ops.restride.layer_norm(x, scale, shift, axis, epsilon)[0]
 
 
@@ -278,15 +286,15 @@ def pool(
     kernel: Any = None,
     *,
     alg: str = "max",
-    strides: Any = None,
+    stride: Any = None,
     padding: Any = 0,
-    dilation: Any = 0,
+    dilation: Any = 1,
 ) -> torch.Tensor:
     """The largest element of each window, or their average, in the layout of `x`; as `rs.pool`."""
     if is_plain(_tensor(x)):
-        how = {"alg": alg, "strides": strides, "padding": padding, "dilation": dilation}
+        how = {"alg": alg, "stride": stride, "padding": padding, "dilation": dilation}
         return pool_arrays(x.detach(), kernel, **how)
-    return pool_with_gradient(x, parse_alg(alg), kernel, strides, padding, dilation)
+    return pool_with_gradient(x, parse_alg(alg), kernel, stride, padding, dilation)
 
 
 class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]

@@ -94,6 +94,12 @@ PostOpsLike = PostOps | str | tuple[Any, ...] | list[Any] | None
 Factor = float | Sequence[float] | OtherArray | ArrayLike | None
 """One number, or one for each index of an axis."""
 
+Vector = OtherArray | ArrayLike | None
+"""Numbers, one for each index of an axis, or none."""
+
+Extents = int | Sequence[int]
+"""One number for all spatial dims, or one for each."""
+
 
 class ReorderOptions(TypedDict, total=False):
     """What `rs.reorder` computes, and where."""

@@ -9,6 +9,7 @@ from typing import Any
 from restride.targets.isa import CacheSizes, host_caches
 
 from .ladder import Rung
+from .layers import LayerTime
 from .roofline import MEMCPY, Point
 from .studies import Studies, size_words
 
@@ -55,30 +56,40 @@ def _save(figure: Any, stem: Path) -> list[Path]:
 
 
 def _layers(pyplot: Any, found: Studies) -> Any:
-    """Every layer as a point: operations in a second over operations for each byte, beneath the peaks."""
+    """Every layer as a point: operations in a second over operations for each byte, beneath the roofs."""
     counts = sorted({each.threads for each in found.layers})
     figure, axes = pyplot.subplots(
         1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
     )
-    for threads, part in zip(counts, axes[0], strict=True):
-        same = [each for each in found.layers if each.threads == threads]
-        for types, colour in zip(dict.fromkeys(each.types for each in same), _COLOURS, strict=False):
-            points = [each for each in same if each.types == types]
-            part.axhline(points[0].peak / 1e9, color=colour, linewidth=0.8, linestyle=":")
-            part.scatter(
-                [each.operations / each.moved for each in points],
-                [each.rate / 1e9 for each in points],
-                color=colour,
-                s=18,
-                label=types,
-            )
-        part.set_xscale("log")
-        part.set_yscale("log")
-        part.set_title(f"{threads} thread{'s' * (threads > 1)}; dotted: the peak of multiply-adds")
-        part.set_xlabel("operations for each byte")
-    axes[0][0].set_ylabel("Gop/s")
-    axes[0][0].legend(frameon=False)
+    kinds = dict(zip(dict.fromkeys(each.types for each in found.layers), _COLOURS, strict=False))
+    for threads, axis in zip(counts, axes[0], strict=True):
+        for types, colour in kinds.items():
+            same = [each for each in found.layers if (each.types, each.threads) == (types, threads)]
+            _draw_layers(axis, same, colour)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.grid(color=_PALE, linewidth=0.8)
+        axis.set_axisbelow(True)
+        axis.set_title(f"{threads} thread{'s' * (threads > 1)}", loc="left")
+        axis.set_xlabel("operations for each byte that must be moved")
+    axes[0][0].set_ylabel("operations in a second, 1e9")
+    handles, words = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, words, loc="lower center", ncols=4, frameon=False, bbox_to_anchor=(0.5, -0.08))
+    figure.suptitle(_title("Layers of networks, and what limits them", found), x=0.07, ha="left")
     return figure
+
+
+def _draw_layers(axis: Any, layers: Sequence[LayerTime], colour: str) -> None:
+    """Layers of some types, and their roof: bytes from memory, and the peak of multiply-adds."""
+    intensities = [each.operations / each.moved for each in layers]
+    peak, bandwidth = layers[0].peak / 1e9, layers[0].bandwidth / 1e9
+    axis.scatter(intensities, [each.rate / 1e9 for each in layers], color=colour, s=16, label=layers[0].types)
+    last = max(*intensities, 1000.0)
+    if bandwidth:
+        corner = peak / bandwidth
+        axis.plot([0.5, corner, last], [0.5 * bandwidth, peak, peak], color=colour, linewidth=0.9, zorder=0)
+    else:
+        axis.plot([min(intensities), last], [peak, peak], color=colour, linewidth=0.9, zorder=0)
 
 
 def _roofline(pyplot: Any, found: Studies) -> Any:

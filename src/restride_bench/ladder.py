@@ -14,7 +14,7 @@ from typing import Any
 import restride as rs
 from restride.plan.nest import linear
 from restride.plan.reorder import reorder_nest
-from restride.runtime.kernel import Kernel
+from restride.runtime.kernel import Kernel, kernel_of
 from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import Isa, host_caches, host_isa
 
@@ -75,7 +75,7 @@ def _ways(problem: PeerProblem, source: Bytes, target: Bytes, threads: int) -> I
     numpy, places = NumPy(threads), (source.ctypes.data, target.ctypes.data, 0)
     yield _Way("NumPy: a view with its axes permuted, copied", 1, numpy.prepare(problem, source, target).call)
     for name, lowered in variants(problem).items():
-        kernel = Kernel(lowered, problem.moved)
+        kernel = kernel_of(lowered, problem.moved)
         yield _Way(name, 1, partial(kernel.call, *places), kernel=kernel)
     if threads > 1:
         yield _Way(f"… on {threads} threads", threads, partial(kernel.run, *places), kernel=kernel)

@@ -1,7 +1,8 @@
-"""Primitives that are bound by memory: each beside memcpy of the bytes that it must move, oneDNN and torch.
+"""Primitives that are bound by memory, beside memcpy of the bytes that they must move, oneDNN, torch and JAX.
 
-Every side works in the same format, on the same values; torch makes a new result at each call, as it does for
-its users. Large rows move 64 MB or more, small ones stay in the caches. Answers are compared afterwards.
+Every side works in the same format, on the same values; torch, and JAX, which is measured beside it, make a
+new result at each call, as they do for their users. Large rows move 64 MB or more, small ones stay in the
+caches. Answers are compared afterwards.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from .array_peers import Torch
 from .figures import BenchSetup
 from .measure import Call, Quartiles, alternate, batch_size
 from .memory_bound_cases import PRIMITIVES, ROW_STATISTICS, TORCH_ARGUMENTS, MemoryBoundCase
+from .memory_bound_gradients import GRADIENTS
+from .memory_bound_jax import by_jax
 from .onednn import OneDNN, OneDNNPrimitive
 from .peers import OneDNNPeer
 from .problem import storage
@@ -28,8 +31,9 @@ _FORMATS = {"nchw": "abcd", "nhwc": "acdb", "nChw16c": "aBcd16b"}
 _SIZES = {"large": (84, 64, 56, 56), "small": (2, 64, 56, 56)}
 _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
 _TOLERANCE = 1e-4
-_WRITTEN = (rs.ARG_DST, rs.ARG_DIFF_SRC, rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT)
+WRITTEN = (rs.ARG_DST, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS, rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT)
 MEMCPY = "memcpy"
+CASES = (*PRIMITIVES, *GRADIENTS)
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class BoundRow:
 def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
     """Every primitive in every format and size, with its name."""
     for size in _SIZES:
-        for primitive in PRIMITIVES:
+        for primitive in CASES:
             formats = {"ab": "ab"} if primitive.of_rows else _FORMATS
             formats = formats if primitive.formats else dict([*formats.items()][:1])
             dims = _ROWS[size] if primitive.of_rows else _SIZES[size]
@@ -72,11 +76,11 @@ def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc
     """One row."""
     engine = rs.Engine("cpu")
     kind, pd = primitive.make(engine, src)
-    descs = {arg: md for arg in range(_MOST_ARGS) if (md := pd.query_md("exec_arg_md", arg))}
+    descs = descs_of(pd)
     memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
     for seed, (arg, memory) in enumerate(memories.items()):
         values = np.random.default_rng(seed).uniform(0.1, 1.1, memory.desc.dims).astype(np.float32)
-        rs.reorder(values if arg not in _WRITTEN else values * 0, None, out=memory)
+        rs.reorder(values if arg not in WRITTEN else values * 0, None, out=memory)
     run = partial(kind(pd).execute, rs.Stream(engine), memories)
     calls: dict[str, Call] = {"restride": run}
     refused: dict[str, str] = {}
@@ -89,6 +93,11 @@ def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc
                 calls[peer.name], answers[peer.name] = _by_torch(primitive, memories)
         except (Error, ValueError) as error:
             refused[peer.name] = str(error).splitlines()[0]
+    if "torch" in calls or "torch" in refused:
+        try:
+            calls["JAX"], answers["JAX"] = by_jax(primitive.name, memories)
+        except ValueError as error:
+            refused["JAX"] = str(error)
     is_large = sum(md.size for md in descs.values()) > _WARM
     moved = sum(md.size * (1 + (is_large and arg in primitive.twice)) for arg, md in descs.items())
     source, target = storage(moved // 2), storage(moved // 2)
@@ -111,6 +120,11 @@ _MOST_ARGS = 320
 _WARM = 16 << 20
 
 
+def descs_of(pd: Any) -> dict[int, MemoryDesc]:
+    """The memories that a primitive is executed with, by argument."""
+    return {arg: md for arg in range(_MOST_ARGS) if (md := pd.query_md("exec_arg_md", arg))}
+
+
 def _result(memories: Mapping[int, rs.Memory]) -> int:
     return rs.ARG_DIFF_SRC if rs.ARG_DIFF_SRC in memories else rs.ARG_DST
 
@@ -127,7 +141,10 @@ def _by_onednn(
     library: OneDNN, primitive: MemoryBoundCase, memories: Mapping[int, rs.Memory]
 ) -> tuple[Call, Callable[[], Any]]:
     """The same on the same bytes, written into storage of its own."""
-    descs = {arg: library.desc(each.desc.dims, "f32", each.desc.tag or "a") for arg, each in memories.items()}
+    descs = {
+        arg: library.desc(each.desc.dims, str(each.desc.data_type), each.desc.tag or "a")
+        for arg, each in memories.items()
+    }
     dst = memories[_result(memories)].desc
     descs[ROW_STATISTICS] = library.desc(dst.dims[:-1], "f32", "abcde"[: dst.ndims - 1])
     pointers = {arg: desc.pointer for arg, desc in descs.items()}
@@ -142,9 +159,15 @@ def _by_onednn(
     held = {
         arg: result
         if arg == _result(memories)
-        else library.memory(descs[arg], np.array(each.data) if arg in _WRITTEN else np.asarray(each.data))
+        else library.memory(descs[arg], np.array(each.data) if arg in WRITTEN else np.asarray(each.data))
         for arg, each in memories.items()
     }
+    workspace = library.workspace(pd)
+    if workspace is not None and rs.ARG_WORKSPACE not in held:
+        held[rs.ARG_WORKSPACE] = library.memory(workspace)
+        ahead = {rs.ARG_SRC: held[rs.ARG_SRC], rs.ARG_DST: library.memory(descs[rs.ARG_DIFF_DST])}
+        ahead[rs.ARG_WORKSPACE] = held[rs.ARG_WORKSPACE]
+        library._primitive(OneDNNPrimitive, hints[0]).bind_all(ahead)()
     call = library._primitive(OneDNNPrimitive, pd).bind_all(held)
     return call, lambda: rs.Memory(dst, rs.Engine("cpu"), result.bytes.view(np.float32)).to_numpy()
 
@@ -155,9 +178,10 @@ def _by_torch(
     """torch's function on tensors over the same bytes. Raises ValueError for a blocked format."""
     import torch
 
-    source = memories.get(rs.ARG_SRC) or memories[rs.ARG_DST]
-    if source.desc.inner_blks:
-        raise ValueError("torch has no blocked formats")
+    names = rs.ARG_SRC, rs.ARG_DST, rs.ARG_DIFF_DST
+    source = next(memories[arg] for arg in names if arg in memories)
+    if primitive.torch is None or source.desc.inner_blks:
+        raise ValueError("torch has no such function, or no blocked formats")
     x = torch.from_numpy(np.asarray(source))
     w = [torch.from_numpy(np.asarray(memories[arg])) for arg in TORCH_ARGUMENTS if arg in memories]
     run = partial(primitive.torch, torch, x, w)

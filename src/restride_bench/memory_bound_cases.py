@@ -12,10 +12,10 @@ from restride import MemoryDesc
 
 from .onednn import _int64s
 
-_TRAINING, _INFERENCE, _BACKWARD = 64, 96, 128
-_GLOBAL_SCALE_SHIFT, _SCALE_SHIFT = 7, 6
-_GROUPS, _EPSILON = 32, 1e-5
-_LRN = (5, 1e-4, 0.75, 1.0)
+TRAINING, _INFERENCE, BACKWARD = 64, 96, 128
+_GLOBAL_SCALE_SHIFT, SCALE_SHIFT = 7, 6
+GROUPS, EPSILON = 32, 1e-5
+LRN = (5, 1e-4, 0.75, 1.0)
 # The arguments of torch's functions beside the source, in this order.
 TORCH_ARGUMENTS = (
     *(rs.ARG_DIFF_DST, rs.ARG_SRC_1, rs.ARG_WEIGHTS),
@@ -32,7 +32,7 @@ TorchCall = Callable[[Any, Any, list[Any]], Any]
 
 @dataclass(frozen=True)
 class MemoryBoundCase:
-    """One primitive: how restride, oneDNN's C API and torch call it.
+    """One primitive: how restride, oneDNN's C API and torch call it, which is None where torch has none.
 
     `make` gives a class and the descriptor of engine and source; `create` the name of oneDNN's function and
     what follows its engine, by descriptors; `hint` the same for the forward step of a gradient; `torch` takes
@@ -43,7 +43,7 @@ class MemoryBoundCase:
     name: str
     make: Callable[[rs.Engine, MemoryDesc], tuple[Any, Any]]
     create: Callable[[Descs], PeerCall]
-    torch: TorchCall
+    torch: TorchCall | None
     of_rows: bool = False
     hint: Callable[[Descs], PeerCall] | None = None
     twice: tuple[int, ...] = ()
@@ -54,8 +54,19 @@ def _open(md: MemoryDesc) -> MemoryDesc:
     return MemoryDesc(md.dims, md.data_type, "any")
 
 
-def _floats(*numbers: float) -> tuple[Any, ...]:
+def floats(*numbers: float) -> tuple[Any, ...]:
+    """Numbers as C has them."""
     return tuple(map(ctypes.c_float, numbers))
+
+
+def int64_pairs(pairs: Sequence[tuple[int, int]]) -> list[Any]:
+    """Numbers for both spatial dims as C has them."""
+    return [_int64s(each) for each in pairs]
+
+
+def halved(md: MemoryDesc) -> MemoryDesc:
+    """A tensor of half the height and the width."""
+    return MemoryDesc((*md.dims[:2], *(n // 2 for n in md.dims[2:])), "f32", md.tag)
 
 
 def _both(md: Descs) -> tuple[Any, Any]:
@@ -75,7 +86,7 @@ def _eltwise(
         return rs.EltwiseForward, pd
 
     def create(md: Descs) -> PeerCall:
-        return "eltwise_forward", (_INFERENCE, number, *_both(md), *_floats(alpha, beta))
+        return "eltwise_forward", (_INFERENCE, number, *_both(md), *floats(alpha, beta))
 
     return MemoryBoundCase(f"eltwise {alg}", make, create, torch, formats=alg == "relu")
 
@@ -86,10 +97,10 @@ def _eltwise_gradient(alg: str, number: int, torch: TorchCall) -> MemoryBoundCas
 
     def create(md: Descs) -> PeerCall:
         three = md[rs.ARG_DIFF_SRC], md[rs.ARG_DIFF_DST], md[rs.ARG_SRC]
-        return "eltwise_backward", (number, *three, *_floats(0, 0))
+        return "eltwise_backward", (number, *three, *floats(0, 0))
 
     def hint(md: Descs) -> PeerCall:
-        return "eltwise_forward", (_TRAINING, number, *_both(md), *_floats(0, 0))
+        return "eltwise_forward", (TRAINING, number, *_both(md), *floats(0, 0))
 
     return MemoryBoundCase(f"eltwise {alg} backward", make, create, torch, hint=hint, formats=False)
 
@@ -136,57 +147,58 @@ _ELTWISE = (
 def _batch_norm(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make = rs.BatchNormalizationForward.PrimitiveDesc
     flags = "use_global_stats|use_scale|use_shift"
-    return rs.BatchNormalizationForward, make(engine, "forward_inference", md, _open(md), _EPSILON, flags)
+    return rs.BatchNormalizationForward, make(engine, "forward_inference", md, _open(md), EPSILON, flags)
 
 
 def _batch_norm_trained(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make, flags = rs.BatchNormalizationForward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.BatchNormalizationForward, make(engine, "forward_training", md, _open(md), _EPSILON, flags)
+    return rs.BatchNormalizationForward, make(engine, "forward_training", md, _open(md), EPSILON, flags)
 
 
 def _batch_norm_gradient(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make, flags = rs.BatchNormalizationBackward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.BatchNormalizationBackward, make(engine, "backward", md, md, md, _EPSILON, flags)
+    return rs.BatchNormalizationBackward, make(engine, "backward", md, md, md, EPSILON, flags)
 
 
 def _batch_norm_call(kind: int, flags: int) -> Callable[[Descs], PeerCall]:
-    return lambda md: ("batch_normalization_forward", (kind, *_both(md), *_floats(_EPSILON), flags))
+    return lambda md: ("batch_normalization_forward", (kind, *_both(md), *floats(EPSILON), flags))
 
 
 def _gradients_of_norm(name: str, *more: int) -> Callable[[Descs], PeerCall]:
     def create(md: Descs) -> PeerCall:
         three = md[rs.ARG_DIFF_SRC], md[rs.ARG_DIFF_DST], md[rs.ARG_SRC]
-        return name, (_BACKWARD, *three, *(md[arg] for arg in more), *_floats(_EPSILON), _SCALE_SHIFT)
+        return name, (BACKWARD, *three, *(md[arg] for arg in more), *floats(EPSILON), SCALE_SHIFT)
 
     return create
 
 
 def _group_norm(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make, flags = rs.GroupNormalizationForward.PrimitiveDesc, "use_scale|use_shift"
-    pd = make(engine, "forward_inference", md, _open(md), _GROUPS, _EPSILON, flags)
+    pd = make(engine, "forward_inference", md, _open(md), GROUPS, EPSILON, flags)
     return rs.GroupNormalizationForward, pd
 
 
-def _group_norm_call(md: Descs) -> PeerCall:
-    numbers = ctypes.c_int64(_GROUPS), *_floats(_EPSILON), _SCALE_SHIFT
-    return "group_normalization_forward", (_INFERENCE, *_both(md), *numbers)
+def group_norm_call(md: Descs, kind: int = _INFERENCE) -> PeerCall:
+    """oneDNN's group normalization, forward."""
+    numbers = ctypes.c_int64(GROUPS), *floats(EPSILON), SCALE_SHIFT
+    return "group_normalization_forward", (kind, *_both(md), *numbers)
 
 
 def _layer_norm(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make, flags = rs.LayerNormalizationForward.PrimitiveDesc, "use_scale|use_shift"
     return rs.LayerNormalizationForward, make(
-        engine, "forward_inference", md, _open(md), None, _EPSILON, flags
+        engine, "forward_inference", md, _open(md), None, EPSILON, flags
     )
 
 
 def _layer_norm_gradient(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make, flags = rs.LayerNormalizationBackward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.LayerNormalizationBackward, make(engine, "backward", md, md, md, None, _EPSILON, flags)
+    return rs.LayerNormalizationBackward, make(engine, "backward", md, md, md, None, EPSILON, flags)
 
 
 def _layer_norm_call(kind: int) -> Callable[[Descs], PeerCall]:
     def create(md: Descs) -> PeerCall:
-        numbers = *_floats(_EPSILON), _SCALE_SHIFT
+        numbers = *floats(EPSILON), SCALE_SHIFT
         return "layer_normalization_forward", (kind, *_both(md), md[ROW_STATISTICS], *numbers)
 
     return create
@@ -194,12 +206,12 @@ def _layer_norm_call(kind: int) -> Callable[[Descs], PeerCall]:
 
 def _lrn(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
     make = rs.LRNForward.PrimitiveDesc
-    return rs.LRNForward, make(engine, "forward_inference", "lrn_across_channels", md, _open(md), *_LRN)
+    return rs.LRNForward, make(engine, "forward_inference", "lrn_across_channels", md, _open(md), *LRN)
 
 
 def _lrn_call(md: Descs) -> PeerCall:
-    size, *numbers = _LRN
-    return "lrn_forward", (_INFERENCE, 0xAFF, *_both(md), ctypes.c_int64(int(size)), *_floats(*numbers))
+    size, *numbers = LRN
+    return "lrn_forward", (_INFERENCE, 0xAFF, *_both(md), ctypes.c_int64(int(size)), *floats(*numbers))
 
 
 _NORMALIZATIONS = (
@@ -212,7 +224,7 @@ _NORMALIZATIONS = (
     MemoryBoundCase(
         "batch normalization training",
         _batch_norm_trained,
-        _batch_norm_call(_TRAINING, _SCALE_SHIFT),
+        _batch_norm_call(TRAINING, SCALE_SHIFT),
         lambda t, x, w: t.nn.functional.batch_norm(x, None, None, w[2], w[3], training=True),
         twice=(rs.ARG_SRC,),
     ),
@@ -221,22 +233,22 @@ _NORMALIZATIONS = (
         _batch_norm_gradient,
         _gradients_of_norm("batch_normalization_backward"),
         lambda t, x, w: t.ops.aten.native_batch_norm_backward(
-            w[0], x, w[3], None, None, w[1], (w[2] + _EPSILON).rsqrt(), True, _EPSILON, [True] * 3
+            w[0], x, w[3], None, None, w[1], (w[2] + EPSILON).rsqrt(), True, EPSILON, [True] * 3
         )[0],
-        hint=_batch_norm_call(_TRAINING, _SCALE_SHIFT),
+        hint=_batch_norm_call(TRAINING, SCALE_SHIFT),
         twice=(rs.ARG_SRC, rs.ARG_DIFF_DST),
     ),
     MemoryBoundCase(
         "group normalization",
         _group_norm,
-        _group_norm_call,
-        lambda t, x, w: t.nn.functional.group_norm(x, _GROUPS, *w),
+        group_norm_call,
+        lambda t, x, w: t.nn.functional.group_norm(x, GROUPS, *w),
     ),
     MemoryBoundCase(
         "lrn across channels",
         _lrn,
         _lrn_call,
-        lambda t, x, _: t.nn.functional.local_response_norm(x, *_LRN),
+        lambda t, x, _: t.nn.functional.local_response_norm(x, *LRN),
     ),
     MemoryBoundCase(
         "layer normalization",
@@ -250,11 +262,11 @@ _NORMALIZATIONS = (
         _layer_norm_gradient,
         _gradients_of_norm("layer_normalization_backward", ROW_STATISTICS),
         lambda t, x, w: t.ops.aten.native_layer_norm_backward(
-            *(w[0], x, x.shape[1:], w[1][:, None], (w[2] + _EPSILON).rsqrt()[:, None], w[3], w[3]),
+            *(w[0], x, x.shape[1:], w[1][:, None], (w[2] + EPSILON).rsqrt()[:, None], w[3], w[3]),
             [True] * 3,
         )[0],
         of_rows=True,
-        hint=_layer_norm_call(_TRAINING),
+        hint=_layer_norm_call(TRAINING),
     ),
 )
 
@@ -317,7 +329,7 @@ PRIMITIVES = (
     MemoryBoundCase(
         "reduction sum",
         _reduction,
-        lambda md: ("reduction", (0x2FFF4, *_both(md), *_floats(0, 0))),
+        lambda md: ("reduction", (0x2FFF4, *_both(md), *floats(0, 0))),
         lambda _t, x, _: x.sum((2, 3), True),
     ),
     _resampling("nearest", 0x2FFF0, lambda t, x, _: t.nn.functional.interpolate(x, scale_factor=2)),
@@ -337,7 +349,7 @@ PRIMITIVES = (
         _softmax_gradient_call,
         lambda t, x, w: t.ops.aten._softmax_backward_data(w[0], x, 1, x.dtype),
         of_rows=True,
-        hint=lambda md: ("softmax_forward", (_TRAINING, 0x30000, md[rs.ARG_DST], md[rs.ARG_DST], 1)),
+        hint=lambda md: ("softmax_forward", (TRAINING, 0x30000, md[rs.ARG_DST], md[rs.ARG_DST], 1)),
     ),
 )
 """All that are measured."""

@@ -12,7 +12,7 @@ from restride.targets.jit import Library, compile_ir, load
 
 # As many sums as wait for nothing, and leave registers free.
 _SUMS = 20
-_TURNS, _ROUNDS = 1_000_000, 5
+_TURNS, _ROUNDS = 1_000_000, 50
 _ENTRY = "multiply_adds"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-RUNTIMES = ("restride", "onnxruntime", "openvino")
+RUNTIMES = ("restride", "onnxruntime", "openvino", "torch")
 Inputs = Mapping[str, Any]
 Call = Callable[[], list[Any]]
 
@@ -30,7 +30,7 @@ def main() -> None:
     inputs = {name: rng.standard_normal(dims).astype(np.float32) for name, dims in settings["dims"].items()}
     start = time.perf_counter()
     try:
-        load = _LOADERS.get(runtime) or importlib.import_module(_OWN).load
+        load = _LOADERS.get(runtime) or importlib.import_module(_MODULES[runtime]).load
         call, more = load(path, inputs, settings)
         results = call()
     except Exception as error:  # runtimes raise what they like
@@ -82,7 +82,7 @@ def _openvino(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[C
 
 _LOADERS = {"onnxruntime": _onnx_runtime, "openvino": _openvino}
 # Not in the process of another runtime, whose memory is told.
-_OWN = "restride_bench.network_own"
+_MODULES = {"restride": "restride_bench.network_own", "torch": "restride_bench.network_torch"}
 
 if __name__ == "__main__":
     main()

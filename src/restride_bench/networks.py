@@ -1,4 +1,4 @@
-"""Measure whole networks beside ONNX Runtime and OpenVINO: time, formats, memory, and whether they agree.
+"""Measure whole networks beside ONNX Runtime, OpenVINO and torch: time, formats, memory, agreement.
 
   restride bench --networks                                   all that are installed, at batch 1 and 16
   restride bench --networks resnet50 shufflenet --batch 1
@@ -6,7 +6,8 @@
 
 Each runtime has a process of its own, and they take turns in short bursts, so that what else the machine does
 meets all of them. A time is the least of all bursts. The error is the largest difference from ONNX Runtime,
-of the largest value. Needs the packages onnx and onnxruntime; openvino where it is installed.
+of the largest value. Needs the packages onnx and onnxruntime; openvino and torch where they are installed.
+torch runs the same layers by its own functions, eager; it reads no such models itself.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ from .report import table
 _RULES = ("optimal", "greedy", "plain")
 _BURST_SECONDS = 0.25
 _MOST_RUNS = 50
-_TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
+_TITLES = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO", "torch": "torch"}
+# What the ratio is beside: what is made to run networks.
+_BETTER_OF = ("onnxruntime", "openvino")
+_MAY_REFUSE = ("openvino", "torch")
 Row = dict[str, Any]
 
 
@@ -153,7 +157,7 @@ def _measured(model: ModelFile, batch: int, threads: int, rounds: int) -> Row:
             made.wait()
             if "refused" not in made.first:
                 runners[name_of] = made
-            elif runtime != "openvino":
+            elif runtime not in _MAY_REFUSE:
                 raise RuntimeFailure(
                     f"restride bench --networks: {runtime} cannot run {model.name}",
                     code="RS-C04",
@@ -182,19 +186,19 @@ def _measured(model: ModelFile, batch: int, threads: int, rounds: int) -> Row:
 
 def _ratio(row: Row) -> float:
     """How many times faster than the better of the others."""
-    return float(
-        min(row["seconds"][each] for each in _TITLES if each in row["seconds"]) / row["seconds"]["optimal"]
-    )
+    theirs = (row["seconds"][each] for each in _BETTER_OF if each in row["seconds"])
+    return float(min(theirs) / row["seconds"]["optimal"])
 
 
 def as_text(rows: Sequence[Row]) -> str:
     """The table of times, that of formats, and the means."""
-    times = [("network", "batch", "ms", *_TITLES.values(), "ratio", "error", "peak MB", "ONNX Runtime MB")]
+    memories = [f"{_TITLES[each]} MB" for each in _BETTER_OF]
+    times = [("network", "batch", "ms", *_TITLES.values(), "ratio", "error", "peak MB", *memories)]
     formats = [("network", "batch", *(f"{rule}: ms, reorders, MB" for rule in reversed(_RULES)))]
     for row in rows:
         seconds, peak = row["seconds"], row["peak_bytes"]
         others = (f"{seconds[each] * 1e3:.2f}" if each in seconds else "-" for each in _TITLES)
-        memory = (f"{peak[each] / 1e6:.0f}" for each in ("optimal", "onnxruntime"))
+        memory = (f"{peak[each] / 1e6:.0f}" if each in peak else "-" for each in ("optimal", *_BETTER_OF))
         name = row["network"], str(row["batch"])
         own = f"{seconds['optimal'] * 1e3:.2f}"
         times.append((*name, own, *others, f"{_ratio(row):.2f}", f"{row['error']:.0e}", *memory))

@@ -27,7 +27,7 @@ _INFERENCE, _DIRECT = 96, 1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
 _FORWARD = 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
-_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD = 129, 131, 133
+_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD, _QUERY_WORKSPACE_MD = 129, 131, 133, 135
 _QUERY_PADDED_DIMS, _QUERY_INNER_NBLKS, _QUERY_INNER_BLKS, _QUERY_INNER_IDXS = 260, 263, 264, 265
 _FLOATS = {"f16": 1, "bf16": 2, "f32": 3, "f64": 7, "f8_e5m2": 9, "f8_e4m3": 10}
 _DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u4": 12}
@@ -252,17 +252,22 @@ class OneDNN:
         chosen = self._chosen("dnnl_matmul_primitive_desc_create", *three, None)
         return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
 
+    def workspace(self, chosen: _Handle) -> OneDNNDesc | None:
+        """What a primitive descriptor leaves to its gradient, or reads of it; None where there is nothing."""
+        desc = self._desc_of(chosen, _QUERY_WORKSPACE_MD)
+        return desc if desc.size else None
+
     def _descs_of(self, chosen: _Handle) -> list[OneDNNDesc]:
         """Source, weights and destination of a primitive descriptor."""
+        return [self._desc_of(chosen, what) for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD)]
+
+    def _desc_of(self, chosen: _Handle, what: int) -> OneDNNDesc:
         ask = self.library.dnnl.dnnl_primitive_desc_query_md
         ask.restype, ask.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
-        found = []
-        for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD):
-            new = ctypes.c_void_p()
-            borrowed = ctypes.c_void_p(ask(chosen.pointer, what, 0))
-            self._check("dnnl_memory_desc_clone", ctypes.byref(new), borrowed)
-            found.append(OneDNNDesc(self.library, "memory_desc", new))
-        return found
+        new = ctypes.c_void_p()
+        borrowed = ctypes.c_void_p(ask(chosen.pointer, what, 0))
+        self._check("dnnl_memory_desc_clone", ctypes.byref(new), borrowed)
+        return OneDNNDesc(self.library, "memory_desc", new)
 
     def set_num_threads(self, count: int) -> None:
         """Let at most `count` threads work from now on."""

@@ -5,11 +5,13 @@
 prints the table of docs/performance.md: of all cells and types, or of those that are named, "LSTM bf16".
 Networks are those where latency counts, 16 steps of 1 and 16 sequences, and a larger one. The same weights go
 into all; every answer is compared with restride's. All take turns, round after round; times are the least of
-all rounds. A peer that is not installed, or has no such network, is left out.
+all rounds. A peer that is not installed, or has no such network, is left out. Words that are neither
+exit with 2, and the usage says which there are.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import sys
 from collections.abc import Sequence
@@ -25,7 +27,7 @@ from .network_shape import GATES, NetworkShape
 from .onednn_networks import OneDNNNetworks
 from .recurrent_calls import TORCH_CELLS, onednn_call, restride_call, torch_call, values_of
 
-__all__ = ["ROWS", "NetworkShape", "measure"]
+__all__ = ["ROWS", "NetworkShape", "measure", "parse"]
 
 _ROUNDS = 31
 _SMALL = [(16, batch, channels) for batch in (1, 16) for channels in (64, 128, 256, 512)]
@@ -98,9 +100,7 @@ def main(threads: int, words: Sequence[str]) -> None:
         torch.set_num_threads(threads)
     print("| cell | steps | sequences | channels | type | time | GFLOP/s | oneDNN | torch |")
     print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-    cells = [word for word in words if word in GATES] or list(GATES)
-    types = [word for word in words if word in _NEAR] or list(_NEAR)
-    for shape in (row for row in ROWS if row.cell in cells and row.data_type in types):
+    for shape in _rows(words):
         row = measure(shape, library, has_torch=has_torch)
         seconds = row.least("restride")
         times = [f"{seconds * 1e6:.0f} µs", f"{shape.flops / seconds / 1e9:.0f}"]
@@ -110,5 +110,49 @@ def main(threads: int, words: Sequence[str]) -> None:
         sys.stdout.flush()
 
 
+def parse(arguments: Sequence[str]) -> tuple[int, list[str]]:
+    """The threads, and the cells and types. Exits with 2 for what is neither, with 0 where help is wanted."""
+    listed = "; ".join(f"{cell} of {', '.join(types)}" for cell, types in _types().items())
+    parser = argparse.ArgumentParser(
+        prog="python -m restride_bench.recurrent",
+        description="Time recurrent networks beside oneDNN and torch.",
+        epilog=f"Rows are {listed}.",
+    )
+    parser.add_argument("threads", nargs="?", type=_threads, default=rs.get_num_threads(), metavar="THREADS")
+    words = [*_types(), *_NEAR]
+    parser.add_argument(
+        "words", nargs="*", metavar="CELL or TYPE", help=f"what is timed, else all: {', '.join(words)}"
+    )
+    found = parser.parse_args(arguments)
+    unknown = [word for word in found.words if word not in words]
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: cells and types are {', '.join(words)}")
+    if not _rows(found.words):
+        parser.error(f"{' '.join(found.words)}: there is no such row; rows are {listed}")
+    return found.threads, found.words
+
+
+def _threads(text: str) -> int:
+    if text.isdecimal() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of threads, which is 1 or more")
+
+
+def _types() -> dict[str, list[str]]:
+    """The cells of the rows, and the types of each."""
+    found: dict[str, list[str]] = {}
+    for row in ROWS:
+        types = found.setdefault(row.cell, [])
+        types.extend([row.data_type] if row.data_type not in types else [])
+    return found
+
+
+def _rows(words: Sequence[str]) -> list[NetworkShape]:
+    """The rows of some cells and types."""
+    cells = [word for word in words if word in GATES] or list(GATES)
+    types = [word for word in words if word in _NEAR] or list(_NEAR)
+    return [row for row in ROWS if row.cell in cells and row.data_type in types]
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else rs.get_num_threads(), sys.argv[2:])
+    main(*parse(sys.argv[1:]))

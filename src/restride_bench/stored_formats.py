@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -113,7 +114,9 @@ def _works(rows: int, columns: int) -> Iterator[_FormatWork]:
     yield from _gguf_works(x)
     yield from _mx_works(x)
     yield from _group_works(x)
-    yield from _repacks(x)
+    # Of 4 bits there are four times as many, so that no copy of them stays in the caches.
+    yield from _repacks(2 * rows, 2 * columns)
+    yield _swizzle(rows, columns)
 
 
 def _room(like: Bits) -> Bits:
@@ -208,18 +211,16 @@ def _group_works(x: Bits) -> Iterator[_FormatWork]:
         yield _FormatWork(f"dequantise {words} → bf16", moved, back, _flat)
 
 
-def _repacks(x: Bits) -> Iterator[_FormatWork]:
-    rows, columns = x.shape
+def _repacks(rows: int, columns: int) -> Iterator[_FormatWork]:
+    """From each of the 4-bit formats of one type to each other."""
+    shape = rows, columns
     codes = np.random.default_rng(1).integers(0, 256, rows * columns // 2, np.uint8)
     plain = rs.Memory(rs.MemoryDesc((rows, columns), "u4"), rs.Engine("cpu"), codes)
     forms = rs.formats
     ways = {
-        "gptq": forms.gptq(x.shape).values,
-        "awq": forms.awq(x.shape).values,
-        "marlin": forms.marlin(x.shape).values,
-        "torchao_int4_cpu": forms.torchao_int4_cpu(x.shape).values,
+        name: getattr(forms, name)(shape).values for name in ("gptq", "awq", "marlin", "torchao_int4_cpu")
     }
-    pairs = (("gptq", "awq"), ("awq", "marlin"), ("gptq", "marlin"), ("marlin", "torchao_int4_cpu"))
+    pairs = tuple(itertools.permutations(ways, 2))
     for source, target in pairs:
         made, written = rs.reorder(plain, ways[source]), rs.Memory(ways[target], rs.Engine("cpu"))
         calls = {_RESTRIDE: _reordering(made, written)}
@@ -228,7 +229,6 @@ def _repacks(x: Bits) -> Iterator[_FormatWork]:
                 _gptq_to_awq, raw_bytes(made).view(np.uint32).reshape(rows // 8, columns)
             )
         yield _FormatWork(f"repack {source} → {target}", 2 * codes.nbytes, calls, raw_bytes)
-    yield _swizzle(rows, columns)
 
 
 def _gptq_to_awq(words: Bits) -> Bits:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from . import instructions, ladder, layers, memory_bound, roofline, stored_formats
+from . import instructions, isa_levels, ladder, layers, memory_bound, roofline, stored_formats
 from .figures import BenchSetup
 from .instructions import Counts
+from .isa_levels import LevelRow
 from .ladder import Rung
 from .layers import LayerTime
 from .measure import geometric_mean
@@ -20,7 +21,7 @@ from .roofline import Point, Roofline
 from .stored_formats import FormatRow
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
-STUDIES = ("roofline", "ladder", "instructions", "formats", "layers", "primitives")
+STUDIES = ("roofline", "ladder", "instructions", "formats", "layers", "primitives", "levels")
 
 
 @dataclass
@@ -34,11 +35,12 @@ class Studies:
     formats: Sequence[FormatRow] = ()
     layers: Sequence[LayerTime] = ()
     primitives: Sequence[BoundRow] = ()
+    levels: Sequence[LevelRow] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was studied."""
-        studied = self.ladder, self.formats, self.layers, self.primitives
+        studied = self.ladder, self.formats, self.layers, self.primitives, self.levels
         found = self.roofline.points, self.roofline.left_out, *studied
         return not any(found) and self.counts == Counts()
 
@@ -67,6 +69,8 @@ class Studies:
             self.layers = layers.measure(setting)
         elif name == "primitives":
             self.primitives = memory_bound.measure(setting)
+        elif name == "levels":
+            self.levels = isa_levels.measure(setting)
         else:
             self.counts = instructions.measure()
 
@@ -95,6 +99,7 @@ def as_json(found: Studies) -> dict[str, Any]:
         "formats": [asdict(row) for row in found.formats],
         "layers": [asdict(each) for each in found.layers],
         "primitives": [asdict(row) for row in found.primitives],
+        "levels": [asdict(row) for row in found.levels],
     }
     return {**found.about, **parts}
 
@@ -108,6 +113,7 @@ def as_markdown(found: Studies) -> str:
         "Stored formats": _formats(found.formats),
         "Layers": _layers(found.layers),
         "Primitives bound by memory": _primitives(found.primitives),
+        "Levels of instruction sets": _levels(found.levels),
         "Wrong answers": "\n".join(f"- {line}" for line in found.wrong),
     }
     parts = ["# Looking inside", _facts(found)]
@@ -214,11 +220,13 @@ def _layers(found: Sequence[LayerTime]) -> str:
             f"{each.operations / each.moved:.0f}",
             f"{each.of_peak:.0%}",
             _ratio(each.over_onednn),
-            f"{each.seconds.relative / 2:.0%}",
+            _ratio(each.over_reordered),
+            _ratio(each.over("torch")),
         ]
         for each in found
     ]
-    head = ["layer", "types", "threads", "Gop/s", "op/byte", "of the peak", "x oneDNN", "±"]
+    head = ["layer", "types", "threads", "Gop/s", "op/byte", "of the peak", "x oneDNN"]
+    head += ["x oneDNN, with reorders", "x torch"]
     means = [
         [types, str(threads), f"{part:.0%}", f"{least:.0%}", _ratio(over), _ratio(lowest)]
         for types, threads, part, least, over, lowest in layers.means(found)
@@ -256,3 +264,14 @@ def _primitives(rows: Sequence[BoundRow]) -> str:
 
 
 __all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "size_words", "write"]
+
+
+def _levels(rows: Sequence[LevelRow]) -> str:
+    """GB/s at each level, and how many times faster the best is than each of the others."""
+    if not rows:
+        return ""
+    names = list(rows[0].seconds)
+    lines = [[row.name, *(f"{row.rate(level) / 1e9:.1f}" for level in names)] for row in rows]
+    best = names[-1]
+    means = [_ratio(geometric_mean([row.rate(best) / row.rate(level) for row in rows])) for level in names]
+    return table(["GB/s in the caches", *names], [*lines, [f"{best} is times as fast", *means]])

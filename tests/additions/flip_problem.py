@@ -6,23 +6,19 @@ from dataclasses import dataclass
 
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.memory_desc import MemoryDesc
-from .computation import NOTHING, Computation
 from .nest import Axis, Compute, LoopNest
+from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import common_digits, index_digits, nest_of, offsets
 
 
 @dataclass(frozen=True, slots=True)
-class FlipProblem:
+class FlipProblem(ProblemBase):
     """What to flip: both sides have the same dims and one type, and `axis` is one of the dims."""
 
     src: MemoryDesc
     dst: MemoryDesc
     axis: int
-
-    def structure(self) -> FlipProblem:
-        """The problem itself: a flip has no values."""
-        return self
 
     def nest(self) -> LoopNest:
         """The loop nest: along the axis a table of offsets, which are reversed in the source."""
@@ -38,14 +34,6 @@ class FlipProblem:
         spans = self.src.extent_range(), self.dst.extent_range()
         step = NestStep(self.nest(), Place(SRC), Place(DST), self.moved_bytes, *spans)
         return Program((Slot(ARG_SRC), Slot(ARG_DST, is_written=True)), (step,))
-
-    def computation(self) -> Computation:
-        """Nothing is computed: bits are moved."""
-        return NOTHING
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

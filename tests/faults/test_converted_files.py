@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.cli.main import main
 from restride.files import draft, tile_threads, tiles
 from restride.files.move_steps import MoveStep
 
@@ -145,6 +146,104 @@ def test_ctrl_c_keeps_what_is_done_for_who_resumes() -> None:
     assert not Path("b.safetensors").exists()
 
 
+_COMMAND = """
+import sys, time
+from restride.cli.main import main
+from restride.files import tiles, tile_threads
+from restride.files.convert import _Run
+
+tiles._LEAST_BYTES, tiles._LONG_RUN, tile_threads._NOTE_S = 2000, 1, 0.004
+do = _Run.tile
+
+def slowly(run, number, space):
+    time.sleep(0.01)
+    return do(run, number, space)
+
+_Run.tile = slowly
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("how", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_signals_that_end_a_command_leave_nothing_but_for_who_resumes(
+    how: signal.Signals, status: int, resume: list[str]
+) -> None:
+    Path("b.safetensors").write_bytes(_OLD)
+    command = ["convert", "a.safetensors", "b.safetensors", "--force", "--rule", "a=ba", "--rule", "b=ba"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _COMMAND, *command, *resume], stderr=subprocess.PIPE, text=True
+    )
+    journal = Path(".b.safetensors.restride-journal")
+    while process.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") > 4):
+        time.sleep(0.002)
+    process.send_signal(how)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (status, "terminated\n")
+    assert Path("b.safetensors").read_bytes() == _OLD
+    hidden = [name for name in names() if name.startswith(".")]
+    assert len(hidden) == (2 if resume else 0)
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_is_cleaned_up_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, first: signal.Signals
+) -> None:
+    remove = os.unlink
+
+    def slowly(path: Any) -> None:
+        remove(path)
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+
+    def end(*_: object) -> None:
+        monkeypatch.setattr(os, "unlink", slowly)
+        os.kill(os.getpid(), first)
+        time.sleep(1)
+
+    monkeypatch.setattr("restride.files.convert.do_tiles", end)
+    assert main(["convert", "a.safetensors", "b.safetensors"]) == 128 + first
+    assert names() == ["a.safetensors"]
+
+
+def test_signals_of_others_stay_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    handlers: list[Any] = []
+
+    def look(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        handlers.append(signal.getsignal(signal.SIGHUP))
+        raise MemoryError
+
+    monkeypatch.setattr("restride.cli.show.described", look)
+    try:
+        assert main(["show", "ab", "1x2"]) == 1
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGHUP, hang_up)
+    assert seen == [signal.SIGTERM]
+    assert handlers == [signal.SIG_IGN]
+
+
+def test_handlers_of_signals_are_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.append(main(["--version"])))
+    thread.start()
+    thread.join()
+    assert found == [0]
+    monkeypatch.setattr("restride.cli.show.described", end)
+    assert main(["show", "ab", "1x2"]) == 143
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
 @pytest.mark.usefixtures("small_tiles")
 def test_without_resume_it_starts_anew() -> None:
     stopped()
@@ -194,7 +293,7 @@ def test_after_a_power_cut_only_what_the_disk_has_counts(monkeypatch: pytest.Mon
     journal = Path(".b.safetensors.restride-journal")
     lines = [line for line in journal.read_text().splitlines() if not line.startswith("safe")]
     journal.write_text("\n".join([*lines[:2], "safe 1", *lines[2:], "done 3"]) + "\nsafe 9999")
-    monkeypatch.setattr(draft, "_boot", lambda: "another")
+    monkeypatch.setattr(draft, "boot_id", lambda: "another")
     # What the disk has not said that it has is lost.
     with open(".b.safetensors.restride-part", "r+b") as file:
         size = os.path.getsize(file.name)
@@ -341,6 +440,24 @@ def test_a_full_disk_leaves_nothing_of_a_folder(small_disk: Path, rules: list[st
     assert os.listdir(small_disk) == []
 
 
+def test_a_dry_run_says_how_much_room_is_missing(
+    small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dst = str(small_disk / "b.safetensors")
+    report = rs.convert("a.safetensors", dst, ["[ab]=ba"], dry_run=True)
+    free = os.statvfs(small_disk)
+    assert report.shortfall == report.nbytes_written - free.f_bavail * free.f_frsize > 0
+    assert main(["convert", "a.safetensors", dst, "--rule", "[ab]=ba", "--dry-run"]) == 1
+    assert f"there is no room for {dst}: " in capsys.readouterr().out
+    # What an earlier run has left is used again.
+    assert rs.convert("a.safetensors", dst, ["*=s8,scale=absmax"], dry_run=True).shortfall == 0
+    (small_disk / ".b.safetensors.restride-part").write_bytes(bytes(150_000))
+    assert rs.convert("a.safetensors", dst, ["*=s8,scale=absmax"], dry_run=True).shortfall == 0
+    assert (
+        rs.convert("a.safetensors", small_disk / "c.npz", ["*=s8,scale=absmax"], dry_run=True).shortfall > 0
+    )
+
+
 def test_a_draft_that_finds_no_room_is_not_kept_for_who_resumes(small_disk: Path) -> None:
     sharded()
     for source, dst in (("in", "out"), ("a.safetensors", "b.safetensors")):
@@ -386,6 +503,22 @@ def test_a_file_that_fails_to_be_read_leaves_the_old_file_whole(monkeypatch: pyt
     with pytest.raises(rs.RuntimeFailure, match="cannot read"):
         rs.convert("a.safetensors", "b.safetensors", _RULES)
     assert Path("b.safetensors").read_bytes() == _OLD
+
+
+def test_a_source_that_changes_while_it_is_verified_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = MoveStep.check
+
+    def late(step: MoveStep, *args: Any) -> bool:
+        with open("a.safetensors", "r+b") as file:
+            file.seek(-1000, os.SEEK_END)
+            file.write(os.urandom(1000))
+        os.utime("a.safetensors", ns=(1, 1))
+        return not check(step, *args)
+
+    monkeypatch.setattr(MoveStep, "check", late)
+    with pytest.raises(rs.RuntimeFailure, match="changed while it was read"):
+        rs.convert("a.safetensors", "b.safetensors", ["b=ba"], verify=True)
+    assert names() == ["a.safetensors"]
 
 
 def test_what_a_disk_spoils_is_seen_when_it_is_verified(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,12 +612,44 @@ def test_folders_that_may_not_be_written_are_refused() -> None:
         rs.convert("a.safetensors", "closed/b.safetensors", _RULES)
 
 
+def test_too_many_open_files_are_an_error_that_says_what_to_do() -> None:
+    sharded()
+    for number in range(40):
+        Path(f"in/{number}.txt").write_text("x")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = len(os.listdir("/proc/self/fd"))
+    for more in (30, 60):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (used + more, before[1]))
+        try:
+            with pytest.raises(rs.RuntimeFailure, match="Too many open files") as caught:
+                rs.convert("in", "out")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert "ulimit -n" in caught.value.hint
+        assert names() == ["a.safetensors", "in"]
+
+
+def test_the_command_may_have_as_many_open_files_as_the_system_allows() -> None:
+    Path("many").mkdir()
+    for number in range(80):
+        shutil.copy("a.safetensors" if not number else "many/0.txt", f"many/{number}.txt")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    command = [sys.executable, "-m", "restride", "convert", "many", "out"]
+
+    def allow_few() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
+
+    ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=allow_few)
+    assert ran.returncode == 0, ran.stderr
+    assert len(os.listdir("out")) == 80
+
+
 # Memory
 
 _BOUNDED = """
 import resource, sys
 import restride as rs
-report = rs.convert("big.npy", "out.npy", ["*=ba,f16"], memory="64MiB", jobs=2)
+report = rs.convert("big.npy", "out.npy", ["*=ba,f16"], memory="96MiB", jobs=2)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
@@ -497,6 +662,24 @@ def test_memory_does_not_grow_with_the_file() -> None:
         ran = subprocess.run([sys.executable, "-c", _BOUNDED], capture_output=True, text=True, check=True)
         found.append(int(ran.stdout) >> 10)
     assert found[1] - found[0] < 64
+
+
+_VERIFIED = """
+import resource
+import restride as rs
+report = rs.convert("big.npy", "out.npz", ["*=s8,scale=absmax"], verify=True, jobs=1)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_what_is_verified_is_bounded_too() -> None:
+    found = []
+    for rows in (500, 8000):
+        np.lib.format.open_memmap("big.npy", "w+", np.float32, (rows, 1000)).flush()
+        ran = subprocess.run([sys.executable, "-c", _VERIFIED], capture_output=True, text=True, check=True)
+        found.append(int(ran.stdout) >> 10)
+    # All of it shares a scale, and is in memory once as it was and as it is; as floats a piece at a time.
+    assert found[1] - found[0] < 100
 
 
 def test_large_files_need_no_address_space_of_their_own() -> None:
@@ -523,6 +706,30 @@ def test_work_that_fails_ends_all_threads() -> None:
 
     with pytest.raises(ValueError, match="mine"):
         tile_threads.do_tiles(100, 0, 4, fail, lambda done, safe: None)
+    assert threading.active_count() == before
+
+
+def test_a_second_ctrl_c_still_waits_for_what_is_being_written() -> None:
+    before, old = threading.active_count(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    begun, ends = threading.Event(), list[int]()
+
+    def press(tally: tile_threads.Tally) -> None:
+        if begun.is_set():
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def slowly(tile: int, space: object) -> int:
+        begun.set()
+        time.sleep(0.4)
+        ends.append(tile)
+        return 1
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tile_threads.do_tiles(100, 0, 2, slowly, lambda done, safe: None, press)
+    finally:
+        signal.signal(signal.SIGINT, old)
+    assert sorted(ends) == [0, 1]
     assert threading.active_count() == before
 
 

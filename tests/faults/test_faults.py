@@ -254,8 +254,10 @@ def test_23_a_level_that_the_processor_may_not_have_is_taken_as_the_next_lower(l
 def test_23_a_processor_that_llvm_does_not_know_gets_plain_code():
     told = run(
         """
-        from restride.targets import isa
-        isa._host_features = lambda _: {}
+        import dataclasses
+        from restride.targets import llvm_facts
+        told = dataclasses.replace(llvm_facts.llvm_facts(), features={})
+        llvm_facts.llvm_facts = lambda: told
         print(right(), rs.plan(x, "nhwc").impl.split(":")[1])
         """
     )

@@ -557,3 +557,48 @@ def test_interruptions_around_the_start_of_workers_leave_no_signal_blocked():
         signal.pthread_sigmask = usual
         print(run())
     """) == ["True", "True"]
+
+
+def test_a_handler_may_want_the_workers_that_are_being_started():
+    assert _run(
+        """
+        from restride.runtime import workers
+        found = []
+        signal.signal(signal.SIGUSR1, lambda *_: found.append(run()))
+        usual = workers.open_team
+        def open_team(*args, **named):
+            if not found:
+                found.append("begun")
+                signal.raise_signal(signal.SIGUSR1)
+            return usual(*args, **named)
+        workers.open_team = open_team
+        print(run(), found == ["begun", True], run())
+    """,
+        seconds=60,
+    ) == ["True", "True", "True"]
+
+
+def test_a_handler_may_run_the_network_that_is_being_compiled():
+    assert _run(
+        """
+        import numpy as np
+        import restride as rs
+        from restride.graph.running import Runner
+        builder = rs.graph.GraphBuilder()
+        x = builder.input("x", (2, 3))
+        network = rs.Network(builder.graph(builder.add(rs.graph.EltwiseOperation("eltwise_relu"), x)))
+        values = np.arange(-3, 3, dtype=np.float32).reshape(2, 3)
+        found = []
+        signal.signal(signal.SIGUSR1, lambda *_: found.append(network(values)))
+        usual = Runner._made
+        def made(runner, told):
+            if not found:
+                found.append(None)
+                signal.raise_signal(signal.SIGUSR1)
+            return usual(runner, told)
+        Runner._made = made
+        first = network(values)
+        print(bool((first == np.maximum(values, 0)).all()), bool((found[1] == first).all()))
+    """,
+        seconds=60,
+    ) == ["True", "True"]

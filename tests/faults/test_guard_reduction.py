@@ -21,7 +21,7 @@ _TESTS = Path(__file__).parent.parent
 
 @pytest.mark.parametrize("level", [isa_id(isa) for isa in runnable()])
 @pytest.mark.parametrize(
-    "program", ["support.guarded_reductions", "support.guarded_summed", "support.guarded_trees"]
+    "program", ["support.guarded_reductions", "support.guarded_fused_sums", "support.guarded_trees"]
 )
 def test_reductions_stay_within_their_buffers(program: str, level: str) -> None:
     command = [sys.executable, "-m", program, level]

@@ -71,6 +71,8 @@ def handle_again(*_):
 signal.signal(signal.SIGALRM, handle_again)
 signal.setitimer(signal.ITIMER_REAL, {delay})
 calls()
+# The handler may set the timer once more after it is stopped: a signal of then must not end the program.
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
 signal.setitimer(signal.ITIMER_REAL, 0)
 print(True, errors[:3], flush=True)
 """

@@ -69,8 +69,10 @@ def padding_is_zero(memory: rs.Memory) -> bool:
     if md.padded_dims == md.dims:
         return True
     assert memory.data is not None
-    whole = rs.MemoryDesc(md.padded_dims, md.data_type, md.tag)
+    bits = "u4" if md.data_type.bits == 4 else md.data_type
+    whole = rs.MemoryDesc(md.padded_dims, bits, md.tag)
     storage = np.array(memory.data.view(np.uint8))
     held = np.array(rs.Memory(whole, rs.Engine("cpu"), storage).to_numpy())
-    held[tuple(slice(n) for n in md.dims)] = 0
-    return not held.view(np.uint8).any()
+    storage = held.view(f"u{held.itemsize}")
+    storage[tuple(slice(n) for n in md.dims)] = 0
+    return not storage.any()

@@ -114,8 +114,9 @@ def run_contraction(lowered: LoweredContraction, buffers: Sequence[Guarded], par
         library.address(entry.ENTRY)
     )
     slots = (ctypes.c_uint64 * len(buffers))(*(buffer.address for buffer in buffers))
+    numbers = (ctypes.c_int64 * len(lowered.numbers))(*lowered.numbers)
     for part in range(parts):
-        kernel(0, 0, ctypes.addressof(slots), part, parts)
+        kernel(ctypes.addressof(numbers), 0, ctypes.addressof(slots), part, parts)
 
 
 def random_values(md: MemoryDesc, seed: int) -> np.ndarray:

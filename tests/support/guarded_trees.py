@@ -50,7 +50,8 @@ def run_case(tree: LoopTree, mds: list[MemoryDesc], isa: Isa, *, at_end: bool) -
     held[0].lock()
     params = KernelWords((), [guarded.address for guarded in held])
     for part in lower_tree(tree, isa, host_caches()).loops:
-        kernel_of(part, 1).call(0, 0, params.address)
+        kernel = kernel_of(part, 1, part.numbers)
+        kernel.call(kernel.numbers_address, 0, params.address)
     interpret_tree(tree, flats)
     for guarded, flat in zip(held[1:], flats[1:], strict=True):
         found = np.frombuffer(guarded.read(), flat.dtype)

@@ -128,7 +128,7 @@ def _recording(isa: Isa, caches: CacheSizes) -> Iterator[set[str]]:
     texts: set[str] = set()
     library, capacity = _empty_kernel(), rs.get_primitive_cache_capacity()
 
-    def record(lowered: Any) -> bytes:
+    def record(lowered: Any, _: str = "") -> bytes:
         texts.add(lowered.ir())
         return b""
 

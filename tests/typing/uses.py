@@ -66,6 +66,16 @@ assert_type(rs.quantize(x, "s8", dst="nhwc")[0], NDArray[Any])
 assert_type(rs.quantize(tensor)[0], Tensor)
 assert_type(rs.quantize(x, dst="nChw16c")[0], rs.Memory)
 assert_type(rs.dequantize(tensor, 0.5), Tensor)
+assert_type(rs.softmax(x, 1), NDArray[np.float32])
+assert_type(rs.softmax([1.0, 2.0]), NDArray[Any])
+assert_type(rs.layer_norm(memory, axis=1), rs.Memory)
+assert_type(rs.group_norm(tensor, 3, scale=[1.0]), Tensor)
+assert_type(rs.batch_norm(x, [0.0], [1.0], out=memory), rs.Memory)
+assert_type(rs.pool(tensor, 2, padding=[(0, 1), (1, 0)]), Tensor)
+assert_type(rs.matmul(x, x), NDArray[Any])
+assert_type(rs.matmul(memory, x), rs.Memory)
+assert_type(rs.convolution(tensor, x, padding=1), Tensor)
+assert_type(rs.convolution(x, x, groups=3, dtype="bf16"), NDArray[Any])
 assert_type(rs.plan(x, "nhwc"), rs.Plan)
 assert_type(memory.to("nchw", "s8"), rs.Memory)
 assert_type(memory.T, rs.Memory)
@@ -105,6 +115,12 @@ rs.add_n([x, x], scales=["1"])  # wrong
 rs.quantize("hello")  # wrong
 rs.quantize(x, "floaty")  # wrong
 rs.dequantize(x, "half")  # wrong
+rs.softmax("hello")  # wrong
+rs.layer_norm(x, "one")  # wrong
+rs.pool(x, "two")  # wrong
+rs.matmul(x, "hello")  # wrong
+rs.matmul(x, x, dtype="floaty")  # wrong
+rs.convolution(x, x, padding=0.5)  # wrong
 rs.plan(5, "nhwc", dtype="floaty")  # wrong
 rs.MemoryDesc((1, 2), 5)  # wrong
 rs.MemoryDesc((1, 2), "f32", 5)  # wrong

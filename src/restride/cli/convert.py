@@ -22,7 +22,9 @@ scales back from the file's own metadata; every other program reads the physical
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import resource
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -39,6 +41,7 @@ from .output import Answer
 from .usage import Parser, typed
 
 _MOST_ROWS = 40
+_MOST_KEYS = 8
 
 
 def add_arguments(parser: Parser) -> None:
@@ -63,6 +66,7 @@ def run(options: argparse.Namespace) -> Answer:
     rules = typed(parse_rules, options.rule)
     if not options.dry_run and os.path.isfile(options.target):
         check_output("restride convert", options.target, FILE_ENDS, options.force)
+    _allow_open_files()
     with Watcher(options.json) as watcher:
         report = run_conversion(
             options.source,
@@ -76,34 +80,57 @@ def run(options: argparse.Namespace) -> Answer:
             follow_links=options.follow_links,
             progress=watcher.tell,
         )
-    return Answer("\n".join(_lines(options, report)), _values(options, report))
+    status = 1 if report.shortfall else 0
+    return Answer("\n".join(_lines(options, report)), _values(options, report), status)
+
+
+def _allow_open_files() -> None:
+    """Let this process have as many open files as the system allows: a folder may hold thousands."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
-    changed = [tensor for tensor in report.tensors if tensor.rule]
-    copied = len(report.tensors) - len(changed)
-    lines = aligned([_row(tensor) for tensor in changed[:_MOST_ROWS]], "<<<") if changed else []
-    if len(changed) > _MOST_ROWS:
-        lines = [
-            *lines,
-            f"and {counted(len(changed) - _MOST_ROWS, 'tensor')} more by rules: --json tells all",
-        ]
+    copied = sum(not tensor.rule for tensor in report.tensors)
+    rows = [_row(tensor, options.dry_run) for tensor in report.tensors if tensor.rule or options.dry_run]
+    lines = aligned(rows[:_MOST_ROWS], "<<<<" if options.dry_run else "<<<") if rows else []
+    if len(rows) > _MOST_ROWS:
+        more = counted(len(rows) - _MOST_ROWS, "tensor")
+        lines = [*lines, f"and {more} more{'' if options.dry_run else ' by rules'}: --json tells all"]
     if copied:
         lines = [*lines, f"{counted(copied, 'tensor')} copied byte for byte"]
+    for rule in report.unused_rules:
+        lines = [*lines, f"the rule {rule} has no tensor: none fits, or rules before it fit as well"]
+    if report.lost_metadata:
+        keys = ", ".join(shown(key) for key in report.lost_metadata[:_MOST_KEYS])
+        rest = len(report.lost_metadata) - _MOST_KEYS
+        more = f" and {rest} more" if rest > 0 else ""
+        lines = [*lines, f"metadata that the file has no place for: {keys}{more}"]
     sizes = f"{data_size(report.nbytes_read)} -> {data_size(report.nbytes_written)}"
     if report.seconds is None:
-        memory = data_size(report.tile_memory)
-        took = "" if report.expected_seconds is None else f" about {duration(report.expected_seconds)},"
-        return [*lines, f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"]
+        return [*lines, *_forecast(options, report, sizes)]
     words = f"{shown(options.target)}: {sizes} in {duration(report.seconds)}"
     words += f", resumed at {data_size(report.resumed_at)}" if report.resumed_at else ""
     words += f", {data_size(report.verified)} verified" if report.verified else ""
     return [*lines, words]
 
 
-def _row(tensor: ConvertedTensor) -> tuple[str, str, str]:
+def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str) -> Sequence[str]:
+    """What a dry run says in the end."""
+    memory = data_size(report.tile_memory)
+    took = "" if report.expected_seconds is None else f" about {duration(report.expected_seconds)},"
+    words = f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"
+    if not report.shortfall:
+        return [words]
+    lack = f"there is no room for {shown(options.target)}: {data_size(report.shortfall)} more must be free"
+    return [words, lack]
+
+
+def _row(tensor: ConvertedTensor, has_rule: bool) -> tuple[str, ...]:
     sizes = f"{data_size(tensor.nbytes_read)} -> {data_size(tensor.nbytes_written)}"
-    return shown(tensor.name), f"{tensor.source} -> {tensor.target}", sizes
+    row = shown(tensor.name), f"{tensor.source} -> {tensor.target}", sizes
+    return (*row, tensor.rule or "copied") if has_rule else row
 
 
 def _values(options: argparse.Namespace, report: ConversionReport) -> dict[str, object]:

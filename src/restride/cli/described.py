@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from ..errors import Error
 from ..files.npy import read_desc
 from ..formats import TensorFormat, example_shape, named, names
+from ..nearest import nearest
 from .named_files import PIPE, input_file
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
 
@@ -54,6 +56,15 @@ def stored_format(options: argparse.Namespace) -> TensorFormat | None:
     return made
 
 
+def _parse_tag(word: str) -> str:
+    """A tag as typed. Where it is none, the error has stored formats among what may be meant."""
+    try:
+        return parse_format(word)
+    except Error as error:
+        near = nearest(word[:40].lower(), names())
+        raise error.retold(error.what, hint=f"did you mean {near!r}?" if near else "") from None
+
+
 def described(options: argparse.Namespace) -> NamedDesc:
     """The descriptor that the options name. Raises UsageError for a bad tag, or one of another rank."""
     if options.dims is None and (options.format == PIPE or options.format.endswith(".npy")):
@@ -67,7 +78,7 @@ def described(options: argparse.Namespace) -> NamedDesc:
             why="a layout is drawn of one .npy file, or of a format and dims",
             hint=f"in Python: rs.load({options.format[:120]!r})['NAME'].desc.show()",
         )
-    tag = typed(parse_format, options.format)
+    tag = typed(_parse_tag, options.format)
     if options.dims is None:
         raise wrong_usage("DIMS is missing", why="a tag says nothing of extents", hint="for example 1x17x2x2")
     dtype = options.dtype or DataType.f32

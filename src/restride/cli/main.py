@@ -1,6 +1,7 @@
 """The way in: finds the command, runs it, and turns every way it may end into an exit status.
 
-0 done, 1 it failed, 2 the command line is wrong, 130 interrupted, 141 the reader of stdout went away.
+0 done, 1 it failed, 2 the command line is wrong, 130 interrupted, 141 the reader of stdout went away, 143
+terminated, 129 the terminal went away.
 """
 
 from __future__ import annotations
@@ -15,22 +16,27 @@ from ..errors import Error, OutOfMemory, RuntimeFailure
 from ..nearest import nearest
 from .commands import COMMANDS, load
 from .output import Answer, complain, drop_stdout, say, tell
+from .termination import Terminated, ended_by_signals
 from .usage import Parser, UsageError, wrong_usage
 
-_INTERRUPTED, _NO_READER = 130, 141
+_INTERRUPTED, _NO_READER, _BY_SIGNAL = 130, 141, 128
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, `sys.argv` unless given, and return its exit status. Never raises for bad input."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _guarded(argv)
+        with ended_by_signals():
+            return _guarded(argv)
     except BrokenPipeError:
         drop_stdout()
         return _NO_READER
     except KeyboardInterrupt:
         tell("interrupted")
         return _INTERRUPTED
+    except Terminated as ending:
+        tell("terminated")
+        return _BY_SIGNAL + ending.number
 
 
 def _guarded(argv: list[str]) -> int:

@@ -11,9 +11,8 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
-from ..errors import RuntimeFailure
 from ..files.replacement import Replacement, shown
-from .output import drop_stdout
+from .output import writing_stdout
 from .usage import Parser, wrong_usage
 
 __all__ = ["PIPE", "add_force", "check_output", "input_file", "output_file", "write_output"]
@@ -95,18 +94,8 @@ def _to_stdout(pieces: Iterable[bytes]) -> None:
     if sys.stdout is None:
         return
     stream = _binary(sys.stdout)
-    try:
+    with writing_stdout():
         sys.stdout.flush()
         for piece in pieces:
             stream.write(piece)
         stream.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        drop_stdout()
-        raise RuntimeFailure(
-            "cannot write to standard output",
-            code="RS-F02",
-            why=os.strerror(error.errno or 0),
-            hint="make room, or send it elsewhere",
-        ) from None

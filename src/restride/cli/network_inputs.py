@@ -11,12 +11,15 @@ from ..dtypes import DataType
 from ..errors import RuntimeFailure
 from ..files.replacement import shown
 from ..graph.build import GraphBuilder
-from ..graph.network import Network, NetworkInput
-from ..graph.operations import Dims, ResamplingOperation
+from ..graph.dims import Dims
+from ..graph.network import Network
+from ..graph.network_input import NetworkInput
+from ..graph.operations import ResamplingOperation
 from ..pixels import normalize
+from .progress import Progress
 from .usage import parse_shape, wrong_usage
 
-__all__ = ["named_dims", "named_value", "random_input", "read_input"]
+__all__ = ["named_dims", "named_value", "prepare", "random_input", "read_input"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
@@ -74,6 +77,17 @@ def read_input(path: str, wanted: NetworkInput, mean: list[float], std: list[flo
         return np.asarray(np.load(path, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         raise _unreadable(path, error, "a .npy file holds one array of numbers") from None
+
+
+def prepare(net: Network, *dims: Dims) -> None:
+    """Plan and compile for inputs of these dims; a terminal is told how far that is."""
+    with Progress("compiling", 0, "steps") as progress:
+
+        def told(ready: int, steps: int) -> None:
+            progress.total = steps
+            progress.advance(ready - progress.done)
+
+        net.prepare(*dims, told=told)
 
 
 def _picture(path: str, mean: list[float], std: list[float]) -> Array:

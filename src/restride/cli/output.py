@@ -6,13 +6,24 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import Error, RuntimeFailure
 from ..view.terminal import ink, is_terminal, printable, width
 
-__all__ = ["Answer", "complain", "drop_stdout", "ink", "is_terminal", "say", "tell", "width"]
+__all__ = [
+    "Answer",
+    "complain",
+    "drop_stdout",
+    "ink",
+    "is_terminal",
+    "say",
+    "tell",
+    "width",
+    "writing_stdout",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +40,15 @@ def say(answer: Answer, as_json: bool) -> None:
     text = json.dumps(answer.values, indent=2) if as_json else answer.text
     if sys.stdout is None or not text:
         return
-    try:
+    with writing_stdout():
         print(printable(text, sys.stdout), flush=True)
+
+
+@contextlib.contextmanager
+def writing_stdout() -> Iterator[None]:
+    """Within the block stdout is written. Raises RuntimeFailure (full disk), BrokenPipeError."""
+    try:
+        yield
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -11,9 +11,9 @@ format.
   restride run model.onnx --input a=a.npy --input b=b.npy --output result.npy
   restride run resnet50.net --profile
 
-ONNX models need the package onnx. Files that Network.save wrote do not; they keep the formats that they
-were saved with, and the first dims that they were saved for, unless --dims names others. Pictures are
-read by scikit-image, and scaled to the size that the model fixes.
+Files that Network.save wrote keep the formats that they were saved with, and the first dims that they
+were saved for, unless --dims names others. Pictures are read by scikit-image, and scaled to the size that
+the model fixes.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ import numpy as np
 
 from .. import onnx
 from ..files.replacement import shown
+from ..graph.dims import Dims
 from ..graph.network import Network
+from ..graph.network_file import is_saved_network, read_network_file
 from ..graph.network_plan import NetworkPlan, NetworkStep
-from ..graph.operations import Dims
 from ..graph.propagation import RULES
 from ..graph.running import StepTime
-from ..graph.saved_network import is_saved_network, read_network
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_output, write_output
-from .network_inputs import Array, named_dims, named_value, random_input, read_input
+from .network_inputs import Array, named_dims, named_value, prepare, random_input, read_input
 from .output import Answer
 from .usage import Parser, checked, wrong_usage
 
@@ -95,6 +95,7 @@ def run(options: argparse.Namespace) -> Answer:
     net, dims = _network(options)
     inputs = _inputs(net, dims, options)
     start = time.perf_counter()
+    prepare(net, *(each.shape for each in inputs.values()))
     results = _named(net, net(inputs))
     first = time.perf_counter() - start
     if options.output is not None:
@@ -137,7 +138,7 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
                 why="a saved network has its formats and constants",
                 hint="leave it out, or run the model that the network was saved from",
             )
-    stored = read_network(options.model)
+    stored = read_network_file(options.model)
     names = [each.name for each in stored.inputs]
     saved = dict(zip(names, next(iter(stored.dims), ()), strict=False))
     unknown = next((name for name in dims if name not in names), None)

@@ -51,6 +51,9 @@ __all__ = [
     "PrimitiveAttr",
 ]
 
+# The largest scale whose reciprocal is more than f32 holds.
+_TOO_SMALL = 2.0**-128
+
 # --- attr modes --------------------------------------------------------------
 # Modes of arithmetic that oneDNN's attributes have (R34); here there is one way.
 
@@ -194,7 +197,7 @@ class PrimitiveAttr(ModeAttr):
             self._post_ops,
             self._scratchpad,
             self._compensation,
-            None if self._rnn == RnnQparams() else self._rnn,
+            None if self._rnn is None or self._rnn == RnnQparams() else self._rnn,
         )
 
     @classmethod
@@ -308,7 +311,8 @@ class PrimitiveAttr(ModeAttr):
     def set_rnn_data_qparams(self, scale: float, shift: float) -> None:
         """How a recurrent network of bytes quantises source and states: `q = x * scale + shift`.
 
-        Raises InvalidArguments for a scale that is not above 0, and for what is no finite number.
+        Raises InvalidArguments for a scale that is not above 0 or whose reciprocal f32 does not hold, and for
+        what is no finite number.
         """
         known = self._rnn or RnnQparams()
         call = "set_rnn_data_qparams"
@@ -328,7 +332,7 @@ class PrimitiveAttr(ModeAttr):
         """How the weights of a recurrent network are quantised: `q = w * scale`.
 
         `mask`: 0 for one scale, 24 for one for each gate and output, in this order. Raises InvalidArguments
-        for other masks, and for scales that are not above 0.
+        for other masks, and for scales that are not above 0 or whose reciprocals f32 does not hold.
         """
         call = "set_rnn_weights_qparams"
         bits = parse_mask(call, mask)
@@ -374,13 +378,14 @@ def _parse_finite(name: str, number: float) -> float:
 
 def _parse_positive(name: str, value: object) -> float:
     number = _parse_finite(name, to_f32(value, name))
-    if number > 0:
+    if number > _TOO_SMALL:
         return number
+    is_small = number > 0
     raise InvalidArguments(
         f"{name} is {number:g}",
         code="RS-V02",
-        why="it is not above 0",
-        hint="scales multiply what is quantised",
+        why="f32 does not hold 1 / scale" if is_small else "it is not above 0",
+        hint=f"give more than {_TOO_SMALL:.3g}: scales multiply what is quantised",
     )
 
 

@@ -186,6 +186,8 @@ class Attr:
     @property
     def has_shapes(self) -> bool:
         """True where an array of several dims gave values, whose shape is still to be checked."""
+        if self.output_scales is None and not (self.scales or self.zero_points):
+            return False
         own = () if self.output_scales is None else (self.output_scales,)
         return any(
             factor.shape for factor in (*own, *_factor_values(self.scales), *_factor_values(self.zero_points))
@@ -260,6 +262,8 @@ def _argument_name(arg: int) -> str:
 
 def without_neutral(factors: dict[int, Factor]) -> Factors:
     """The factors by argument number; those that change nothing are left out."""
+    if not factors:
+        return ()
     return tuple(sorted((arg, factor) for arg, factor in factors.items() if not is_neutral(factor)))
 
 
@@ -305,5 +309,5 @@ def _post_op_structure(op: PostOp) -> PostOp:
     if isinstance(op, BinaryOp | PReLUOp | DepthwiseOp):
         return op
     if isinstance(op, EltwiseOp):
-        return EltwiseOp(op.alg, 0.0, 0.0, 1.0)
+        return op.structure()
     return SumOp(0.5 if op.scale else 0.0, int(op.zero_point != 0), op.data_type)

@@ -220,6 +220,8 @@ def _split_strides(old: Layout, shape: tuple[int, ...], group: _Group, strides: 
     if old.padded_dims[axis] != old.dims[axis]:
         raise _cannot(old.dims, shape, f"axis {axis} is padded")
     for d in reversed(group.new):
+        if weight > block and weight % block:
+            raise _cannot(old.dims, shape, f"axis {axis} would be cut within a block of {block}")
         # Axes within a block have one block, and any stride.
         strides[d] = stride * max(1, weight // block)
         weight *= shape[d]

@@ -255,7 +255,9 @@ class MemoryDesc(ViewMethods, Accessors):
         try:
             position = parse_index(index, layout.padded_dims)
         except InvalidArguments as error:
-            raise error.retold(where=str(self)) from None
+            is_one = len(index) == 1 and isinstance(index[0], Sequence)
+            hint = "pass the numbers one by one: md.offset(*index)" if is_one else ""
+            raise error.retold(where=str(self), hint=hint) from None
         return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
 
     def index(self, offset: int) -> tuple[int, ...] | None:

@@ -14,6 +14,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..nearest import nearest
 from .layout import RUNTIME_DIM
+from .tag_names import told_of_format
 from .tags import MAX_NDIMS
 
 _LIMIT = 2**63
@@ -73,6 +74,12 @@ def parse_bool(what: str, value: object) -> bool:
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise fail("RS-V06", f"{what} is {short_repr(value)}", "it is yes or no", "pass True or False")
+
+
+def check_function(what: str, value: object) -> None:
+    """Raise InvalidArguments for what cannot be called; None stands for no function."""
+    if value is not None and not callable(value):
+        raise fail("RS-V08", f"{what} is {short_repr(value)}", "it is called", "pass a function, or None")
 
 
 def renamed(call: str, value: Any, **older: Any) -> Any:
@@ -151,7 +158,10 @@ def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[i
 
 def parse_type(value: Any) -> DataType:
     """A data type other than undef (M04)."""
-    dtype = DataType.parse(value)
+    try:
+        dtype = DataType.parse(value)
+    except InvalidArguments as error:
+        raise told_of_format(error, value, "format, after the data type") from None
     if dtype is DataType.undef:
         raise fail("RS-M04", "the data type is undef", "a tensor's elements need a type", "for example 'f32'")
     return dtype

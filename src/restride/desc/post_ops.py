@@ -27,6 +27,16 @@ ELTWISE = (
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 """The binary algorithms of oneDNN that take one more operand, by name."""
 
+FIXED_POWERS = {
+    -1.0: "pow_reciprocal",
+    0.0: "pow_constant",
+    0.5: "pow_root",
+    1.0: "pow_product",
+    2.0: "pow_square",
+    3.0: "pow_cube",
+}
+"""The functions that pow is for exponents of few operations."""
+
 _OTHER_WORDS = {
     "silu": "swish",
     "gelu": "gelu_erf",
@@ -47,6 +57,8 @@ _OTHER_WORDS = {
     "greater": "gt",
     "less": "lt",
 }
+# Stands for all exponents without a function of their own.
+_ANY_EXPONENT = 0.25
 _S32 = 2**31
 _MOST_DIMS = 12
 
@@ -89,6 +101,15 @@ class EltwiseOp:
     def __post_init__(self) -> None:
         bits = (f32_bits(self.alpha), f32_bits(self.beta), f32_bits(self.scale))
         object.__setattr__(self, "bits", bits)
+
+    @property
+    def function(self) -> str:
+        """What a kernel computes: `alg`, or of a pow with an exponent of `FIXED_POWERS` what that is."""
+        return FIXED_POWERS.get(self.beta, self.alg) if self.alg == "pow" else self.alg
+
+    def structure(self) -> EltwiseOp:
+        """The operation with stand-ins for the numbers that a kernel reads: equal for one `function`."""
+        return EltwiseOp(self.alg, 0.0, self.beta if self.function != self.alg else _ANY_EXPONENT, 1.0)
 
     def verbose_str(self) -> str:
         """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default (spec 1.6)."""

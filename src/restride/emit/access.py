@@ -118,6 +118,21 @@ def load_masked(b: Builder, kind: str, lanes: int, count: int, address: Value) -
     return b.call(full, f"llvm.masked.load.v{lanes}{kind}.p0", args, types)
 
 
+def store_masked(b: Builder, value: Value, count: int, address: Value) -> None:
+    """The leading `count` lanes by one masked store.
+
+    One lane of 8 or 16 bits is a store of its own: where elements are the lower bits of others, LLVM makes a
+    store of 32 bits of a mask of one lane, for AVX-512.
+    """
+    if count == 1 and int(element_of(value)[1:]) < 32:
+        b.line(f"store {b.lanes(value, 0, 1)}, {address}, align 1")
+        return
+    lanes, kind = lanes_of(value), element_of(value)
+    types = f"{value.type}, ptr, i32, <{lanes} x i1>"
+    args = f"{value}, {address}, i32 1, {prefix_mask(lanes, count)}"
+    b.call_void(f"llvm.masked.store.v{lanes}{kind}.p0", args, types)
+
+
 def load_prefix(b: Builder, kind: str, lanes: int, count: int, at: Callable[[int], Value]) -> Value:
     """The same by loads of powers of two; `at` gives the address of a lane."""
     value, done = Value(vector(kind, lanes), "zeroinitializer"), 0
@@ -310,26 +325,27 @@ def _past_first(b: Builder, value: Value) -> Value:
 def _store_piece(
     b: Builder, can: Abilities, side: Side, part: Value, group: Lanes, count: int, streams: bool
 ) -> None:
-    size, kind = len(group), element_of(part)
+    size = len(group)
     if count == 0:
         return
     if count < size and can.masks:
-        types = f"{part.type}, ptr, i32, <{size} x i1>"
-        args = f"{part}, {side.at(b, group[0])}, i32 1, {prefix_mask(size, count)}"
-        b.call_void(f"llvm.masked.store.v{size}{kind}.p0", args, types)
+        store_masked(b, part, count, side.at(b, group[0]))
         return
     done = 0
     while done < count:
         step = 1 << ((count - done).bit_length() - 1)
         piece_of = b.lanes(part, done, step)
         offset, nbytes = (n * side.data_type.bits // 8 for n in (side.offsets[group[done]], step))
-        how = _alignment(streams, nbytes, offset)
+        how = alignment(streams, nbytes, offset)
         b.line(f"store {piece_of}, {side.at(b, group[done])}, {how}")
         done += step
 
 
-def _alignment(streams: bool, nbytes: int, offset: int) -> str:
-    """Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest."""
+def alignment(streams: bool, nbytes: int, offset: int) -> str:
+    """How so many bytes are stored, so far behind a tile's first byte.
+
+    Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest.
+    """
     if not streams or nbytes < 16 or offset % min(nbytes, LINE):
         return "align 1"
     return f"align {min(nbytes, LINE)}, !nontemporal !0"

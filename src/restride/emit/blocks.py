@@ -16,7 +16,7 @@ from .builder import Builder, Value, i64
 from .kernel import KernelParams, NestWriter, Style, load_params, load_pointer, module_text, share_of
 from .reduction import ReductionWriter
 from .staged import FlushWriter, StageWriter
-from .tile import TileAddresses
+from .tile_registers import TileAddresses
 
 # --- blocks ------------------------------------------------------------------
 # Blocks -> IR: a loop over blocks, in each the loops of all schedules of its section.
@@ -92,46 +92,46 @@ class BlocksWriter(FlushWriter):
 # Nests in step -> IR: a loop over blocks, in each the loops of all nests; `params` holds their sources.
 
 
-def emit_interleaved(joined: InterleavedNests, style: Style) -> str:
-    """The IR text that runs the blocks of `joined`."""
+def emit_interleaved(interleaved: InterleavedNests, style: Style) -> str:
+    """The IR text that runs the blocks of `interleaved`."""
     b = style.builder()
-    _InterleavedWriter(b, joined, style).emit()
+    _InterleavedWriter(b, interleaved, style).emit()
     b.line("ret void")
     return module_text(b)
 
 
 class _InterleavedWriter(FlushWriter):
-    """Writes a joined kernel."""
+    """Writes the kernel of interleaved nests."""
 
-    def __init__(self, b: Builder, joined: InterleavedNests, style: Style) -> None:
-        super().__init__(b, joined.dst_type.bits // 8)
-        self.joined, self.style = joined, style
+    def __init__(self, b: Builder, interleaved: InterleavedNests, style: Style) -> None:
+        super().__init__(b, interleaved.dst_type.bits // 8)
+        self.interleaved, self.style = interleaved, style
 
     def emit(self) -> None:
         """The loop over this part's share of the blocks."""
-        b, joined = self.b, self.joined
+        b, interleaved = self.b, self.interleaved
         scratch = None
-        if joined.flush is not None:
-            size = joined.flush.length * self.width
+        if interleaved.flush is not None:
+            size = interleaved.flush.length * self.width
             scratch = b.value("ptr", f"alloca [{-(-size // LINE) * LINE} x i8], align {LINE}")
         sources = [
             b.value("ptr", f"load ptr, {b.advance(Value('ptr', '%params'), 8 * slot)}, align 8")
-            for slot in range(len(joined.plans))
+            for slot in range(len(interleaved.plans))
         ]
-        with b.loop(*share_of(b, joined.steps)) as step:
+        with b.loop(*share_of(b, interleaved.steps)) as step:
             self._block(self._places(step), sources, scratch)
 
     def _places(self, step: Value) -> list[tuple[Value, tuple[int, ...], int]]:
         """Where a block begins on each axis, and how far each position moves sources and destination."""
-        b, joined = self.b, self.joined
-        block = b.op("urem", step, i64(joined.blocks))
-        step = b.op("udiv", step, i64(joined.blocks))
-        place, last = b.op("mul", block, i64(joined.block)), joined.along.extent - joined.block
-        if joined.along.extent % joined.block:
+        b, interleaved = self.b, self.interleaved
+        block = b.op("urem", step, i64(interleaved.blocks))
+        step = b.op("udiv", step, i64(interleaved.blocks))
+        place, last = b.op("mul", block, i64(interleaved.block)), interleaved.along.extent - interleaved.block
+        if interleaved.along.extent % interleaved.block:
             is_inside = b.value("i1", f"icmp ult {place}, {last}")
             place = b.value("i64", f"select {is_inside}, {place}, i64 {last}")
-        found = [(place, joined.along.srcs, joined.along.dst)]
-        for axis in reversed(joined.outer):
+        found = [(place, interleaved.along.srcs, interleaved.along.dst)]
+        for axis in reversed(interleaved.outer):
             found.append((b.op("urem", step, i64(axis.extent)), axis.srcs, axis.dst))
             step = b.op("udiv", step, i64(axis.extent))
         return found
@@ -139,18 +139,18 @@ class _InterleavedWriter(FlushWriter):
     def _block(
         self, places: list[tuple[Value, tuple[int, ...], int]], sources: list[Value], scratch: Value | None
     ) -> None:
-        joined, dst = self.joined, Value("ptr", "%dst")
+        interleaved, dst = self.interleaved, Value("ptr", "%dst")
         for place, _, stride in places:
             dst = self._along(dst, stride, place)
-        for number, plans in enumerate(joined.plans):
-            src, width = sources[number], joined.src_types[number].bits // 8
+        for number, plans in enumerate(interleaved.plans):
+            src, width = sources[number], interleaved.src_types[number].bits // 8
             for place, strides, _ in places:
                 src = self.b.step(src, place, strides[number] * width)
             for plan in plans:
                 StageWriter(self.b, plan, self.style, KernelParams()).run(src, scratch or dst)
-        if joined.flush is not None and scratch is not None:
-            run = self.b.advance(dst, joined.start * self.width)
-            self._flush_run(joined.flush, (scratch, run, run), i64(0))
+        if interleaved.flush is not None and scratch is not None:
+            run = self.b.advance(dst, interleaved.start * self.width)
+            self._flush_run(interleaved.flush, (scratch, run, run), i64(0))
 
 
 # --- fused sums --------------------------------------------------------------
@@ -160,32 +160,32 @@ _WORDS = Value("ptr", "%params")
 _SUM_BYTES = 4
 
 
-def emit_fused_sums(summed: FusedSums, style: Style) -> str:
-    """The IR text that runs the blocks of `summed`."""
+def emit_fused_sums(fused: FusedSums, style: Style) -> str:
+    """The IR text that runs the blocks of `fused`."""
     b = style.builder()
-    _FusedSumsWriter(b, summed, style).emit()
+    _FusedSumsWriter(b, fused, style).emit()
     b.line("ret void")
     return module_text(b)
 
 
 class _FusedSumsWriter(BlocksWriter):
-    """Writes a summed kernel."""
+    """Writes the kernel of fused sums."""
 
-    def __init__(self, b: Builder, summed: FusedSums, style: Style) -> None:
-        params = load_params(b, [summed.blocks.nest], load_pointer(b, _WORDS, 0))
-        super().__init__(b, summed.blocks, style, params)
+    def __init__(self, b: Builder, fused: FusedSums, style: Style) -> None:
+        params = load_params(b, [fused.blocks.nest], load_pointer(b, _WORDS, 0))
+        super().__init__(b, fused.blocks, style, params)
         factor = b.value("i32", f"load i32, {b.advance(_WORDS, 16)}, align 4")
-        self.summed = summed
+        self.fused = fused
         self.out = self._own_sums()
-        self.sums = ReductionWriter(b, summed.reduction, summed.sums, 1, factor, style.can.masks)
+        self.sums = ReductionWriter(b, fused.reduction, fused.sums, 1, factor, style.can.masks)
 
     def _own_sums(self) -> Value:
         """Where this part's sums are."""
         b, out = self.b, load_pointer(self.b, _WORDS, 1)
-        if not self.summed.is_shared:
+        if not self.fused.is_shared:
             return out
-        return b.step(out, Value("i64", "%part"), self.summed.reduction.outputs * _SUM_BYTES)
+        return b.step(out, Value("i64", "%part"), self.fused.reduction.outputs * _SUM_BYTES)
 
     def finish(self, block: Value, dst: Value) -> None:
         """Sum a block that has been written."""
-        self.sums.run(dst, self.moved(self.out, self.summed.out * _SUM_BYTES, block))
+        self.sums.run(dst, self.moved(self.out, self.fused.out * _SUM_BYTES, block))

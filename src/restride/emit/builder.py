@@ -212,8 +212,10 @@ class Builder:
             return self.op("add", pointer, amount)
         return self.value(pointer.type, f"getelementptr i8, {pointer}, {amount}")
 
-    def step(self, pointer: Value, position: Value, nbytes: int) -> Value:
+    def step(self, pointer: Value, position: Value, nbytes: int | Value) -> Value:
         """A pointer moved by so many bytes for each position of a loop."""
+        if isinstance(nbytes, Value):
+            return self.advance(pointer, self.op("mul", position, nbytes))
         if position.ref.isdigit():
             return self.advance(pointer, int(position.ref) * nbytes)
         return self.advance(pointer, self.op("mul", position, self._distance(nbytes))) if nbytes else pointer
@@ -223,16 +225,17 @@ class Builder:
         table = self._table(offsets)
         slot = self.value(table.type, f"getelementptr i64, {table}, {position}")
         amount = self.value("i64", f"load i64, {slot}, align 8")
-        return self.advance(pointer, self._hidden(amount) if max(map(abs, offsets)) > self._reach else amount)
+        return self.advance(pointer, self.hidden(amount) if max(map(abs, offsets)) > self._reach else amount)
 
     def _distance(self, nbytes: int) -> Value:
         """A constant, or past `reach` a number that LLVM does not know, and does not add up over loops."""
         if abs(nbytes) <= self._reach:
             return i64(nbytes)
-        return self._hidden(i64(nbytes))
+        return self.hidden(i64(nbytes))
 
-    def _hidden(self, number: Value) -> Value:
-        return self.value("i64", f'call i64 asm "", "=r,0"({number})')
+    def hidden(self, number: Value) -> Value:
+        """The same number or address, of which LLVM does not know how it was found."""
+        return self.value(number.type, f'call {number.type} asm "", "=r,0"({number})')
 
     def _table(self, offsets: Sequence[int]) -> Value:
         """A private constant array of 64-bit offsets; a pointer to it, in the space where constants are."""

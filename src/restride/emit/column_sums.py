@@ -9,42 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..plan.contraction import SECOND, ContractionLoop
-from ..plan.contraction_parts import COLUMN_SUMS
-from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction import SECOND
+from ..plan.contraction_kernel import ColumnTable, ContractionKernel, SummedLoop
 from ..plan.contraction_tiles import Rows
 from .builder import Builder, Value, i64, vector
-from .contraction_loops import ContractionTile, SumLoops
+from .contraction_loops import ContractionTile, Factors, SumLoops
+from .contraction_numbers import number_of
 from .contraction_products import Products
 
 # An instruction takes so long, in others that do not wait for it; and how many sums registers hold.
 _COPIES, _COPIED_SUMS = 4, 24
-# The largest table, which lies on the stack.
-_TABLE_BYTES = 1 << 15
 _WORD = 8
 
 
 class ColumnSumTable:
     """Entries on the stack of a kernel; made before its first tile."""
 
-    def __init__(self, b: Builder, plan: ContractionPlan) -> None:
+    def __init__(self, b: Builder, kernel: ContractionKernel, table: ColumnTable) -> None:
         self.b = b
-        kinds = len(plan.tiling.kinds)
-        self.words = 1 + 2 * len(limited_loops(plan))
-        # A tile has sums for each of its taps.
-        most = max(max(len(kind.taps), 1) for kind in plan.tiling.kinds) * plan.vectors
-        self.type, self.nbytes = vector("i32", plan.lanes), most * plan.lanes * 4
-        fits = kinds * plan.groups * self.nbytes <= _TABLE_BYTES
-        self.groups = plan.groups if fits else 1
-        entries = kinds * self.groups
+        kinds, most = len(kernel.kinds), table.sums
+        self.words = 1 + 2 * len(limited_loops(kernel))
+        self.type, self.nbytes = vector("i32", kernel.lanes), most * kernel.lanes * 4
+        entries = kinds * table.room
         self.sums, self.keys = b.slot(self.type, entries * most), b.slot("i64", entries * self.words)
-        with b.loop(i64(0), i64(entries * self.words)) as word:
+        self.is_shared, self.groups = table.room == 1, number_of(b, table.groups)
+        with b.loop(i64(0), b.op("mul", self.groups, i64(kinds * self.words))) as word:
             b.line(f"store i64 0, {b.step(self.keys, word, _WORD)}, align {_WORD}")
 
     def entry(self, kind: int, group: Value) -> Value:
         """The number of the entry of a kind of tile and a group of columns."""
-        first = i64(kind * self.groups)
-        return first if self.groups == 1 else self.b.op("add", first, group)
+        first = self.b.op("mul", self.groups, i64(kind))
+        return first if self.is_shared else self.b.op("add", first, group)
 
     def key(self, entry: Value) -> list[Value]:
         """The places of the words of a key."""
@@ -58,18 +53,9 @@ class ColumnSumTable:
         return [self.b.advance(start, number * size) for number in range(count)]
 
 
-def column_sum_table(b: Builder, plan: ContractionPlan) -> ColumnSumTable | None:
-    """The table of a kernel; None where it needs no such sums, or each of them once."""
-    needs_sums = plan.moves_rows or plan.contraction.has_sums_of(COLUMN_SUMS)
-    again = plan.tiling.count > 1 or any(loop.extent > 1 and not loop.strides[SECOND] for loop in plan.grid)
-    return ColumnSumTable(b, plan) if needs_sums and again else None
-
-
-def limited_loops(plan: ContractionPlan) -> list[ContractionLoop]:
+def limited_loops(kernel: ContractionKernel) -> list[SummedLoop]:
     """The summed loops that a window limits at run time."""
-    limits = plan.contraction.limits
-    loops = [loop for loop in plan.loops if any(limit.coefficient(loop.axis) for limit in limits)]
-    return [loop for loop in loops if loop.axis != plan.tiling.tap]
+    return [loop for loop in kernel.loops if loop.window is not None]
 
 
 class ColumnSums(SumLoops):
@@ -81,12 +67,12 @@ class ColumnSums(SumLoops):
     def __init__(
         self,
         b: Builder,
-        plan: ContractionPlan,
+        kernel: ContractionKernel,
         products: Products,
         tile: ContractionTile,
         table: ColumnSumTable | None,
     ) -> None:
-        super().__init__(b, plan, products, tile)
+        super().__init__(b, kernel, products, tile)
         self.table = table
         self.kind = tile.kind.of_taps()
         self.size = self.kind.rows * self.vectors
@@ -94,7 +80,7 @@ class ColumnSums(SumLoops):
 
     def sums(self) -> list[Value]:
         """The sums of all rows, a row after the other; rows with the same taps have the same values."""
-        found = self._of_taps() if self.table is None else self._from(self.table)
+        found = self._of_taps() if self.table is None else self._from_table(self.table)
         of_taps: dict[tuple[int, ...], list[Value]] = {}
         rows: list[Value] = []
         for row in range(self.tile.kind.rows):
@@ -113,10 +99,11 @@ class ColumnSums(SumLoops):
             found[place] = self.b.op("add", found[place], last)
         return found
 
-    def _from(self, table: ColumnSumTable) -> list[Value]:
-        """The same from the table, where a tile before this one has left them."""
-        b, entry = self.b, self.tile.entry
-        assert entry is not None
+    def prepare(self) -> None:
+        """Put them into the table, unless a tile before this one did: while no other sums need registers."""
+        b, table, entry = self.b, self.table, self.tile.entry
+        if table is None or entry is None:
+            return
         words, key, places = self._key(), table.key(entry), table.places(entry, self.size)
         difference = i64(0)
         for word, place in zip(words, key, strict=True):
@@ -127,11 +114,16 @@ class ColumnSums(SumLoops):
                 b.line(f"store {total}, {place}, align 64")
             for word, place in zip(words, key, strict=True):
                 b.line(f"store {word}, {place}, align {_WORD}")
+
+    def _from_table(self, table: ColumnSumTable) -> list[Value]:
+        b, entry = self.b, self.tile.entry
+        assert entry is not None
+        places = table.places(entry, self.size)
         return [b.value(table.type, f"load {table.type}, {place}, align 64") for place in places]
 
     def _key(self) -> list[Value]:
         """What the sums depend on: the place of the columns, and where limited loops start and stop."""
-        ends = [end for loop in limited_loops(self.plan) for end in self._limits(loop, 1)]
+        ends = [end for loop in limited_loops(self.kernel) for end in self._limits(loop, 1)]
         return [self.b.value("i64", f"ptrtoint {self.tile.pointers[SECOND]} to i64"), *ends]
 
     def _together(self, parts: Sequence[Sequence[Value]]) -> list[Value]:
@@ -141,9 +133,9 @@ class ColumnSums(SumLoops):
             total = [self.b.op("add", *pair) for pair in pairs] if number else list(part)
         return total
 
-    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
+    def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         found, first = list(sums), rows[0] * self.vectors
-        for i in range(self.vectors):
-            column = self.products.column(*self._vector(at, SECOND, i), count)
+        for i, (pointer, valid) in enumerate(self._vectors(at, SECOND)):
+            column = self.products.column(pointer, valid, count)
             found[first + i] = self.products.summed(column, SECOND, count, found[first + i])
         return [*found[self.size :], *found[: self.size]]

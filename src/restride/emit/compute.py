@@ -331,7 +331,7 @@ def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> i
 
     Each operation waits for the one before it: of several registers one runs while another one waits.
     """
-    is_double = real == "double" or (name in ALGORITHMS and ALGORITHMS[name].needs_double)
+    is_double = real == "double" or (name in ALGORITHMS and ALGORITHMS[name].is_all_double)
     registers = 4 if can.masks or can.neon else 2
     return registers * vector_bytes // (8 if is_double else 4)
 

@@ -1,28 +1,31 @@
-"""Scheduled contractions -> the text of one LLVM module with the entry of all kernels.
+"""Kernels of contractions -> the text of one LLVM module with the entry of all kernels.
 
 `params` points at slots of 8 bytes: the addresses of all tensors of the tree in their order, then the scalars
-as doubles. A **microkernel** makes one tile: its sums are values of the loops (phi), so that they stay in
-registers; `plan/contraction_schedule.py` says how large it is and why.
+as doubles; `src` at the numbers of the launch (`plan/contraction_kernel.py`). A **microkernel** makes one
+tile: its sums are values of the loops (phi), so that they stay in registers; `plan/contraction_schedule.py`
+says how large it is and why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
-from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction_kernel import ColumnTile, ContractionKernel, LaunchNumber
 from .builder import Builder, Value, i64
-from .column_sums import ColumnSumTable, column_sum_table
-from .contraction_loops import ContractionTile
+from .column_sums import ColumnSumTable
+from .contraction_loops import ContractionTile, TilePosition, window_ends
 from .contraction_microkernel import emit_microkernel
+from .contraction_numbers import distance_of, number_of, row_of
 from .kernel import Style, load_pointer, module_text, share_of
 
 _PARAMS = Value("ptr", "%params")
 
 
-def emit_contraction(plan: ContractionPlan, style: Style, *, fused: bool) -> str:
+def emit_contraction(kernel: ContractionKernel, style: Style, *, fused: bool) -> str:
     """The IR text of a contraction; `fused`: the instruction set multiplies and adds with one rounding."""
     b = style.builder()
-    ContractionWriter(b, plan, style, fused=fused).emit()
+    ContractionWriter(b, kernel, style, fused=fused).emit()
     b.line("ret void")
     return module_text(b)
 
@@ -30,75 +33,120 @@ def emit_contraction(plan: ContractionPlan, style: Style, *, fused: bool) -> str
 class ContractionWriter:
     """Writes the loops over tiles."""
 
-    def __init__(self, b: Builder, plan: ContractionPlan, style: Style, *, fused: bool) -> None:
-        self.b, self.plan, self.style, self.fused = b, plan, style, fused
-        self.contraction = plan.contraction
+    def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
+        self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
         self.table: ColumnSumTable | None = None
 
     def emit(self) -> None:
-        """The loop over all tiles of a part."""
-        b, found = self.b, self.contraction
-        pointers = [
-            b.advance(load_pointer(b, _PARAMS, place), access.base * access.tensor.data_type.bits // 8)
-            for access, place in zip(found.accesses, found.places, strict=True)
-        ]
-        self.table = column_sum_table(b, self.plan)
-        low, high = share_of(b, self.plan.steps)
-        with b.loop(low, high) as step:
-            self._tile(step, pointers)
+        """The loops over all tiles of a part."""
+        b, kernel, grid = self.b, self.kernel, self.kernel.grid
+        if kernel.table is not None:
+            self.table = ColumnSumTable(b, kernel, kernel.table)
+        low, high = share_of(b, number_of(b, grid.steps))
+        starts = self._starts()
+        if grid.jumps is None:
+            with b.loop(low, high) as step:
+                self._tile(self._moved(starts, self._decoded(step)))
+        else:
+            self._runs((low, high), starts, grid.jumps)
 
-    def _tile(self, step: Value, pointers: Sequence[Value]) -> None:
-        """One tile: which it is, and the code for its kind."""
-        plan, b = self.plan, self.b
-        counts = [loop.extent for loop in plan.grid]
-        counts.insert(plan.columns_at, plan.groups)
-        *positions, tile = self._decoded(step, [*counts, plan.tiling.count])
-        group = positions.pop(plan.columns_at)
-        at = [self._moved(i, pointers[i], positions, group, tile) for i in range(len(pointers))]
-        indices = {loop.axis: position for loop, position in zip(plan.grid, positions, strict=True)}
-        indices[plan.row.axis] = b.op("mul", tile, i64(plan.tiling.rows))
-        for last, (vectors, valid) in enumerate(self._column_kinds()):
-            wanted = plan.groups - 1 if last else plan.groups - 2
-            chosen = ("eq" if last else "sle", group, i64(wanted))
-            if plan.groups == 1 and not last:
-                continue
+    def _runs(self, steps: tuple[Value, Value], starts: Sequence[Value], jumps: LaunchNumber) -> None:
+        """Tiles in runs of the innermost loop, the first and the last of which may be cut."""
+        b, grid, (low, high) = self.b, self.kernel.grid, steps
+        levels, length = len(grid.extents), number_of(b, grid.extents[-1])
+        is_moved = b.scalar_intrinsic("smin", low, i64(1))
+        first = [i64(0)] * levels + list(starts)
+        # Most launches are one part, which begins at the first tile: nothing is divided for them.
+        with b.carried_loop(i64(0), is_moved, first, may_be_empty=True) as (_, values):
+            positions = self._decoded(low)
+            values[:] = [*positions, *self._moved(starts, positions)]
+        *positions, within = values[:levels]
+        end = b.op("add", within, b.op("sub", high, low))
+        runs = b.op("udiv", b.op("add", end, b.op("sub", length, i64(1))), length)
+        strides = [number_of(b, stride) for stride in grid.strides[-1]]
+        with b.carried_loop(i64(0), runs, [*positions, *values[levels:]], may_be_empty=True) as (run, inside):
+            behind = b.op("mul", run, length)
+            start = b.scalar_intrinsic("smax", b.op("sub", within, behind), i64(0))
+            stop = b.scalar_intrinsic("smin", b.op("sub", end, behind), length)
+            outer = inside[: levels - 1]
+            with b.carried_loop(start, stop, inside[levels - 1 :], may_be_empty=True) as (_, moved):
+                # LLVM is not to count beside them what tiles derive of them: registers are few.
+                self._tile([b.hidden(value) for value in moved])
+                moved[:] = map(b.advance, moved, strides)
+            inside[:] = self._following(outer, moved, jumps)
+
+    def _decoded(self, step: Value) -> list[Value]:
+        """The position in each loop of the grid, outermost first, of a step through all of them."""
+        b, found, above = self.b, list[Value](), step
+        for extent in map(partial(number_of, b), reversed(self.kernel.grid.extents[1:])):
+            found.append(b.op("urem", above, extent))
+            above = b.op("udiv", above, extent)
+        return [above, *reversed(found)]
+
+    def _starts(self) -> list[Value]:
+        """What the grid moves, at its first tile: addresses first."""
+        b, kernel, starts = self.b, self.kernel, self.kernel.grid.starts
+        found = [load_pointer(b, _PARAMS, place) for place in kernel.places]
+        found += [i64(0)] * (len(starts) - len(found))
+        return [b.advance(value, number_of(b, start)) for value, start in zip(found, starts, strict=True)]
+
+    def _moved(self, starts: Sequence[Value], positions: Sequence[Value]) -> list[Value]:
+        """The same at some positions of the loops."""
+        b, found = self.b, list(starts)
+        for position, strides in zip(positions, self.kernel.grid.strides, strict=True):
+            found = [
+                b.step(value, position, distance_of(b, stride))
+                for value, stride in zip(found, strides, strict=True)
+            ]
+        return found
+
+    def _following(
+        self, positions: Sequence[Value], moved: Sequence[Value], jumps: LaunchNumber
+    ) -> list[Value]:
+        """The positions of the next run, and what they move: by a jump of the loop that moves on."""
+        b, grid, found, carry = self.b, self.kernel.grid, list[Value](), i64(1)
+        level = i64(len(positions) - 1)
+        for position, extent in reversed([*zip(positions, grid.extents, strict=False)][1:]):
+            further = b.op("add", position, carry)
+            is_over = b.value("i1", f"icmp eq {further}, {number_of(b, extent).ref}")
+            found.append(b.value("i64", f"select {is_over}, {i64(0)}, {further}"))
+            carry = b.value("i64", f"zext {is_over} to i64")
+            level = b.op("sub", level, carry)
+        by = row_of(b, jumps, level, len(moved))
+        return [b.op("add", positions[0], carry), *reversed(found), *map(b.advance, moved, by)]
+
+    def _tile(self, moved: Sequence[Value]) -> None:
+        """One tile: the code for its kind."""
+        kernel, b = self.kernel, self.b
+        pointers, kinds, rest = len(kernel.places), kernel.column_kinds, list(moved)
+        number = rest.pop() if kernel.grid.has_number else i64(0)
+        group = rest.pop() if kernel.grid.has_group else i64(0)
+        windowed = [loop for loop in kernel.loops if loop.window is not None]
+        windows = (window_ends(b, *each) for each in zip(windowed, rest[pointers:], strict=True))
+        place = TilePosition(tuple(rest[:pointers]), tuple(windows), group, number)
+        last = b.op("sub", number_of(b, kernel.groups), i64(1)) if len(kinds) > 1 else group
+        for kind, columns in enumerate(kinds):
             self._when(
-                len(self._column_kinds()) > 1 and plan.groups > 1,
-                chosen,
-                lambda v=vectors, m=valid: self._row_kinds(at, indices, (tile, group), v, m),  # type: ignore[misc]
+                len(kinds) > 1,
+                ("eq" if kind == len(kinds) - 1 else "ne", group, last),
+                lambda columns=columns: self._row_kinds(place, columns),  # type: ignore[misc]
             )
 
-    def _column_kinds(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Tiles of whole columns, and the last one: of each vector, how many lanes are columns."""
-        plan = self.plan
-        whole = plan.vectors, (plan.lanes,) * plan.vectors
-        first = (plan.groups - 1) * plan.vectors * plan.lanes
-        left = range(first, plan.columns, plan.lanes)
-        valid = tuple(max(0, min(plan.lanes, plan.size - column)) for column in left)
-        return [whole, (len(valid), valid)]
-
-    def _row_kinds(
-        self,
-        at: Sequence[Value],
-        indices: dict[str, Value],
-        numbers: tuple[Value, Value],
-        vectors: int,
-        valid: tuple[int, ...],
-    ) -> None:
-        """The code of each kind of tile; `numbers` are those of the tile and of the group of columns."""
-        plan, b, (tile, group) = self.plan, self.b, numbers
-        *runs, (number, _) = plan.tiling.runs
+    def _row_kinds(self, place: TilePosition, columns: ColumnTile) -> None:
+        """The code of each kind of tile by its rows."""
+        kernel, b = self.kernel, self.b
+        *runs, (number, _) = kernel.runs
         kind = i64(number)
         for number, end in reversed(runs):
-            is_before = b.value("i1", f"icmp slt {tile}, {end}")
+            is_before = b.value("i1", f"icmp slt {place.number}, {number_of(b, end).ref}")
             kind = b.value("i64", f"select {is_before}, {i64(number)}, {kind}")
-        for number, each in enumerate(plan.tiling.kinds):
-            entry = None if self.table is None else self.table.entry(number, group)
-            place = ContractionTile(tuple(at), indices, each, vectors, valid, tile, entry)
+        for number, rows in enumerate(kernel.kinds):
+            entry = None if self.table is None else self.table.entry(number, place.group)
+            tile = ContractionTile(place, rows, columns, entry)
             self._when(
-                len(plan.tiling.kinds) > 1,
+                len(kernel.kinds) > 1,
                 ("eq", kind, i64(number)),
-                lambda place=place: self._microkernel(place),  # type: ignore[misc]
+                lambda tile=tile: self._microkernel(tile),  # type: ignore[misc]
             )
 
     def _when(self, is_asked: bool, condition: tuple[str, Value, Value], write: Callable[[], None]) -> None:
@@ -108,31 +156,5 @@ class ContractionWriter:
         with self.b.when(*condition):
             write()
 
-    def _decoded(self, step: Value, counts: Sequence[int]) -> list[Value]:
-        """The position in each of some loops, outermost first, of a step through all of them."""
-        b, found, above = self.b, [], step
-        for number, count in enumerate(reversed(counts)):
-            if number == len(counts) - 1:
-                found.append(above)
-            elif count == 1:
-                found.append(i64(0))
-            else:
-                found.append(b.op("urem", above, i64(count)))
-                above = b.op("udiv", above, i64(count))
-        return found[::-1]
-
-    def _moved(
-        self, access: int, pointer: Value, positions: Sequence[Value], group: Value, tile: Value
-    ) -> Value:
-        """The pointer of an access at a tile."""
-        plan, b = self.plan, self.b
-        row = plan.row.strides[access] * plan.tiling.rows
-        columns = plan.column_offset(access, plan.lanes * plan.vectors) if plan.groups > 1 else 0
-        strides = [*(loop.strides[access] for loop in plan.grid), columns, row]
-        for position, stride in zip((*positions, group, tile), strides, strict=True):
-            nbytes = stride * self.contraction.accesses[access].tensor.data_type.bits // 8
-            pointer = b.step(pointer, position, nbytes)
-        return pointer
-
     def _microkernel(self, tile: ContractionTile) -> None:
-        emit_microkernel(self.b, self.plan, self.style, tile, self.table, fused=self.fused)
+        emit_microkernel(self.b, self.kernel, self.style, tile, self.table, fused=self.fused)

@@ -3,40 +3,80 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
 
-from ..plan.contraction import FIRST, SECOND, Contraction, ContractionLoop
-from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction import FIRST, SECOND
+from ..plan.contraction_kernel import ColumnTile, ContractionKernel, LoopEnd, SummedLoop
 from ..plan.contraction_tiles import Rows, RowTile
 from .builder import Builder, Value, i64, vector
+from .contraction_numbers import Distance, distance_of, number_of, times
 from .contraction_products import Products
+
+Factors = tuple[Value, Value]
+"""Where both factors are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilePosition:
+    """Where a tile is: pointers of all accesses, from where to where the positions of each window are; where
+    code depends on them, its group of columns and its number in the row loop.
+    """
+
+    pointers: tuple[Value, ...]
+    windows: tuple[tuple[Value, Value], ...]
+    group: Value
+    number: Value
 
 
 @dataclass(frozen=True, slots=True)
 class ContractionTile:
-    """Where a tile is: pointers of all accesses, indices of the grid's axes, and how large it is.
-
-    `number` of the row of tiles. `entry`: where column sums of such tiles are kept, `emit/column_sums.py`;
-    None where they are not.
+    """Where a tile is, and how large. `entry`: where column sums of such tiles are kept,
+    `emit/column_sums.py`; None where they are not.
     """
 
-    pointers: tuple[Value, ...]
-    indices: dict[str, Value]
+    place: TilePosition
     kind: RowTile
-    vectors: int
-    valid: tuple[int, ...]
-    number: Value
+    columns: ColumnTile
     entry: Value | None = None
+
+    @property
+    def pointers(self) -> tuple[Value, ...]:
+        """Where all accesses are."""
+        return self.place.pointers
+
+    @property
+    def vectors(self) -> int:
+        """How many vectors of columns there are."""
+        return len(self.columns.valid)
+
+
+def window_ends(b: Builder, loop: SummedLoop, begin: Value) -> tuple[Value, Value]:
+    """The positions of a window: the least k with begin + step * k >= 0, and the least with >= size."""
+    assert loop.window is not None
+    size, step, most = number_of(b, loop.window.size), loop.window.step, number_of(b, loop.end.positions)
+    before, behind = b.op("sub", i64(0), begin), b.op("sub", size, begin)
+    return _ceiling(b, before, step, most), _ceiling(b, behind, step, most)
+
+
+def _ceiling(b: Builder, number: Value, divisor: int, most: Value) -> Value:
+    """number / divisor, rounded up, within 0 and `most`."""
+    positive = b.scalar_intrinsic("smax", number, i64(0))
+    rounded = b.op("udiv", b.op("add", positive, i64(divisor - 1)), i64(divisor))
+    return b.scalar_intrinsic("smin", rounded, most)
 
 
 class SumLoops:
     """Writes the summed loops of one kind of tile; what a step adds up, a class below says."""
 
-    def __init__(self, b: Builder, plan: ContractionPlan, products: Products, tile: ContractionTile) -> None:
-        self.b, self.plan, self.products, self.tile = b, plan, products, tile
-        self.contraction: Contraction = plan.contraction
-        self.loops, self.pack, self.kind = plan.loops, plan.pack, tile.kind
+    def __init__(
+        self, b: Builder, kernel: ContractionKernel, products: Products, tile: ContractionTile
+    ) -> None:
+        self.b, self.kernel, self.products, self.tile = b, kernel, products, tile
+        self.loops, self.packs, self.kind = kernel.loops, kernel.packs, tile.kind
         self.copies = 1
-        self.counters: dict[ContractionLoop, Value] = {}
+        self.counters: dict[int, Value] = {}
+        self._moves: list[tuple[Distance, ...]] = []
+        self._blocks: list[Distance] = []
 
     @property
     def vectors(self) -> int:
@@ -45,149 +85,131 @@ class SumLoops:
 
     def sums(self) -> list[Value]:
         """The sums of all rows, a row after the other."""
+        # What the loops need is read before them.
+        kernel, b = self.kernel, self.b
+        self._moves = [tuple(distance_of(b, stride) for stride in loop.strides) for loop in kernel.loops]
+        self._blocks = [distance_of(b, kernel.strides[access].block) for access in (FIRST, SECOND)]
         at = self.tile.pointers[FIRST], self.tile.pointers[SECOND]
-        whole = 1 if self.pack is None else self.pack.count
-        is_short = self.pack is not None and self._pack_loop() is None and self.pack.rest
+        whole = 1 if self.packs is None else self.packs.count
+        is_short = self.packs is not None and self.packs.is_alone and self.packs.rest
         rows = 0, self.kind.rows
         count = self.kind.rows * self.vectors * self.copies
         return self._level(0, at, rows, [self._zero()] * count, is_short or whole)
 
     def _zero(self) -> Value:
-        element = "i32" if self.contraction.is_integral else "float"
-        return Value(vector(element, self.plan.lanes), "zeroinitializer")
+        element = "i32" if self.kernel.is_integral else "float"
+        return Value(vector(element, self.kernel.lanes), "zeroinitializer")
 
     def _turn(self, counter: Value) -> None:
         """What is done beside in a turn of the innermost loop."""
 
-    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
+    def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """One more term of the sums of some rows, or `count` of them."""
         raise NotImplementedError
 
-    def _level(
-        self, level: int, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int
-    ) -> list[Value]:
+    def _level(self, level: int, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """The summed loops from `level` on, with `count` elements of a pack."""
         if level == len(self.loops):
             return self._step(at, rows, sums, count)
-        loop, is_last = self.loops[level], level == len(self.loops) - 1
-        if loop.axis == self.plan.tiling.tap and self.kind.taps:
+        loop = self.loops[level]
+        if loop.taps and self.kind.taps:
             return self._taps(level, at, sums, count)
-        unroll = self.plan.unroll if is_last else 1
-        has_rest = self._has_rest(loop)
-        if loop.extent == 1 and not has_rest and not self._is_limited(loop):
-            self.counters[loop] = i64(0)
+        if loop.is_once:
+            self.counters[level] = i64(0)
             return self._level(level + 1, at, rows, sums, count)
-        start, stop = self._limits(loop, unroll)
-        with self.b.carried_loop(start, stop, sums, may_be_empty=has_rest or self._may_be_empty(loop)) as (
-            counter,
-            inside,
-        ):
-            self.counters[loop] = counter
+        start, stop, is_last = *self._limits(loop, loop.unroll), level == len(self.loops) - 1
+        may_be_empty = loop.rest_end is not None or loop.window is not None
+        with self.b.carried_loop(start, stop, sums, may_be_empty=may_be_empty) as (counter, inside):
+            self.counters[level] = counter
             if is_last:
                 self._turn(counter)
-            first = self._behind(at, loop, counter, unroll)
-            for i in range(unroll):
-                inside[:] = self._level(level + 1, self._ahead(first, loop, i), rows, inside, count)
-        return self._rest(level, at, rows, inside) if has_rest else inside
+            here = self._behind(at, level, counter, loop.unroll)
+            if is_last:
+                here = self._apart(here[FIRST]), self._apart(here[SECOND])
+            for i in range(loop.unroll):
+                # From the one before: of addresses from one base LLVM counts each in a register of its own.
+                here = self._ahead(here, level, 1) if i else here
+                inside[:] = self._level(level + 1, here, rows, inside, count)
+        return inside if loop.rest_end is None else self._rest(level, at, rows, inside)
 
-    def _pack_loop(self) -> ContractionLoop | None:
-        """The loop over packs; None where there is one pack."""
-        assert self.pack is not None
-        return next(
-            (
-                loop
-                for loop in self.loops
-                if loop.axis == self.pack.loop.axis and loop.step == self.pack.count
-            ),
-            None,
-        )
-
-    def _rest(self, level: int, at: tuple[Value, Value], rows: Rows, sums: list[Value]) -> list[Value]:
+    def _rest(self, level: int, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
         """The last pack, where the loop over packs comes to it."""
-        assert self.pack is not None
         loop = self.loops[level]
-        start, stop = self._stop(loop, 1), self._stop(loop, 1, is_rest=True)
+        assert self.packs is not None
+        assert loop.rest_end is not None
+        start, stop = self._stop(loop.end), self._stop(loop.rest_end)
         with self.b.carried_loop(start, stop, sums, may_be_empty=True) as (counter, inside):
-            there = self._behind(at, loop, counter, 1)
-            inside[:] = self._level(level + 1, there, rows, inside, self.pack.rest)
+            there = self._behind(at, level, counter, 1)
+            inside[:] = self._level(level + 1, there, rows, inside, self.packs.rest)
         return inside
 
-    def _taps(self, level: int, at: tuple[Value, Value], sums: list[Value], count: int) -> list[Value]:
-        """The taps of a window at an edge: each has rows of its own, and code of its own."""
-        loop = self.loops[level]
-        for position, rows in enumerate(self.kind.taps):
-            if rows[0] != rows[1]:
-                sums = self._level(level + 1, self._ahead(at, loop, position), rows, sums, count)
+    def _taps(self, level: int, at: Factors, sums: list[Value], count: int) -> list[Value]:
+        """The taps of a window at an edge: those that have the same rows share code."""
+        for rows, taps in groupby(range(self.loops[level].taps), key=self.kind.taps.__getitem__):
+            first, *others = taps
+            if rows[0] == rows[1]:
+                continue
+            there = self._ahead(at, level, first)
+            if not others:
+                sums = self._level(level + 1, there, rows, sums, count)
+                continue
+            with self.b.carried_loop(i64(0), i64(1 + len(others)), sums) as (counter, inside):
+                behind = self._behind(there, level, counter, 1)
+                inside[:] = self._level(level + 1, behind, rows, inside, count)
+            sums = inside
         return sums
 
-    def _limits(self, loop: ContractionLoop, unroll: int) -> tuple[Value, Value]:
+    def _limits(self, loop: SummedLoop, unroll: int) -> tuple[Value, Value]:
         """From where to where a loop goes here, in steps of `unroll` positions."""
-        b = self.b
-        limit = next((each for each in self.contraction.limits if each.coefficient(loop.axis)), None)
-        if limit is None or loop.axis == self.plan.tiling.tap:
-            return i64(0), self._stop(loop, unroll)
-        at = i64(limit.constant)
-        for axis, factor in limit.terms:
-            if axis != loop.axis:
-                at = b.op("add", at, b.op("mul", self.tile.indices[axis], i64(factor)))
-        factor = limit.coefficient(loop.axis)
-        # The least k with at + factor * k >= 0, and the least with at + factor * k >= size.
-        start = self._ceiling(b.op("sub", i64(0), at), factor, loop.extent)
-        stop = self._ceiling(b.op("sub", i64(limit.size), at), factor, loop.extent)
-        return start, stop
+        if loop.window is not None:
+            return self.tile.place.windows[loop.window.number]
+        stop = self._stop(loop.end)
+        if unroll == 1:
+            return i64(0), stop
+        whole = i64(int(stop.ref) // unroll) if stop.ref.isdigit() else self.b.op("udiv", stop, i64(unroll))
+        return i64(0), whole
 
-    def _ceiling(self, number: Value, divisor: int, most: int) -> Value:
-        """number / divisor, rounded up, within 0 and `most`."""
-        b = self.b
-        positive = b.scalar_intrinsic("smax", number, i64(0))
-        rounded = b.op("udiv", b.op("add", positive, i64(divisor - 1)), i64(divisor))
-        return b.scalar_intrinsic("smin", rounded, i64(most))
+    def _stop(self, end: LoopEnd) -> Value:
+        """Where a loop ends that no window limits."""
+        b, positions = self.b, number_of(self.b, end.positions)
+        if end.upper is None:
+            return positions
+        before = b.op("mul", self.counters[end.upper], i64(-end.ratio))
+        return b.scalar_intrinsic("smin", b.op("add", before, positions), i64(end.most))
 
-    def _stop(self, loop: ContractionLoop, unroll: int, *, is_rest: bool = False) -> Value:
-        """Where a loop ends that no window limits: before a pack that is not full, or behind this `rest`."""
-        upper = next((each for each in self.loops if each.axis == loop.axis and each.step > loop.step), None)
-        has_rest = self._has_rest(loop) and not is_rest
-        if upper is None or upper.extent == 1 or (loop.size % upper.step == 0 and not has_rest):
-            return i64((loop.size // loop.step if has_rest else loop.extent) // unroll)
-        size = loop.size // loop.step if has_rest or loop.step == 1 else -(-loop.size // loop.step)
-        rest = self.b.op("mul", self.counters[upper], i64(-upper.step // loop.step))
-        left = self.b.op("add", rest, i64(size))
-        return self.b.op("udiv", self.b.scalar_intrinsic("smin", left, i64(loop.extent)), i64(unroll))
+    # --- places
 
-    def _has_rest(self, loop: ContractionLoop) -> bool:
-        """True for the loop over packs of which the last one is not full."""
-        return self.pack is not None and self.pack.rest > 0 and loop == self._pack_loop()
-
-    def _may_be_empty(self, loop: ContractionLoop) -> bool:
-        return self._is_limited(loop) and loop.axis != self.plan.tiling.tap
-
-    def _is_limited(self, loop: ContractionLoop) -> bool:
-        return any(limit.coefficient(loop.axis) for limit in self.contraction.limits)
-
-    def _behind(
-        self, at: tuple[Value, Value], loop: ContractionLoop, counter: Value, unroll: int
-    ) -> tuple[Value, Value]:
+    def _behind(self, at: Factors, level: int, counter: Value, unroll: int) -> Factors:
         first, second = (
-            self.b.step(pointer, counter, unroll * self._nbytes(loop, i)) for i, pointer in enumerate(at)
+            self.b.step(pointer, counter, times(self.b, move, unroll))
+            for pointer, move in zip(at, self._moves[level], strict=True)
         )
         return first, second
 
-    def _ahead(self, at: tuple[Value, Value], loop: ContractionLoop, positions: int) -> tuple[Value, Value]:
+    def _ahead(self, at: Factors, level: int, positions: int) -> Factors:
         first, second = (
-            self.b.advance(pointer, positions * self._nbytes(loop, i)) for i, pointer in enumerate(at)
+            self.b.advance(pointer, times(self.b, move, positions))
+            for pointer, move in zip(at, self._moves[level], strict=True)
         )
-        return first, second
+        return (self._apart(first), self._apart(second)) if positions else (first, second)
 
-    def _nbytes(self, loop: ContractionLoop, access: int) -> int:
-        return loop.strides[access] * self.contraction.accesses[access].tensor.data_type.bits // 8
-
-    def _row(self, at: tuple[Value, Value], row: int) -> tuple[Value, Value]:
+    def _row(self, at: Factors, row: int) -> Factors:
         """Where a row of the first factor is."""
-        nbytes = self.plan.row.strides[FIRST] * self.contraction.accesses[FIRST].tensor.data_type.bits // 8
-        return self.b.advance(at[FIRST], row * nbytes), at[SECOND]
+        return self.b.advance(at[FIRST], row * self.kernel.strides[FIRST].row), at[SECOND]
 
-    def _vector(self, at: tuple[Value, Value], access: int, number: int, part: int = 0) -> tuple[Value, int]:
-        """Where a vector of columns is, `part` elements behind, and how many lanes of it are columns."""
-        bits = self.contraction.accesses[access].tensor.data_type.bits
-        offset = (self.plan.column_offset(access, number * self.plan.lanes) + part) * bits // 8
-        return self.b.advance(at[access], offset), self.tile.valid[number]
+    def _vectors(self, at: Factors, access: int) -> list[tuple[Value, int]]:
+        """Where the vectors of columns are, and how many lanes of each are columns."""
+        pointer, blocks, found = at[access], 0, list[tuple[Value, int]]()
+        places = self.kernel.strides[access].vectors
+        for place, valid in zip(places, self.tile.columns.valid, strict=False):
+            if place.blocks > blocks:
+                pointer = self._apart(self.b.advance(pointer, self._blocks[access]))
+                blocks = place.blocks
+            found.append((self.b.advance(pointer, place.nbytes), valid))
+        return found
+
+    def _apart(self, pointer: Value) -> Value:
+        """The same pointer, of which LLVM does not know what is beside it: what lies side by side it loads at
+        once, and what rows share it loads once, into registers of which there are none left.
+        """
+        return pointer if self.kernel.is_by_lanes else self.b.hidden(pointer)

@@ -1,5 +1,16 @@
 """Microkernels of contractions: the sums of one tile, and what becomes of them.
 
+    zero rows x vectors sums                     in registers (phi)
+    for the summed loops, far strides outside:
+      load the vectors of columns                from the second cache
+      for each row:
+        broadcast its element                    from the first cache
+        multiply it with each vector, and add
+    for each row and vector: convert the sum, and store it
+
+How large a tile is, and why, is said in `plan/contraction_tiles.py`; what one instruction multiplies in
+`emit/contraction_products.py`.
+
 Most tiles need the sums of products alone. Where zero points are subtracted, or elements are moved so that
 an instruction takes them, the sums of one factor alone are needed too: of columns (`emit/column_sums.py`),
 and of rows. They are found by the same loops.
@@ -8,14 +19,14 @@ and of rows. They are found by the same loops.
 from __future__ import annotations
 
 from ..plan.contraction import FIRST, SECOND
+from ..plan.contraction_kernel import ContractionKernel
 from ..plan.contraction_parts import COLUMN_SUMS, ROW_SUMS
-from ..plan.contraction_schedule import ContractionPlan
 from ..plan.contraction_tiles import Rows
 from .builder import Builder, Value
 from .column_sums import ColumnSums, ColumnSumTable
-from .contraction_loops import ContractionTile, SumLoops
-from .contraction_prefetch import prefetch_columns, prefetch_operands
-from .contraction_products import products_of
+from .contraction_loops import ContractionTile, Factors, SumLoops
+from .contraction_prefetch import next_columns, prefetch_columns, prefetch_operands
+from .contraction_products import Factor, Products, products_of
 from .contraction_result import ResultWriter
 from .contraction_values import TilePlace, TileSums
 from .kernel import Style
@@ -26,7 +37,7 @@ _MOVED_BITS = 7
 
 def emit_microkernel(
     b: Builder,
-    plan: ContractionPlan,
+    kernel: ContractionKernel,
     style: Style,
     tile: ContractionTile,
     table: ColumnSumTable | None,
@@ -34,48 +45,89 @@ def emit_microkernel(
     fused: bool,
 ) -> None:
     """Write the code of one kind of tile: its sums, and what becomes of them. `table`: of column sums."""
-    products = products_of(b, plan, style, fused=fused)
-    contraction = plan.contraction
-    prefetch_operands(b, plan, tile)
-    totals = ProductSums(b, plan, products, tile).sums()
-    columns: list[Value] = []
-    if plan.moves_rows or contraction.has_sums_of(COLUMN_SUMS):
-        columns = ColumnSums(b, plan, products, tile, table).sums()
-    rows = RowSums(b, plan, products, tile).sums() if contraction.has_sums_of(ROW_SUMS) else []
-    if plan.moves_rows:
-        bits = b.splat("i32", plan.lanes, str(_MOVED_BITS))
+    products = products_of(b, kernel, style, fused=fused)
+    prefetch_operands(b, kernel, tile)
+    needs_columns = kernel.moves_rows or kernel.has_sums_of(COLUMN_SUMS)
+    column_sums = ColumnSums(b, kernel, products, tile, table)
+    if needs_columns:
+        column_sums.prepare()
+    totals = ProductSums(b, kernel, products, tile).sums()
+    columns = column_sums.sums() if needs_columns else []
+    rows = RowSums(b, kernel, products, tile).sums() if kernel.has_sums_of(ROW_SUMS) else []
+    if kernel.moves_rows:
+        bits = b.splat("i32", kernel.lanes, str(_MOVED_BITS))
         shifted = {column: b.op("shl", column, bits) for column in dict.fromkeys(columns)}
         moved = [shifted[column] for column in columns]
         totals = [b.op("sub", *pair) for pair in zip(totals, moved, strict=True)]
-    place = TilePlace(tile.pointers, tile.kind.rows, tile.valid)
-    ResultWriter(b, plan, style, place).emit(TileSums(totals, rows, columns))
+    place = TilePlace(tile.pointers, tile.kind.rows, tile.columns)
+    ResultWriter(b, kernel, style, place).emit(TileSums(totals, rows, columns))
 
 
 class ProductSums(SumLoops):
     """The sums of products, `rows * vectors` vectors: of each vector of columns one for each part."""
 
+    def __init__(
+        self, b: Builder, kernel: ContractionKernel, products: Products, tile: ContractionTile
+    ) -> None:
+        super().__init__(b, kernel, products, tile)
+        self._next_columns = next_columns(b, kernel, tile)
+
     @property
     def vectors(self) -> int:
         """How many vectors of sums a row has."""
-        return self.tile.vectors * len(self.contraction.parts)
+        return self.tile.vectors * len(self.kernel.parts)
 
     def _turn(self, counter: Value) -> None:
         """Ask for the next columns meanwhile."""
-        prefetch_columns(self.b, self.plan, self.tile, counter)
+        if self._next_columns is not None and self.kernel.stream is not None:
+            prefetch_columns(self.b, self.kernel.stream.lines, self._next_columns, counter)
 
-    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
+    def _level(self, level: int, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
+        """The summed loops from `level` on; the last one at once where its taps share what rows read."""
+        is_last = level == len(self.loops) - 1
+        if is_last and self.kernel.shared_taps:
+            return self._shared(at, rows, sums)
+        return super()._level(level, at, rows, sums, count)
+
+    def _shared(self, at: Factors, rows: Rows, sums: list[Value]) -> list[Value]:
+        """All taps of the innermost loop: a vector that several rows read, each with a tap of its own, is
+        read once. Taps of a row stay in their order.
+        """
+        level, found, pairs = len(self.loops) - 1, list(sums), dict[int, list[tuple[int, int]]]()
+        stride = self.loops[level].strides[FIRST]
+        assert isinstance(stride, int)
+        is_cut = self.loops[level].taps and self.kind.taps
+        for tap in range(self.kernel.shared_taps):
+            for row in range(*(self.kind.taps[tap] if is_cut else rows)):
+                place = tap * stride + row * self.kernel.strides[FIRST].row
+                pairs.setdefault(place, []).append((tap, row))
+        columns: dict[tuple[int, int], Factor] = {}
+        for place, users in sorted(pairs.items()):
+            there = self.b.advance(at[FIRST], place), at[SECOND]
+            for i, (pointer, valid) in enumerate(self._vectors(there, FIRST)):
+                factor = self.products.column(pointer, valid, 1, FIRST)
+                for tap, row in users:
+                    if (tap, i) not in columns:
+                        behind = self._vectors(self._ahead(at, level, tap), SECOND)[i]
+                        columns[tap, i] = self.products.column(*behind, 1)
+                    number = row * self.vectors + i
+                    found[number] = self.products.added(factor, columns[tap, i], found[number])
+        return found
+
+    def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         """A product for every sum of some rows, or `count` of them."""
-        found, parts = list(sums), self.contraction.parts
+        found, parts = list(sums), self.kernel.parts
         columns = [
-            self.products.column(*self._vector(at, SECOND, i, part), count)
-            for i in range(self.tile.vectors)
+            self.products.column(self.b.advance(pointer, part), valid, count)
+            for pointer, valid in self._vectors(at, SECOND)
             for part in parts
         ]
         for row in range(*rows):
             there = self._row(at, row)
-            shared = None if self.plan.is_by_lanes else self.products.row(there[FIRST], count)
+            shared = None if self.kernel.is_by_lanes else self.products.row(there[FIRST], count)
+            firsts = self._vectors(there, FIRST) if shared is None else []
             for i, column in enumerate(columns):
-                factor = shared or self.products.column(*self._vector(there, FIRST, i), count, FIRST)
+                factor = shared or self.products.column(*firsts[i], count, FIRST)
                 number = row * self.vectors + i
                 found[number] = self.products.added(factor, column, found[number])
         return found
@@ -89,7 +141,7 @@ class RowSums(SumLoops):
         """One: all columns have the same."""
         return 1
 
-    def _step(self, at: tuple[Value, Value], rows: Rows, sums: list[Value], count: int) -> list[Value]:
+    def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
         found = list(sums)
         for row in range(*rows):
             factor = self.products.row(self._row(at, row)[FIRST], count, is_alone=True)

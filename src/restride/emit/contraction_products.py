@@ -5,6 +5,7 @@
 | floats | widened to f32, one fused multiply-add where the instruction set has it |
 | bytes without a pack | widened to 32 bits |
 | a pack, and an instruction for it | `vpdpbusd`: 4 products of u8 and s8; `vdpbf16ps`: 2 products of bf16 |
+| lane by lane, and an instruction | `vpdpwssd` of bytes as 16 bits, `vdpbf16ps`: zeros stand for the second |
 | a pack of bytes | even and odd elements as 16 bits, `pmaddwd` of each |
 | a pack of bf16 | even and odd elements as f32, a multiply-add of each |
 
@@ -14,9 +15,8 @@ A pack is 32 bits; of one that is not full only the leading places count.
 from __future__ import annotations
 
 from ..dtypes import DataType
-from ..plan.contraction import FIRST, SECOND, Contraction
-from ..plan.contraction_pack import has_whole_packs
-from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction import FIRST, SECOND
+from ..plan.contraction_kernel import ContractionKernel
 from .builder import Builder, Value, lanes_of, vector
 from .contraction_vectors import load_vector, load_words
 from .convert import to_real
@@ -33,33 +33,34 @@ _PAIRS = {
 }
 
 
-def products_of(b: Builder, plan: ContractionPlan, style: Style, *, fused: bool) -> Products:
-    """How a plan multiplies."""
-    if plan.pack is None:
-        return Products(b, plan, style, fused=fused)
-    if plan.contraction.is_integral:
-        return (ByteDots if plan.is_dot else BytePairs)(b, plan, style, fused=fused)
-    return (BfloatDots if plan.is_dot else BfloatHalves)(b, plan, style, fused=fused)
+def products_of(b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> Products:
+    """How a kernel multiplies."""
+    if kernel.packs is None and kernel.is_dot:
+        return (ByteLanes if kernel.is_integral else BfloatLanes)(b, kernel, style, fused=fused)
+    if kernel.packs is None:
+        return Products(b, kernel, style, fused=fused)
+    if kernel.is_integral:
+        return (ByteDots if kernel.is_dot else BytePairs)(b, kernel, style, fused=fused)
+    return (BfloatDots if kernel.is_dot else BfloatHalves)(b, kernel, style, fused=fused)
 
 
 class Products:
     """One element of each factor at a time, widened."""
 
-    def __init__(self, b: Builder, plan: ContractionPlan, style: Style, *, fused: bool) -> None:
-        self.b, self.plan, self.style, self.fused = b, plan, style, fused
-        self.contraction: Contraction = plan.contraction
-        self.types = tuple(self.contraction.accesses[i].tensor.data_type for i in (FIRST, SECOND))
+    def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, *, fused: bool) -> None:
+        self.b, self.kernel, self.style, self.fused = b, kernel, style, fused
+        self.types = kernel.types[FIRST], kernel.types[SECOND]
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
         """An element of the rows' factor, or `count` of them, in every lane. `is_alone`: to be summed, not
         multiplied.
         """
         one = self._widened(load_vector(self.b, self.types[FIRST], pointer, 1, 1), FIRST)
-        return (self.b.shuffle(one, one, (0,) * self.plan.lanes),)
+        return (self.b.shuffle(one, one, (0,) * self.kernel.lanes),)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
         """A vector of columns, or `count` elements of each; lanes that are no columns are zero."""
-        bits = load_vector(self.b, self.types[access], pointer, self.plan.lanes, valid)
+        bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
         return (self._widened(bits, access),)
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
@@ -71,7 +72,7 @@ class Products:
         return self.b.op("add", total, factor[0])
 
     def _one_added(self, a: Value, b: Value, total: Value) -> Value:
-        if self.contraction.is_integral:
+        if self.kernel.is_integral:
             return self.b.op("add", total, self.b.op("mul", a, b))
         if self.fused:
             return self.b.intrinsic("fma", a, b, total)
@@ -80,9 +81,50 @@ class Products:
     def _widened(self, bits: Value, access: int) -> Value:
         """Elements as they are multiplied: reals, or integers of 32 bits."""
         data_type = self.types[access]
-        if self.contraction.is_integral:
+        if self.kernel.is_integral:
             return self.b.cast("zext" if data_type.kind == "uint" else "sext", bits, "i32")
         return to_real(self.b, bits, data_type, _REAL, self.style.can)
+
+    def _dot(self, name: str, total: Value, a: Value, b: Value) -> Value:
+        """Call an instruction that multiplies packs and adds them to sums."""
+        full = f"{name}.{lanes_of(total) * 32}"
+        types = f"{total.type}, {a.type}, {b.type}"
+        return self.b.call(total.type, full, f"{total}, {a}, {b}", types)
+
+
+class BfloatLanes(Products):
+    """`vdpbf16ps` of numbers with a zero behind each."""
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+        """A vector of columns, each in 32 bits."""
+        bits = load_vector(self.b, self.types[access], pointer, self.kernel.lanes, valid)
+        return (self.b.cast("zext", bits, "i32"),)
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with a product each."""
+        first, second = (_halves(self.b, each[0], "bfloat") for each in (row, column))
+        return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
+
+
+class ByteLanes(Products):
+    """`vpdpwssd` of bytes as 16 bits; behind those of the second factor are zeros."""
+
+    def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
+        """A vector of columns, each in 32 bits."""
+        (words,) = super().column(pointer, valid, count, access)
+        if access != SECOND:
+            return (words,)
+        return (self.b.op("and", words, self.b.splat("i32", self.kernel.lanes, "65535")),)
+
+    def added(self, row: Factor, column: Factor, total: Value) -> Value:
+        """The sums with a product each."""
+        return self._dot("llvm.x86.avx512.vpdpwssd", total, row[0], column[0])
+
+    def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
+        """A sum with the elements of the second factor: each times 1."""
+        return self._dot(
+            "llvm.x86.avx512.vpdpwssd", total, factor[0], self.b.splat("i32", self.kernel.lanes, "1")
+        )
 
 
 class _Packs(Products):
@@ -96,20 +138,20 @@ class _Packs(Products):
         """Packs as words. Places from `count` on are zero, but where integers are multiplied: there zeros in
         the columns are enough.
         """
-        b, lanes = self.b, self.plan.lanes
-        assert self.plan.pack is not None
-        bits, whole = self.types[FIRST].bits, self.plan.pack.count
-        if count == whole or has_whole_packs(self.contraction.accesses[FIRST].tensor, whole):
+        b, lanes = self.b, self.kernel.lanes
+        assert self.kernel.packs is not None
+        bits, packs = self.types[FIRST].bits, self.kernel.packs
+        if count == packs.count or packs.has_whole_rows:
             word = b.value("i32", f"load i32, {pointer}, align {bits // 8}")
             found = b.broadcast(word, lanes)
-            needs_zeros = is_alone or not self.contraction.is_integral
+            needs_zeros = is_alone or not self.kernel.is_integral
             return self._leading(found, count * bits) if needs_zeros else found
         return b.broadcast(self._pieces(pointer, count * bits), lanes)
 
     def column(self, pointer: Value, valid: int, count: int, access: int = SECOND) -> Factor:
         """A pack of each column."""
         bits = self.types[access].bits
-        words = load_words(self.b, pointer, self.plan.lanes, valid, bits // 8)
+        words = load_words(self.b, pointer, self.kernel.lanes, valid, bits // 8)
         return self._split(self._leading(words, count * bits), access)
 
     def _leading(self, words: Value, bits: int) -> Value:
@@ -135,12 +177,6 @@ class _Packs(Products):
     def _split(self, words: Value, access: int) -> Factor:
         return (words,)
 
-    def _dot(self, name: str, total: Value, a: Value, b: Value) -> Value:
-        """Call an instruction that multiplies packs and adds them to sums."""
-        full = f"{name}.{lanes_of(total) * 32}"
-        types = f"{total.type}, {a.type}, {b.type}"
-        return self.b.call(total.type, full, f"{total}, {a}, {b}", types)
-
 
 class ByteDots(_Packs):
     """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`plan/contraction_parts.py`)."""
@@ -148,14 +184,14 @@ class ByteDots(_Packs):
     def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
         """A pack; of s8 by s8 each of its elements and 128, as u8."""
         words = self._row_words(pointer, count, is_alone=is_alone)
-        if not self.plan.moves_rows or is_alone:
+        if not self.kernel.moves_rows or is_alone:
             return (words,)
         return (self.b.op("xor", words, self._every(-128)),)
 
     def _every(self, byte: int) -> Value:
         """A byte in all places of all packs."""
         word = int.from_bytes(byte.to_bytes(1, "little", signed=True) * 4, "little", signed=True)
-        return self.b.splat("i32", self.plan.lanes, str(word))
+        return self.b.splat("i32", self.kernel.lanes, str(word))
 
     def summed(self, factor: Factor, access: int, count: int, total: Value) -> Value:
         """A sum with the elements of a pack: each times 1."""
@@ -165,7 +201,7 @@ class ByteDots(_Packs):
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
         """The sums with four products each."""
-        is_unsigned = self.plan.moves_rows or self.types[FIRST] is DataType.u8
+        is_unsigned = self.kernel.moves_rows or self.types[FIRST] is DataType.u8
         first, second = (row[0], column[0]) if is_unsigned else (column[0], row[0])
         return self._dot("llvm.x86.avx512.vpdpbusd", total, first, second)
 
@@ -199,8 +235,8 @@ class BfloatDots(_Packs):
     """`vdpbf16ps`: two multiply-adds, in which numbers below the normal ones count as zero."""
 
     def added(self, row: Factor, column: Factor, total: Value) -> Value:
-        """The sums with two products each."""
-        first, second = (_halves(self.b, each[0], "bfloat") for each in (row, column))
+        """The sums with two products each. The row is the last operand: it alone may be in memory."""
+        first, second = (_halves(self.b, each[0], "bfloat") for each in (column, row))
         return self._dot("llvm.x86.avx512bf16.dpbf16ps", total, first, second)
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from ..dtypes import DataType
-from ..plan.contraction import DESTINATION, Contraction
-from ..plan.contraction_schedule import ContractionPlan
+from ..plan.contraction import DESTINATION
+from ..plan.contraction_kernel import ContractionKernel
 from ..plan.expression import Ref
 from .builder import Builder, Value
 from .contraction_values import ResultValues, TilePlace, TileSums
 from .contraction_vectors import only_leading, store_vector
 from .convert import canonical_nan, convert, from_real
 from .kernel import Style
+from .small_float import can_round_at_once, normal_floats_to_bfloat
 
 # What 32-bit integers become by rounding or saturating once.
 _ONE_STEP = (DataType.s32, DataType.s8, DataType.u8, DataType.f32)
@@ -19,15 +20,14 @@ _ONE_STEP = (DataType.s32, DataType.s8, DataType.u8, DataType.f32)
 class ResultWriter:
     """Writes results from sums, row by row."""
 
-    def __init__(self, b: Builder, plan: ContractionPlan, style: Style, place: TilePlace) -> None:
-        self.b, self.plan, self.style, self.place = b, plan, style, place
-        self.contraction: Contraction = plan.contraction
+    def __init__(self, b: Builder, kernel: ContractionKernel, style: Style, place: TilePlace) -> None:
+        self.b, self.kernel, self.style, self.place = b, kernel, style, place
 
     def emit(self, sums: TileSums) -> None:
         """Store the results of all sums, a row after the other."""
-        values = ResultValues(self.b, self.plan, self.style, self.place, sums)
+        values = ResultValues(self.b, self.kernel, self.style, self.place, sums)
         for row in range(self.place.rows):
-            for number in range(len(self.place.valid)):
+            for number in range(len(self.place.columns.valid)):
                 self._results(values, row, number)
 
     def _results(self, values: ResultValues, row: int, number: int) -> None:
@@ -38,36 +38,35 @@ class ResultWriter:
             self._store(DESTINATION, bits, values.pointer(DESTINATION, row, number), number)
             return
         found = values.results(row, number)
-        for result, value in zip(self.contraction.results, found, strict=True):
+        for result, value in zip(self.kernel.results, found, strict=True):
             bits = self._rounded(value, self._type(result.access))
             self._store(result.access, bits, values.pointer(result.access, row, number), number)
 
     def _type(self, access: int) -> DataType:
-        return self.contraction.accesses[access].tensor.data_type
+        return self.kernel.types[access]
 
     def _is_plain_integer(self) -> bool:
         """True where sums of integers are the result, in a type that they become in one step."""
         return (
-            self.contraction.is_integral
-            and [type(result.value) for result in self.contraction.results] == [Ref]
+            self.kernel.is_integral
+            and [type(result.value) for result in self.kernel.results] == [Ref]
             and self._type(DESTINATION) in _ONE_STEP
         )
 
     def _rounded(self, value: Value, data_type: DataType) -> Value:
         if data_type.kind == "float":
             value = canonical_nan(self.b, value)
+        if data_type is DataType.bf16 and self._is_never_subnormal() and can_round_at_once(value):
+            return normal_floats_to_bfloat(self.b, value)
         return from_real(self.b, value, data_type, self.style.can)
 
-    def _store(self, access: int, bits: Value, pointer: Value, number: int) -> None:
-        b, lanes = self.b, self.plan.lanes
-        bits = only_leading(b, bits, lanes, self.place.valid[number])
-        store_vector(b, self._type(access), bits, pointer, lanes, min(lanes, self._written(number)))
+    def _is_never_subnormal(self) -> bool:
+        """True where results are sums of an instruction that makes zeros of subnormal ones."""
+        are_sums = all(isinstance(result.value, Ref) for result in self.kernel.results)
+        return are_sums and self.kernel.is_dot and self.style.can.bfloat_of_normals
 
-    def _written(self, number: int) -> int:
-        """Lanes that are written: columns, and padding, which is zero."""
-        plan = self.plan
-        if self.place.valid[number] == plan.lanes:
-            return plan.lanes
-        # Only the last tile has fewer columns.
-        before = (plan.groups - 1) * plan.vectors + number
-        return plan.columns - before * plan.lanes
+    def _store(self, access: int, bits: Value, pointer: Value, number: int) -> None:
+        b, lanes = self.b, self.kernel.lanes
+        # Columns are written, and padding, which is zero.
+        bits = only_leading(b, bits, lanes, self.place.columns.valid[number])
+        store_vector(b, self._type(access), bits, pointer, lanes, self.place.columns.written[number])

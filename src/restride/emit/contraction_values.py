@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DataType
-from ..plan.contraction import DESTINATION, Contraction
+from ..plan.contraction import DESTINATION
+from ..plan.contraction_kernel import ColumnTile, ContractionKernel
 from ..plan.contraction_parts import COLUMN_SUMS, ROW_SUMS, part_of_total
-from ..plan.contraction_schedule import ContractionPlan
 from ..plan.expression import OPERATIONS, Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
 from .builder import Builder, Value
 from .compute import VectorArithmetic
+from .contraction_numbers import distance_of, times
 from .contraction_vectors import load_vector
 from .convert import to_real
 from .kernel import Style
@@ -42,53 +43,55 @@ class TileSums:
 
 @dataclass(frozen=True, slots=True)
 class TilePlace:
-    """The pointers of all accesses at a tile, its rows, and how many lanes of each vector are columns."""
+    """The pointers of all accesses at a tile, its rows and its columns."""
 
     pointers: tuple[Value, ...]
     rows: int
-    valid: tuple[int, ...]
+    columns: ColumnTile
 
 
 class ResultValues:
     """Evaluates the expression behind the sums."""
 
     def __init__(
-        self, b: Builder, plan: ContractionPlan, style: Style, place: TilePlace, sums: TileSums
+        self, b: Builder, kernel: ContractionKernel, style: Style, place: TilePlace, sums: TileSums
     ) -> None:
-        self.b, self.plan, self.style, self.place, self.sums = b, plan, style, place, sums
-        self.contraction: Contraction = plan.contraction
+        self.b, self.kernel, self.style, self.place, self.sums = b, kernel, style, place, sums
         self.arithmetic = VectorArithmetic(b, style.can.round_even)
         self._of_columns: dict[tuple[Expr, str, int], Value] = {}
-        # Of expressions that the results of one vector share; the contraction keeps them alive.
+        self._vectors: dict[tuple[int, int], Value] = {}
+        # Of expressions that the results of one vector share; the kernel keeps them alive.
         self._shared: dict[tuple[int, str], Value] = {}
 
     def results(self, row: int, number: int) -> list[Value]:
         """The values of a vector of the tile, one for each result."""
         self._shared = {}
-        values = [each.value for each in self.contraction.results]
+        values = [each.value for each in self.kernel.results]
         return [self._value(value, self._real_of(value), row, number) for value in values]
 
     def _real_of(self, expr: Expr) -> str:
-        return _DOUBLE if self.contraction.is_integral and not self._is_single(expr) else _FLOAT
+        return _DOUBLE if self.kernel.is_integral and not self._is_single(expr) else _FLOAT
 
     def total(self, part: int, row: int, number: int) -> Value:
         """The sum of a part of the products."""
-        parts = len(self.contraction.parts)
-        return self.sums.totals[(row * len(self.place.valid) + number) * parts + part]
+        parts = len(self.kernel.parts)
+        return self.sums.totals[(row * len(self.place.columns.valid) + number) * parts + part]
 
     def pointer(self, access: int, row: int, number: int) -> Value:
         """Where a vector of an access begins."""
-        plan = self.plan
-        offset = plan.row.strides[access] * row + plan.column_offset(access, number * plan.lanes)
-        bits = self.contraction.accesses[access].tensor.data_type.bits
-        return self.b.advance(self.place.pointers[access], offset * bits // 8)
+        strides, b = self.kernel.strides[access], self.b
+        place = strides.vectors[number]
+        if (access, number) not in self._vectors:
+            block = times(b, distance_of(b, strides.block), place.blocks)
+            self._vectors[access, number] = b.advance(self.place.pointers[access], block)
+        return b.advance(self._vectors[access, number], strides.row * row + place.nbytes)
 
     def _value(self, expr: Expr, real: str, row: int, number: int) -> Value:
         """An expression; as floats where it has such values, or rounded to them."""
         if isinstance(expr, Ref):
             return self._sum(expr.name, real, row, number)
         if isinstance(expr, Const):
-            return self.arithmetic.constant(expr.number, Value(f"<{self.plan.lanes} x {real}>", ""))
+            return self.arithmetic.constant(expr.number, Value(f"<{self.kernel.lanes} x {real}>", ""))
         if isinstance(expr, Scalar):
             return self._kept(expr, real, -1, lambda: self._scalar(expr.number, real))
         if isinstance(expr, Load) and self._is_of_column(expr):
@@ -109,7 +112,7 @@ class ResultValues:
         if isinstance(expr, Load):
             return self._loaded(expr, real, row, number)
         assert isinstance(expr, Apply)
-        if expr.op == "single" and self.contraction.is_integral:
+        if expr.op == "single" and self.kernel.is_integral:
             value = self._rounded(expr.args[0], row, number)
             return value if real == _FLOAT else self.b.cast("fpext", value, real)
         return self._applied(expr.op, [self._value(each, real, row, number) for each in expr.args], real)
@@ -121,7 +124,7 @@ class ResultValues:
         if isinstance(expr, Const):
             return float(np.float32(expr.number)) == expr.number
         if isinstance(expr, Load):
-            return self.contraction.accesses[self._access(expr)].tensor.data_type not in _WIDE
+            return self.kernel.types[self._access(expr)] not in _WIDE
         return isinstance(expr, Apply) and expr.op == "single"
 
     def _rounded(self, expr: Expr, row: int, number: int) -> Value:
@@ -143,10 +146,10 @@ class ResultValues:
         if name == ROW_SUMS:
             total = self.sums.rows[row]
         elif name == COLUMN_SUMS:
-            total = self.sums.columns[row * len(self.place.valid) + number]
+            total = self.sums.columns[row * len(self.place.columns.valid) + number]
         else:
             total = self.total(part_of_total(name), row, number)
-        return self.b.cast("sitofp", total, real) if self.contraction.is_integral else total
+        return self.b.cast("sitofp", total, real) if self.kernel.is_integral else total
 
     def _applied(self, op: str, args: list[Value], real: str) -> Value:
         if not is_costly(op):
@@ -154,31 +157,31 @@ class ResultValues:
         # A function of a hundred instructions is written once for all vectors of a tile.
         can = self.style.can
         return self.b.call_own(
-            f"{op}.{len(args)}.{self.plan.lanes}.{real}",
+            f"{op}.{len(args)}.{self.kernel.lanes}.{real}",
             args,
             lambda inner, named: evaluate(op, VectorArithmetic(inner, can.round_even), named),
         )
 
     def _access(self, load: Load) -> int:
-        return DESTINATION + 1 + self.contraction.loads.index(load)
+        return DESTINATION + 1 + self.kernel.loads.index(load)
 
     def _is_of_column(self, load: Load) -> bool:
         """True where all rows of a tile have the same."""
-        return self.plan.row.strides[self._access(load)] == 0
+        return self.kernel.strides[self._access(load)].row == 0
 
     def _scalar(self, number: int, real: str) -> Value:
         b = self.b
-        at = b.advance(_PARAMS, 8 * (self.contraction.tensors + number))
+        at = b.advance(_PARAMS, 8 * (self.kernel.tensors + number))
         wide = b.value("double", f"load double, {at}, align 8")
         one = wide if real == _DOUBLE else b.value("float", f"fptrunc {wide} to float")
-        return b.broadcast(one, self.plan.lanes)
+        return b.broadcast(one, self.kernel.lanes)
 
     def _loaded(self, load: Load, real: str, row: int, number: int) -> Value:
         """A vector of an operand, as reals."""
         b, can, access = self.b, self.style.can, self._access(load)
-        data_type, lanes = self.contraction.accesses[access].tensor.data_type, self.plan.lanes
-        pointer, valid = self.pointer(access, row, number), self.place.valid[number]
-        stride = self.plan.lane_digits[-1].strides[access]
+        data_type, lanes = self.kernel.types[access], self.kernel.lanes
+        pointer, valid = self.pointer(access, row, number), self.place.columns.valid[number]
+        stride = self.kernel.strides[access].lane
         if stride == 1 or valid == 0:
             return to_real(b, load_vector(b, data_type, pointer, lanes, valid), data_type, real, can)
         if stride == 0:
@@ -187,9 +190,9 @@ class ResultValues:
         return to_real(b, self._gathered(access, pointer, stride, valid), data_type, real, can)
 
     def _gathered(self, access: int, pointer: Value, stride: int, valid: int) -> Value:
-        b, data_type = self.b, self.contraction.accesses[access].tensor.data_type
+        b, data_type = self.b, self.kernel.types[access]
         element = f"i{max(data_type.bits, 8)}"
-        found = Value(f"<{self.plan.lanes} x {element}>", "zeroinitializer")
+        found = Value(f"<{self.kernel.lanes} x {element}>", "zeroinitializer")
         for lane in range(valid):
             at = b.advance(pointer, lane * stride * data_type.bits // 8)
             one = b.value(element, f"load {element}, {at}, align {data_type.bits // 8}")

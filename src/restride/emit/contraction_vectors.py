@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dtypes import DataType
-from .access import load_masked, prefix_mask
+from .access import load_masked, store_masked
 from .builder import Builder, Value, vector
 from .convert import bits_type, zeros
 
@@ -33,13 +33,10 @@ def store_vector(
     b: Builder, data_type: DataType, value: Value, pointer: Value, lanes: int, written: int
 ) -> None:
     """Store the leading `written` lanes."""
-    kind = vector(bits_type(data_type), lanes)
     if written >= lanes:
         b.line(f"store {value}, {pointer}, align {data_type.bits // 8}")
-        return
-    mask = prefix_mask(lanes, written)
-    name = f"llvm.masked.store.v{lanes}{bits_type(data_type)}.p0"
-    b.call_void(name, f"{value}, {pointer}, i32 1, {mask}", f"{kind}, ptr, i32, <{lanes} x i1>")
+    elif written:
+        store_masked(b, value, written, pointer)
 
 
 def only_leading(b: Builder, value: Value, lanes: int, valid: int) -> Value:

@@ -21,7 +21,8 @@ from .compute import load_scalars
 from .convert import Abilities, carrier_bits, real_type
 from .entry import ENTRY
 from .pack import can_pack
-from .tile import TileAddresses, TileSpec, emit_tile
+from .tile import emit_tile
+from .tile_registers import TileAddresses, TileSpec
 from .tile_shape import TileAxis
 
 _PARAMS = Value("ptr", "%params")
@@ -85,11 +86,12 @@ def emit_kernel(plans: Sequence[Schedule], style: Style) -> str:
     return module_text(b)
 
 
-def share_of(b: Builder, total: int) -> tuple[Value, Value]:
+def share_of(b: Builder, total: int | Value) -> tuple[Value, Value]:
     """The share %part of %parts of `total` steps: first, and one past the last."""
     part, parts = Value("i64", "%part"), Value("i64", "%parts")
-    low = b.op("udiv", b.op("mul", part, i64(total)), parts)
-    high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), i64(total)), parts)
+    steps = i64(total) if isinstance(total, int) else total
+    low = b.op("udiv", b.op("mul", part, steps), parts)
+    high = b.op("udiv", b.op("mul", b.op("add", part, i64(1)), steps), parts)
     return low, high
 
 

@@ -6,18 +6,20 @@
 `run` and `pool` are `restride_pool_run` and its first argument. The table:
 
     head      launches, the most words that one launch reads, the number of the first scalar among `words`
-    launch    entry, whole, parts, src, dst, operands, scalars, first scalar, then `operands` places
+    launch    entry, whole, parts, src, dst, operands, scalars, first scalar, numbers, then `operands` places,
+              then `numbers` words
     place     buffer, bytes behind it, bytes a turn     buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
     repeat    0, turns, launches            so many of the launches behind it run in turn, `turns` times
 
-A launch of one part calls `whole`, others are regions of the pool. A launch begins when the one before it has
-ended. A repeat is no launch, and has none of its kind inside.
+Where a launch has numbers, its kernel finds them at `src`. A launch of one part calls `whole`, others are
+regions of the pool. A launch begins when the one before it has ended. A repeat is no launch, and has none of
+its kind inside.
 """
 
 from __future__ import annotations
 
 HEAD_WORDS = 3
-LAUNCH_WORDS = 12
+LAUNCH_WORDS = 13
 """Words of a launch before its operands: src and dst are places, three words each."""
 
 LAUNCHES = "restride_launches"
@@ -103,7 +105,9 @@ begin_launch:
   %operands = load i64, ptr %operands_at, align 8
   %scalar_count = load i64, ptr %count_at, align 8
   %first_scalar = load i64, ptr %first_at, align 8
-  %places = getelementptr inbounds i64, ptr %at, i64 12
+  %numbers_at = getelementptr inbounds i64, ptr %at, i64 12
+  %numbers = load i64, ptr %numbers_at, align 8
+  %places = getelementptr inbounds i64, ptr %at, i64 13
   br label %operand
 operand:
   %k = phi i64 [ 0, %begin_launch ], [ %next_k, %put ]
@@ -134,13 +138,16 @@ copy:
   %next_s = add i64 %s, 1
   br label %scalar
 launch:
+  %has_numbers = icmp ne i64 %numbers, 0
+  %read = select i1 %has_numbers, ptr %place_at, ptr %src_p
+  %next_at = getelementptr inbounds i64, ptr %place_at, i64 %numbers
   %alone = icmp eq i64 %parts, 1
   br i1 %alone, label %one, label %region
 one:
-  call void %whole_fn(ptr %src_p, ptr %dst_p, ptr %params)
+  call void %whole_fn(ptr %read, ptr %dst_p, ptr %params)
   br label %done
 region:
-  call void %run(ptr %pool, ptr %entry_fn, ptr %src_p, ptr %dst_p, ptr %params, i64 %parts, i64 0, i64 %parts)
+  call void %run(ptr %pool, ptr %entry_fn, ptr %read, ptr %dst_p, ptr %params, i64 %parts, i64 0, i64 %parts)
   br label %done
 done:
   ; The last launch of a turn goes back to the first one, unless this is the last turn.
@@ -152,7 +159,7 @@ done:
   %goes_back = and i1 %ends_turn, %has_turn
   %first_i = sub i64 %next_i, %size
   %after_i = select i1 %goes_back, i64 %first_i, i64 %next_i
-  %after_at = select i1 %goes_back, ptr %body, ptr %place_at
+  %after_at = select i1 %goes_back, ptr %body, ptr %next_at
   %after_left = select i1 %goes_back, i64 %size, i64 %next_left
   %kept_turn = select i1 %ends_turn, i64 0, i64 %turn
   %after_turn = select i1 %goes_back, i64 %next_turn, i64 %kept_turn

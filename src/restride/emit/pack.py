@@ -66,17 +66,18 @@ def packed_order(lanes: Lanes) -> Lanes:
     )
 
 
-def integers_of(b: Builder, value: Value, dst: DataType) -> Value:
+def integers_of(b: Builder, value: Value, dst: DataType, *, is_number: bool = False) -> Value:
     """Floats as integers that a pack saturates to `dst`: rounded half to even, NaN as 0 (N2, N4).
 
     What is below every integer becomes the lowest one by itself; from above the limit is needed, and from
-    below for types of 4 bits. Where the lower limit is 0 the comparison with it turns NaN into it.
+    below for types of 4 bits with a sign. Where the lower limit is 0 the comparison with it turns NaN into
+    it. `is_number`: no value is NaN.
     """
     low, high = splat_limits(b, value, dst)
-    ordered = None
-    if FLOAT_LIMITS[dst][0]:
+    has_sign, ordered = bool(FLOAT_LIMITS[dst][0]), None
+    if has_sign and not is_number:
         ordered = b.compare("fcmp ord", value, value)
-    if dst.bits == 4 or ordered is None:
+    if dst.bits == 4 if has_sign else not is_number:
         value = b.select(b.compare("fcmp ogt", value, low), value, low)
     value = b.select(b.compare("fcmp olt", value, high), value, high)
     rounded = _round(b, value)

@@ -360,6 +360,12 @@ def floats_to_bfloat_at_once(
     return b.one_of(is_plain, rounded, exact)
 
 
+def normal_floats_to_bfloat(b: Builder, value: Value) -> Value:
+    """A register of floats, none of them subnormal, as bf16 by that instruction."""
+    made = b.call(f"<{_LANES_512} x bfloat>", _TO_BFLOAT, str(value), value.type)
+    return b.bitcast(made, "i16")
+
+
 def leading_half(b: Builder, bits: Value) -> Value:
     """The upper 16 bits of float32 bits: a bf16 where nothing is rounded."""
     return b.cast("trunc", b.op("lshr", bits, splat(b, bits, "i32", 16)), "i16")

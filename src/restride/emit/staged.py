@@ -10,7 +10,7 @@ from ..plan.nest import Axis, Stride
 from ..plan.staged import ChunkStages, Flush, StagedSchedule, StridedRun
 from .builder import Builder, Value, i64, vector
 from .kernel import Cursor, KernelParams, NestWriter, Style, module_text, share_of
-from .tile import TileAddresses
+from .tile_registers import TileAddresses
 
 # Writes what asks for so many lines more of the next chunk.
 Prefetch = Callable[[int], None]

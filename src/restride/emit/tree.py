@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from math import prod
 
 from ..plan.expression import Expr
@@ -21,6 +22,7 @@ from ..plan.tree_plan import (
     TreeSchedule,
     fused_digits,
     grid_of,
+    loads_of,
     sections_of,
 )
 from .builder import Builder, Value, i64
@@ -85,14 +87,16 @@ def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool, reads_ahea
     `reads_ahead`: what is read lies in memory.
     """
     b = style.builder()
-    params, count = Value("ptr", "%params"), len(schedule.tree.tensors)
-    scalars = [_scalar(b, schedule, b.advance(params, 8 * (count + i))) for i in range(schedule.tree.scalars)]
+    params, slots = Value("ptr", "%params"), len(schedule.tree.tensors)
+    scalars = [_scalar(b, schedule, b.advance(params, 8 * (slots + i))) for i in range(schedule.tree.scalars)]
     items = ItemWriter(b, schedule, style, scalars, streams=streams)
     writer = TreeWriter(b, schedule, items, reads_ahead=reads_ahead)
-    start = writer.start([load_pointer(b, params, slot) for slot in range(count)])
+    start = writer.start([load_pointer(b, params, slot) for slot in range(slots)])
     grid = grid_of(schedule.plan)
-    low, high = share_of(b, prod(turns for _, _, turns in grid))
-    with b.loop(low, high) as step:
+    count = prod(turns for _, _, turns in grid)
+    low, high = share_of(b, count)
+    with b.loop(low, high) as turn:
+        step = b.op("sub", i64(count - 1), turn) if schedule.tree.backwards and reads_ahead else turn
         writer.step(grid, step, start)
     b.line("ret void")
     return OPTIMISE + module_text(b)
@@ -144,12 +148,16 @@ class TreeWriter:
         if each.positions and not is_zero:
             cursor = replace(cursor, known=cursor.known | self.items.invariants(each, cursor))
         lanes = cursor.lanes if cursor.run else plan.widest
-        states = {} if is_zero else {item: self.items.new_states(item, lanes) for item in each.folds}
+        keeps = cursor.run is not None
+        folds = () if is_zero else each.folds
+        states = {item: self.items.new_states(item, lanes, keeps_lanes=keeps) for item in folds}
         limits = {**cursor.limits, **dict(plan.limits)}
         start = replace(cursor, limits=limits)
+        # Zeros are written where values would be: nowhere that a guard leaves out.
+        guards = () if is_zero and not _stores(each) else each.guards
         self._guarded(
             plan.digits,
-            each.guards,
+            guards,
             start,
             lambda inner, guards: self._loops(
                 plan, plan.digits, guards, inner, lambda at: self._body(plan, at, states)
@@ -157,7 +165,7 @@ class TreeWriter:
         )
         found: Names = {}
         for item, slots in states.items():
-            results = self.items.folded(item, slots, keeps_lanes=cursor.run is not None)
+            results = self.items.folded(item, slots)
             found |= zip(item.names, results, strict=True)
         return found
 
@@ -174,24 +182,40 @@ class TreeWriter:
 
     def _body(self, plan: EachPlan, cursor: TreeCursor, states: dict[Fold, FoldSlots]) -> None:
         """The items, at one position of the loops."""
-        inner = iter(plan.inner)
-        ahead = iter(self.ahead if plan is self.schedule.plan else ())
+        inner = enumerate(plan.inner)
+        items, written = plan.each.items, set[int]()
         # What is found here is not known to those around.
         cursor = replace(cursor, names=dict(cursor.names), known=dict(cursor.known))
         cursor = self._with_locals(plan.each, cursor)
-        for item in plan.each.items:
+        for place, item in enumerate(items):
+            if place in written:
+                continue
             if isinstance(item, Each):
-                found = self.each(next(inner), replace(cursor, ahead=next(ahead, cursor.ahead)))
+                number, loop = next(inner)
+                found = self.each(loop, replace(cursor, ahead=self._ahead(plan, number, cursor)))
                 cursor.names.update(found)
                 self.items.forget(cursor, item)
             elif isinstance(item, Store):
-                self.items.store(item, cursor)
+                behind = takewhile(lambda each: isinstance(each[1], Store), enumerate(items[place:], place))
+                pairs = (at for at, each in behind if self.items.store_pair(item, each, cursor))
+                pair = next(pairs, None)
+                if pair is None:
+                    self.items.store(item, cursor)
+                else:
+                    written.add(pair)
             elif cursor.only is not None:
                 continue
             elif isinstance(item, Let):
                 cursor.names[item.name] = self.items.value(item.value, cursor)
             else:
                 self.items.fold(item, states[item], cursor)
+
+    def _ahead(self, plan: EachPlan, number: int, cursor: TreeCursor) -> Mapping[Access, int]:
+        """What an inner loop asks for before its use; of several that read the same it is the last one."""
+        if plan is self.schedule.plan:
+            return self.ahead[number] if self.ahead else {}
+        later = set().union(*map(loads_of, plan.inner[number + 1 :]))
+        return {access: step for access, step in cursor.ahead.items() if access not in later}
 
     def _loops(
         self,
@@ -341,7 +365,7 @@ class TreeWriter:
         tile = next(((low, high) for each, low, high in cursor.ranges if each == digit), None)
 
         def run(at: TreeCursor) -> None:
-            inside(replace(at, mask=self.items.mask(guards, at)) if guards and at.only is None else at)
+            inside(replace(at, mask=self.items.mask(guards, at)) if guards else at)
 
         def chunk(position: Value, valid: int, count: int, pads: tuple[tuple[str, int], ...]) -> None:
             at = self._moved(digit, position, cursor, lanes)
@@ -394,9 +418,6 @@ class TreeWriter:
         inside: Callable[[TreeCursor, tuple[Guard, ...]], None],
     ) -> None:
         """`inside` where those guards hold that no digit of the rest has a part in; it gets the others."""
-        if cursor.only is not None:
-            inside(cursor, ())
-            return
         guards = tuple(guard for guard in guards if guard not in (cursor.sure or ()))
         moving = {name for digit in rest for name, _ in digit.steps}
         moving |= {name for name, _ in cursor.run.digit.steps} if cursor.run else set()
@@ -421,6 +442,10 @@ class TreeWriter:
                 return
             with self.b.when("eq", self.b.op("urem", value, i64(divisor)), i64(0)):
                 self._when(others, cursor, inside)
+
+
+def _stores(each: Each) -> bool:
+    return any(isinstance(item, Store) for item in items_of((each,)))
 
 
 def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:

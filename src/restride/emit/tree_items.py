@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..plan.expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, fold, parts_of
 from ..plan.nest import Stride
 from ..plan.reorder import IndexDigits
-from ..plan.tree import Each, Fold, Guard, Let, Store, TreeTensor, values_of
+from ..plan.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
 from ..plan.tree_access import Access, items_of
 from ..plan.tree_plan import TreeSchedule
 from .builder import Builder, Value, i64, lanes_of, vector
@@ -258,8 +258,48 @@ class ItemWriter:
         count = run.count(item.tensor)
         if cursor.only is None and count > run.valid:
             bits = clear_lanes(self.b, bits, run.valid)
-        mask = None if cursor.only is not None or cursor.mask is None else self._present(cursor)
+        mask = None if cursor.mask is None else self._first(cursor, count)
         store_lanes(self.b, bits, at, stride, count, mask, can, self._how(access, data_type, run.lanes))
+
+    def store_pair(self, even: Store, odd: Item, cursor: TreeCursor) -> bool:
+        """Write two stores of every second element, one between those of the other, as one of neighbours.
+
+        False, and nothing is written, where they are not such.
+        """
+        run = cursor.run
+        if run is None or cursor.only is not None or cursor.mask is not None or not isinstance(odd, Store):
+            return False
+        accesses = [(item.tensor, item.index) for item in (even, odd)]
+        tensor, is_read = self._tensor(even.tensor), even.tensor in self.schedule.read_again
+        if is_read or run.count(even.tensor) != run.valid or not self._are_neighbours(*accesses):
+            return False
+        if any(self.schedule.computed[each] or run.digit.stride(each) != 2 for each in accesses):
+            return False
+        values = (self.value(item.value, cursor) for item in (even, odd))
+        first, second = (
+            broadcast(self.b, self._bits(value, tensor.data_type, is_row=False), run.lanes)
+            for value in values
+        )
+        order = [place for lane in range(run.lanes) for place in (lane, run.lanes + lane)]
+        _, at = self._address(accesses[0], cursor)
+        both = self.b.shuffle(first, second, order)
+        # A lane of the first store is two places of both: runs of neighbours begin at such.
+        store_lanes(self.b, both, lambda place: at(place // 2), 1, 2 * run.valid, None, self.can, "align 1")
+        self._forget_tensors(cursor, {even.tensor})
+        return True
+
+    def _are_neighbours(self, first: Access, second: Access) -> bool:
+        """True where the second element lies behind the first."""
+        (name, before), (other, after) = first, second
+        if name != other:
+            return False
+        moved = [(dim, a, b) for dim, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+        if len(moved) != 1:
+            return False
+        ((dim, a, b),) = moved
+        is_next = replace(a, constant=a.constant + 1) == b
+        digits = self._tensor(name).digits[dim]
+        return is_next and len(digits) == 1 and digits[0].stride == 1
 
     def _bits(self, value: Value, data_type: DataType, *, is_row: bool) -> Value:
         if is_row:
@@ -289,10 +329,10 @@ class ItemWriter:
 
     # --- folds
 
-    def new_states(self, item: Fold, lanes: int) -> FoldSlots:
+    def new_states(self, item: Fold, lanes: int, *, keeps_lanes: bool) -> FoldSlots:
         """Memory for the states of a fold, in which nothing is yet."""
         kind = vector(self.real, lanes)
-        slots = FoldSlots(lanes, tuple(self.b.slot(kind) for _ in item.names))
+        slots = FoldSlots(lanes, tuple(self.b.slot(kind) for _ in item.names), keeps_lanes)
         for slot, number in zip(slots.places, FOLDS[item.op].identity, strict=True):
             self.b.line(f"store {broadcast(self.b, constant(self.real, number), lanes)}, {slot}, align 64")
         return slots
@@ -308,27 +348,31 @@ class ItemWriter:
         states = self._states(slots)
         before = [with_lanes(b, each, 0, lanes) for each in states]
         made = fold(item.op, self._arithmetic, before, values)
-        mask = self._present(cursor)
+        # Of lanes with results of their own those behind the last one go nowhere.
+        mask = cursor.mask if slots.keeps_lanes else self._present(cursor)
         for slot, whole, old, new in zip(slots.places, states, before, made, strict=True):
             chosen = new if mask is None else b.select(mask, new, old)
             b.line(f"store {_with_first(b, whole, chosen)}, {slot}, align 64")
 
     def _present(self, cursor: TreeCursor) -> Value | None:
         """The lanes that hold values; None where all do."""
-        run = cursor.run
-        if run is None or run.valid == run.lanes:
+        return self._first(cursor, cursor.run.valid) if cursor.run else cursor.mask
+
+    def _first(self, cursor: TreeCursor, count: int) -> Value | None:
+        """Of the first lanes those that guards leave; None where these are all."""
+        if count == cursor.lanes:
             return cursor.mask
-        below = lanes_below(self.b, run.lanes, run.valid)
+        below = lanes_below(self.b, cursor.lanes, count)
         return below if cursor.mask is None else self.b.op("and", cursor.mask, below)
 
     @property
     def _arithmetic(self) -> VectorArithmetic:
         return VectorArithmetic(self.b, self.can.round_even)
 
-    def folded(self, item: Fold, slots: FoldSlots, *, keeps_lanes: bool) -> list[Value]:
+    def folded(self, item: Fold, slots: FoldSlots) -> list[Value]:
         """What a fold has found: in each lane its own or, of lanes along what is folded, all together."""
         states = self._states(slots)
-        while not keeps_lanes and lanes_of(states[0]) > 1:
+        while not slots.keeps_lanes and lanes_of(states[0]) > 1:
             half = lanes_of(states[0]) // 2
             low, high = ([with_lanes(self.b, each, first, half) for each in states] for first in (0, half))
             states = list(fold(item.op, self._arithmetic, low, high))
@@ -361,10 +405,14 @@ class ItemWriter:
 
 @dataclass(frozen=True, slots=True)
 class FoldSlots:
-    """Where the states of a fold are while its loops run, as vectors of so many lanes."""
+    """Where the states of a fold are while its loops run, as vectors of so many lanes.
+
+    `keeps_lanes`: each lane has a result of its own.
+    """
 
     lanes: int
     places: tuple[Value, ...]
+    keeps_lanes: bool
 
 
 def _with_first(b: Builder, whole: Value, first: Value) -> Value:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from ..dtypes import DataType
 from ..plan.expression import evaluate, is_costly
 from ..plan.nest import Stride
-from .access import load_masked, load_prefix, prefix_mask
+from .access import load_masked, load_prefix, prefix_mask, store_masked
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .compute import VectorArithmetic, call_function, lanes_together
 from .convert import Abilities, bits_type, canonical_nan, from_real, to_real
@@ -177,16 +177,14 @@ def store_lanes(
     how: str,
 ) -> None:
     """Write the first `count` lanes, `stride` elements apart; `how`: what is known of the address."""
-    lanes, element = lanes_of(bits), element_of(bits)
+    lanes = lanes_of(bits)
     if mask is not None:
         _store_chosen(b, bits, at, stride, mask)
     elif stride == 1 and (count == lanes or can.masks):
         if count == lanes:
             b.line(f"store {bits}, {at(0)}, {how}")
             return
-        types = f"{bits.type}, ptr, i32, <{lanes} x i1>"
-        args = f"{bits}, {at(0)}, i32 1, {prefix_mask(lanes, count)}"
-        b.call_void(f"llvm.masked.store.v{lanes}{element}.p0", args, types)
+        store_masked(b, bits, count, at(0))
     else:
         _store_parts(b, bits, at, stride, count)
 
@@ -204,12 +202,24 @@ def _store_parts(b: Builder, bits: Value, at: Address, stride: Stride, count: in
 def _store_chosen(b: Builder, bits: Value, at: Address, stride: Stride, mask: Value) -> None:
     lanes, element = lanes_of(bits), element_of(bits)
     if stride == 1:
+        if int(element[1:]) < 32:
+            mask = b.op("and", mask, _hidden_lanes(b, lanes))
         types = f"{bits.type}, ptr, i32, {mask.type}"
         b.call_void(f"llvm.masked.store.v{lanes}{element}.p0", f"{bits}, {at(0)}, i32 1, {mask}", types)
         return
     where = pointers(b, at, lanes)
     types = f"{bits.type}, {where.type}, i32, {mask.type}"
     b.call_void(f"llvm.masked.scatter.v{lanes}{element}.v{lanes}p0", f"{bits}, {where}, i32 1, {mask}", types)
+
+
+def _hidden_lanes(b: Builder, lanes: int) -> Value:
+    """All lanes, of which LLVM does not know that they are all.
+
+    Where it knows a mask, and this is of one lane, it stores 32 bits of that lane (`store_masked`).
+    """
+    whole = b.hidden(i64(-1))
+    bits = whole if lanes == 64 else b.value(f"i{lanes}", f"trunc {whole} to i{lanes}")
+    return b.value(vector("i1", lanes), f"bitcast {bits} to {vector('i1', lanes)}")
 
 
 def clear_lanes(b: Builder, bits: Value, valid: int) -> Value:

@@ -39,9 +39,12 @@ class FloatWords(NamedTuple):
     magnitude: Value
 
 
-def words_of_reals(b: Builder, reals: Sequence[Value]) -> list[FloatWords]:
-    """Floats, 16 to a register, as words."""
-    found = [_leading_halves(b, low, high) for low, high in zip(reals[::2], reals[1::2], strict=True)]
+def words_of_reals(b: Builder, reals: Sequence[Value], *, by_turns: bool = False) -> list[FloatWords]:
+    """Floats, 16 to a register, as words. `by_turns`: those of two registers are meant by turns."""
+    upper = range(1, 2 * _LANES, 2)
+    order = [upper[i // 2 + _LANES // 2 * (i % 2)] for i in range(_LANES)] if by_turns else upper
+    pairs = zip(reals[::2], reals[1::2], strict=True)
+    found = [_leading_halves(b, one, other, order) for one, other in pairs]
     return [FloatWords(words, _magnitude(b, words)) for words in found]
 
 
@@ -76,7 +79,7 @@ def codes_of_words(
 ) -> Value:
     """A register of codes, a byte each, of two registers of words; a NaN is what the one quiet NaN becomes.
 
-    Floats of 8 bits saturate at the largest number. `exact` is where one of them is subnormal.
+    Floats of 8 bits saturate at the largest number. `exact` is where one of them is subnormal, or NaN.
     """
     if dst.bits == 4:
         return _nibbles(b, words, dst)
@@ -91,8 +94,8 @@ def _magnitude(b: Builder, words: Value) -> Value:
     return b.op("and", words, _word(b, 0x7FFF))
 
 
-def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
-    """The upper halves of two registers of floats, odd where the lower ones are not zero."""
+def _leading_halves(b: Builder, one: Value, other: Value, order: Sequence[int]) -> Value:
+    """The upper halves of two registers of floats, odd where the lower ones are not zero; in this order."""
     halves = []
     for value in (one, other):
         bits = b.bitcast(value, "i32")
@@ -100,7 +103,12 @@ def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
         is_cut = b.compare("icmp ne", rest, Value(bits.type, "zeroinitializer"))
         odd = b.select(is_cut, b.op("or", bits, b.splat("i32", lanes_of(bits), str(0x10000))), bits)
         halves.append(b.value(vector("i16", _LANES), f"bitcast {odd} to {vector('i16', _LANES)}"))
-    return b.shuffle(halves[0], halves[1], range(1, 2 * _LANES, 2))
+    return b.shuffle(halves[0], halves[1], order)
+
+
+def _bytes_of(b: Builder, words: Value) -> Value:
+    kind = vector("i8", 2 * lanes_of(words))
+    return b.value(kind, f"bitcast {words} to {kind}")
 
 
 def _is_nan(b: Builder, words: Value) -> Value:
@@ -117,50 +125,56 @@ def _packed(b: Builder, low: Value, high: Value) -> Value:
 
 
 # --- 4 bits ------------------------------------------------------------------
-# By a table of 64 for each sign: the exponents from 2**-3 to 2**4, two bits of the mantissa, and whether
-# anything is behind them. No tie lies between two of these places.
+# By a table of 64 for each sign: of exponents from 2**-4 to 2**4 and the next three bits, without the upper
+# bits of the exponent. Ties are the first words of such places. Where the code above a tie is even it begins
+# there, elsewhere behind it: then words are lowered by 1.
 
-_LEAST_WORD, _MOST_WORD, _NAN_PLACE, _PLACES = 0x3E00, 0x4180, 57, 64
+_LEAST_WORD, _MOST_WORD, _NAN_PLACE, _PLACES = 0x3DF0, 0x4180, 28, 64
+_PLACE_BITS = 4
+_EVEN_ABOVE = {DataType.f4_e2m1: 1 << 6, DataType.f4_e3m0: 1 << 7}
+"""The bit of a tie that says that the code above it is even."""
 
 
 def _nibbles(b: Builder, words: Sequence[FloatWords], dst: DataType) -> Value:
-    places = _packed(b, *(_nibble_places(b, each) for each in words))
+    halves = [_bytes_of(b, _nibble_places(b, each, dst)) for each in words]
+    places = b.shuffle(halves[0], halves[1], range(0, 4 * _LANES, 2))
     low, high = (_table_text(dst, half) for half in (0, 1))
     kinds = ", ".join([places.type] * 3)
     return b.call(places.type, _PERMUTE_TWO, f"{places.type} {low}, {places}, {places.type} {high}", kinds)
 
 
-def _nibble_places(b: Builder, given: FloatWords) -> Value:
-    """Where the table has the code of each word."""
+def _nibble_places(b: Builder, given: FloatWords, dst: DataType) -> Value:
+    """Where the table has the code of each word, in its lower byte; the upper one is of no interest."""
     words, magnitude = given
     near = b.intrinsic("smax", b.intrinsic("smin", magnitude, _word(b, _MOST_WORD)), _word(b, _LEAST_WORD))
-    is_between = b.compare("icmp ne", b.op("and", near, _word(b, 15)), _word(b, 0))
-    place = b.op("lshr", b.op("sub", near, _word(b, _LEAST_WORD)), _word(b, 4))
-    place = b.select(is_between, b.op("or", place, _word(b, 1)), place)
+    is_behind = b.compare("icmp eq", b.op("and", near, _word(b, _EVEN_ABOVE[dst])), _word(b, 0))
+    near = b.select(is_behind, b.op("sub", near, _word(b, 1)), near)
+    place = b.op("and", b.op("lshr", near, _word(b, _PLACE_BITS)), _word(b, ~_PLACES))
     sign = b.op("and", b.op("lshr", words, _word(b, 9)), _word(b, _PLACES))
     return b.select(_is_nan(b, words), _word(b, _NAN_PLACE), b.op("or", place, sign))
 
 
 @functools.cache
 def _table_text(dst: DataType, sign: int) -> str:
-    """What stands at each place: of even ones the number itself, of odd ones what lies behind it."""
-    words = np.arange(_PLACES, dtype=np.uint32) * 16 + np.uint32(_LEAST_WORD + (sign << 15))
-    if not sign:
-        words[_NAN_PLACE] = _QUIET_NAN
+    """What lies behind the first word of each place, but for `_NAN_PLACE`, which no number has."""
+    first = _LEAST_WORD >> _PLACE_BITS
+    numbers = np.arange(first, first + _PLACES, dtype=np.uint32)
+    words = (numbers << np.uint32(_PLACE_BITS)) + np.uint32(8 + (sign << 15))
+    words[numbers % _PLACES == _NAN_PLACE] = _QUIET_NAN
     found = convert_codes(words << np.uint32(16), (DataType.f32, dst), _MOVE, Inputs())
-    return "<" + ", ".join(f"i8 {int(code)}" for code in found) + ">"
+    codes = found[np.argsort(numbers % _PLACES)]
+    return "<" + ", ".join(f"i8 {int(code)}" for code in codes) + ">"
 
 
 # --- 8 bits ------------------------------------------------------------------
 
 
 class _ByteFloat(NamedTuple):
-    """A float of 8 bits: bits of the mantissa, bias, the codes of the largest number and of NaN."""
+    """A float of 8 bits: bits of the mantissa, bias, the code of the largest number."""
 
     mantissa: int
     bias: int
     most: int
-    nan: int
 
     @property
     def cut(self) -> int:
@@ -174,8 +188,8 @@ class _ByteFloat(NamedTuple):
 
 
 _BYTE_FLOATS = {
-    DataType.f8_e4m3: _ByteFloat(3, 7, 0x7E, 0x7F),
-    DataType.f8_e5m2: _ByteFloat(2, 15, 0x7B, 0x7E),
+    DataType.f8_e4m3: _ByteFloat(3, 7, 0x7E),
+    DataType.f8_e5m2: _ByteFloat(2, 15, 0x7B),
 }
 
 
@@ -183,11 +197,8 @@ def _bytes(b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callab
     form = _BYTE_FLOATS[dst]
     moved = [b.intrinsic("ssub.sat", each.magnitude, _word(b, form.moved)) for each in words]
     moved = [b.intrinsic("smax", each, _word(b, 0)) for each in moved]
-    # Of normal numbers the exponent is at least 1.
-    tiny = [b.compare("icmp ult", each, _word(b, 1 << _MANTISSA)) for each in moved]
-    some = [b.compare("icmp ne", each.magnitude, _word(b, 0)) for each in words]
-    both = [b.op("and", one, other) for one, other in zip(tiny, some, strict=True)]
-    flags = b.value(f"i{_LANES}", f"bitcast {b.op('or', *both)} to i{_LANES}")
+    rare = [_is_rare(b, each, part) for each, part in zip(words, moved, strict=True)]
+    flags = b.value(f"i{_LANES}", f"bitcast {b.op('or', *rare)} to i{_LANES}")
     is_plain = b.value("i1", f"icmp eq {flags}, 0")
 
     def rounded() -> Value:
@@ -197,12 +208,19 @@ def _bytes(b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callab
     return b.one_of(is_plain, rounded, exact)
 
 
+def _is_rare(b: Builder, given: FloatWords, moved: Value) -> Value:
+    """Which lanes are NaN or subnormal; zeros are neither, whatever their magnitude says."""
+    # Of normal numbers the exponent is at least 1.
+    is_tiny = b.compare("icmp ult", moved, _word(b, 1 << _MANTISSA))
+    is_some = b.compare("icmp ne", _magnitude(b, given.words), _word(b, 0))
+    return b.op("or", b.op("and", is_tiny, is_some), _is_nan(b, given.words))
+
+
 def _byte_codes(b: Builder, given: FloatWords, moved: Value, form: _ByteFloat) -> Value:
     """Half to even: what is cut off, the bit above it added, reaches one more where it is more than half."""
-    cut = _word(b, form.cut)
     near = b.intrinsic("smin", moved, _word(b, form.most << form.cut))
-    last = b.op("and", b.op("lshr", near, cut), _word(b, 1))
-    half = b.op("add", b.op("add", near, _word(b, (1 << form.cut - 1) - 1)), last)
+    half = b.op("add", near, _word(b, (1 << form.cut - 1) - 1))
+    is_last = b.compare("icmp ne", b.op("and", near, _word(b, 1 << form.cut)), _word(b, 0))
+    half = b.select(is_last, b.op("add", half, _word(b, 1)), half)
     sign = b.op("and", b.op("lshr", given.words, _word(b, 8)), _word(b, 0x80))
-    code = b.op("or", b.op("lshr", half, cut), sign)
-    return b.select(_is_nan(b, given.words), _word(b, form.nan), code)
+    return b.op("or", b.op("lshr", half, _word(b, form.cut)), sign)

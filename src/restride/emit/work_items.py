@@ -28,7 +28,8 @@ from .fold import Accumulation
 from .guarded import GuardedWriter
 from .kernel import Cursor, KernelParams, NestWriter, Style
 from .reduction import carry
-from .tile import TileAddresses, emit_tile
+from .tile import emit_tile
+from .tile_registers import TileAddresses
 from .tile_shape import TileAxis
 
 # --- work items --------------------------------------------------------------

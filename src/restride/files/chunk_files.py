@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,11 +18,16 @@ from typing import Any
 
 import numpy as np
 
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import MAX_NDIMS
+from ..dtypes import DataType
+from ..frontend.carriers import carried
 from ..runtime.alloc import Array
-from .places import Workspace, write_at
+from .places import FilePlace, Workspace, write_at
 from .plain_file import GET_AGAIN, bad_file
 from .replacement import cannot_write, system_error
-from .tiles import Ints
+from .tiles import Ints, Runs
+from .zarr_boxes import check_chunk, new_chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +67,53 @@ class ChunkFiles:
 
         Raises InvalidArguments for a file of another length, RuntimeFailure where the system refuses.
         """
-        path = os.path.join(self.folder, self.name(number))
         row = self.nbytes // self.extents[0]
         shape = (rows.stop - rows.start, *self.extents[1:])
         into = held[: shape[0] * row]
+        with self._opened(number) as place:
+            if place is None:
+                return None
+            place.read_runs(Runs(np.array([rows.start * row]), into.size), into)
+        return into.view(self.dtype).reshape(shape)
+
+    def gather(self, start: Ints, size: Ints, into: Array) -> None:
+        """Fill `into`, of the shape of a box, with its elements: nothing else is read. Errors as `read`."""
+        chunk = MemoryDesc(self.extents, DataType.parse(carried(self.dtype)))
+        for number in self.within(start, size):
+            first = self.first(number)
+            low = tuple(map(max, first, start))
+            high = tuple(
+                min(f + c, a + n) for f, c, a, n in zip(first, self.extents, start, size, strict=True)
+            )
+            part = into[_within(low, high, start)]
+            with self._opened(number) as place:
+                if place is None:
+                    part[...] = self.fill
+                    continue
+                at = tuple(a - b for a, b in zip(low, first, strict=True))
+                found = part if part.flags.c_contiguous else np.empty(part.shape, self.dtype)
+                place.read(chunk, at, part.shape, found.reshape(-1).view(np.uint8))
+                if found is not part:
+                    part[...] = found
+
+    @contextlib.contextmanager
+    def _opened(self, number: Ints) -> Iterator[FilePlace | None]:
+        """The open file of a chunk; None where there is none."""
+        path = os.path.join(self.folder, self.name(number))
         try:
+            check_chunk(path)
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            return None
+            yield None
+            return
         except OSError as error:
             raise system_error("read", path, error) from None
         try:
             if os.fstat(handle).st_size != self.nbytes:
                 raise bad_file(path, f"a chunk has {self.nbytes} bytes, and it has another length", GET_AGAIN)
-            at = 0
-            while at < into.size:
-                count = os.preadv(handle, [into.data[at:]], rows.start * row + at)
-                if not count:
-                    raise bad_file(path, "it got shorter while it was read", GET_AGAIN)
-                at += count
-        except OSError as error:
-            raise system_error("read", path, error) from None
+            yield FilePlace(handle, path, 0)
         finally:
             os.close(handle)
-        return into.view(self.dtype).reshape(shape)
 
     def write(self, number: Ints, chunk: Array) -> None:
         """Put a whole chunk there, in one step. Raises RuntimeFailure where the system refuses."""
@@ -96,16 +123,8 @@ class ChunkFiles:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(path)
                 return
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            # As Zarr's library names what it has not finished.
-            part = f"{path}.{secrets.token_hex(16)}.partial"
-            try:
-                _write_new(part, chunk.reshape(-1).view(np.uint8))
-                os.replace(part, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(part)
-                raise
+            with new_chunk(path) as handle:
+                write_at(handle, 0, chunk.reshape(-1).view(np.uint8).data)
         except OSError as error:
             raise cannot_write(path, error) from None
 
@@ -148,6 +167,14 @@ def chunk_files(array: Any) -> ChunkFiles | None:
         bool(array.config.write_empty_chunks),
         about.encode_chunk_key,
     )
+
+
+def part_files(array: Any) -> ChunkFiles | None:
+    """The files of an array's chunks, where `gather` reads parts of them; None where the library must."""
+    found = chunk_files(array)
+    if found is None or found.dtype.itemsize > 8 or len(found.shape) > MAX_NDIMS or 0 in found.extents:
+        return None
+    return found
 
 
 class ChunkMover:
@@ -219,11 +246,3 @@ class ChunkMover:
 def _within(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
     """A box as slices of an array that begins at `base`."""
     return tuple(slice(a - at, b - at) for a, b, at in zip(low, high, base, strict=True))
-
-
-def _write_new(path: str, content: Array) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-    try:
-        write_at(handle, 0, content.data)
-    finally:
-        os.close(handle)

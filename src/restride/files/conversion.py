@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import InvalidArguments
 from .draft import DraftFile, Origin
 from .draft_parts import Image
-from .file_formats import MakeImage, image_maker, is_file_name, is_zarr_name
+from .file_formats import MakeImage, holds_metadata, image_maker, is_file_name, is_zarr_name
 from .file_image import FileImage
 from .gguf import gguf_image
 from .gguf_values import metadata_as_text, plain_metadata
@@ -38,13 +38,17 @@ class PlacedStep:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """All of the work: tiles are numbered through all steps, `firsts` has the number of each step's first."""
+    """All of the work: tiles are numbered through all steps, `firsts` has the number of each step's first.
+
+    `lost_metadata`: keys of the source that the files have no place for.
+    """
 
     steps: tuple[PlacedStep, ...]
     firsts: tuple[int, ...]
     files: tuple[DraftFile, ...]
     origin: Origin
     is_folder: bool
+    lost_metadata: tuple[str, ...] = ()
 
     @property
     def tiles(self) -> int:
@@ -109,7 +113,9 @@ def plan_conversion(
         arrays = [result for _, step in steps for result in step.results]
         if in_boxes:
             boxes = [box for _, step in steps for box in step.result_boxes]
-            image: Image = zarr_image(arrays, plain_metadata(_metadata(source, members)), boxes)
+            image: Image = zarr_image(
+                arrays, plain_metadata(_metadata(source, members)), boxes, _groups_within(source, members)
+            )
             files.append(DraftFile(".", image))
         else:
             image = _image(name, source, members, arrays, make)
@@ -121,7 +127,8 @@ def plan_conversion(
     files = _with_indexes(source, files, planned, groups) if is_folder else files
     firsts = tuple(accumulate((placed.step.tiles for placed in planned), initial=0))
     origin = Origin(_source_hash(source), _plan_hash(files, planned, rules))
-    return Conversion(tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes)
+    lost = [key for name, members in groups if not holds_metadata(name) for key in _metadata(source, members)]
+    return Conversion(tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes, tuple(lost))
 
 
 def _groups(source: ConversionSource, dst: str, is_folder: bool) -> list[tuple[str, list[int]]]:
@@ -165,9 +172,14 @@ def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any
     metadata: dict[str, Any] = {}
     for at in reversed(members):
         contents = source.files[at].contents
-        assert contents is not None
-        metadata |= contents.metadata
+        metadata |= {} if contents is None else contents.metadata
     return metadata
+
+
+def _groups_within(source: ConversionSource, members: Sequence[int]) -> dict[str, Mapping[str, Any]]:
+    """The attributes of groups within the source."""
+    contents = [source.files[at].contents for at in members]
+    return {name: said for found in contents if found is not None for name, said in found.groups.items()}
 
 
 def _check_names(file: str, steps: Sequence[ConversionStep]) -> None:
@@ -176,14 +188,18 @@ def _check_names(file: str, steps: Sequence[ConversionStep]) -> None:
     for step in steps:
         for result in step.results:
             if result.name in seen:
-                raise InvalidArguments(
-                    f"two tensors called {result.name[:120]!r} in {shown(file)}",
-                    code="RS-F07",
-                    where=str(step.rule),
-                    why="scales are called after their tensor, with _scale and _zero_point behind",
-                    hint="let a rule keep one of them, or convert the files apart",
-                )
+                raise _twice(result.name, f"in {shown(file)}", str(step.rule))
             seen.add(result.name)
+
+
+def _twice(name: str, where_both: str, rule: str = "") -> InvalidArguments:
+    return InvalidArguments(
+        f"two tensors called {name[:120]!r} {where_both}",
+        code="RS-F07",
+        where=rule,
+        why="scales are called after their tensor, with _scale and _zero_point behind",
+        hint="let a rule keep one of them, or convert the files apart",
+    )
 
 
 def _with_indexes(
@@ -208,7 +224,11 @@ def _with_indexes(
             for i, file in enumerate(files)
             if os.path.dirname(file.name) == folder and os.path.basename(file.name) in shards
         }
-        weights = {tensor: shard for shard in sorted(parts) for tensor, _ in parts[shard]}
+        pairs = [(tensor, shard) for shard in sorted(parts) for tensor, _ in parts[shard]]
+        weights = dict(pairs)
+        if len(weights) < len(pairs):
+            twice = next(tensor for tensor, shard in pairs if weights[tensor] != shard)
+            raise _twice(twice, f"in two shards of {shown(name)}")
         total = sum(nbytes for part in parts.values() for _, nbytes in part)
         about = index.get("metadata")
         about = {**(about if isinstance(about, dict) else {}), "total_size": total}

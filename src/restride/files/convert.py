@@ -6,13 +6,15 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from ..desc.parse import parse_bool, parse_int, short_repr
+from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import InvalidArguments, RuntimeFailure, raises_at_the_call
 from ..runtime.pool import get_num_threads
 from .conversion import Conversion, PlacedStep, plan_conversion
 from .draft import Draft
+from .draft_room import room_for
 from .memory_size import parse_memory
 from .npy import Meaning, npy_image
 from .places import TensorPlace, Workspace
@@ -21,6 +23,7 @@ from .replacement import shown
 from .report import ConversionProgress, ConversionReport, report_of
 from .rules import parse_rules
 from .sources import ConversionSource, open_source
+from .steps import as_sample
 from .tile_threads import Tally, do_tiles
 from .time_estimate import SamplePlaces, expected_seconds
 
@@ -28,7 +31,7 @@ __all__ = ["convert"]
 
 # What a process takes that has loaded the compiler: no tiles come from this.
 _PROCESS_BYTES = 256 << 20
-_LEAST_MEMORY = 64 << 20
+_LEAST_MEMORY = 96 << 20
 _MOST_JOBS = 256
 _PASS_TEXT = 'rs.convert("a.safetensors", "b.safetensors", rules)'
 
@@ -107,6 +110,7 @@ def run_conversion(
     meaning: Meaning | None = None,
 ) -> ConversionReport:
     """As `convert`; with a `meaning` both files are .npy, and it says of the source what that cannot say."""
+    check_function("convert: progress", progress)
     checked = parse_rules(rules)
     workers = _jobs(jobs)
     most = _tile_memory(parse_memory(memory, "convert: memory"), workers)
@@ -117,8 +121,9 @@ def run_conversion(
         _check_apart(source, dst)
         work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)
         if dry_run:
-            expected = _expected(source, work, dst, workers, verify)
-            return report_of(work, source, workers, None, expected=expected)
+            expected, room = _expected(source, work, dst, workers, verify), room_for(dst)
+            shortfall = 0 if room is None else max(work.nbytes_written - room, 0)
+            return report_of(work, source, checked, workers, None, expected=expected, shortfall=shortfall)
         draft = Draft(dst, is_folder=work.is_folder)
         try:
             first = draft.open(work.files, work.origin, resume=resume)
@@ -135,7 +140,7 @@ def run_conversion(
             raise
         seconds = time.perf_counter() - started
         verified = work.nbytes_read if verify else 0
-        return report_of(work, source, workers, seconds, work.weight_before(first), verified)
+        return report_of(work, source, checked, workers, seconds, work.weight_before(first), verified)
     finally:
         source.close()
 
@@ -171,6 +176,7 @@ class _Run:
         """As that, where a difference is an error; the tile's weight."""
         placed, tile = self._work.at(number)
         if not self.is_right(number, space):
+            _check_unchanged(self._source)
             raise RuntimeFailure(
                 f"{placed.step.source.array.name[:120]!r} was not written as it should be",
                 code="RS-F09",
@@ -207,7 +213,8 @@ def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, v
     except OSError:
         return None
     try:
-        run = _Run(source, work, places.place)
+        steps = tuple(replace(placed, step=as_sample(placed.step)) for placed in work.steps)
+        run = _Run(source, replace(work, steps=steps), places.place)
         return expected_seconds(work, jobs, run.tile, run.is_right if verify else None, places)
     finally:
         places.close()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -22,13 +21,13 @@ from typing import NamedTuple
 
 from ..errors import InvalidArguments, RuntimeFailure
 from .draft_parts import DraftPart, Image, check_owner, create_part, open_part
+from .draft_room import draft_paths
 from .places import TensorPlace
 from .replacement import Replacement, cannot_write, shown, sync_folder
+from .safe_files import boot_id
 
 _VERSION = 1
-_BOOT = "/proc/sys/kernel/random/boot_id"
 _MOST_JOURNAL = 64 << 20
-_LONG_NAME = 200
 
 
 class Origin(NamedTuple):
@@ -60,13 +59,10 @@ class Draft:
         )
         if is_folder:
             _check_folder(path, target)
-        parent, name = os.path.split(target)
-        self._target, self._parent = target, parent
-        if len(os.fsencode(name)) > _LONG_NAME:
-            name = hashlib.sha256(os.fsencode(name)).hexdigest()
-        self._part = os.path.join(parent, f".{name}.restride-part")
-        self._journal = os.path.join(parent, f".{name}.restride-journal")
+        self._target, self._parent = target, os.path.dirname(target)
+        self._part, self._journal = draft_paths(target)
         self._parts: list[DraftPart] = []
+        self._is_published = False
         self._lock = self._locked()
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
@@ -127,19 +123,30 @@ class Draft:
                 os.replace(self._part, self._target)
         except OSError as error:
             raise cannot_write(self.path, error) from None
-        sync_folder(self._parent)
-        with contextlib.suppress(OSError):
-            os.unlink(self._journal)
-        os.close(self._lock)
+        self._is_published = True
+        try:
+            sync_folder(self._parent)
+        finally:
+            self._forget_journal()
 
     def abandon(self, *, keep: bool) -> None:
-        """Leave without a result; `keep` what is done for the next time."""
+        """Leave without a result; `keep` what is done for the next time.
+
+        Nothing is done where the draft has its name already: another one may have been begun meanwhile.
+        """
+        if self._is_published:
+            return
         self._close()
         # A journal has its first line when all files are there: a draft that found no room is not kept.
-        if not keep or not os.fstat(self._lock).st_size:
-            self._remove_part()
-            with contextlib.suppress(OSError):
-                os.unlink(self._journal)
+        if keep and os.fstat(self._lock).st_size:
+            os.close(self._lock)
+            return
+        self._remove_part()
+        self._forget_journal()
+
+    def _forget_journal(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._journal)
         os.close(self._lock)
 
     def _close(self) -> None:
@@ -185,7 +192,7 @@ class Draft:
         try:
             head = json.loads(lines[0])
             found = Origin(str(head["source"]), str(head["plan"]))
-            is_same_boot = head["version"] == _VERSION and head["boot"] == _boot()
+            is_same_boot = head["version"] == _VERSION and head["boot"] == boot_id()
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
         if found.source != origin.source:
@@ -219,7 +226,7 @@ class Draft:
             if self.is_folder:
                 os.makedirs(os.path.dirname(path), exist_ok=True)
             self._parts.append(create_part(path, self.path, file.image))
-        head = {"version": _VERSION, **origin._asdict(), "boot": _boot()}
+        head = {"version": _VERSION, **origin._asdict(), "boot": boot_id()}
         os.write(self._lock, json.dumps(head).encode() + b"\n")
         os.fdatasync(self._lock)
 
@@ -268,12 +275,3 @@ def _other_draft(path: str, why: str) -> InvalidArguments:
         why=why,
         hint="leave --resume out to start anew",
     )
-
-
-def _boot() -> str:
-    """What tells one run of the system from another."""
-    try:
-        with open(_BOOT, encoding="ascii") as file:
-            return file.read(64).strip()
-    except OSError:
-        return ""

@@ -41,6 +41,11 @@ def is_zarr_name(path: str) -> bool:
     return path.rstrip("/").lower().endswith(ZARR_END)
 
 
+def holds_metadata(path: str) -> bool:
+    """True for the name of a file that has a place for metadata of its own."""
+    return not path.lower().endswith((".npy", ".npz"))
+
+
 def image_maker(path: str) -> MakeImage:
     """What makes the image of a file of this name. Raises InvalidArguments for a name of no known end."""
     found = _IMAGES.get(os.path.splitext(path)[1].lower())

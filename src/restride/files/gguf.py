@@ -19,7 +19,17 @@ from typing import Any, BinaryIO
 from ..errors import Unimplemented
 from .element_kinds import BYTES, GGML_KINDS, KINDS, ElementKind
 from .file_image import FileImage, packed_starts
-from .gguf_values import TEXT, UINT32, GgufReader, GgufValue, encode_text, text_value, value_of
+from .gguf_values import (
+    MOST_HEADER,
+    TEXT,
+    UINT32,
+    GgufReader,
+    GgufValue,
+    encode_name,
+    encode_text,
+    text_value,
+    value_of,
+)
 from .plain_file import GET_AGAIN, bad_file, read_at, state_of
 from .stored_tensors import (
     KEY,
@@ -30,6 +40,7 @@ from .stored_tensors import (
     annotated,
     array_of,
     as_bytes,
+    check_header,
     note_of,
     parse_notes,
     plain_array,
@@ -94,14 +105,16 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
     if notes:
         values[KEY] = text_value(json.dumps({"version": VERSION, "tensors": notes}))
     align = _alignment("", values)
-    head = MAGIC + struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))
+    parts = [MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))]
     for key, value in values.items():
-        head += encode_text(key) + struct.pack("<I", value.type) + value.content
+        parts += encode_text(key), struct.pack("<I", value.type), value.content
     *offsets, end = packed_starts(written, 0, align)
     for array, offset in zip(written, offsets, strict=True):
         dims = _dims_of(array)[::-1]
-        head += encode_text(array.name) + struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
-        head += struct.pack("<IQ", _NUMBERS[array.kind], offset)
+        parts += encode_name(array.name), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
+        parts.append(struct.pack("<IQ", _NUMBERS[array.kind], offset))
+    head = b"".join(parts)
+    check_header(".gguf", len(head), MOST_HEADER)
     head += bytes(-len(head) % align)
     starts = tuple(len(head) + offset for offset in offsets)
     return FileImage(written, starts, ((0, head),), len(head) + -(-end // align) * align)
@@ -171,7 +184,7 @@ def _gguf_form(array: StoredArray) -> StoredArray:
             code="RS-F03",
             where=found.name,
             why="the format has no such tensors",
-            hint="convert it with a rule, or write a .safetensors file",
+            hint="write a .safetensors file",
         )
     return found
 
@@ -180,7 +193,7 @@ def _gguf_note(array: StoredArray) -> dict[str, Any]:
     """What the metadata must say of an array that is written."""
     note = note_of(array)
     if array.desc is None:
-        return note
+        return note if array.shape else note | {"shape": []}
     is_bytes = array.kind.word == "I8" and array.kind != array_of("", array.desc).kind
     if len(_dims_of(array)) != len(array.shape) or is_bytes:
         note |= {"desc": array.desc.to_dict(), "shape": list(array.shape)}

@@ -10,8 +10,9 @@ from typing import Any
 
 from ..errors import InvalidArguments
 from .plain_file import GET_AGAIN, bad_file
+from .stored_tensors import name_bytes
 
-_MOST_HEADER = 256 << 20
+MOST_HEADER = 256 << 20
 _FIRST_READ = 1 << 20
 
 TEXT, _ARRAY, UINT32 = 8, 9, 4
@@ -74,10 +75,10 @@ class GgufReader:
     def take(self, count: int) -> bytes:
         """So many bytes."""
         end = self.at + count
-        if end > min(self._size, _MOST_HEADER):
-            raise self.damaged(f"its header ends behind byte {min(self._size, _MOST_HEADER)}")
+        if end > min(self._size, MOST_HEADER):
+            raise self.damaged(f"its header ends behind byte {min(self._size, MOST_HEADER)}")
         if end > len(self._held):
-            whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, _MOST_HEADER)
+            whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, MOST_HEADER)
             self._held += self._read(len(self._held), whole - len(self._held))
         found = self._held[self.at : end]
         self.at = end
@@ -144,5 +145,13 @@ def text_value(text: str) -> GgufValue:
 
 def encode_text(text: str) -> bytes:
     """A text behind its length."""
-    content = text.encode()
+    return _behind_length(text.encode())
+
+
+def encode_name(name: str) -> bytes:
+    """The name of a tensor behind its length. Raises InvalidArguments for one that is no text."""
+    return _behind_length(name_bytes(name))
+
+
+def _behind_length(content: bytes) -> bytes:
     return len(content).to_bytes(8, "little") + content

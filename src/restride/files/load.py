@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..block_scales import QuantizedTensor
 from ..dtypes import DataType
+from ..formats import TensorFormat, gguf
+from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -22,6 +25,10 @@ from .zarr_arrays import is_zarr, open_zarr
 __all__ = ["load"]
 
 _CPU = Engine("cpu")
+# Types of ggml whose blocks descriptors describe.
+_OF_BLOCKS: dict[str, Callable[[Sequence[int]], TensorFormat]] = {
+    name.upper(): getattr(gguf, name) for name in gguf.__all__
+}
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -29,9 +36,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
     A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
-    groups. What restride has no data type for, or has no axes, is an array of NumPy. The file must not be
-    changed or cut while it is mapped. Raises InvalidArguments for a damaged file, RuntimeFailure where the
-    system refuses.
+    groups, Q4_0, Q4_1, Q8_0 and MXFP4 of ggml among it. What restride has no data type for, or has no axes,
+    is an array of NumPy; of other types of ggml the bytes of each row, which `rs.formats.unpack` may read.
+    The file must not be changed or cut while it is mapped. Raises InvalidArguments for a damaged file,
+    RuntimeFailure where the system refuses.
 
     >>> import numpy as np, restride as rs, tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "x.npy")
@@ -99,14 +107,17 @@ def _one_number(path: str, found: object) -> float:
     raise bad_file(path, "the scale of a whole tensor is no number", "write the file again")
 
 
-def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | Array:
+def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | QuantizedTensor | Array:
     """A stored tensor over the bytes of its file."""
     array = tensor.array
     content = whole[tensor.start : tensor.start + array.nbytes]
     if array.desc is not None and array.kind.data_type is not None:
         return Memory(array.desc, _CPU, content)
+    if array.kind.word in _OF_BLOCKS:
+        return _OF_BLOCKS[array.kind.word](array.shape).wrap(content)
     if array.kind.numpy is None:
-        return content
+        rows = array.shape[:-1] if array.kind.block > 1 else ()
+        return content.reshape(*rows, array.nbytes // max(prod(rows), 1))
     if array.desc is not None:
         # In logical order: nothing of NumPy's says how blocks lie.
         return Memory(array.desc, _CPU, content).to_numpy().view(array.kind.numpy)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, BinaryIO, NamedTuple
 
@@ -77,11 +78,9 @@ def tensor_array(header: NpyHeader, name: str, meaning: Meaning = _NOTHING) -> S
             raise bad_file(header.path, "the descriptor in its header does not fit the array", _WRITE_AGAIN)
         note = {"desc": header.note} if stored is not None else {}
         return _agreed(annotated(header.path, array, note, frozenset()), header, meaning)
-    if array.desc is None and meaning != _NOTHING:
-        _desc_of(array, header.path)
-    if array.desc is None or (meaning == _NOTHING and not header.is_fortran):
-        return _of_c_order(array, header)
-    desc = _said(header, array.desc.data_type, meaning)
+    if meaning == _NOTHING:
+        return _in_fortran_order(array, header) if header.is_fortran and len(header.shape) > 1 else array
+    desc = _said(header, _desc_of(array, header.path).data_type, meaning)
     return StoredArray(name, array.kind, array.shape, array.nbytes, desc)
 
 
@@ -127,7 +126,8 @@ def _refused_type(path: str, dtype: np.dtype[Any]) -> InvalidArguments:
 
 def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
     """The descriptor of an array that is to be reordered. Raises InvalidArguments where it has none."""
-    if array.desc is not None:
+    has_type = array.kind.data_type is not None or not array.is_fortran
+    if array.desc is not None and has_type:
         return array.desc
     if not array.shape:
         raise bad_file(path, "an array of no axes has no memory format", "save x.reshape(1)")
@@ -136,12 +136,19 @@ def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
     raise bad_file(path, f"an array of {len(array.shape)} axes has no memory format", "join some of its axes")
 
 
-def _of_c_order(array: StoredArray, header: NpyHeader) -> StoredArray:
-    """An array that is moved as it lies; without a descriptor nothing could say that it lies otherwise."""
-    if header.is_fortran and len(array.shape) > 1:
-        why = f"its {array.kind.word} elements lie in Fortran order"
+def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
+    """The array with the descriptor of that order."""
+    carrier = array.kind.carrier
+    if carrier is None or len(array.shape) > MAX_NDIMS:
+        why = f"its {array.kind.word} elements of {len(array.shape)} axes lie in Fortran order"
         raise bad_file(header.path, why, "save it in C order: np.save(file, np.ascontiguousarray(x))")
-    return array
+    return replace(array, desc=_desc(header, array.shape, carrier, _order_of(header)), is_fortran=True)
+
+
+def _order_of(header: NpyHeader) -> Tag | None:
+    """The order in which the header says that elements lie; None for more axes than formats have."""
+    axes = range(len(header.shape))
+    return Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
 
 
 def _agreed(array: StoredArray, header: NpyHeader, meaning: Meaning) -> StoredArray:
@@ -160,9 +167,7 @@ def _agreed(array: StoredArray, header: NpyHeader, meaning: Meaning) -> StoredAr
 
 def _said(header: NpyHeader, data_type: DataType, meaning: Meaning) -> MemoryDesc:
     """The descriptor of an ordinary .npy file, read as `meaning` says."""
-    axes = range(len(header.shape))
-    order = Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
-    plain = _desc(header, header.shape, data_type, order)
+    plain = _desc(header, header.shape, data_type, _order_of(header))
     if meaning.src is None and meaning.dims is None:
         return plain
     if meaning.dims is not None:

@@ -19,7 +19,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from .json_object import parse_object
 from .plain_file import bad_file
-from .stored_tensors import StoredArray, note_of
+from .stored_tensors import StoredArray, check_header, note_of
 
 _MAGIC = b"\x93NUMPY"
 _MARK = "# restride: "
@@ -72,7 +72,7 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
 def encode_header(array: StoredArray) -> bytes:
     """The bytes before the data: NumPy's own header, and the descriptor where NumPy has no words for it.
 
-    Raises Unimplemented for elements that neither has a word for.
+    Raises Unimplemented for elements that neither has a word for, and for more words than NumPy reads.
     """
     dtype = _npy_type(array)
     fields = {"descr": dtype.str, "fortran_order": False, "shape": array.shape}
@@ -90,6 +90,7 @@ def encode_header(array: StoredArray) -> bytes:
     lead = len(_MAGIC) + 4
     text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(said)}".encode()
     text += b" " * (-(lead + len(text) + 1) % _ALIGN) + b"\n"
+    check_header(".npy", len(text), _MAX_HEADER)
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text
 
 
@@ -105,7 +106,7 @@ def _npy_type(array: StoredArray) -> np.dtype[Any]:
         code="RS-F03",
         where=array.name,
         why="neither NumPy nor restride has elements of that kind",
-        hint="convert it with a rule, or write a .safetensors file",
+        hint="write a .safetensors file",
     )
 
 

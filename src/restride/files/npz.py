@@ -21,7 +21,7 @@ from .npy import npy_form, tensor_array
 from .npy_header import encode_header, parse_header
 from .npz_compressed import expanded, is_compressed
 from .plain_file import bad_file, read_at, state_of
-from .stored_tensors import Contents, StoredArray, StoredTensor, annotated
+from .stored_tensors import Contents, StoredArray, StoredTensor, annotated, name_bytes
 
 _ALIGN = 64
 _LOCAL = struct.Struct("<4s5H3L2H")
@@ -113,7 +113,7 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
     written = tuple(npy_form(array) for array in arrays)
     for array in written:
         head = encode_header(array)
-        name = f"{array.name}.npy".encode()
+        name = name_bytes(array.name) + b".npy"
         if not array.name or len(name) > 60000 or "\0" in array.name:
             raise InvalidArguments(
                 "a name that no .npz file can have",
@@ -168,6 +168,9 @@ class _Member:
 
 def _directory(members: Sequence[_Member], sums: Sequence[int], at: int) -> bytes:
     """The end of the archive, which starts at byte `at`."""
+    if not members:
+        # Readers take an archive of none for one where its end is all there is.
+        return _END.pack(b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
     central = b"".join(member.central_header(crc) for member, crc in zip(members, sums, strict=True))
     count, length = len(members), len(central)
     end64 = _END64.pack(b"PK\x06\x06", 44, _VERSION, _VERSION, 0, 0, count, count, length, at)

@@ -1,6 +1,7 @@
 """Steps that quantise by scales found from the data: along an axis, for a whole tensor, or in groups.
 
-A tile has all elements that share a scale, so that it reads its box once and writes values and scales.
+A tile has all elements that share a scale, so that it reads its box once and writes values and scales. Where
+all of a tensor shares one and does not fit into a tile, the tensor is read before, for its largest values.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import reorder
-from ..block_scales import GroupScaling, quantize_in_groups
+from ..block_scales import quantize_in_groups
 from ..desc.memory_desc import MemoryDesc
 from ..desc.text_forms import order_tag
 from ..dtypes import DataType
-from ..quantization import quantize
+from ..group_scaling import GroupScaling
+from ..plan.scale_rule import ENDS, LARGEST
+from ..quantization import quantize, quantize_by
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -24,20 +27,24 @@ from .physical_boxes import box_shape
 from .places import TensorPlace, Workspace, bytes_of
 from .rules import ConversionRule
 from .stored_tensors import StoredArray, StoredTensor
-from .tiles import TileGrid, box_bytes, compact
+from .tensor_ends import TensorEnds
+from .tiles import TileGrid, box_bytes, compact, plan_tiles
 
 _CPU = Engine("cpu")
 # Of f32 arithmetic, in units of half a step.
 _SLACK = 1e-3
-# Bits behind the point, the exponent of the least step, and the largest value.
+# What is compared at a time.
+_CHECKED = 1 << 20
+# Bits behind the point, the exponent of the least step.
 _FLOATS = {
-    DataType.f8_e4m3: (3, -9, 448.0),
-    DataType.f8_e5m2: (2, -16, 57344.0),
-    DataType.f4_e2m1: (1, -1, 6.0),
-    DataType.f4_e3m0: (0, -2, 16.0),
+    DataType.f8_e4m3: (3, -9),
+    DataType.f8_e5m2: (2, -16),
+    DataType.f4_e2m1: (1, -1),
+    DataType.f4_e3m0: (0, -2),
 }
 
 Ints = tuple[int, ...]
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,7 @@ class _ScaledStep:
     src: MemoryDesc
     dst: MemoryDesc
     grid: TileGrid
+    ends: TensorEnds | None
 
     @property
     def tiles(self) -> int:
@@ -80,18 +88,34 @@ class _ScaledStep:
         start = self.grid.start(tile)
         size = self.grid.size(start)
         src, dst = compact(self.src, size), compact(self.dst, size)
+        ends = None if self.ends is None else self.ends.find(source, space)
         read = space.bytes("source", src.size)
         source.read(self.src, start, size, read)
-        made = self._made(Memory(src, _CPU, read), dst)
+        made = self._made(Memory(src, _CPU, read), dst, ends)
         targets[0].write(self.dst, start, size, made[0])
         for place, result, part in zip(targets[1:], self.results[1:], made[1:], strict=True):
             assert result.desc is not None
             place.write(result.desc, *self._box_of(result.desc, start, size), part)
 
     def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
-        """Whether each value that was written is within half a step of the source."""
+        """Whether each value that was written is within half a step of the source.
+
+        In pieces: as floats a tile takes many times its bytes.
+        """
         start = self.grid.start(tile)
         size = self.grid.size(start)
+        pieces = plan_tiles((compact(self.src, size), compact(self.dst, size)), _CHECKED, self._units)
+        for number in range(len(pieces)):
+            first = pieces.start(number)
+            at = tuple(a + b for a, b in zip(start, first, strict=True))
+            if not self._is_right(at, pieces.size(first), source, targets, space):
+                return False
+        return True
+
+    def _is_right(
+        self, start: Ints, size: Ints, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
+    ) -> bool:
+        """Whether the values of a box are."""
         src, dst = compact(self.src, size), compact(self.dst, size)
         written, read = space.bytes("written", dst.size), space.bytes("source", src.size)
         targets[0].read(self.dst, start, size, written)
@@ -110,8 +134,15 @@ class _ScaledStep:
         scale = parts["scale"] * parts.get("tensor_scale", np.float32(1))
         return within_half_a_step(exact, found, self.dst.data_type, scale, parts.get("zero_point"))
 
-    def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
-        """The bytes of the values' box, and of the boxes of what is beside them."""
+    @property
+    def _units(self) -> Ints:
+        """Multiples that boxes keep along each axis, so that they have whole scales."""
+        return ()
+
+    def _made(self, read: Memory, dst: MemoryDesc, ends: Ends | None) -> tuple[Array, ...]:
+        """The bytes of the values' box, and of the boxes of what is beside them; `ends` are the whole
+        tensor's, where the box has not all that shares a scale.
+        """
         raise NotImplementedError
 
     def _box_of(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
@@ -129,8 +160,13 @@ class QuantiseStep(_ScaledStep):
 
     axis: int | None
 
-    def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
-        made, *scales_made = quantize(read, dst.data_type, self.axis, self.rule.scale == "absmax", dst)
+    def _made(self, read: Memory, dst: MemoryDesc, ends: Ends | None) -> tuple[Array, ...]:
+        is_symmetric = self.rule.scale == "absmax"
+        if ends is None:
+            made, *scales_made = quantize(read, dst.data_type, self.axis, is_symmetric, dst)
+        else:
+            _, scale, zero = quantize(np.array(ends), dst.data_type, None, is_symmetric)
+            made, scales_made = quantize_by(read, dst.data_type, scale, zero, dst), [scale, zero]
         parts = zip(scales_made, (np.float32, np.int32), self.results[1:], strict=False)
         scales = (np.atleast_1d(np.asarray(part, kind)) for part, kind, _ in parts)
         values = made if isinstance(made, Memory) else Memory.from_numpy(made)
@@ -151,10 +187,15 @@ class GroupedStep(_ScaledStep):
 
     scaling: GroupScaling
 
-    def _made(self, read: Memory, dst: MemoryDesc) -> tuple[Array, ...]:
+    @property
+    def _units(self) -> Ints:
+        return tuple(max(n, 1) for n in self.scaling.groups)
+
+    def _made(self, read: Memory, dst: MemoryDesc, ends: Ends | None) -> tuple[Array, ...]:
         # Groups are axes of plain layouts.
         plain = read.to(MemoryDesc(read.desc.dims, read.desc.data_type)) if read.desc.inner_blks else read
-        found = quantize_in_groups(plain, self.scaling, order_tag(dst.layout))
+        largest = None if ends is None else max(map(abs, ends))
+        found = quantize_in_groups(plain, self.scaling, order_tag(dst.layout), largest=largest)
         values = found.values if found.values.desc == dst else found.values.to(dst)
         made = {"scale": found.scale, "zero_point": found.zero_point}
         if self.scaling.is_two_level:
@@ -189,16 +230,20 @@ def within_half_a_step(
 ) -> bool:
     """Whether quantised values `found`, of this type, stand for `exact` ones as well as they can.
 
-    Floats beyond the largest one saturate. Where a value is no number, any quantised one will do.
+    What is beyond the ends of the type saturates, as it does where the type of scales has rounded one down.
+    Where a value is no number, any quantised one will do.
     """
     shifted = found if zero is None else found - zero
     with np.errstate(all="ignore"):
+        # In steps: what a value stands for may be beyond the largest float.
+        wanted = exact / scale
         if data_type in _FLOATS:
-            point, least, largest = _FLOATS[data_type]
+            point, least = _FLOATS[data_type]
             steps = np.exp2(np.maximum(np.frexp(shifted)[1] - 1 - point, least))
-            is_largest = (np.abs(shifted) == largest) & (exact / scale / shifted >= 1)
+            low, high = -LARGEST[data_type], LARGEST[data_type]
         else:
-            steps, is_largest = np.float32(1), np.zeros(1, np.bool_)
-        error = np.abs(exact - scale * shifted)
-        fits = error <= np.abs(scale) * steps * (0.5 + _SLACK)
-    return bool((fits | is_largest | ~np.isfinite(exact)).all())
+            steps, (low, high) = np.float32(1), ENDS[data_type]
+        is_end = ((found == low) & (wanted < shifted)) | ((found == high) & (wanted > shifted))
+        fits = np.abs(wanted - shifted) <= steps * (0.5 + _SLACK)
+        fits |= exact == scale * shifted
+    return bool((fits | is_end | ~np.isfinite(exact)).all())

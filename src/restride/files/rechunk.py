@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from math import prod
 from typing import Any
 
-from ..desc.parse import parse_bool, short_repr
-from ..errors import InvalidArguments
+from ..desc.parse import check_function, parse_bool, short_repr
+from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
 from ..runtime.pool import get_num_threads
 from .chunk_files import ChunkMover, chunk_files
 from .memory_size import parse_memory
 from .places import Workspace
 from .report import ConversionProgress
+from .safe_files import UnsafeFiles, boot_id
 from .tile_threads import Tally, do_tiles
 from .tiles import Ints, TileGrid
-from .zarr_arrays import zarr_library
+from .zarr_arrays import tree_state, zarr_library
+from .zarr_boxes import array_folder, chunk_paths, read_box, write_box
 
 __all__ = ["rechunk"]
 
@@ -43,10 +46,14 @@ def rechunk(
 
     Boxes are whole chunks of `dst`, and as large as the memory allows, so that chunks of `src` are read as
     few times as can be. Chunks that are plain files, uncompressed in a local folder, are read and written
-    directly, all others by Zarr's library. Needs Zarr 3: pip install 'restride[zarr]'. Raises
-    InvalidArguments for damaged chunks, for arrays that do not fit each other, and where there is nothing to
-    go on with; RuntimeFailure where the system refuses.
+    directly, all others by Zarr's library. When it returns, the disk has all chunks of a local folder; after
+    a power cut, what is gone on with is what it had.
+
+    Needs Zarr 3: pip install 'restride[zarr]'. Raises InvalidArguments for damaged chunks, for arrays that do
+    not fit each other, and where there is nothing to go on with; RuntimeFailure where the system refuses, or
+    where files of `src` change meanwhile, OutOfMemory where `memory` does not hold one chunk of each.
     """
+    check_function("rechunk: progress", progress)
     source, target = _opened(src, "src", "r"), _opened(dst, "dst", "r+")
     if source.shape != target.shape or source.dtype != target.dtype:
         raise InvalidArguments(
@@ -56,28 +63,40 @@ def rechunk(
             why="only chunks and codecs may differ",
             hint="create it with the shape and the dtype of src",
         )
-    jobs, pair = get_num_threads(), (chunk_files(source), chunk_files(target))
-    mover = None if pair[0] is None or pair[1] is None else ChunkMover(pair[0], pair[1], jobs)
-    room = _memory(memory, mover is not None, jobs * prod(source.chunks) * source.dtype.itemsize)
+    _check_apart(source, target)
+    read, written = chunk_files(source), chunk_files(target)
+    is_direct = read is not None and written is not None
+    room, jobs = _room(parse_memory(memory, "rechunk: memory"), source, target, is_direct)
+    mover = None if read is None or written is None else ChunkMover(read, written, jobs)
     grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, room)
-    facts = repr((source.shape, str(source.dtype), source.chunks, _unit(target), grid.box))
+    state = _state(source)
+    facts = repr((source.shape, str(source.dtype), source.chunks, _unit(target), grid.box, state))
     plan = hashlib.sha256(facts.encode()).hexdigest()
-    first = _done(target, plan) if parse_bool("rechunk: resume", resume) else 0
+    safe = first = _done(target, plan) if parse_bool("rechunk: resume", resume) else 0
     total = len(grid) if prod(source.shape) else 0
     started = time.perf_counter()
 
+    unsafe = UnsafeFiles()
+    for tile in range(first):
+        unsafe.add(chunk_paths(target, _box(grid, tile)))
+
     def run(tile: int, space: Workspace) -> int:
-        start = grid.start(tile)
+        box, start = _box(grid, tile), grid.start(tile)
         size = grid.size(start)
         if mover is None:
-            box = tuple(slice(at, at + n) for at, n in zip(start, size, strict=True))
-            target[box] = source[box]
+            write_box(target, box, read_box(source, box, short_repr(src)), short_repr(dst))
         else:
             mover.move(start, size, space)
+        unsafe.add(chunk_paths(target, box))
         return prod(size) * int(source.dtype.itemsize)
 
-    def note(done: int, is_safe: bool) -> None:
-        target.update_attributes({_ATTRIBUTE: json.dumps({"plan": plan, "done": done})})
+    def note(done: int, is_time: bool) -> None:
+        nonlocal safe
+        if is_time:
+            unsafe.make_safe()
+            safe = done
+        said = {"plan": plan, "done": done, "safe": safe, "boot": boot_id()}
+        target.update_attributes({_ATTRIBUTE: json.dumps(said)})
 
     def watch(tally: Tally) -> None:
         if progress is not None:
@@ -90,7 +109,28 @@ def rechunk(
     finally:
         if mover is not None:
             mover.close()
+    unsafe.make_safe()
+    if _state(source) != state:
+        raise RuntimeFailure(
+            "rechunk: src changed while it was read",
+            code="RS-F08",
+            where=short_repr(src),
+            why="names, lengths or times of its files are others",
+            hint="wait for its writer, then rechunk it again",
+        )
     del target.attrs[_ATTRIBUTE]
+
+
+def _state(source: Any) -> str:
+    """What tells the files of an array from themselves after a change; "" where there are none here."""
+    folder = array_folder(source)
+    return "" if folder is None else tree_state(folder)
+
+
+def _box(grid: TileGrid, tile: int) -> tuple[slice, ...]:
+    """A tile as slices of an array."""
+    start = grid.start(tile)
+    return tuple(slice(at, at + n) for at, n in zip(start, grid.size(start), strict=True))
 
 
 def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: int) -> TileGrid:
@@ -135,10 +175,11 @@ def _unit(array: Any) -> Ints:
 
 
 def _done(target: Any, plan: str) -> int:
-    """How many boxes an earlier call has done."""
+    """How many boxes an earlier call has done: of another run of the system those that the disk has."""
     try:
         found = json.loads(target.attrs.get(_ATTRIBUTE, ""))
-        done = found["done"] if found["plan"] == plan else -1
+        count = found["done" if found["boot"] == boot_id() else "safe"]
+        done = count if found["plan"] == plan else -1
     except (ValueError, KeyError, TypeError):
         done = -1
     if type(done) is int and done >= 0:
@@ -151,26 +192,50 @@ def _done(target: Any, plan: str) -> int:
     )
 
 
-def _memory(memory: str | int, is_direct: bool, held: int) -> int:
-    """The bytes that a box may have; `held` are taken besides by who reads chunks directly."""
-    found = parse_memory(memory, "rechunk: memory")
-    if found >= _LEAST_MEMORY:
-        # By the library: a box as it is read, and as its chunks are encoded.
-        return max(found - held, 1) if is_direct else found // 3
-    raise InvalidArguments(
-        f"rechunk: memory is {found} bytes",
-        code="RS-V08",
-        why=f"less than {_LEAST_MEMORY} is not enough for chunks",
-        hint='allow more, as "1GiB"',
+def _check_apart(source: Any, target: Any) -> None:
+    """Refuse one array in both places: its chunks would be read while they are written."""
+    folders = {folder and os.path.realpath(folder) for folder in map(array_folder, (source, target))}
+    if source.store_path == target.store_path or (len(folders) == 1 and None not in folders):
+        raise InvalidArguments(
+            "rechunk: src and dst are one array",
+            code="RS-F08",
+            where=short_repr(source),
+            why="its chunks would be written while they are read",
+            hint="create another array for the result",
+        )
+
+
+def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, int]:
+    """The bytes that a box may have, and how many threads read; directly, each holds a chunk besides."""
+    if memory < _LEAST_MEMORY:
+        raise InvalidArguments(
+            f"rechunk: memory is {memory} bytes",
+            code="RS-V08",
+            why=f"less than {_LEAST_MEMORY} is not enough for chunks",
+            hint='allow more, as "1GiB"',
+        )
+    read, written = (max(prod(n), 1) * source.dtype.itemsize for n in (source.chunks, _unit(target)))
+    jobs = min(get_num_threads(), (memory - written) // read) if is_direct else get_num_threads()
+    # By the library: a box as it is read, and as its chunks are encoded.
+    room = memory - jobs * read if is_direct else memory // 3
+    if jobs >= 1 and written <= room and read <= memory:
+        return room, jobs
+    raise OutOfMemory(
+        "rechunk: chunks do not fit into the memory",
+        code="RS-D01",
+        where=f"memory {memory} bytes",
+        why=f"those of src have {read} bytes, those of dst {written}",
+        hint="allow more memory",
     )
 
 
 def _opened(value: Any, name: str, mode: str) -> Any:
     zarr = zarr_library("rechunk")
-    if isinstance(value, zarr.Array):
-        return value
     try:
-        return zarr.open_array(value, mode=mode)
+        found = value if isinstance(value, zarr.Array) else zarr.open_array(value, mode=mode)
+        if 0 in _unit(found) and 0 not in found.shape:
+            raise ValueError("its chunks have no extents")
+        return found
     except Exception as error:  # of any store
         raise InvalidArguments(
             f"rechunk: {name} is no array of Zarr",

@@ -26,6 +26,8 @@ _HINTS = {
     errno.EPERM: "choose a folder that you may write to",
     errno.EROFS: "choose a folder that you may write to",
     errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EMFILE: "allow more open files: ulimit -n",
+    errno.ENFILE: "close other programs: the system has no more open files",
 }
 _NO_RESERVING = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 
@@ -38,6 +40,8 @@ def shown(path: str) -> str:
 def system_error(verb: str, path: str, error: OSError, hint: str = "") -> RuntimeFailure:
     """The error for what the system refused to do with the file at `path`."""
     why = os.strerror(error.errno) if error.errno else str(error)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = hint or _HINTS[error.errno]
     return RuntimeFailure(f"cannot {verb} {shown(path)}", code="RS-F02", why=why, hint=hint)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .conversion import Conversion
+from .rules import ConversionRule
 from .sources import ConversionSource
 
 
@@ -39,6 +41,9 @@ class ConversionReport:
     `seconds`: how long it took; of a dry run None. `expected_seconds`: of a dry run, how long it would take,
     from some tiles that were tried; None where nothing could be tried. `resumed_at`: bytes of the source that
     an earlier run had done. `verified`: bytes of the source that were compared with what was written.
+    `shortfall`: of a dry run, how many bytes more must be free where the result goes; 0 where there is room.
+    `unused_rules`: those that are the first to fit for no tensor: misspelt, or behind one that fits as well.
+    `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files have no place for.
     """
 
     tensors: tuple[ConvertedTensor, ...]
@@ -49,16 +54,21 @@ class ConversionReport:
     resumed_at: int = 0
     verified: int = 0
     expected_seconds: float | None = None
+    shortfall: int = 0
+    unused_rules: tuple[str, ...] = ()
+    lost_metadata: tuple[str, ...] = ()
 
 
 def report_of(
     work: Conversion,
     source: ConversionSource,
+    rules: Sequence[ConversionRule],
     jobs: int,
     seconds: float | None,
     resumed_at: int = 0,
     verified: int = 0,
     expected: float | None = None,
+    shortfall: int = 0,
 ) -> ConversionReport:
     """The report of a conversion that is done, or planned."""
     tensors = []
@@ -74,4 +84,16 @@ def report_of(
         rule = "" if placed.step.rule is None else str(placed.step.rule)
         tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file))
     sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
-    return ConversionReport(tuple(tensors), *sizes, seconds, resumed_at, verified, expected)
+    used = {placed.step.rule for placed in work.steps}
+    unused = tuple(str(rule) for rule in rules if rule not in used)
+    return ConversionReport(
+        tuple(tensors),
+        *sizes,
+        seconds,
+        resumed_at,
+        verified,
+        expected,
+        shortfall,
+        unused,
+        work.lost_metadata,
+    )

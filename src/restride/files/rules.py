@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Any
 
-from ..block_scales import NAMED
-from ..desc.parse import parse_int, short_repr
+from ..desc.parse import parse_int, short_repr, to_f32
 from ..desc.tags import FormatTag, parse_tag
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
+from ..group_scaling import NAMED
 
 _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' copies"
 _WORDS = ("group", "axis", "scale", "zero_point", "scale_type")
@@ -82,7 +82,7 @@ def _parsed(rule: object) -> ConversionRule:
     if isinstance(rule, ConversionRule):
         return rule
     if isinstance(rule, str):
-        glob, mark, rest = rule.rpartition("=") if "," not in rule else _split(rule)
+        glob, mark, rest = _split(rule)
         if not mark or not glob:
             raise _bad(rule, "it has no '=' between glob and format")
         return _of_words(rule, glob, [word.strip() for word in rest.split(",")])
@@ -92,9 +92,14 @@ def _parsed(rule: object) -> ConversionRule:
 
 
 def _split(rule: str) -> tuple[str, str, str]:
-    """The glob, which may hold '=', and what is behind it: up to the first comma there is one '=' more."""
+    """The glob, which may hold '=', and what is behind it: up to the first comma there is one '=' more, and
+    another one where the first word has a value.
+    """
     head, comma, tail = rule.partition(",")
     glob, mark, first = head.rpartition("=")
+    before, equals, word = glob.rpartition("=")
+    if equals and word.strip() in _WORDS:
+        glob, first = before, f"{word}={first}"
     return glob, mark, first + comma + tail
 
 
@@ -104,10 +109,10 @@ def _of_words(rule: object, glob: str, words: list[Any]) -> ConversionRule:
         if word is None or word == "":
             continue
         if isinstance(word, dict):
-            found |= {_checked_name(rule, name): value for name, value in word.items()}
+            found |= {_checked_name(rule, name, found): value for name, value in word.items()}
         elif isinstance(word, str) and "=" in word:
             name, _, value = word.partition("=")
-            found[_checked_name(rule, name.strip())] = value.strip()
+            found[_checked_name(rule, name.strip(), found)] = value.strip()
         else:
             name, value = _format_or_type(rule, word)
             if name in found or {name, *found} >= {"named", "data_type"}:
@@ -120,7 +125,9 @@ def _of_words(rule: object, glob: str, words: list[Any]) -> ConversionRule:
     return _checked(rule, ConversionRule(glob, **_values(rule, found)))
 
 
-def _checked_name(rule: object, name: object) -> str:
+def _checked_name(rule: object, name: object, found: Mapping[str, Any]) -> str:
+    if name in found:
+        raise _bad(rule, f"it says {name} twice")
     if name in _WORDS:
         return str(name)
     raise _bad(rule, f"there is no word {short_repr(name)}: it has {', '.join(_WORDS)}")
@@ -191,7 +198,7 @@ def _integer(rule: object, name: str, value: object) -> int:
 
 def _number(rule: object, value: object) -> float:
     try:
-        found = float(value)  # type: ignore[arg-type]
+        found = to_f32(float(value), "scale")  # type: ignore[arg-type]
     except (TypeError, ValueError):
         found = float("nan")
     if isfinite(found):

@@ -25,6 +25,8 @@ from .stored_tensors import (
     StoredArray,
     StoredTensor,
     annotated,
+    check_header,
+    name_bytes,
     note_of,
     parse_notes,
     plain_array,
@@ -60,8 +62,8 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
 def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
     """The file that holds these arrays, in their order, with their descriptors among the metadata.
 
-    Raises Unimplemented for arrays that the format has no word for, InvalidArguments for metadata that are
-    not strings.
+    Raises Unimplemented for arrays that the format has no word for, and more of them than a header holds,
+    InvalidArguments for names that cannot stand there and metadata that are not strings.
     """
     _check_metadata(metadata)
     for array in arrays:
@@ -71,8 +73,17 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
                 code="RS-F03",
                 where=array.name,
                 why="the format has no elements of that kind",
-                hint="convert it with a rule, or write a .gguf file",
+                hint="write a .gguf file",
             )
+        if array.name == _METADATA:
+            raise InvalidArguments(
+                "a name that no tensor of a safetensors file can have",
+                code="RS-F03",
+                where=repr(array.name),
+                why="the metadata stand under it",
+                hint="rename the tensor, or write a .npz file",
+            )
+        name_bytes(array.name)
     # Where the order leaves elements at odd places, wider ones go first: readers map what is aligned only.
     order = list(range(len(arrays)))
     places = list(packed_starts(arrays, 0))
@@ -94,6 +105,7 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
         }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    check_header(".safetensors", len(text), _MOST_HEADER)
     head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
     total = len(head) + sum(array.nbytes for array in arrays)
     return FileImage(

@@ -9,22 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..array_memory import memory_of
 from ..arrays import reorder
-from ..block_scales import QuantizedTensor
 from ..desc.parse import short_repr
 from ..errors import InvalidArguments
-from ..foreign import plain_text
+from ..foreign import is_masked, plain_text
 from ..frontend.tensors import as_numpy
+from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import settle, to_host
 from .draft import Draft, DraftFile, Origin
 from .element_kinds import kind_of_dtype
-from .file_formats import image_maker, is_zarr_name
+from .file_formats import holds_metadata, image_maker, is_zarr_name
 from .places import write_at
 from .plain_file import path_text
-from .replacement import Replacement
+from .replacement import Replacement, shown
 from .stored_tensors import Scaling, StoredArray, array_of, is_dense, plain_array
 from .zarr_image import zarr_image
 
@@ -61,6 +62,14 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     """
     name = path_text(path, "save: path", 'rs.save(..., "x.safetensors")')
     make = None if is_zarr_name(name) else image_maker(name)
+    if metadata and not holds_metadata(name):
+        raise InvalidArguments(
+            "save: metadata cannot be written",
+            code="RS-F03",
+            where=shown(name),
+            why="there is no place for it in .npy and .npz files",
+            hint="leave metadata out, or write a .safetensors file",
+        )
     prepared = [part for key, value in _by_name(tensors).items() for part in _parts(key, value)]
     _check_names([part.array.name for part in prepared])
     if make is None:
@@ -142,15 +151,6 @@ def _check_names(names: list[str]) -> None:
 
 
 def _prepared(name: str, value: Any) -> _Prepared:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        raise InvalidArguments(
-            f"save: the name {name[:60]!a} is no text",
-            code="RS-V08",
-            why="it holds half a character",
-            hint="choose another name",
-        ) from None
     if isinstance(value, Memory) and value:
         settle(value)
         return _of_memory(name, to_host(value))
@@ -162,7 +162,7 @@ def _prepared(name: str, value: Any) -> _Prepared:
             why="it is an empty Memory" if isinstance(value, Memory) else f"it is {type(value).__name__}",
             hint="pass arrays or memories, or a dict of them",
         )
-    return _of_array(name, np.asarray(found))
+    return _of_array(name, found if isinstance(found, np.ndarray) else np.asarray(found))
 
 
 def _of_memory(name: str, memory: Memory) -> _Prepared:
@@ -182,9 +182,8 @@ def _of_memory(name: str, memory: Memory) -> _Prepared:
 
 def _of_array(name: str, x: Array) -> _Prepared:
     kind = kind_of_dtype(x.dtype)
-    if kind is not None:
+    if kind is not None and not is_masked(x):
         content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
         return _Prepared(plain_array(name, kind, x.shape), content)
     # Elements of 4 bits are packed; all else is refused, with the reason.
-    packed = reorder(x, None) if x.dtype.isbuiltin == 2 else Memory.from_numpy(x)
-    return _of_memory(name, packed if isinstance(packed, Memory) else Memory.from_numpy(packed))
+    return _of_memory(name, memory_of(x, f"save: {name[:60]}"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ..errors import InvalidArguments
@@ -19,7 +19,7 @@ from .npy import Meaning, read_npy
 from .places import FilePlace
 from .plain_file import FileState, bad_file, check_link, opened, read_at, state_of
 from .replacement import shown
-from .stored_tensors import Contents, StoredArray, StoredTensor
+from .stored_tensors import Contents, StoredArray, StoredTensor, physical
 from .tensor_file import TensorFile, tensor_file
 from .zarr_arrays import ZarrFolder, is_zarr, open_zarr
 
@@ -116,10 +116,12 @@ def open_source(
 
 
 def _meant(path: str, meaning: Meaning) -> TensorFile:
-    """A .npy file, of which somebody says what it cannot say itself."""
+    """A .npy file, of which somebody says what it cannot say itself. Elements keep their order in memory."""
     file = opened(path)
     try:
-        return TensorFile(file, read_npy(file, path, meaning), state_of(file))
+        found = read_npy(file, path, meaning)
+        tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in found.tensors)
+        return TensorFile(file, replace(found, tensors=tensors), state_of(file))
     except BaseException:
         file.close()
         raise

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import lcm, prod
 from typing import Protocol
 
 import numpy as np
 
-from ..block_scales import scaling_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory
 from ..frontend.formats import target_desc
+from ..group_scaling import scaling_of
 from ..grouped import group_extents
 from ..quantization import quantize
 from .move_steps import CopyStep, MoveStep
@@ -21,9 +22,11 @@ from .physical_boxes import box_units, is_cut_in_boxes
 from .places import TensorPlace, Workspace
 from .quantise_steps import GroupedStep, QuantiseStep
 from .rules import ConversionRule
-from .stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_dense
+from .stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
+from .tensor_ends import TensorEnds
 from .tiles import TileGrid, box_bytes, plan_tiles
 
+_REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
 
 
@@ -72,7 +75,7 @@ def plan_step(
     `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. Raises an error
     that names the tensor and the rule where they do not fit.
     """
-    room = _TileRoom(tensor, most_bytes, in_boxes or bool(tensor.chunks))
+    room = _TileRoom(tensor, most_bytes, in_boxes)
     if rule is None or rule.is_copy:
         return _copied(room, rule)
     try:
@@ -88,11 +91,16 @@ def plan_step(
 
 @dataclass(frozen=True, slots=True)
 class _TileRoom:
-    """How a tensor may be cut: into tiles of so many bytes, and `in_boxes` where it lies in chunks."""
+    """How a tensor may be cut: into tiles of so many bytes, which are `written_in_boxes` to chunks."""
 
     tensor: StoredTensor
     most_bytes: int
-    in_boxes: bool
+    written_in_boxes: bool
+
+    @property
+    def in_boxes(self) -> bool:
+        """True where the tensor lies in chunks on one side."""
+        return self.written_in_boxes or bool(self.tensor.chunks)
 
     def grid(
         self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: tuple[int, ...] = ()
@@ -101,22 +109,36 @@ class _TileRoom:
         units = units or (1,) * src.ndims
         if not self.in_boxes:
             return plan_tiles((src, dst), self.most_bytes, units)
-        if not (is_cut_in_boxes(self.tensor.array, src) and is_cut_in_boxes(result, dst)):
+        is_cut = not self.tensor.chunks or is_cut_in_boxes(self.tensor.array, src)
+        if not is_cut or (self.written_in_boxes and not is_cut_in_boxes(result, dst)):
             return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims))
         whole = tuple(map(lcm, units, box_units(self.tensor, src)))
         chunk = tuple(map(min, whole, src.dims))
         fits = box_bytes((src, dst), chunk) <= self.most_bytes
         return plan_tiles((src, dst), self.most_bytes, whole if fits else units)
 
+    def whole(
+        self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: tuple[int, ...]
+    ) -> tuple[TileGrid, TensorEnds | None]:
+        """Tiles of a tensor that has a scale for all of it: one, or where that does not fit into the memory
+        others, of `units`, with what finds the largest values.
+        """
+        if box_bytes((src, src, dst, dst), src.dims) <= self.most_bytes:
+            return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims)), None
+        grid = self.grid(src, dst, result, units)
+        return grid, TensorEnds(src, grid) if len(grid) > 1 else None
+
     def checked(self, step: ConversionStep) -> ConversionStep:
-        """The step. Raises OutOfMemory where its tiles do not fit into the memory."""
-        if step.tile_bytes <= 2 * self.most_bytes:
+        """The step. Raises OutOfMemory where its tiles, or the source's chunks, do not fit into memory."""
+        most, chunk = 2 * self.most_bytes, self.tensor.chunk_bytes
+        if max(step.tile_bytes, chunk) <= most:
             return step
+        taken = f"a chunk takes {chunk}" if chunk > most else f"a tile takes {step.tile_bytes}"
         raise OutOfMemory(
             f"{self.tensor.array.name[:120]!r} cannot be cut into tiles that fit into the memory",
             code="RS-D01",
             where=str(step.rule or "copied"),
-            why=f"a tile takes {step.tile_bytes} bytes, and there are {2 * self.most_bytes} for each job",
+            why=f"{taken} bytes, and there are {most} for each job",
             hint="allow more memory, or fewer jobs",
         )
 
@@ -125,23 +147,39 @@ def _copied(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
     """A tensor as it is: its bytes, or boxes of them where it lies in chunks."""
     array = room.tensor.array
     src = array.moved_as
+    if array.is_fortran and src is not None:
+        # No other format says so of an array: it is row-major there, and the same to every reader.
+        result, dst = plain_array(array.name, array.kind, array.shape), _row_major(src)
+        return room.checked(MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result)))
     if not room.in_boxes or src is None or not array.shape:
         return CopyStep(room.tensor, (array,), rule)
     return room.checked(MoveStep(room.tensor, (array,), rule, src, src, room.grid(src, src, array)))
+
+
+def _row_major(desc: MemoryDesc) -> MemoryDesc:
+    return MemoryDesc(desc.dims, desc.data_type)
+
+
+def _target(
+    array: StoredArray, src: MemoryDesc, rule: ConversionRule, data_type: DataType | None
+) -> MemoryDesc:
+    """What the rule makes of the elements; where it names no format, they stay as readers see them."""
+    return target_desc(_row_major(src) if array.is_fortran else src, rule.format, data_type)
 
 
 def _planned(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
     if src is None:
-        raise _misfit("it has no axes, or elements of an odd width", "RS-F07")
+        what = f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor of no axes"
+        raise _misfit(f"{what} is only copied", "RS-F07")
     if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
         src = _convertible(array)
     if rule.is_found:
         return _quantising(room, src, rule)
-    dst = target_desc(src, rule.format, rule.data_type)
+    dst = _target(array, src, rule, rule.data_type)
     scaling = (rule.scale, rule.zero_point)
-    if dst == src and dst.layout == src.layout and scaling == (None, None):
+    if dst == src and dst.layout == src.layout and scaling == (None, None) and not array.is_fortran:
         return _copied(room, rule)
     result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
     if array.kind.data_type is None:
@@ -169,11 +207,13 @@ def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] 
 def _quantising(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
     if room.tensor.array.scaling is not None:
         raise _misfit("it is quantised already", "RS-F07")
+    if src.data_type not in _REALS:
+        raise _misfit(f"scales are found from floats, and its elements are {src.data_type}", "RS-A15")
     if rule.group is not None or rule.named is not None:
         return _in_groups(room, src, rule)
     array, data_type, axis = room.tensor.array, rule.data_type, _axis_of(rule, src)
     assert data_type is not None
-    dst = target_desc(src, rule.format, data_type)
+    dst = _target(array, src, rule, data_type)
     extents = (1,) if axis is None else (src.dims[axis],)
     kinds = {"scale": DataType.f32}
     if rule.scale == "minmax" or data_type.kind == "uint":
@@ -184,10 +224,17 @@ def _quantising(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Conve
     scales = tuple(array_of(names[part], MemoryDesc(extents, kind)) for part, kind in kinds.items())
     # A tile has all that shares a scale.
     units = tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
-    grid = room.grid(src, dst, values, units)
-    # Finds mistakes in the type before anything is written.
-    quantize(np.zeros((1, 1), np.float32), data_type, 0, rule.scale == "absmax")
-    return QuantiseStep(room.tensor, (values, *scales), rule, src, dst, grid, axis)
+    grid, ends = room.grid(src, dst, values, units), None
+    if axis is None:
+        grid, ends = room.whole(src, dst, values, ())
+    _try_type(data_type, rule.scale == "absmax")
+    return QuantiseStep(room.tensor, (values, *scales), rule, src, dst, grid, ends, axis)
+
+
+@lru_cache(maxsize=64)
+def _try_type(data_type: DataType, is_symmetric: bool) -> None:
+    """Find mistakes in the type before anything is written."""
+    quantize(np.zeros((1, 1), np.float32), data_type, 0, is_symmetric)
 
 
 def _in_groups(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
@@ -197,7 +244,7 @@ def _in_groups(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Conver
     kind = rule.named or rule.data_type
     scaling = scaling_of(kind, rule.axis, is_symmetric, group, stored, src.ndims).for_dims(src.dims)
     extents = group_extents(src.dims, scaling.groups)
-    dst = target_desc(src, rule.format, scaling.data_type)
+    dst = _target(array, src, rule, scaling.data_type)
     descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
     if scaling.zero_type is not None:
         # Of a byte each: tiles have any number of them.
@@ -212,9 +259,16 @@ def _in_groups(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Conver
     told = Scaling(scale, zero, None, scaling.groups, whole)
     values = replace(array_of(array.name, dst, told), unknown=array.unknown)
     parts = tuple(array_of(names[part], desc) for part, desc in descs.items())
-    units = src.dims if scaling.is_two_level else scaling.groups
-    grid = room.grid(src, dst, values, tuple(max(n, 1) for n in units))
-    return GroupedStep(room.tensor, (values, *parts), rule, src, dst, grid, scaling)
+    units = tuple(max(n, 1) for n in scaling.groups)
+    grid, ends = room.grid(src, dst, values, units), None
+    if scaling.is_two_level:
+        grid, ends = room.whole(src, dst, values, units)
+    return GroupedStep(room.tensor, (values, *parts), rule, src, dst, grid, ends, scaling)
+
+
+def as_sample(step: ConversionStep) -> ConversionStep:
+    """A step for tiles that are only tried: a tile takes its own values for those of the whole tensor."""
+    return replace(step, ends=None) if isinstance(step, QuantiseStep | GroupedStep) else step
 
 
 def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:

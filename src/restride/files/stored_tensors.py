@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS
 from ..dtypes import DataType
-from ..errors import Error
+from ..errors import Error, InvalidArguments, Unimplemented
 from ..runtime.alloc import extent
 from .element_kinds import BYTES, ElementKind, kind_of_type
 from .json_object import parse_object
@@ -52,7 +53,8 @@ class Scaling(NamedTuple):
 class StoredArray:
     """The physical array of a tensor: its name, its elements, its shape, and the length in bytes.
 
-    `desc` is of the elements' data type, or of one as wide for kinds that have none.
+    `desc` is of the elements' data type, or of one as wide for kinds that have none. `is_fortran`: readers of
+    the file take `shape` for the dims, though elements lie as `desc` says, in Fortran order.
     """
 
     name: str
@@ -61,6 +63,7 @@ class StoredArray:
     nbytes: int
     desc: MemoryDesc | None = None
     scaling: Scaling | None = None
+    is_fortran: bool = False
     # What else the file says of the tensor, and its format knows nothing of.
     unknown: Mapping[str, object] = field(default_factory=dict)
 
@@ -81,27 +84,31 @@ class StoredArray:
 @dataclass(frozen=True, slots=True)
 class StoredTensor:
     """A tensor of a file: its array, and where its bytes are. `chunks`: extents of what is read at a time,
-    where the file has them.
+    where the file has them; `chunk_bytes`: the memory that takes, where no part of a chunk can be read.
     """
 
     array: StoredArray
     path: str
     start: int
     chunks: tuple[int, ...] = ()
+    chunk_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
     """What a file, or a folder of files, holds. `metadata`: of the file as a whole, restride's own left out.
 
-    `heads`: of each file the path and a hash of its header, by which a changed source is noticed.
+    `heads`: of each file the path and a hash of its header, by which a changed source is noticed. `groups`:
+    attributes of groups within it, by name.
     """
 
     tensors: tuple[StoredTensor, ...]
     metadata: Mapping[str, Any] = field(default_factory=dict)
     heads: tuple[tuple[str, str], ...] = ()
+    groups: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=1024)
 def is_dense(desc: MemoryDesc) -> bool:
     """True where elements and padding fill the storage, each at its own place, from offset 0 on."""
     elements = desc.data_type.nbytes(prod(desc.physical_shape))
@@ -129,11 +136,43 @@ def as_bytes(array: StoredArray) -> StoredArray:
     return replace(array, kind=BYTES, shape=(array.nbytes,))
 
 
+def physical(array: StoredArray) -> StoredArray:
+    """The array with its axes in the order of memory."""
+    if not array.is_fortran or array.desc is None:
+        return array
+    return replace(array, shape=array.desc.physical_shape, is_fortran=False)
+
+
 def plain_array(name: str, kind: ElementKind, shape: tuple[int, ...]) -> StoredArray:
     """An array as files of other programs hold it: row-major, where it has a descriptor at all."""
     has_rank = 0 < len(shape) <= MAX_NDIMS
     desc = MemoryDesc(shape, kind.data_type) if kind.data_type is not None and has_rank else None
     return StoredArray(name, kind, shape, kind.nbytes(shape), desc)
+
+
+def name_bytes(name: str) -> bytes:
+    """The name of a tensor as files have it. Raises InvalidArguments for one that is no text."""
+    try:
+        return name.encode()
+    except UnicodeEncodeError:
+        raise InvalidArguments(
+            "a name that no tensor of a file can have",
+            code="RS-F03",
+            where=ascii(name[:60]),
+            why="it is no UTF-8, as names of files may be",
+            hint="rename it, or the file that it is the name of",
+        ) from None
+
+
+def check_header(kind: str, nbytes: int, most: int) -> None:
+    """Raise Unimplemented for a header that is longer than readers of the format take."""
+    if nbytes > most:
+        raise Unimplemented(
+            f"a header of {nbytes} bytes in a {kind} file",
+            code="RS-F03",
+            why=f"readers take up to {most}",
+            hint="shorten names or metadata, or write several files",
+        )
 
 
 # --- what restride adds to a file's metadata ------------------------------------------------------------

@@ -85,17 +85,27 @@ def do_tiles(
     except BaseException as error:
         tally.fail(error)
     for thread in threads:
-        if thread.ident is not None:
-            thread.join()
+        _await(thread, tally)
     ended.set()
-    if noting is not None and noting.ident is not None:
-        noting.join()
+    if noting is not None:
+        _await(noting, tally)
     if note is not None and tally.done > first:
         note(tally.done, False)
     if tally.error is not None:
         raise tally.error
     if watch is not None:
         watch(tally)
+
+
+def _await(thread: threading.Thread, tally: Tally) -> None:
+    """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
+    would be closed, and its handle might be another file's by then.
+    """
+    while thread.is_alive():
+        try:
+            thread.join()
+        except BaseException as error:
+            tally.fail(error)
 
 
 def _work(tally: Tally, run: Callable[[int, Workspace], int]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
@@ -21,20 +22,20 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error, InvalidArguments
 from ..runtime.alloc import Array
+from .chunk_files import part_files
 from .element_kinds import KINDS, ElementKind, kind_of_dtype
 from .physical_boxes import physical_box
 from .plain_file import GET_AGAIN, bad_file, check_link
-from .replacement import cannot_write, shown, system_error
+from .replacement import shown, system_error
 from .stored_tensors import (
     KEY,
-    VERSION,
     Contents,
-    StoredArray,
     StoredTensor,
     annotated,
     plain_array,
 )
 from .tiles import Ints
+from .zarr_boxes import read_box, write_box
 
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
@@ -72,15 +73,13 @@ class ZarrPlace:
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with a box. Raises InvalidArguments for damaged chunks, RuntimeFailure."""
         box = self._box(desc, start, size)
-        try:
-            found = np.asarray(self.array[box])
-        except OSError as error:
-            raise system_error("read", self.path, error) from None
-        except MemoryError:
-            raise
-        except Exception as error:  # whatever a codec says
-            why = f"chunks of {self.array.basename[:60]!r}: {str(error)[:200] or type(error).__name__}"
-            raise bad_file(self.path, why, GET_AGAIN) from None
+        files = part_files(self.array)
+        if files is not None:
+            ends = [part.indices(n)[:2] for part, n in zip(box, self.array.shape, strict=True)]
+            extents = tuple(last - first for first, last in ends)
+            files.gather(tuple(first for first, _ in ends), extents, into.view(files.dtype).reshape(extents))
+            return
+        found = read_box(self.array, box, self.path)
         little = found.astype(found.dtype.newbyteorder("<"), copy=False)
         into[:] = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
 
@@ -88,10 +87,7 @@ class ZarrPlace:
         """Put a box there, which is whole chunks. Raises RuntimeFailure where the system refuses."""
         box = self._box(desc, start, size)
         extents = tuple(len(range(n)[part]) for part, n in zip(box, self.array.shape, strict=True))
-        try:
-            self.array[box] = content.view(self.array.dtype).reshape(extents)
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
+        write_box(self.array, box, content.view(self.array.dtype).reshape(extents), self.path)
 
     def first_place(self, desc: MemoryDesc, start: Ints, size: Ints) -> Ints:
         """The first place of a box along each axis of the array, in elements of the tensor."""
@@ -165,7 +161,20 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(folder, name)
             else:
-                yield name, entry.stat(follow_symlinks=False)
+                found = entry.stat(follow_symlinks=False)
+                mode = _mode_behind(entry.path) if entry.is_symlink() else found.st_mode
+                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    # To read it might wait forever.
+                    raise bad_file(entry.path, "it is a pipe, a device or a broken link", GET_AGAIN)
+                yield name, found
+
+
+def _mode_behind(link: str) -> int:
+    """What a link leads to; 0 for nothing."""
+    try:
+        return os.stat(link).st_mode
+    except OSError:
+        return 0
 
 
 def check_links(folder: str) -> None:
@@ -184,7 +193,7 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
             check_links(path)
         state = tree_state(path)
         found = zarr.open(path, mode="r")
-        arrays, attributes = _members(zarr, found, path)
+        arrays, attributes, groups = _members(zarr, found, path)
     except (Error, MemoryError):
         raise
     except OSError as error:
@@ -201,21 +210,26 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
     return ZarrFolder(
         os.path.basename(path),
         path,
-        Contents(tensors, attributes),
+        Contents(tensors, attributes, groups=groups),
         arrays,
         state,
         isinstance(found, zarr.Array),
     )
 
 
-def _members(zarr: ModuleType, found: Any, path: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The arrays by their names, and the attributes of the group."""
+def _members(
+    zarr: ModuleType, found: Any, path: str
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    """The arrays by their names, the attributes of the group, and those of groups in it that have some."""
     if isinstance(found, zarr.Array):
-        return {"x": found}, {}
-    arrays = {name: one for name, one in found.members(max_depth=None) if isinstance(one, zarr.Array)}
+        return {"x": found}, {}, {}
+    members = dict(found.members(max_depth=None))
+    arrays = {name: one for name, one in members.items() if isinstance(one, zarr.Array)}
     if len(arrays) > _MOST_ARRAYS:
         raise bad_file(path, f"it holds {len(arrays)} arrays", "name a group in it")
-    return arrays, dict(found.attrs.asdict())
+    groups = {name: dict(one.attrs.asdict()) for name, one in members.items() if name not in arrays}
+    said = {name: attributes for name, attributes in groups.items() if attributes}
+    return arrays, dict(found.attrs.asdict()), said
 
 
 def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTensor:
@@ -231,12 +245,24 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
         raise bad_file(path, f"{name[:60]!r} has a shape of 2**63 bytes or more", GET_AGAIN)
     words = {key: value for key, value in note.items() if key in ("desc", "scaling")}
     found = annotated(path, plain_array(name, kind, shape), words, names)
-    found = replace(found, unknown={"attributes": attributes} if attributes else {})
-    return StoredTensor(found, path, 0, chunks)
+    unknown = {"attributes": attributes, "dimension_names": _axis_names(array)}
+    found = replace(found, unknown={word: value for word, value in unknown.items() if value})
+    whole = 0 if part_files(array) is not None else prod(array.chunks) * array.dtype.itemsize
+    return StoredTensor(found, path, 0, chunks, whole)
+
+
+def _axis_names(array: Any) -> list[str | None]:
+    """The names of the axes; empty where they have none."""
+    names = list(getattr(array.metadata, "dimension_names", None) or ())
+    return names if any(name is not None for name in names) else []
 
 
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
     """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
+    if dtype.kind not in "biufcV":
+        raise bad_file(
+            path, f"elements of {name[:60]!r} are {dtype}, which is not known", "convert that array"
+        )
     little = np.dtype(dtype).newbyteorder("<")
     found = kind_of_dtype(little)
     if word is not None:
@@ -263,13 +289,3 @@ def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
 def stored_shape(kind: ElementKind, shape: Ints) -> Ints:
     """The shape in Zarr: two elements of 4 bits are one byte."""
     return (*shape[:-1], -(-shape[-1] // 2)) if kind.bits == 4 else shape
-
-
-def attributes_of(array: StoredArray, note: Mapping[str, Any]) -> dict[str, Any]:
-    """The attributes of an array, with what they say of its layout and its elements."""
-    kept = array.unknown.get("attributes")
-    words = dict(note)
-    if stored_dtype(array.kind) != array.kind.numpy:
-        words["kind"] = array.kind.word
-    said = dict(kept) if isinstance(kept, dict) else {}
-    return {**said, KEY: {"version": VERSION, **words}} if words else said

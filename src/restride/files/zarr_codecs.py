@@ -1,10 +1,12 @@
 """Codecs of Zarr v3: the standard `transpose` by restride's kernels, and `restride` for blocks and scales.
 
+    import restride.files.zarr_codecs
     zarr.config.set({"codecs.transpose": "restride.files.zarr_codecs.ReorderTransposeCodec"})
 
-chooses the first: files stay as they are, and every program reads them. The second is named in an array's
+chooses the first: files stay as they are, and every program reads them. Of chunks that are not compressed
+`zarr_pipeline` turns the axes at less cost. The second is named in an array's
 metadata, `serializer=RestrideCodec(format="nChw16c", data_type="mxfp4")`; who reads such an array needs
-restride. Zarr finds both where restride is installed.
+restride. Zarr finds the second where restride is installed, the first once this module is imported.
 """
 
 from __future__ import annotations
@@ -20,12 +22,14 @@ from zarr.codecs import TransposeCodec
 from zarr.registry import register_codec
 
 from ..arrays import reorder
-from ..block_scales import NAMED, GroupScaling, QuantizedTensor, quantize_in_groups, scaling_of
+from ..block_scales import quantize_in_groups
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..frontend.carriers import carried
+from ..group_scaling import NAMED, GroupScaling, scaling_of
 from ..grouped import group_extents
+from ..quantized_tensor import QuantizedTensor
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +11,11 @@ from typing import Any
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, Unimplemented
 from ..runtime.alloc import Array
-from .replacement import cannot_write, shown, sync_folder
-from .stored_tensors import KEY, VERSION, StoredArray, note_of
+from .replacement import shown
+from .safe_files import UnsafeFiles, sync_file
+from .stored_tensors import KEY, VERSION, StoredArray, is_row_major, name_bytes, note_of
 from .tiles import Ints
-from .zarr_arrays import ZarrPlace, attributes_of, stored_dtype, stored_shape, zarr_library
+from .zarr_arrays import ZarrPlace, stored_dtype, stored_shape, zarr_library
 
 ZARR_END = ".zarr"
 _MOST_NAME = 255
@@ -25,11 +25,14 @@ _CHUNK = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class ZarrImage:
-    """A group that will hold `arrays`, in chunks of these extents. `starts`: the number of each array."""
+    """A group that will hold `arrays`, in chunks of these extents. `starts`: the number of each array.
+    `groups`: attributes of groups in it, by name.
+    """
 
     arrays: tuple[StoredArray, ...]
     chunks: tuple[Ints, ...]
     attributes: Mapping[str, Any]
+    groups: Mapping[str, Mapping[str, Any]]
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -45,11 +48,15 @@ class ZarrImage:
     def digest(self) -> str:
         """A hash of all but the elements."""
         facts = [(array.name, array.kind.word, array.shape, note_of(array)) for array in self.arrays]
-        return hashlib.sha256(repr((facts, self.chunks, dict(self.attributes))).encode()).hexdigest()
+        about = (facts, self.chunks, dict(self.attributes), dict(self.groups))
+        return hashlib.sha256(repr(about).encode()).hexdigest()
 
 
 def zarr_image(
-    arrays: Sequence[StoredArray], metadata: Mapping[str, Any], chunks: Sequence[Ints] | None = None
+    arrays: Sequence[StoredArray],
+    metadata: Mapping[str, Any],
+    chunks: Sequence[Ints] | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> ZarrImage:
     """The group of these arrays. Raises Unimplemented for elements that cannot be there, InvalidArguments for
     names that no node can have.
@@ -62,13 +69,14 @@ def zarr_image(
                 code="RS-F03",
                 where=array.name,
                 why="there are no elements of that width",
-                hint="convert it with a rule, or write a .safetensors or .gguf file",
+                hint="write a .safetensors or .gguf file",
             )
     names = [array.name for array in arrays]
     _check_names(names)
     found = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
     said = {**metadata, KEY: {"version": VERSION, "order": names}}
-    return ZarrImage(tuple(arrays), tuple(found), said)
+    apart = {name: about for name, about in (groups or {}).items() if name not in names}
+    return ZarrImage(tuple(arrays), tuple(found), said, apart)
 
 
 def _usual_chunk(array: StoredArray) -> Ints:
@@ -105,7 +113,31 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _is_short(part: str) -> bool:
     is_printed = "\0" not in part and "\\" not in part and part != "zarr.json"
-    return is_printed and len(part.encode("utf-8", "replace")) <= _MOST_NAME
+    return is_printed and len(name_bytes(part)) <= _MOST_NAME
+
+
+def _attributes_of(array: StoredArray) -> dict[str, Any]:
+    """The attributes of an array, with what they say of its layout and its elements."""
+    kept, words = array.unknown.get("attributes"), note_of(array)
+    if stored_dtype(array.kind) != array.kind.numpy:
+        words["kind"] = array.kind.word
+    said = dict(kept) if isinstance(kept, dict) else {}
+    return {**said, KEY: {"version": VERSION, **words}} if words else said
+
+
+def _axis_names_of(array: StoredArray) -> list[str | None] | None:
+    """The names of the axes, where the array has them in the order of the tensor's."""
+    found = array.unknown.get("dimension_names")
+    names = found if isinstance(found, list) else []
+    is_plain = array.desc is None or (is_row_major(array.desc) and array.shape == array.desc.dims)
+    if (
+        names
+        and len(names) == len(array.shape)
+        and is_plain
+        and all(isinstance(name, str | None) for name in names)
+    ):
+        return names
+    return None
 
 
 class ZarrPart:
@@ -113,7 +145,7 @@ class ZarrPart:
 
     def __init__(self, path: str, label: str, arrays: Sequence[Any], image: ZarrImage) -> None:
         self._path, self._label, self._arrays, self._image = path, label, arrays, image
-        self._lock, self._unsafe = threading.Lock(), set[str]()
+        self._unsafe = UnsafeFiles()
 
     @classmethod
     def create(cls, path: str, label: str, image: ZarrImage) -> ZarrPart:
@@ -131,9 +163,12 @@ class ZarrPart:
                     dtype=stored_dtype(array.kind),
                     compressors=None,
                     filters=None,
-                    attributes=attributes_of(array, note_of(array)),
+                    attributes=_attributes_of(array),
+                    dimension_names=_axis_names_of(array),
                 )
             )
+        for name, attributes in image.groups.items():
+            group.require_group(name).update_attributes(dict(attributes))
         return cls(path, label, arrays, image)
 
     @classmethod
@@ -150,7 +185,10 @@ class ZarrPart:
         for array, found in zip(image.arrays, arrays, strict=True):
             if found.shape != stored_shape(array.kind, array.shape):
                 raise FileNotFoundError
-        return cls(path, label, arrays, image)
+        part = cls(path, label, arrays, image)
+        # What was written before may not be on the disk yet.
+        part._unsafe.add(os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names)
+        return part
 
     def place(self, start: int) -> DraftedZarrPlace:
         """Where an array goes, by its number."""
@@ -160,17 +198,11 @@ class ZarrPart:
     def remember(self, array: Any, chunk: Ints) -> None:
         """A chunk was written."""
         key = array.metadata.encode_chunk_key(chunk)
-        with self._lock:
-            self._unsafe.add(os.path.join(self._path, *array.path.split("/"), *key.split("/")))
+        self._unsafe.add([os.path.join(self._path, *array.path.split("/"), *key.split("/"))])
 
     def make_safe(self) -> None:
         """Force to the disk what was written."""
-        with self._lock:
-            written, self._unsafe = self._unsafe, set()
-        for path in written:
-            _sync_file(path)
-        for folder in {os.path.dirname(path) for path in written}:
-            sync_folder(folder)
+        self._unsafe.make_safe()
 
     def complete(self) -> None:
         """Force all to the disk, without what a kill has left of the library's own drafts."""
@@ -180,7 +212,7 @@ class ZarrPart:
                 if name.endswith(".partial"):
                     os.unlink(path)
                 else:
-                    _sync_file(path)
+                    sync_file(path)
 
     def forget_cached(self) -> None:
         """Nothing: reads come from where the system has it."""
@@ -207,16 +239,3 @@ class DraftedZarrPlace:
         first = self.inner.first_place(desc, start, size)
         found = tuple(at // max(n, 1) for at, n in zip(first, self.chunk, strict=True))
         self.part.remember(self.inner.array, found)
-
-
-def _sync_file(path: str) -> None:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return  # a chunk of zeros, which has no file
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-    finally:
-        os.close(handle)

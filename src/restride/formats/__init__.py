@@ -8,9 +8,10 @@ and writes them in place. What is no permutation of whole elements, as the K qua
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_dims, parse_int, short_repr
+from ..desc.parse import parse_dims, parse_int, parse_ints, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..grouped import group_extents
@@ -75,9 +76,9 @@ def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
             'pass "128x4" or "rows"',
         )
     assert found.scale is not None
-    if scales == "rows" or len(found.scale.dims) != 2:
-        return found
-    return TensorFormat(found.name, found.values, nvfp4_scales_128x4(found.scale.dims), about=found.about)
+    in_rows = scales == "rows" or len(found.scale.dims) != 2
+    scale = found.scale if in_rows else nvfp4_scales_128x4(found.scale.dims)
+    return replace(found, scale=scale, has_tensor_scale=True)
 
 
 def nvfp4_scales_128x4(shape: Shape, dtype: str = "f8_e4m3") -> MemoryDesc:
@@ -90,8 +91,11 @@ def nvfp4_scales_128x4(shape: Shape, dtype: str = "f8_e4m3") -> MemoryDesc:
 
 def fp8_blocks(shape: Shape, group: Sequence[int] = (128, 128)) -> TensorFormat:
     """DeepSeek's FP8: f8_e4m3, row-major, and an f32 scale for each block of 128 by 128."""
-    dims = _matrix("fp8_blocks", shape)
-    scale = MemoryDesc(group_extents(dims, tuple(group)), DataType.f32)
+    dims, groups = _matrix("fp8_blocks", shape), parse_ints(group, "formats.fp8_blocks: group")
+    if len(groups) != 2:
+        what, hint = f"group is {short_repr(group)}", "pass two extents, as (128, 128)"
+        raise _refusal("fp8_blocks", what, "blocks are of rows and columns", hint)
+    scale = MemoryDesc(group_extents(dims, groups), DataType.f32)
     return TensorFormat("fp8_blocks", MemoryDesc(dims, DataType.f8_e4m3), scale, about=_about(fp8_blocks))
 
 
@@ -123,11 +127,9 @@ def marlin(shape: Shape, bits: int = 4, group: int | None = None) -> TensorForma
     Scales are held apart, unless `group` says how many rows share one, 0 for all: then they are f16, in the
     order of Marlin, which is another one for whole columns.
     """
-    dims = _matrix("marlin", shape)
+    dims, bits = _matrix("marlin", shape), parse_int(bits, "formats.marlin: bits")
     if bits not in _MARLIN:
-        raise _refusal(
-            "marlin", f"bits is {short_repr(bits)}", "there is Marlin of 4 and of 8 bits", "pass 4 or 8"
-        )
+        raise _refusal("marlin", f"bits is {bits}", "there is Marlin of 4 and of 8 bits", "pass 4 or 8")
     if dims[0] % 16 or dims[1] % 64:
         raise _refusal("marlin", f"the shape is {dims}", "tiles are of 16 by 64 elements", "pad the weights")
     kind = DataType.u4 if bits == 4 else DataType.u8
@@ -148,11 +150,11 @@ def torchao_int4_cpu(shape: Shape, block: int = 64) -> TensorFormat:
 
     Scales and zero points are held apart, by pairs. The zero point is 8.
     """
-    dims = _matrix("torchao_int4_cpu", shape)
+    dims, block = _matrix("torchao_int4_cpu", shape), parse_int(block, "formats.torchao_int4_cpu: block")
     if block not in (32, 64) or dims[0] % block:
         raise _refusal(
             "torchao_int4_cpu",
-            f"{dims[0]} outputs in blocks of {short_repr(block)}",
+            f"{dims[0]} outputs in blocks of {block}",
             "blocks are of 64 outputs, of 32 on processors without AVX-512, and whole",
             "pad the weights",
         )
@@ -190,7 +192,7 @@ def named(name: str, shape: Shape) -> TensorFormat:
     """The format of that name for a tensor of `shape`. Raises InvalidArguments for another name."""
     make = _FORMATS.get(name) if isinstance(name, str) else None
     if make is None:
-        near = nearest(str(name)[:40], list(_FORMATS))
+        near = nearest(str(name)[:40].lower(), list(_FORMATS))
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(_FORMATS)}"
         raise _refusal(short_repr(name), "there is no format of that name", "formats have names", hint)
     return make(shape)

@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..block_scales import QuantizedTensor
 from ..desc.parse import parse_dims, parse_int, short_repr
 from ..errors import InvalidArguments
+from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
+from . import gguf
 from .reporting import reported
+from .tensor_format import array_of, misfit_of_bytes
 
 __all__ = ["NF4", "unpack", "unpack_nf4"]
 
@@ -69,7 +71,10 @@ def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
     """
     found = _FORMATS.get(name.lower()) if isinstance(name, str) else None
     if found is None:
-        raise _refusal(short_repr(name), "it is no such format of ggml", f"use one of {', '.join(_FORMATS)}")
+        is_layout = isinstance(name, str) and name.lower() in gguf.__all__
+        hint = f"rs.formats.gguf.{name.lower()}(shape).wrap(buffer) reads it" if is_layout else ""
+        hint = hint or f"use one of {', '.join(_FORMATS)}"
+        raise _refusal(short_repr(name), "it is no such format of ggml", hint)
     dims = parse_dims(shape)
     if not dims or dims[-1] % found.block:
         raise _refusal(name, f"rows of {dims} are no whole blocks of {found.block}", "pad the rows")
@@ -111,7 +116,7 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     with reported("unpack", "nf4", dims):
         np.take(NF4, packed >> 4, out=values[:, 0])
         np.take(NF4, packed & 15, out=values[:, 1])
-    scale = np.ascontiguousarray(absmax, np.float32).reshape(-1)
+    scale = _numbers("nf4", absmax)
     if scale.size != count // group:
         raise _refusal(
             "nf4", f"there are {scale.size} scales for {count // group} blocks", "pass one for each block"
@@ -120,12 +125,20 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     return QuantizedTensor(Memory.from_numpy(values.reshape(dims)), Memory.from_numpy(scale.reshape(counts)))
 
 
+def _numbers(name: str, absmax: object) -> Array:
+    """Scales as f32, in a row."""
+    try:
+        return np.ascontiguousarray(absmax, np.float32).reshape(-1)
+    except (TypeError, ValueError):
+        raise _refusal(name, f"absmax is {short_repr(absmax)}", "pass an array of numbers") from None
+
+
 def _bytes_of(name: str, buffer: object, needed: int) -> Array:
-    is_raw = isinstance(buffer, bytes | bytearray | memoryview)
-    array = np.frombuffer(buffer, np.uint8) if is_raw else np.asarray(buffer)  # type: ignore[call-overload]
-    if array.flags.c_contiguous and array.dtype != object and array.nbytes == needed:
-        return array.reshape(-1).view(np.uint8)
-    raise _refusal(name, f"the buffer has {array.nbytes} bytes, {needed} are needed, without gaps", "cut it")
+    array: Array = array_of(buffer, f"formats: the buffer of {name}")
+    why = misfit_of_bytes(array, needed)
+    if why:
+        raise _refusal(name, f"the buffer will not do: {why}", f"pass {needed} bytes")
+    return array.reshape(-1).view(np.uint8)
 
 
 def _refusal(name: str, why: str, hint: str) -> InvalidArguments:

@@ -14,9 +14,9 @@ import numpy as np
 
 from ..desc.parse import short_repr
 from ..errors import InvalidArguments
-from ..frontend.tensors import as_numpy
 from ..runtime.alloc import Array
 from .reporting import reported
+from .tensor_format import array_of
 
 __all__ = ["quantize_blocks"]
 
@@ -48,12 +48,8 @@ def quantize_blocks(x: object, name: str) -> Array:
             "it is no format that ggml quantises to by itself",
             f"use one of {', '.join(_FORMATS)}",
         )
-    array = as_numpy(x, "formats.quantize_blocks: x")
-    if (
-        not isinstance(array, np.ndarray)
-        or not array.ndim
-        or array.dtype.name not in ("float32", "float16", "bfloat16")
-    ):
+    array = array_of(x, "formats.quantize_blocks: x")
+    if not array.ndim or array.dtype.name not in ("float32", "float16", "bfloat16"):
         raise _refusal("x is no array of floats", "blocks are made of f32, f16 or bf16", "convert it")
     if array.shape[-1] % _GROUP:
         why = f"rows of {array.shape} are no whole blocks of {_GROUP}"

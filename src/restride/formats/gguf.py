@@ -76,6 +76,7 @@ def _format(
         zero_point,
         None if minimum is None else beside(minimum),
         nbytes=block * _volume(counts),
+        has_one_buffer=True,
         about=(globals()[name].__doc__ or "").rstrip("."),
     )
 

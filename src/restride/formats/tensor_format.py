@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any
 
 import numpy as np
 
 from ..arrays import reorder
-from ..block_scales import QuantizedTensor
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import to_f32
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..foreign import is_masked
+from ..frontend.tensors import as_numpy, is_foreign
 from ..grouped import over
+from ..quantized_tensor import QuantizedTensor
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 
@@ -26,8 +30,10 @@ class TensorFormat:
     scale       where the scales lie, of the dims of the values divided by the groups; None without scales
     zero_point  where zero points lie, or one integer for all of them
     minimum     where what is added in the end lies, or None
-    nbytes      of the buffer that holds all of it; 0 where each part has a buffer of its own
+    nbytes      of the buffer that holds all of it; 0 where each part has one of its own
     about       one line on what it is and where it comes from
+    has_tensor_scale  True where one more factor, of the whole tensor, is held apart
+    has_one_buffer  True where one buffer holds all of it
     """
 
     name: str
@@ -37,6 +43,8 @@ class TensorFormat:
     minimum: MemoryDesc | None = None
     nbytes: int = 0
     about: str = ""
+    has_tensor_scale: bool = False
+    has_one_buffer: bool = False
 
     @property
     def parts(self) -> dict[str, MemoryDesc]:
@@ -54,17 +62,20 @@ class TensorFormat:
 
     def empty(self) -> QuantizedTensor:
         """A tensor of this format, of zero bytes."""
-        if self.nbytes:
+        if self.has_one_buffer:
             return self.wrap(np.zeros(self.nbytes, np.uint8))
-        return self.wrap(**{name: np.zeros(md.size, np.uint8) for name, md in self.parts.items()})
+        buffers: dict[str, Any] = {name: np.zeros(md.size, np.uint8) for name, md in self.parts.items()}
+        return self.wrap(**buffers)
 
-    def wrap(self, buffer: Any = None, **buffers: Any) -> QuantizedTensor:
+    def wrap(self, buffer: Any = None, *, tensor_scale: float = 1.0, **buffers: Any) -> QuantizedTensor:
         """The tensor in these bytes, without a copy: one buffer, or one for each of `parts` by its name.
 
-        A buffer is an array of any type, contiguous. Raises InvalidArguments for other names, and for
-        buffers that are too short.
+        A buffer is an array of any type, contiguous. `tensor_scale` is the factor of the whole tensor, where
+        the format has one. Raises InvalidArguments for other names, for
+        buffers of another length, and for floats of another type than a part has.
         """
-        if self.nbytes:
+        whole = self._whole(tensor_scale)
+        if self.has_one_buffer:
             if buffer is None or buffers:
                 raise self._misfit("one buffer holds all of it", "pass it alone")
             held = _flat(self.name, buffer, self.nbytes)
@@ -74,13 +85,24 @@ class TensorFormat:
             if named.keys() != self.parts.keys():
                 raise self._misfit(f"its parts are {', '.join(self.parts)}", "name a buffer for each of them")
             memories = {
-                name: _part(_flat(name, b, self.parts[name].size), self.parts[name])
+                name: _part(
+                    _flat(name, b, self.parts[name].size, self.parts[name].data_type), self.parts[name]
+                )
                 for name, b in named.items()
             }
         zero = memories.get("zero_point") or self._one_zero_point()
         return QuantizedTensor(
-            memories["values"], self._scale(memories), zero, minimum=memories.get("minimum")
+            memories["values"], self._scale(memories), zero, whole, memories.get("minimum")
         )
+
+    def _whole(self, tensor_scale: Any) -> float:
+        """The factor of the whole tensor, as a number that f32 holds."""
+        found = to_f32(tensor_scale, f"formats.{self.name}: tensor_scale")
+        if not isfinite(found):
+            raise self._misfit(f"tensor_scale is {found}", "pass a number that f32 holds")
+        if found != 1 and not self.has_tensor_scale:
+            raise self._misfit("this format has no scale of the whole tensor", "leave tensor_scale out")
+        return found
 
     def pack(self, tensor: QuantizedTensor) -> QuantizedTensor:
         """The same elements, scales and zero points in this format; nothing is computed.
@@ -88,6 +110,8 @@ class TensorFormat:
         A format that holds scales apart keeps those of the tensor. Raises InvalidArguments where groups,
         types or zero points are others, and for parts that the format has not.
         """
+        if not isinstance(tensor, QuantizedTensor):
+            raise self._misfit(f"it is {type(tensor).__name__}, no QuantizedTensor", "quantise it first")
         made, theirs = self.empty(), {"values": tensor.values, "minimum": tensor.minimum}
         if self.scale is None:
             made = replace(made, scale=tensor.scale)
@@ -135,17 +159,51 @@ class TensorFormat:
         return Memory.from_numpy(np.full((1,) * self.values.ndims, self.zero_point, np.int8))
 
 
-def _flat(name: str, buffer: Any, needed: int) -> Memory:
-    """Bytes as a memory of them."""
-    array = np.asarray(buffer)
-    if not array.flags.c_contiguous or array.nbytes < needed:
-        raise InvalidArguments(
-            f"formats: the buffer of {name} will not do",
-            code="RS-A15",
-            why=f"it has {array.nbytes} bytes; {needed} are needed, without gaps",
-            hint="pass a contiguous array",
-        )
-    return Memory(MemoryDesc((array.nbytes,), DataType.u8), Engine("cpu"), array.reshape(-1).view(np.uint8))
+def _flat(name: str, buffer: Any, needed: int, data_type: DataType | None = None) -> Memory:
+    """Bytes as a memory of them. Integers of any type are words of bytes; floats have the part's type."""
+    array = array_of(buffer, f"formats: the buffer of {name}")
+    why = misfit_of_bytes(array, needed) or _misfit_of_type(array, data_type)
+    if not why:
+        held = array.reshape(-1).view(np.uint8)
+        return Memory(MemoryDesc((array.nbytes,), DataType.u8), Engine("cpu"), held)
+    raise InvalidArguments(
+        f"formats: the buffer of {name} will not do",
+        code="RS-A15",
+        why=why,
+        hint=f"pass a contiguous array of {needed} bytes",
+    )
+
+
+def misfit_of_bytes(array: Any, needed: int) -> str:
+    """Why an array is not so many bytes as they lie; "" where it is."""
+    if array.dtype.hasobject:
+        return "it has objects of Python, no bytes"
+    if not array.dtype.isnative:
+        return f"its elements are {array.dtype}, and have their bytes in the other order"
+    is_whole = array.flags.c_contiguous and array.nbytes == needed
+    return "" if is_whole else f"it has {array.nbytes} bytes; {needed} are needed, without gaps"
+
+
+def _misfit_of_type(array: Any, data_type: DataType | None) -> str:
+    """What is wrong with the elements: words of bytes are of integers, all else has the part's type."""
+    try:
+        found = DataType.parse(array.dtype)
+    except InvalidArguments:
+        return "" if array.dtype.kind in "iuV" else f"its elements are {array.dtype}"
+    if found.bits < 8:
+        return f"it has a byte for each {found}; two of them share one"
+    is_other = data_type is not None and found.kind == "float" and found is not data_type
+    return f"its elements are {found}, not {data_type}" if is_other else ""
+
+
+def array_of(buffer: Any, what: str) -> Any:
+    """The elements of what has bytes, without a copy: `bytes` and the like, arrays of any library."""
+    if isinstance(buffer, bytes | bytearray | memoryview) and memoryview(buffer).c_contiguous:
+        return np.frombuffer(buffer, np.uint8)
+    if is_masked(buffer):
+        why, hint = "a mask would be lost", "pass x.data, or x.filled(0)"
+        raise InvalidArguments(f"{what} cannot be read", code="RS-A15", why=why, hint=hint)
+    return as_numpy(buffer, what) if is_foreign(buffer) else np.asarray(buffer)
 
 
 def _part(held: Memory, md: MemoryDesc) -> Memory:

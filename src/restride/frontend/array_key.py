@@ -27,23 +27,26 @@ A bare tuple, as naming its parts would take as long as all else that a warm cal
 """
 
 _CPU = Engine("cpu")
+# A name of this module: a look-up in NumPy's is a tenth of what is done here.
+_ndarray = np.ndarray
 _CONFIRMING = (str, MemoryDesc, FormatTag, Tag, GenericTag)
 
 
 def read_from(x: Any, format: Any = None) -> ArrayOperand | None:
     """What is read; None for what takes a closer look. `format`: of a physical array."""
-    if type(x) is np.ndarray:
-        if x.dtype.num in NIBBLES:
+    if type(x) is _ndarray:
+        dtype = x.dtype
+        if dtype.num in NIBBLES:
             return None
         if format is None:
-            return (x.shape, x.strides, x.dtype), address_of(x), x
-        return ((x.shape, x.strides, x.dtype, format), address_of(x), x) if _confirms(format) else None
+            return (x.shape, x.strides, dtype), address_of(x), x
+        return ((x.shape, x.strides, dtype, format), address_of(x), x) if _confirms(format) else None
     return _memory(x) if type(x) is Memory and format is None else None
 
 
 def write_to(out: Any) -> ArrayOperand | None:
     """What is written; None for what takes a closer look, or must not be written."""
-    if type(out) is np.ndarray:
+    if type(out) is _ndarray:
         return read_from(out) if out.flags.writeable else None
     found = _memory(out) if type(out) is Memory else None
     return None if found is None or found[2].readonly else found

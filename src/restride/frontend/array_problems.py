@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, NAMES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..desc.tags import Tag
 from ..errors import Error, InvalidArguments
-from ..foreign import is_masked
-from ..primitives.checks import check_destination, check_memory, share_bytes
+from ..primitives.checks import check_destination, check_memory, overlaps, share_bytes
 from ..primitives.implementation import (
     Implementation,
     Problem,
@@ -24,13 +21,13 @@ from ..primitives.implementation import (
     named_descs,
 )
 from ..primitives.primitive import run
-from ..primitives.reorder import overlaps
-from ..runtime.describe import Subject, describe
+from ..runtime.describe import Subject
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.transfer import from_host, refuse_host_out, settle
+from ..runtime.transfer import refuse_host_out, settle
 from ..verbose import flags, write
 from .hints import told_to_owner
+from .operands import memory_of
 from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 
 # What may be one memory, where both lie alike.
@@ -39,11 +36,15 @@ _IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
 
 @dataclass(frozen=True, slots=True)
 class ArrayFunction:
-    """A function on arrays: its name in messages, and its primitive in verbose lines."""
+    """A function on arrays: its name in messages, and its primitive in verbose lines.
+
+    `may_be_in_place`: what is read may be written, where both lie alike.
+    """
 
     name: str
     kind: str
     prop_kind: str = "forward_inference"
+    may_be_in_place: bool = True
 
     def on_arrays(self, compute: Callable[..., Any], x: Any, out: Any, *operands: Any) -> Any:
         """`compute(x, out, *operands)`, arrays of other libraries as NumPy's; the result is of the library
@@ -66,16 +67,20 @@ class ArrayFunction:
 
     def source(self, x: Any, engine: Engine) -> Memory:
         """What is read, as a memory on the engine."""
-        return self._as_memory(x, engine, Subject.source(self.name))
+        return memory_of(x, engine, Subject.source(self.name))
 
     def target(self, out: Any, like: MemoryDesc, dims: Sequence[int], engine: Engine) -> Memory:
         """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
         if out is None:
             tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
             return Memory(MemoryDesc(dims, like.data_type, tag), engine)
+        return self.destination(out, engine)
+
+    def destination(self, out: Any, engine: Engine) -> Memory:
+        """What is written, as a memory on the engine."""
         subject = Subject.target(self.name)
         refuse_host_out(subject.refused, out, engine)
-        return self._as_memory(out, engine, subject)
+        return memory_of(out, engine, subject)
 
     def axis(self, axis: Any, ndims: int, where: str) -> int:
         """An axis, counted from 0. Raises InvalidArguments where there is none."""
@@ -123,7 +128,8 @@ class ArrayFunction:
         for other, memory in memories.items():
             if other == arg or not share_bytes(memory, target):
                 continue
-            if (other, arg) in _IN_PLACE and not overlaps(memory, target):
+            is_pair = self.may_be_in_place and (other, arg) in _IN_PLACE
+            if is_pair and not overlaps(memory, target):
                 continue
             raise InvalidArguments(
                 f"{self.name}: {_name_of(other)} and {_name_of(arg)} overlap",
@@ -132,17 +138,6 @@ class ArrayFunction:
                 why="elements would be written before they are read (N9)",
                 hint="pass another array, or leave out out",
             )
-
-    def _as_memory(self, value: Any, engine: Engine, subject: Subject) -> Memory:
-        if not isinstance(value, Memory):
-            if is_masked(value):
-                value = np.asarray(value)
-            described = describe(value, None, subject)
-            return from_host(described.desc, engine, described.buffer_of(value))
-        if value:
-            return value
-        hint = "give it a descriptor and an engine"
-        raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
 
 
 def _name_of(arg: int) -> str:

@@ -19,8 +19,8 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..plan.computation import Computation, Origin
+from ..primitives.checks import is_same_place
 from ..primitives.implementation import Implementation
-from ..primitives.reorder import is_same_place
 from ..runtime.alloc import Array, address_of, extent
 from ..runtime.cache import calls
 from ..runtime.describe import describe_kind
@@ -69,12 +69,14 @@ class BoundCall:
     __slots__ = (
         "_call",
         "_executable",
+        "_first_below",
         "_in_place",
+        "_is_plain",
+        "_make",
         "_ranges",
         "_words",
         "below",
         "impl",
-        "make",
         "out_below",
         "range",
     )
@@ -92,12 +94,14 @@ class BoundCall:
         may_be_in_place: bool = False,
     ) -> None:
         assert isinstance(impl.executable, CpuExecutable)
-        self.impl, self._executable, self.make = impl, impl.executable, make
+        self.impl, self._executable, self._make = impl, impl.executable, make or _no_result
         self._call = impl.executable.prepare()
         self.below, self.out_below = tuple(below) or (0,) * len(srcs), out_below
+        self._first_below = self.below[0]
         self._ranges: tuple[Span, ...] = tuple(extent(md)[:2] for md in srcs)
         self.range: Span = extent(dst)[:2]
         self._words = words or CallWords(impl.computation, len(srcs) - 1)
+        self._is_plain = self._words.is_empty
         self._in_place = may_be_in_place and len(srcs) == 1 and is_same_place(srcs[0], dst)
 
     @property
@@ -112,19 +116,16 @@ class BoundCall:
 
     def into_new(self, source: ArrayOperand, values: Values = NO_VALUES) -> Any:
         """The new result of a call with one source."""
-        assert self.make is not None
-        target, result = self.make()
-        words = self._words
-        if words.is_empty:
-            self._call(source[1] - self.below[0], target, 0)
+        target, result = self._make()
+        if self._is_plain:  # as `run` does it, which takes a twentieth of the call
+            self._call(source[1] - self._first_below, target, 0)
         else:
-            packed = words.packed((), values)
-            self._call(source[1] - self.below[0], target, packed_address(packed))
+            self.run(source[1] - self._first_below, target, values)
         return result
 
     def into(self, source: ArrayOperand, out: ArrayOperand, values: Values = NO_VALUES) -> bool:
         """Write what a call with one source brings; False, with nothing touched, where bytes are shared."""
-        src, dst = source[1] - self.below[0], out[1] - self.out_below
+        src, dst = source[1] - self._first_below, out[1] - self.out_below
         if not self._is_apart(0, src, dst) and not (self._in_place and src == dst):
             return False
         if values.arrays and not self._words.are_apart(values, (dst + self.range[0], dst + self.range[1])):
@@ -136,8 +137,7 @@ class BoundCall:
         """Whether it was done, and the new result, of a call with several sources."""
         addresses = list(map(sub, [source[1] for source in sources], self.below))
         if out is None:
-            assert self.make is not None
-            target, result = self.make()
+            target, result = self._make()
         else:
             target, result = out[1] - self.out_below, None
             if not all(self._is_apart(i, address, target) for i, address in enumerate(addresses)):
@@ -148,7 +148,7 @@ class BoundCall:
 
     def run(self, src: int, dst: int, values: Values = NO_VALUES) -> None:
         """Run on addresses of element offset 0 that the caller has checked."""
-        if self._words.is_empty:
+        if self._is_plain:
             self._call(src, dst, 0)
             return
         words = self._words.packed((), values)
@@ -161,6 +161,10 @@ class BoundCall:
     def _is_apart(self, index: int, src: int, dst: int) -> bool:
         first, last = self._ranges[index]
         return src + first >= dst + self.range[1] or dst + self.range[0] >= src + last
+
+
+def _no_result() -> tuple[int, Any]:
+    raise AssertionError("this call writes what is brought")
 
 
 class CallWords:

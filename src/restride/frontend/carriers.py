@@ -65,6 +65,16 @@ def format_of_bits(format: Any, dtype: NumpyType, ndims: int) -> Any:
     return Tag((*tag.order, ndims), *blocks)
 
 
+def shape_of_array(bits: MemoryDesc, dtype: NumpyType) -> tuple[int, ...]:
+    """The shape of an array of `dtype` whose bits lie as `bits` says: in blocks, the physical array."""
+    ndims = bits.ndims - len(halves(dtype))
+    if not bits.inner_blks:
+        return bits.dims[:ndims]
+    shape = bits.physical_shape
+    # The two halves of a number are the innermost block of an axis of their own.
+    return shape if ndims == bits.ndims else (*shape[:ndims], *shape[bits.ndims : -1])
+
+
 def own_format(x: Array) -> Tag | None:
     """The order of the axes of an array for its bits; None where its strides say it themselves.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_ints, short_repr
+from ..desc.tag_names import told_of_format
 from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
@@ -91,8 +92,8 @@ def parse_type(dtype: object) -> DataType:
     """The data type that `dtype` names; objects that NumPy chokes on name none."""
     try:
         return DataType.parse(dtype)
-    except InvalidArguments:
-        raise
+    except InvalidArguments as error:
+        raise told_of_format(error, dtype, "dst") from None
     except Exception:
         pass
     raise InvalidArguments(

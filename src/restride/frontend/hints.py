@@ -17,6 +17,8 @@ _TORCH = (
     ("x.astype(np.int32)", "x.int()"),
     ("x.astype(np.int8)", "x.to(torch.int8)"),
     ("np.empty(dims, np.float32)", "torch.empty(dims)"),
+    ("out=np.empty((", "out=torch.empty(("),
+    ("), x.dtype)", "), dtype=x.dtype)"),
     ("out.transpose(", "out.permute("),
     ("a NumPy array", "a tensor"),
 )

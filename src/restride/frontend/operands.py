@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import Tag
 from ..errors import InvalidArguments
-from ..runtime.describe import SOURCE, TARGET, describe
+from ..runtime.describe import SOURCE, TARGET, Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.transfer import share_with
+from ..runtime.transfer import from_host, share_with
 from .formats import check_out, out_desc, wanted_of_out
 
 _CPU = Engine("cpu")
@@ -34,11 +35,29 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
     return next((memory.engine for memory in memories), _CPU)
 
 
-def source_of(x: Any, src: Any, engine: Engine) -> Memory:
-    """What is read, as a memory on the engine or on the host beside it."""
+def memory_of(value: Any, engine: Engine, subject: Subject) -> Memory:
+    """An array or a memory as a memory on the engine, over the same bytes where that can be.
+
+    Raises InvalidArguments, under the name of `subject`, for what cannot be read.
+    """
+    if not isinstance(value, Memory):
+        described = describe(value, None, subject)
+        return from_host(described.desc, engine, described.buffer_of(value))
+    if value:
+        return value
+    hint = "give it a descriptor and an engine"
+    raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
+
+
+def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
+    """What is read, as a memory on the engine or on the host beside it.
+
+    Of a physical array the dims are padded, as far as `src` says: those of `out` leave the padding out.
+    """
     if not isinstance(x, Memory):
         described = describe(x, src, SOURCE)
-        return Memory(described.desc, _host_of(engine), described.buffer_of(x))
+        desc = described.desc if isinstance(src, MemoryDesc) else _without_padding(described.desc, out)
+        return Memory(desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise InvalidArguments(
             "reorder: src with a Memory",
@@ -54,6 +73,16 @@ def source_of(x: Any, src: Any, engine: Engine) -> Memory:
             hint="give it a descriptor and an engine",
         )
     return share_with(x, engine)
+
+
+def _without_padding(physical: MemoryDesc, out: Any) -> MemoryDesc:
+    """The blocks of a physical array with the dims of `out`, where those fill as many; else as they are."""
+    dims = out.shape if isinstance(out, np.ndarray) or (isinstance(out, Memory) and out) else ()
+    if not physical.inner_blks or len(dims) != physical.ndims or dims == physical.dims:
+        return physical
+    found = MemoryDesc(dims, physical.data_type, Tag(physical.layout.outer_order, *physical.layout.inner))
+    is_same = found.padded_dims == physical.dims and found.strides == physical.strides
+    return found if is_same else physical
 
 
 def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:

@@ -11,34 +11,25 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..foreign import is_masked
 from ..primitives.checks import check_destination
-from ..runtime.describe import Subject, describe
+from ..runtime.describe import Subject
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.transfer import from_host, refuse_host_out
+from ..runtime.transfer import refuse_host_out
+from .operands import memory_of
 from .tensors import as_array, as_numpy
 
 
-def memory_of(call: str, name: str, value: Any, engine: Engine) -> Memory:
+def operand_of(call: str, name: str, value: Any, engine: Engine) -> Memory:
     """An argument as a memory over the same bytes. Raises InvalidArguments for what cannot be read."""
-    if isinstance(value, Memory):
-        if value:
-            return value
-        hint = "give it a descriptor and an engine"
-        raise InvalidArguments(
-            f"{call}: {name} is empty", code="RS-M36", why="the memory has no descriptor", hint=hint
-        )
-    held = as_numpy(as_array(value, f"{call}: {name}"), f"{call}: {name}")
-    held = np.asarray(held) if is_masked(held) else held
-    subject = Subject(f"{call}: {name} cannot be read", f"{call}: {name} does not fit")
-    described = describe(held, None, subject)
-    return from_host(described.desc, engine, described.buffer_of(held))
+    what = f"{call}: {name}"
+    found = value if isinstance(value, Memory) else as_numpy(as_array(value, what), what)
+    return memory_of(found, engine, Subject(f"{what} cannot be read", f"{what} does not fit"))
 
 
 def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
     """A value for each output, along the last of `ndims` dims."""
-    held = memory_of(call, "bias", value, engine)
+    held = operand_of(call, "bias", value, engine)
     if held.desc.ndims != 1:
         raise InvalidArguments(
             f"{call}: the bias has {held.desc.ndims} dims",
@@ -50,7 +41,7 @@ def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
     if ndims == 1 or isinstance(value, Memory):
         return held
     wide = np.asarray(held).reshape(*[1] * (ndims - 1), -1)
-    return memory_of(call, "bias", wide, engine)
+    return operand_of(call, "bias", wide, engine)
 
 
 def result_type(source: Memory, dtype: Any) -> DataType:
@@ -67,7 +58,7 @@ def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
         return Memory(md, engine)
     subject = Subject.target(call)
     refuse_host_out(subject.refused, out, engine)
-    found = memory_of(call, "out", out, engine)
+    found = operand_of(call, "out", out, engine)
     check_destination(call, found, "out")
     if found.desc.dims != md.dims:
         raise InvalidArguments(

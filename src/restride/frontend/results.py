@@ -22,6 +22,8 @@ from .carriers import NumpyType, as_type
 from .formats import parse_type
 
 _CPU = Engine("cpu")
+# A name of this module, for calls that take a microsecond.
+_empty = np.empty
 
 Make = Callable[[], tuple[int, Any]]
 """Makes an empty result: the address of element offset 0, and the result."""
@@ -71,8 +73,8 @@ def _array_maker(md: MemoryDesc) -> Make:
     shape = tuple(md.dims[d] for d in order)
     back = tuple(order.index(d) for d in range(md.ndims))
     if back == tuple(range(md.ndims)):
-        return lambda: _addressed(np.empty(shape, twin))
-    return lambda: _addressed(np.empty(shape, twin).transpose(back))
+        return lambda: (address_of(result := _empty(shape, twin)), result)
+    return lambda: (address_of(result := _empty(shape, twin).transpose(back)), result)
 
 
 def _outermost_first(md: MemoryDesc) -> list[int]:
@@ -91,10 +93,6 @@ def _is_dense(md: MemoryDesc) -> bool:
 def _viewed(md: MemoryDesc) -> tuple[int, Array]:
     address, memory = _new_memory(md)
     return address, np.asarray(memory)
-
-
-def _addressed(array: Array) -> tuple[int, Array]:
-    return address_of(array), array
 
 
 def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:

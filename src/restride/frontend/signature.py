@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.post_ops import BINARY, ELTWISE, EltwiseOp, PostOps, SumOp
+from ..desc.post_ops import BINARY, ELTWISE, FIXED_POWERS, EltwiseOp, PostOps, SumOp
 from ..runtime.alloc import Array
 from .arithmetic import entries_of
 from .nibbles import NIBBLES
@@ -24,6 +24,7 @@ _F32, _F64, _S32_TYPE, _S64 = (np.dtype(name) for name in ("f4", "f8", "i4", "i8
 _REALS = frozenset((float, int, np.float32, np.float64))
 _FUNCTIONS = frozenset((*ELTWISE, *(f"eltwise_{name}" for name in ELTWISE)))
 _CLIPS = frozenset(("clip", "clip_v2", "eltwise_clip", "eltwise_clip_v2"))
+_POWERS = frozenset(("pow", "eltwise_pow"))
 _OPERATIONS = frozenset((*BINARY, *(f"binary_{name}" for name in BINARY)))
 
 
@@ -185,7 +186,7 @@ def _read_op(values: Values, op: object) -> Hashable | None:
     if isinstance(op, EltwiseOp):
         numbers = (op.alpha, op.beta, op.scale)
         values.scalars += numbers
-        return op.alg, 3
+        return op.function, 3
     if not isinstance(op, SumOp) or not op.scale or op.zero_point:
         return None
     values.scalars.append(op.scale)
@@ -206,6 +207,8 @@ def _read_entry(values: Values, entry: Any) -> Hashable | None:
     if len(numbers) < len(params) or (name in _CLIPS and not _is_range(*numbers)):
         return None
     values.scalars += numbers
+    if name in _POWERS and len(numbers) > 1:
+        return name, len(numbers), FIXED_POWERS.get(numbers[1])
     return name, len(numbers)
 
 

@@ -129,8 +129,7 @@ def _of_torch(x: Any, name: str) -> Array:
         )
     check_strided(x, name)
     try:
-        is_whole = _reach_of_torch(x) <= x.untyped_storage().nbytes()
-        found = _bytes_of_torch(x) if is_whole else None
+        found = _bytes_of_torch(x) if is_whole(x) else None
     except (TypeError, RuntimeError) as error:
         why = str(error).strip().splitlines()[0]
         raise _unreadable(name, why, _hint_of_torch(x)) from None
@@ -139,10 +138,11 @@ def _of_torch(x: Any, name: str) -> Array:
     return found
 
 
-def _reach_of_torch(x: Any) -> int:
-    """One past the last byte of a tensor's storage that it reads."""
+def is_whole(x: Any) -> bool:
+    """True where the storage of a tensor of torch has all its elements; torch itself does not check."""
     last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
-    return int((x.storage_offset() + last + 1) * x.element_size()) if x.numel() else 0
+    reach = (x.storage_offset() + last + 1) * x.element_size() if x.numel() else 0
+    return bool(reach <= x.untyped_storage().nbytes())
 
 
 def _bytes_of_torch(x: Any) -> Array:
@@ -157,6 +157,8 @@ def _hint_of_torch(x: Any) -> str:
         return "pass x.resolve_neg()"
     if x.is_conj():
         return "pass x.resolve_conj()"
+    if str(x.dtype) == "torch.float4_e2m1fn_x2":
+        return "rs.formats wraps its bytes, x.view(torch.uint8), and so do memories of f4_e2m1"
     return "convert it, for example x.float(); inside torch.func use restride.torch"
 
 

@@ -82,6 +82,8 @@ def parse_counts(call: str, number: Any, axis: Any) -> tuple[Any, Any]:
 
     Raises InvalidArguments for all else.
     """
+    if type(number) is int and type(axis) is int:
+        return number, axis
     rule = RULES[call]
     counted = number if is_symbol(number) else rule.parse(0, number)[1]
     return counted, axis if is_symbol(axis) else rule.parse(axis, 1)[0]
@@ -143,7 +145,12 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     Raises InvalidArguments for what has no answer, and for storage that has been cut short.
     """
     values = NO_VALUES if scale is None else scale_values(to_factor(scale, "scale"))
-    made = _found(_make_reorder, x.shape, x.stride(), x.dtype, dst, dtype, values is not NO_VALUES)
+    kind = _make_reorder, x.shape, x.stride(), x.dtype, dst, dtype, values is not NO_VALUES
+    made: _TensorCall | None = calls.find(kind)
+    if made is None:
+        made = _new_call(kind)
+    else:
+        calls.count_hit()
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
     out = made.new_result()
@@ -159,7 +166,12 @@ def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
 
     Raises as `reorder_new`.
     """
-    made = _found(_make_shuffle, call, x.shape, x.stride(), x.dtype, number, axis)
+    kind = _make_shuffle, call, x.shape, x.stride(), x.dtype, number, axis
+    made: _TensorCall | None = calls.find(kind)
+    if made is None:
+        made = _new_call(kind)
+    else:
+        calls.count_hit()
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
     out = made.new_result()
@@ -204,13 +216,11 @@ def _pooled(count: int, shape: Any, strides: Any, dtype: Any) -> Callable[[], An
     return over_array
 
 
-def _found(make: Callable[..., _TensorCall], *kind: Any) -> _TensorCall:
-    """The call of a kind of tensors, made with the first one."""
-    found: _TensorCall | None = calls.find((make, kind))
-    if found is None:
-        return calls.keep((make, kind), make(*kind))
-    calls.count_hit()
-    return found
+def _new_call(kind: tuple[Any, ...]) -> _TensorCall:
+    """The call of a kind of tensors: what makes it, and what that takes."""
+    make, *arguments = kind
+    made: _TensorCall = make(*arguments)
+    return calls.keep(kind, made)
 
 
 def _make_reorder(

@@ -5,13 +5,14 @@ This module imports torch; nothing does so but `restride.torch`. Results lie as 
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 import torch
 
 from ..activations import softmax as softmax_arrays
-from ..array_norms import numbers_of
-from ..array_pools import PooledDims, parse_windows
+from ..array_norms import check_data, numbers_of, parse_epsilon
+from ..array_pools import PooledDims, parse_alg, parse_windows
 from ..desc.arguments import (
     ARG_DIFF_DST,
     ARG_DIFF_SCALE,
@@ -26,19 +27,20 @@ from ..desc.arguments import (
     ARG_WORKSPACE,
 )
 from ..desc.memory_desc import MemoryDesc
-from ..errors import Unimplemented
+from ..desc.parse import parse_dims
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
 from ..plan.normalization import NormKind
 from ..plan.normalization_problem import NormBackwardProblem, NormFlags, NormForwardProblem
 from ..plan.pooling_problem import MAX, PoolingBackwardProblem, PoolingProblem
 from ..plan.windows import Windows
-from ..primitives.normalization import check_data
 from ..primitives.pointwise import check_known
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .array_problems import ArrayFunction, with_axis_last
 from .tensors import as_numpy
 from .torch_kernels import dense_strides, empty, order_by_stride
-from .torch_modes import in_derivative
+from .torch_modes import in_derivative, refuse_second
 
 _CPU = Engine("cpu")
 _NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training")
@@ -64,6 +66,20 @@ _LIBRARY.define(f"pool_backward(Tensor grad, Tensor workspace, SymInt[] dims, {_
 
 def _memory(function: ArrayFunction, x: Any) -> Memory:
     return function.source(as_numpy(x.detach(), f"{function.name}: a tensor"), _CPU)
+
+
+def _check_shape(function: ArrayFunction, name: str, x: Any, shape: Any) -> None:
+    """Raise InvalidArguments for a tensor of another shape, or of another type where `shape` is a tensor."""
+    is_right = tuple(x.shape) == tuple(getattr(shape, "shape", shape))
+    if is_right and x.dtype is getattr(shape, "dtype", x.dtype):
+        return
+    raise InvalidArguments(
+        f"{function.name}: {name} does not fit",
+        code="RS-R10",
+        where=f"{name} {tuple(x.shape)}, {x.dtype}",
+        why="it is not as forward has made it",
+        hint="use backward() or torch.autograd.grad, which pass what forward has kept",
+    )
 
 
 def _like(x: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -107,38 +123,51 @@ def _flags(scale: Any, has_shift: bool) -> NormFlags:
     return NormFlags(use_scale=scale is not None, use_shift=has_shift)
 
 
+def _real(x: Any) -> Any:
+    """The type of statistics and of gradients of scale and shift."""
+    return torch.float64 if x.dtype is torch.float64 else torch.float32
+
+
 def _stats(x: Any, axis: int) -> tuple[Any, Any]:
     shape = [n for d, n in enumerate(x.shape) if d != axis % x.dim()]
-    return x.new_empty(shape, dtype=torch.float32), x.new_empty(shape, dtype=torch.float32)
+    return x.new_empty(shape, dtype=_real(x)), x.new_empty(shape, dtype=_real(x))
 
 
-def _weights(scale: Any, shift: Any, count: int) -> dict[int, Memory]:
-    """Scale and shift as f32, where there are some."""
-    given = {ARG_SCALE: scale, ARG_SHIFT: shift}
-    found = {arg: as_numpy(each.detach().float(), "") for arg, each in given.items() if each is not None}
-    return {arg: _NORM.source(each, _CPU) for arg, each in numbers_of(_NORM, found, count).items()}
+def _weights(scale: Any, shift: Any, own: MemoryDesc) -> dict[int, Memory]:
+    """Scale and shift as `own`, where there are some."""
+    operands = {ARG_SCALE: scale, ARG_SHIFT: shift}
+    kind = torch.float64 if own.data_type is DataType.f64 else torch.float32
+    found = {
+        # Complex numbers stay, and are refused.
+        arg: as_numpy(each.detach() if each.is_complex() else each.detach().to(kind), "layer_norm: a tensor")
+        for arg, each in operands.items()
+        if each is not None
+    }
+    numbers = numbers_of(_NORM, found, own.dims[0], own.data_type)
+    return {arg: _NORM.source(each, _CPU) for arg, each in numbers.items()}
 
 
 def _layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
     source = _memory(_NORM, x)
     at = _NORM.axis(axis, x.dim(), f"x {source.desc}")
     source = with_axis_last(source, at)
-    check_data("layer_norm", check_known("layer_norm", "x", source.desc))
+    check_data(_NORM, check_known("layer_norm", "x", source.desc))
     out, (mean, variance) = _like(x), _stats(x, at)
     target, count = with_axis_last(_memory(_NORM, out), at), source.desc.dims[-1]
     stats = {ARG_MEAN: _memory(_NORM, mean), ARG_VARIANCE: _memory(_NORM, variance)}
+    own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
     problem = NormForwardProblem(
         NormKind.layer,
         source.desc,
         target.desc,
         stats[ARG_MEAN].desc,
-        MemoryDesc((count,), "f32", "a"),
+        own,
         _flags(scale, shift is not None),
         True,
         1,
-        epsilon,
+        parse_epsilon("layer_norm", epsilon),
     )
-    memories = {ARG_SRC: source, ARG_DST: target, **_weights(scale, shift, count), **stats}
+    memories = {ARG_SRC: source, ARG_DST: target, **_weights(scale, shift, own), **stats}
     _NORM.run(problem, _CPU, memories)
     return out, mean, variance
 
@@ -150,12 +179,16 @@ def _fake_layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) 
 def _layer_norm_back(
     grad: Any, x: Any, mean: Any, variance: Any, scale: Any, has_shift: bool, axis: int, epsilon: float
 ) -> tuple[Any, Any, Any]:
-    found, count = _like(x), x.shape[axis]
-    at = axis % x.dim()
-    weights = [x.new_empty(count, dtype=torch.float32) for _ in range(2)]
+    at = _NORM_BACK.axis(axis, x.dim(), f"x {tuple(x.shape)}")
+    _check_shape(_NORM_BACK, "the gradient", grad, x.shape)
+    for name, stat, like in zip(("mean", "variance"), (mean, variance), _stats(x, at), strict=True):
+        _check_shape(_NORM_BACK, name, stat, like)
+    found, count = _like(x), x.shape[at]
+    weights = [x.new_zeros(count, dtype=_real(x)) for _ in range(2)]
     source, diff_dst, diff_src = (with_axis_last(_memory(_NORM_BACK, each), at) for each in (x, grad, found))
     stats = {ARG_MEAN: _memory(_NORM_BACK, mean), ARG_VARIANCE: _memory(_NORM_BACK, variance)}
-    own = MemoryDesc((count,), "f32", "a")
+    own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
+    check_data(_NORM_BACK, source.desc)
     flags = _flags(scale, has_shift)
     problem = NormBackwardProblem(
         NormKind.layer,
@@ -168,10 +201,10 @@ def _layer_norm_back(
         flags,
         True,
         1,
-        epsilon,
+        parse_epsilon("layer_norm", epsilon),
     )
     memories = {ARG_SRC: source, ARG_DIFF_SRC: diff_src, ARG_DIFF_DST: diff_dst, **stats}
-    memories |= _weights(scale, None, count)
+    memories |= _weights(scale, None, own)
     for arg, each, is_written in (
         (ARG_DIFF_SCALE, weights[0], flags.use_scale),
         (ARG_DIFF_SHIFT, weights[1], flags.use_shift),
@@ -184,7 +217,7 @@ def _layer_norm_back(
 
 def _fake_layer_norm_back(grad: Any, x: Any, *more: Any) -> tuple[Any, Any, Any]:
     count = x.shape[more[4]]
-    return _like(x), *(x.new_empty(count, dtype=torch.float32) for _ in range(2))
+    return _like(x), *(x.new_zeros(count, dtype=_real(x)) for _ in range(2))
 
 
 def _keep_layer_norm(ctx: Any, inputs: Any, output: Any) -> None:
@@ -222,8 +255,16 @@ def _parts(
     return PooledDims(windows, (*dims[:2], *(windows.output(d, n) for d, n in enumerate(dims[2:]))))
 
 
+def _checked_parts(
+    dims: Any, kernel: list[int], strides: list[int], dilation: list[int], left: list[int], right: list[int]
+) -> PooledDims:
+    """The same of numbers that nobody has looked at. Raises InvalidArguments for those that do not fit."""
+    apart = [each + 1 for each in dilation]
+    return parse_windows(tuple(dims), kernel, strides, list(zip_longest(left, right)), apart)
+
+
 def _pool(x: Any, alg: str, *windows: list[int]) -> tuple[Any, Any]:
-    found = _parts(tuple(x.shape), *windows)
+    alg, found = parse_alg(alg), _checked_parts(x.shape, *windows)
     out = _like(x, found.dims)
     places = _positions(out, found.windows, alg)
     source, target = _memory(_POOL, x), _memory(_POOL, out)
@@ -242,7 +283,10 @@ def _fake_pool(x: Any, alg: str, *windows: Any) -> tuple[Any, Any]:
 
 
 def _pool_back(grad: Any, workspace: Any, dims: list[int], alg: str, *windows: list[int]) -> Any:
-    found = _parts(tuple(dims), *windows)
+    alg, found = parse_alg(alg), _checked_parts(parse_dims(dims), *windows)
+    _check_shape(_POOL_BACK, "the gradient", grad, found.dims)
+    if alg == MAX:
+        _check_shape(_POOL_BACK, "the workspace", workspace, _positions(grad, found.windows, alg))
     if alg == MAX and grad.stride() != workspace.stride():  # positions lie as gradients do
         moved = torch.empty_strided(grad.shape, workspace.stride(), dtype=grad.dtype)
         grad = moved.copy_(grad)
@@ -285,17 +329,6 @@ def refuse_transform(call: str) -> None:
         )
 
 
-def refuse_second(call: str, grad: Any) -> None:
-    """Raise Unimplemented where a gradient is to have a gradient."""
-    if torch.is_grad_enabled() and grad.requires_grad:
-        raise Unimplemented(
-            f"restride.torch.{call}: a second derivative",
-            code="RS-A17",
-            why="the gradient is a kernel, which has none",
-            hint="use torch's own function where gradients are differentiated",
-        )
-
-
 def _register(name: str, kernel: Any, fake: Any, gradient: Any = None, keep: Any = None) -> None:
     _LIBRARY.impl(name, kernel, "CPU")
     torch.library.register_fake(f"restride::{name}", fake, lib=_LIBRARY)
@@ -318,9 +351,9 @@ _register("pool", _pool, _fake_pool, _pool_gradient, _keep_pool)
 _register("pool_backward", _pool_back, _fake_pool_back)
 
 
-def pool_with_gradient(x: Any, alg: str, kernel: Any, strides: Any, padding: Any, dilation: Any) -> Any:
+def pool_with_gradient(x: Any, alg: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """`torch.ops.restride.pool` of the numbers of a call."""
     refuse_transform("pool")
-    found = parse_windows(tuple(x.shape), kernel, strides, padding, dilation).windows
+    found = parse_windows(tuple(x.shape), kernel, stride, padding, dilation).windows
     numbers = (found.kernel, found.strides, found.dilation, found.padding_l, found.padding_r)
     return torch.ops.restride.pool(x, alg, *map(list, numbers))[0]

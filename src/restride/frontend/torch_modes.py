@@ -111,3 +111,14 @@ def _transform() -> str:
     if innermost is None:
         return ""
     return str(innermost.key().name) if hasattr(innermost, "key") else "unknown"
+
+
+def refuse_second(call: str, *tensors: Any) -> None:
+    """Raise Unimplemented where a gradient, which is a function of these tensors, is to have a gradient."""
+    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+        raise Unimplemented(
+            f"restride.torch.{call}: a second derivative",
+            code="RS-A17",
+            why="the gradient is a kernel, which has none",
+            hint="use torch's own function where gradients are differentiated",
+        )

@@ -18,10 +18,11 @@ from ..array_products import pack_weights
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .product_arguments import memory_of
+from .product_arguments import operand_of
 from .product_calls import SlidingWindow, source_gradient, weights_gradient
 from .tensors import as_numpy, to_torch
 from .torch_kernels import dense_strides, order_by_stride
+from .torch_modes import refuse_second
 
 _CPU = Engine("cpu")
 _Ints = list[int]
@@ -201,6 +202,7 @@ def _save_convolution(ctx: Any, inputs: Any, output: Any) -> None:
 def _convolution_back(ctx: Any, grad: Any) -> Any:
     x, weight = ctx.saved_tensors
     to_x, to_weight, to_bias, *_ = ctx.needs_input_grad
+    refuse_second("conv2d", grad, *((weight,) if to_x else ()), *((x,) if to_weight else ()))
     of_x = convolution_source_gradient(grad, weight, x, *ctx.window) if to_x else None
     of_weight = convolution_weights_gradient(x, grad, weight, *ctx.window) if to_weight else None
     of_bias = grad.sum((0, *range(2, grad.dim()))) if ctx.has_bias and to_bias else None
@@ -219,7 +221,7 @@ def _window(stride: _Ints, padding: _Ints, dilation: _Ints) -> SlidingWindow:
 
 def _memory(x: Any) -> Memory:
     held = _array(x)
-    return memory_of("restride.torch", "a tensor", held, _CPU)
+    return operand_of("restride.torch", "a tensor", held, _CPU)
 
 
 def _grouped(weight: Any, groups: int) -> Memory:

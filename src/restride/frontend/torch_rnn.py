@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 import torch
 
 from ..errors import InvalidArguments, Unimplemented
+from .tensors import is_whole, no_bytes
 
 _GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class RNNWeights(NamedTuple):
@@ -33,9 +35,13 @@ def rnn_weights(module: Any) -> list[RNNWeights]:
     A GRU is an `LBRGRUForward`. Layers of one primitive do not mix directions, those of torch do: a module of
     several layers is one primitive for each, and the destination of one is the source of the next.
 
-    Raises InvalidArguments for another module, Unimplemented for projections.
+    Raises InvalidArguments for another module and for one whose storage has been freed, Unimplemented for
+    projections.
     """
-    gates = _gates_of("restride.torch.rnn_weights", module)
+    what = "restride.torch.rnn_weights"
+    gates = _gates_of(what, module)
+    for name, parameter in module.named_parameters():
+        _check_whole(f"{what}: {name} of the module", parameter)
     with torch.no_grad():
         return [_layer(module, layer, gates) for layer in range(module.num_layers)]
 
@@ -43,11 +49,15 @@ def rnn_weights(module: Any) -> list[RNNWeights]:
 def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
     """Write weights, as `rnn_weights` gives them, into a module of the same kind and shape.
 
-    torch has two biases that are added: the first gets their sum, the second zeros. Nothing is written unless
-    all fits. Raises InvalidArguments for what does not fit, Unimplemented for projections.
+    torch has two biases that are added: the first gets their sum, the second zeros. Weights are dense tensors
+    of f16, bf16, f32 or f64, whose finite values the module's type holds. Nothing is written unless all fits.
+
+    Raises InvalidArguments for what does not fit, and for a module whose parameters are computed from others
+    (weight_norm, pruning) or have no data; Unimplemented for projections.
     """
     what = "restride.torch.set_rnn_weights"
     gates = _gates_of(what, module)
+    _check_parameters(what, module)
     wanted = rnn_weights(module)
     if not isinstance(weights, Sequence) or not all(map(_is_weights, weights)):
         raise _unfit(what, "weights are a list of RNNWeights, of torch tensors")
@@ -55,12 +65,86 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
         raise _unfit(what, f"there are {len(weights)} layers, the module has {len(wanted)}")
     for layer, (given, own) in enumerate(zip(weights, wanted, strict=True)):
         for name, one, other in zip(RNNWeights._fields, given, own, strict=True):
-            shapes = [None if each is None else tuple(each.shape) for each in (one, other)]
-            if shapes[0] != shapes[1]:
-                raise _unfit(what, f"{name} of layer {layer} is {shapes[0]}, the module's is {shapes[1]}")
+            _check_tensor(what, f"{name} of layer {layer}", one, other)
     with torch.no_grad():
         for layer, given in enumerate(weights):
             _set_layer(module, layer, gates, given)
+
+
+def _check_parameters(what: str, module: Any) -> None:
+    """Raise InvalidArguments unless the module has parameters of its own, with data, to be written."""
+    own = dict(module.named_parameters(recurse=False, remove_duplicate=False))
+    kinds = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if module.bias else ()))
+    names = [
+        f"{kind}_{end}"
+        for layer in range(module.num_layers)
+        for end in _names(module, layer)
+        for kind in kinds
+    ]
+    computed = next((name for name in names if name not in own), None)
+    if computed:
+        raise InvalidArguments(
+            f"{what}: {computed} is no parameter of the module",
+            code="RS-A17",
+            where=repr(module),
+            why="it is computed from other tensors before each call, as weight_norm and pruning have it",
+            hint="make it plain first: torch.nn.utils.parametrize.remove_parametrizations, "
+            "torch.nn.utils.remove_weight_norm, or torch.nn.utils.prune.remove",
+        )
+    absent = next((name for name in names if own[name].is_meta), None)
+    if absent:
+        raise InvalidArguments(
+            f"{what}: {absent} of the module has no data",
+            code="RS-A17",
+            where=repr(module),
+            why="its device is meta",
+            hint='give it memory first: module.to_empty(device="cpu")',
+        )
+    fixed = next((name for name in names if own[name].is_inference()), None)
+    if fixed and not torch.is_inference_mode_enabled():
+        raise InvalidArguments(
+            f"{what}: {fixed} of the module cannot be written here",
+            code="RS-A17",
+            where=repr(module),
+            why="it was made in torch.inference_mode",
+            hint="write it in that mode too, or make the module outside of it",
+        )
+
+
+def _check_whole(what: str, tensor: Any) -> None:
+    """Raise InvalidArguments for a tensor whose storage is shorter than its shape: torch reads past it."""
+    try:
+        has_bytes = tensor.layout is not torch.strided or is_whole(tensor)
+    except (TypeError, RuntimeError):
+        return  # a tensor without a storage, as torch.func makes it
+    if not has_bytes:
+        raise no_bytes(f"{what} cannot be read")
+
+
+def _check_tensor(what: str, name: str, given: Any, own: Any) -> None:
+    """Raise InvalidArguments unless a tensor can be written where the module has `own`."""
+    if given is not None and not _is_dense(given):
+        raise _unfit(
+            what, f"{name} is no dense tensor with data: its layout is {given.layout}, on {given.device}"
+        )
+    shapes = [None if each is None else tuple(each.shape) for each in (given, own)]
+    if shapes[0] != shapes[1]:
+        raise _unfit(what, f"{name} is {shapes[0]}, the module's is {shapes[1]}")
+    if given is None:
+        return
+    _check_whole(f"{what}: {name}", given)
+    if given.dtype not in _FLOATS:
+        raise _unfit(what, f"{name} is {given.dtype}, weights are f16, bf16, f32 or f64")
+    try:
+        is_held = torch.equal(torch.isfinite(given), torch.isfinite(given.to(own.dtype)))
+    except RuntimeError as error:
+        raise _unfit(what, f"{name} cannot be read: {str(error)[:200]}") from None
+    if not is_held:
+        raise _unfit(what, f"{name} has finite values that {own.dtype}, the module's type, does not hold")
+
+
+def _is_dense(tensor: Any) -> bool:
+    return bool(tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta)
 
 
 def _gates_of(what: str, module: Any) -> int:

@@ -69,7 +69,7 @@ def _steps(graph: Graph, ways: Sequence[Alternative]) -> Iterator[FormatStep]:
         pairs = [*zip(node.inputs, way.inputs, strict=False), *zip(node.outputs, way.outputs, strict=False)]
         for name, md in pairs:
             kind = graph.tensors[name]
-            if (md.dims, md.data_type, md.format_kind) != (kind.dims, kind.data_type, "blocked"):
+            if (md.dims, md.data_type, md.format_kind) != (kind.desc_dims, kind.data_type, "blocked"):
                 raise _misfit(f"{name!r} as {md}", f"it is {kind}")
         if isinstance(node.operation, VIEWS) and not _is_view(graph, node, way):
             raise _misfit(f"{node.output!r} as {way.outputs}", "it is a view of another tensor")
@@ -82,7 +82,7 @@ def _is_view(graph: Graph, node: Node, way: Alternative) -> bool:
 
 
 def _plain(graph: Graph, name: str) -> MemoryDesc:
-    return MemoryDesc(graph.tensors[name].dims, graph.tensors[name].data_type)
+    return MemoryDesc(graph.tensors[name].desc_dims, graph.tensors[name].data_type)
 
 
 def _misfit(found: object, why: str) -> InvalidArguments:

@@ -48,10 +48,10 @@ _ELTWISE: dict[str, Callable[[Array, float, float], Array]] = {
 def fold_constants(draft: GraphDraft) -> None:
     """`y = f(constant, ...)`  ->  `y` is a constant, for moves and functions of elements of floats."""
     for place, node in draft:
-        sources = [draft.constant(name) for name in node.sources]
-        known = [values for values in sources if values is not None]
-        if len(known) < len(sources) or node.epilogues or node.data_type or len(node.outputs) > 1:
+        sources = [draft.known(name) for name in node.sources]
+        if any(each is None for each in sources) or node.epilogues or node.data_type or len(node.outputs) > 1:
             continue
+        known = [each.values for each in sources if each is not None]
         with np.errstate(all="ignore"):
             made = _computed(node.operation, known)
         if made is not None:

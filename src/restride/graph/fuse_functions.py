@@ -17,7 +17,7 @@ from math import isclose, isfinite
 
 from .graph import Node
 from .graph_draft import GraphDraft
-from .operations import BinaryOperation, EltwiseOperation, SumOperation
+from .operations import BinaryOperation, EltwiseOperation, SumOperation, reciprocal_of
 
 __all__ = ["fuse_functions"]
 
@@ -77,7 +77,8 @@ def _scalar_function(algorithm: str, value: float, is_left: bool) -> EltwiseOper
     if algorithm == "binary_sub":
         return _linear(1.0, -value) if is_left else _linear(-1.0, value)
     if algorithm == "binary_div":
-        return _linear(1.0 / value, 0.0) if is_left and value != 0 else None
+        factor = reciprocal_of(value) if is_left else None
+        return None if factor is None else _linear(factor, 0.0)
     return {"binary_add": _linear(1.0, value), "binary_mul": _linear(value, 0.0)}.get(algorithm)
 
 

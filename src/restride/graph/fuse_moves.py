@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isinf, prod
 
+from .dims import Dims
 from .graph import Node
 from .graph_draft import GraphDraft
 from .operations import (
     BinaryOperation,
     ConvolutionOperation,
     DeconvolutionOperation,
-    Dims,
     EltwiseOperation,
     InnerProductOperation,
     MatmulOperation,

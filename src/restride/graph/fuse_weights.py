@@ -16,7 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .graph import Node
+from ..dtypes import DataType
+from .dims import Dims
+from .graph import Constant, Node
 from .graph_draft import Array, GraphDraft
 from .operations import (
     BatchNormalizationOperation,
@@ -26,6 +28,7 @@ from .operations import (
     InnerProductOperation,
     MatmulOperation,
 )
+from .scaled_constant import ScaledConstant
 
 __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]
 
@@ -46,7 +49,8 @@ def fuse_batch_norm(draft: GraphDraft) -> None:
             known = [each.astype(np.float64) for each in values if each is not None]
             if len(known) == 4:
                 scale, shift, mean, variance = known
-                factor = scale / np.sqrt(variance + node.operation.epsilon)
+                with np.errstate(all="ignore"):
+                    factor = scale / np.sqrt(variance + node.operation.epsilon)
                 _fuse(draft, place, node, node.inputs[0], _ChannelAffine(factor, shift - mean * factor))
 
 
@@ -116,11 +120,11 @@ def _fuse(draft: GraphDraft, place: int, node: Node, source: str, affine: _Chann
     if known is None:
         return False
     weights, bias = known
-    shape = _channel_shape(main, weights)
+    shape = _channel_shape(main, weights.type.dims)
     factor, term = (np.broadcast_to(each, int(np.prod(shape))) for each in (affine.factor, affine.term))
     inputs = [main.sources[0], main.sources[1]]
     if np.any(factor != 1):
-        inputs[1] = draft.new_constant((weights * factor.reshape(shape)).astype(np.float32), main.sources[1])
+        inputs[1] = draft.new_constant(ScaledConstant(weights, factor.reshape(shape)), main.sources[1])
     made_bias = bias * factor + term
     if len(main.sources) > 2 or np.any(made_bias):
         inputs.append(draft.new_constant(_bias_of(main, made_bias, weights), main.output))
@@ -147,28 +151,28 @@ def _fuse_into_norm(
     return True
 
 
-def _weights_and_bias(draft: GraphDraft, main: Node) -> tuple[Array, Array] | None:
-    """Both as doubles, the bias one value for each channel."""
-    values = [draft.constant(name) for name in main.sources[1:]]
-    known = [each.astype(np.float64) for each in values if each is not None]
-    if len(known) < len(values) or any(each is not None and each.dtype != np.float32 for each in values):
+def _weights_and_bias(draft: GraphDraft, main: Node) -> tuple[Constant, Array] | None:
+    """The weights as they are; the bias in doubles, one value for each channel."""
+    found = [draft.known(name) for name in main.sources[1:]]
+    known = [each for each in found if each is not None and each.type.data_type is DataType.f32]
+    if len(known) < len(found):
         return None
-    count = int(np.prod(_channel_shape(main, known[0])))
-    bias = known[1].reshape(-1) if len(known) > 1 else np.zeros(1)
+    count = int(np.prod(_channel_shape(main, known[0].type.dims)))
+    bias = known[1].values.reshape(-1).astype(np.float64) if len(known) > 1 else np.zeros(1)
     return (known[0], np.broadcast_to(bias, count)) if bias.size in (1, count) else None
 
 
-def _channel_shape(main: Node, weights: Array) -> tuple[int, ...]:
+def _channel_shape(main: Node, dims: Dims) -> Dims:
     """The dims of weights with only those of the channels of the result left, the others 1."""
     if isinstance(main.operation, MatmulOperation):
-        return (*[1] * (weights.ndim - 1), weights.shape[-1])
+        return (*[1] * (len(dims) - 1), dims[-1])
     groups = isinstance(main.operation, ConvolutionOperation) and main.operation.groups > 1
     kept = 2 if groups else 1
-    return (*weights.shape[:kept], *[1] * (weights.ndim - kept))
+    return (*dims[:kept], *[1] * (len(dims) - kept))
 
 
-def _bias_of(main: Node, bias: Array, weights: Array) -> Array:
+def _bias_of(main: Node, bias: Array, weights: Constant) -> Array:
     values = bias.astype(np.float32)
     if isinstance(main.operation, MatmulOperation):
-        return values.reshape([*[1] * (weights.ndim - 1), -1])
+        return values.reshape([*[1] * (len(weights.type.dims) - 1), -1])
     return values

@@ -18,6 +18,8 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..files.mapped_file import let_go
+from ..runtime.free_memory import check_room, no_room
 from .operations import (
     BinaryOperation,
     EltwiseOperation,
@@ -29,16 +31,25 @@ from .operations import (
 
 FloatArray = np.ndarray[Any, np.dtype[Any]]
 _BEGIN = 4096
+_MOST_BYTES = 1 << 63
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """The values of a tensor that is known, row-major. Equal where types, dims and bytes are."""
+    """The values of a tensor that is known, row-major. Equal where types, dims and bytes are.
+
+    Raises OutOfMemory for values that stand for more than there is memory for.
+    """
 
     values: FloatArray
 
     def __post_init__(self) -> None:
-        values = np.ascontiguousarray(self.values).reshape(np.shape(self.values)).view()
+        if not self.values.flags.c_contiguous:
+            check_room(self.values.nbytes)
+        try:
+            values = np.ascontiguousarray(self.values).reshape(np.shape(self.values)).view()
+        except MemoryError:
+            raise no_room(self.values.nbytes) from None
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
 
@@ -54,7 +65,11 @@ class Constant:
             return self is other
         own, others = self._bytes, other._bytes
         # Most that differ do so from the begin on.
-        return np.array_equal(own[:_BEGIN], others[:_BEGIN]) and np.array_equal(own, others)
+        is_same = np.array_equal(own[:_BEGIN], others[:_BEGIN]) and np.array_equal(own, others)
+        # What was packed before is not read again.
+        for each in (own, others):
+            let_go(each)
+        return is_same
 
     def __hash__(self) -> int:
         return hash(self.type)
@@ -137,6 +152,8 @@ class Node:
             made = self.operation.results([types[name] for name in self.sources])
             if len(made) != len(self.outputs):
                 raise unfit(f"it makes {len(made)} tensors, not {len(self.outputs)}", made)
+            if any(each.nbytes >= _MOST_BYTES for each in made):
+                raise unfit(f"it makes {' and '.join(map(str, made))}: more bytes than 64 bits count", made)
             for name in self.operands:
                 _check_operand(made[0], types[name])
         except InvalidArguments as error:

@@ -77,9 +77,13 @@ class GraphDraft:
         """
         return all(self.type(name).data_type in _AS_F32 for name in (*node.inputs, *node.outputs))
 
+    def known(self, name: str) -> Constant | None:
+        """A constant; None for what a run makes."""
+        return self._new.get(name) or self.graph.constants.get(name)
+
     def constant(self, name: str) -> Array | None:
         """The values of a constant; None for what a run makes."""
-        found = self._new.get(name) or self.graph.constants.get(name)
+        found = self.known(name)
         return None if found is None else found.values
 
     def scalar(self, name: str) -> float | None:
@@ -126,10 +130,10 @@ class GraphDraft:
         self._new[node.output] = Constant(values)
         self.applied.append(AppliedFusion(self.fusion, (node.name,)))
 
-    def new_constant(self, values: Array, near: str) -> str:
+    def new_constant(self, values: Array | Constant, near: str) -> str:
         """A constant of a name of its own, like that of a tensor."""
         name = self._new_name(near)
-        self._new[name] = Constant(values)
+        self._new[name] = values if isinstance(values, Constant) else Constant(values)
         return name
 
     def swap(self, first: int, second: int, moved: Node) -> None:

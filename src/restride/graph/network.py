@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..desc.parse import one_of, short_repr
-from ..desc.viewer import Explanation
-from ..errors import Error, InvalidArguments
-from ..frontend.results import maker_of
+from ..errors import Error
+from ..loading import load_whole
 from ..runtime.alloc import address_of
-from ..runtime.engine import Engine
-from .explaining import explain_plan
-from .fusions import parse_fusions
-from .graph import Graph
-from .network_input import NetworkInput, check_dims, dense_input, fixed_dims, returned, wrong_inputs
-from .network_plan import INPUT, OUTPUT, NetworkPlan, PlannedGraph, Storage, plan_network
-from .network_writer import SavedPlan, write_network
-from .operations import Dims
-from .prepacking import PrepackedConstants
-from .propagation import RULES
-from .running import Runner, StepTime
-from .saved_network import read_network
+from .dims import Dims
+from .network_file import NetworkFile, read_network_file
+from .network_input import NetworkInput, dense_input, fixed_dims, returned, wrong_inputs
+from .network_output import targets_by_name
 
-__all__ = ["Network", "NetworkInput", "StepTime"]
+if TYPE_CHECKING:
+    from ..desc.viewer import Explanation
+    from .graph import Graph
+    from .network_plan import NetworkPlan
+    from .planned_runs import GraphSource, PlannedRuns
+    from .recorded_run import RecordedRun
+    from .running import Runner, StepTime
 
-_MOST_PLANS = 8
+__all__ = ["Network"]
 
-GraphSource = Callable[[Mapping[str, Dims]], Graph | PlannedGraph]
-"""What makes the graph for inputs of these dims, by name."""
+Told = Callable[[int, int], None]
+"""Hears how many steps are ready, and how many there are."""
 
 
 class Network:
@@ -54,16 +48,12 @@ class Network:
     """
 
     def __init__(self, graph: Graph, *, rule: str = "optimal", without: Iterable[str] = ()) -> None:
-        if not isinstance(graph, Graph):
-            raise InvalidArguments(
-                "Network: there is no graph",
-                code="RS-V08",
-                why=f"{type(graph).__name__} is no rs.graph.Graph",
-                hint="build one with rs.graph.GraphBuilder, or load a model with rs.onnx.load",
-            )
-        types = [(name, graph.tensors[name]) for name in graph.inputs]
-        inputs = [NetworkInput(name, kind.dims, kind.data_type) for name, kind in types]
-        self._start(inputs, graph.outputs, lambda dims: graph, rule, without)
+        load_whole("restride.graph.planned_runs")
+        from .planned_runs import PlannedRuns, graph_inputs
+
+        inputs = graph_inputs(graph)
+        plans = PlannedRuns(inputs, graph.outputs, lambda dims: graph, rule, without)
+        self._start(plans, inputs, graph.outputs, rule)
 
     @classmethod
     def of_source(
@@ -75,31 +65,30 @@ class Network:
         without: Iterable[str] = (),
     ) -> Network:
         """A network whose graph depends on the dims of its inputs: `source` makes it of them."""
+        load_whole("restride.graph.planned_runs")
+        from .planned_runs import PlannedRuns
+
+        return cls._of(PlannedRuns(inputs, outputs, source, rule, without), inputs, outputs, rule)
+
+    @classmethod
+    def _of(
+        cls, plans: PlannedRuns, inputs: Sequence[NetworkInput], outputs: Sequence[str], rule: str
+    ) -> Network:
         made = cls.__new__(cls)
-        made._start(inputs, outputs, source, rule, without)
+        made._start(plans, inputs, outputs, rule)
         return made
 
     def _start(
         self,
+        plans: PlannedRuns | None,
         inputs: Sequence[NetworkInput],
         outputs: Sequence[str],
-        source: GraphSource,
         rule: str,
-        without: Iterable[str],
+        file: NetworkFile | None = None,
     ) -> None:
-        if rule not in RULES:
-            raise InvalidArguments(
-                f"Network: rule is {short_repr(rule)}",
-                code="RS-V04",
-                why="no rule of propagation has this name",
-                hint=one_of(RULES, rule),
-            )
-        self._inputs, self._outputs = tuple(inputs), tuple(outputs)
-        self._source, self._rule, self._engine = source, rule, Engine("cpu")
-        self._without = parse_fusions(without)
-        self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
-        self._prepacked = PrepackedConstants()
-        self._lock = threading.Lock()
+        self._inputs, self._outputs, self._rule = tuple(inputs), tuple(outputs), rule
+        self._planned, self._file = plans, file
+        self._recorded: dict[tuple[Dims, ...], RecordedRun | None] = {}
 
     @property
     def inputs(self) -> tuple[NetworkInput, ...]:
@@ -118,9 +107,7 @@ class Network:
 
     def with_rule(self, rule: str) -> Network:
         """The same network, whose formats are chosen by another rule."""
-        made = self.of_source(self._inputs, self._outputs, self._source, rule, self._without)
-        made._prepacked = self._prepacked
-        return made
+        return self._of(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -131,11 +118,8 @@ class Network:
         that the network fixes. Kernels are no part of the file: they lie in the store on disk. The file
         appears whole under its name or not at all. Raises RuntimeFailure where the system refuses.
         """
-        known = [] if dims else list(self._runners)
-        wanted = known or [self._dims(dims)]
-        runners = [(each, self._runner(each)) for each in wanted]
-        saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in runners]
-        write_network(fspath(path), self._inputs, self._outputs, self._rule, saved)
+        known = () if dims else (self._plans.dims or (self._file.dims if self._file else ()))
+        self._plans.save(fspath(path), list(known) or [self._dims(dims)])
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Network:
@@ -146,12 +130,12 @@ class Network:
         InvalidArguments for another or a damaged file, RuntimeFailure where the system refuses.
         """
         try:
-            stored = read_network(fspath(path))
-            made = cls.of_source(stored.inputs, stored.outputs, stored.graph, stored.rule)
+            file = read_network_file(fspath(path))
         except Error as error:
             error.drop_frames()
             raise
-        made._prepacked = PrepackedConstants(stored)
+        made = cls.__new__(cls)
+        made._start(None, file.inputs, file.outputs, file.rule, file)
         return made
 
     def __repr__(self) -> str:
@@ -160,14 +144,30 @@ class Network:
 
     # --- calls ----------------------------------------------------------------------------------------------
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any, *, out: Any = None) -> Any:
         """Run on `x`, one array or a dict of them: the output, or a dict of them, in new memory.
 
-        Raises InvalidArguments for inputs that are missing, and of other dims or types than the network
-        takes; what primitives raise, with the name of the node, where a plan has to be made.
+        `out`: an array that the output is written into, or a dict of such for some of the outputs; it is what
+        comes back. One that is row-major and begins at a multiple of 64 bytes, as those of `rs.empty` do, is
+        written without a copy.
+
+        Raises InvalidArguments for inputs that are missing, and inputs or `out` of other dims or types than
+        the network has; what primitives raise, with the name of the node, where a plan has to be made.
         """
         try:
-            return self._run(x)[0]
+            return self._run(x, out=out)[0]
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def prepare(self, *dims: Sequence[int], told: Told | None = None) -> None:
+        """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
+
+        `dims`: as in `plan`. `told`: called meanwhile with how many steps are ready, and how many there are.
+        Raises as a call does.
+        """
+        try:
+            self._runner(self._dims(dims), told or _untold)
         except Error as error:
             error.drop_frames()
             raise
@@ -183,7 +183,7 @@ class Network:
 
         Raises as a call does.
         """
-        return self._runner(self._dims(dims)).plan
+        return self._plans.plan(self._dims(dims))
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
         """The plan for inputs of these dims in words, as `plan` has it.
@@ -191,25 +191,26 @@ class Network:
         What was fused, the format of every tensor, every reorder with its reason and cost, and the memory of
         a run.
         """
-        return explain_plan(self.plan(*dims))
+        return self._plans.explain(self._dims(dims))
 
-    def _run(self, x: Any, times: list[StepTime] | None = None) -> tuple[Any]:
-        brought = self._brought(x)
+    def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
+        brought, names = self._brought(x), [each.name for each in self._inputs]
         arrays = [dense_input(each, array) for each, array in zip(self._inputs, brought, strict=True)]
-        runner = self._runner(tuple(array.shape for array in arrays))
-        addresses = {
-            Storage(INPUT, each.name): address_of(array)
-            for each, array in zip(self._inputs, arrays, strict=True)
-        }
-        results = {}
-        for name, make in runner.makers.items():
-            address, results[name] = make()
-            addresses[Storage(OUTPUT, name)] = address
+        dims = tuple(array.shape for array in arrays)
+        runner = self._runner(dims) if times is None else self._plans.runner(dims)
+        named = dict(zip(names, arrays, strict=True))
+        targets = {} if out is None else targets_by_name(out, self._outputs)
+        places = [each.place(targets.get(each.name), arrays) for each in runner.outputs]
+        addresses = [address_of(named[name]) for name in runner.inputs]
+        addresses += [each.address for each in places]
         if times is None:
             runner.run(addresses)
         else:
-            times += runner.timed(addresses)
-        made = {name: returned(brought[0], array) if brought else array for name, array in results.items()}
+            times += self._plans.runner(dims).timed(addresses)
+        made = {}
+        for each, place in zip(runner.outputs, places, strict=True):
+            is_new = brought and targets.get(each.name) is None
+            made[each.name] = returned(brought[0], place.made) if is_new else place.finished()
         return (made if len(made) > 1 else next(iter(made.values())),)
 
     def _brought(self, x: Any) -> list[Any]:
@@ -225,28 +226,50 @@ class Network:
 
     # --- plans ----------------------------------------------------------------------------------------------
 
+    @property
+    def _plans(self) -> PlannedRuns:
+        """What plans the network; of a file only when a run, or a caller, asks for a plan."""
+        if self._planned is None:
+            load_whole("restride.graph.planned_runs")
+            from .planned_runs import planned_file
+
+            assert self._file is not None
+            # Of threads that plan the first time, each may make one: all of them use what came last.
+            self._planned = planned_file(self._file)
+        return self._planned
+
     def _dims(self, dims: Sequence[Sequence[int]]) -> tuple[Dims, ...]:
         """Dims of all inputs: those that the network fixes where there are none."""
         dims = dims or [fixed_dims(each) for each in self._inputs]
         return tuple(tuple(int(n) for n in each) for each in dims)
 
-    def _runner(self, dims: tuple[Dims, ...]) -> Runner:
-        found = self._runners.get(dims)
-        if found is not None:
-            return found
-        with self._lock:
-            found = self._runners.get(dims) or self._new_runner(dims)
-            others = [(key, each) for key, each in self._runners.items() if key != dims]
-            # Replaced as a whole: other threads look into it without the lock.
-            self._runners = OrderedDict([*others[-(_MOST_PLANS - 1) :], (dims, found)])
-        return found
+    def _runner(self, dims: tuple[Dims, ...], told: Told | None = None) -> Runner | RecordedRun:
+        """What runs inputs of these dims: of a file first of all what was recorded on this machine.
 
-    def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
-        if len(dims) != len(self._inputs):
-            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
-        for each, extents in zip(self._inputs, dims, strict=True):
-            check_dims(each, extents)
-        named = {each.name: extents for each, extents in zip(self._inputs, dims, strict=True)}
-        plan = plan_network(self._source(named), self._rule, self._engine, self._without)
-        makers = {name: maker_of(place.md) for name, place in plan.outputs.items()}
-        return Runner(plan, self._engine, self._prepacked, makers)
+        `told`: what hears how far it is ready; without it kernels may be compiled later.
+        """
+        if self._file is None:
+            return self._planned_runner(dims, told)
+        is_first = dims not in self._recorded
+        if is_first:
+            load_whole("restride.graph.recorded_run")
+            from .recorded_run import find_record
+
+            self._recorded[dims] = find_record(self._file, dims)
+        found = self._recorded[dims]
+        if found is not None and found.is_current:
+            return found
+        runner = self._planned_runner(dims, told)
+        if is_first:
+            self._plans.keep_record(self._file, dims)
+        return runner
+
+    def _planned_runner(self, dims: tuple[Dims, ...], told: Told | None) -> Runner:
+        runner = self._plans.runner(dims)
+        if told is not None:
+            runner.prepare(told)
+        return runner
+
+
+def _untold(ready: int, steps: int) -> None:
+    """Nobody wants to know."""

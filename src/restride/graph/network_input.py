@@ -11,8 +11,8 @@ import numpy as np
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..frontend.tensors import as_array, as_numpy, back_to, is_foreign
-from .onnx_model import Array
-from .operations import Dims, by
+from ..runtime.alloc import Array
+from .dims import Dims, by
 
 __all__ = ["NetworkInput", "check_dims", "dense_input", "fixed_dims", "returned", "wrong_inputs"]
 

@@ -145,7 +145,7 @@ def _chosen(graph: Graph, engine: Engine, choices: FormatChoices | None, rule: s
 
 def plain(kind: TensorType) -> MemoryDesc:
     """A tensor in row-major order."""
-    return MemoryDesc(kind.dims, kind.data_type)
+    return MemoryDesc(kind.desc_dims, kind.data_type)
 
 
 # --- steps --------------------------------------------------------------------------------------------------

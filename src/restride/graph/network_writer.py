@@ -1,4 +1,4 @@
-"""Writes a network to a file; `saved_network.py` says how such a file looks, and reads it."""
+"""Writes a network to a file; `network_file.py` says how such a file looks."""
 
 from __future__ import annotations
 
@@ -6,39 +6,23 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from struct import Struct
 from typing import NamedTuple
 
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..files.replacement import Replacement
+from ..runtime.alloc import Array
 from ..runtime.memory import Memory
-from ..runtime.pool import get_num_threads
-from ..targets.isa import host_caches, host_isa
-from ..version import VERSION
 from .chosen_formats import chosen_values
+from .dims import Dims
 from .graph import Constant
+from .network_file import FILE_VERSION, HEAD, MAGIC, aligned, machine_facts
 from .network_input import NetworkInput
 from .network_plan import NetworkPlan, plain
-from .onnx_model import Array
-from .operations import Dims
 from .stored_graph import Values, type_values, values_of_graph
 
-__all__ = [
-    "ALIGNMENT",
-    "FILE_VERSION",
-    "HEAD",
-    "MAGIC",
-    "SavedPlan",
-    "aligned",
-    "machine_facts",
-    "write_network",
-]
-
-MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 2, 64
-HEAD = Struct("<16sIIQ32s")
-"""Magic, version, zero, bytes of the header, and its SHA-256."""
+__all__ = ["SavedPlan", "WrittenNetwork", "write_network"]
 
 
 class SavedPlan(NamedTuple):
@@ -49,6 +33,13 @@ class SavedPlan(NamedTuple):
     constants: Mapping[str, Memory]
 
 
+class WrittenNetwork(NamedTuple):
+    """What was written: the digest of the header, and for each plan the tensors of its constants by name."""
+
+    digest: bytes
+    tensors: tuple[Mapping[str, int], ...]
+
+
 class _NumberedTensors:
     """Numbers tensors, constants and what was made of them, each once."""
 
@@ -56,8 +47,9 @@ class _NumberedTensors:
         self.contents: list[Array] = []
         self.constants: list[Constant] = []
         self.prepacked: list[Values] = []
+        self.plain_tensors: list[int] = []
         self._numbers: dict[int, int] = {}
-        self._formats: set[tuple[int, MemoryDesc]] = set()
+        self._formats: dict[tuple[int, MemoryDesc], int] = {}
 
     def number(self, constant: Constant) -> int:
         found = self._numbers.setdefault(id(constant), len(self.constants))
@@ -69,9 +61,8 @@ class _NumberedTensors:
         key = self.number(constant), md
         if md == plain(constant.type) or key in self._formats:
             return
-        self._formats.add(key)
         assert memory._buffer is not None
-        tensor = self._add(memory._buffer.bytes()[: md.size])
+        tensor = self._formats[key] = self._add(memory._buffer.bytes()[: md.size])
         self.prepacked.append({"constant": key[0], "md": md.to_dict(), "tensor": tensor})
 
     def finished_constants(self) -> list[Values]:
@@ -79,8 +70,14 @@ class _NumberedTensors:
         made = []
         for each in self.constants:
             content = np.ascontiguousarray(each.values).reshape(-1).view(np.uint8)
-            made.append({**type_values(each.type), "tensor": self._add(content)})
+            self.plain_tensors.append(self._add(content))
+            made.append({**type_values(each.type), "tensor": self.plain_tensors[-1]})
         return made
+
+    def tensor(self, constant: Constant, md: MemoryDesc) -> int:
+        """The tensor that has a constant in a format, when all are finished."""
+        number = self.number(constant)
+        return self.plain_tensors[number] if md == plain(constant.type) else self._formats[number, md]
 
     def _add(self, content: Array) -> int:
         self.contents.append(content)
@@ -89,7 +86,7 @@ class _NumberedTensors:
 
 def write_network(
     path: str, inputs: Sequence[NetworkInput], outputs: Sequence[str], rule: str, plans: Sequence[SavedPlan]
-) -> None:
+) -> WrittenNetwork:
     """Write a network: the file appears whole under its name or not at all.
 
     Raises RuntimeFailure where the system refuses.
@@ -112,19 +109,15 @@ def write_network(
         for start, each in zip(starts, writer.contents, strict=False)
     ]
     text = json.dumps(header, separators=(",", ":")).encode()
-    begin = aligned(HEAD.size + len(text))
+    begin, digest = aligned(HEAD.size + len(text)), sha256(text).digest()
     with Replacement(path).open(begin + starts[-1]) as file:
-        file.write(HEAD.pack(MAGIC, FILE_VERSION, 0, len(text), sha256(text).digest()) + text)
+        file.write(HEAD.pack(MAGIC, FILE_VERSION, 0, len(text), digest) + text)
         for start, each in zip(starts, writer.contents, strict=False):
             file.seek(begin + start)
             file.write(each.data)
         file.truncate(begin + starts[-1])
-
-
-def machine_facts() -> list[str | int]:
-    """What the choices of propagation depend on beside the graph."""
-    isa, caches = host_isa(), host_caches()
-    return [VERSION, isa.name, isa.features, caches.l2, caches.l3, get_num_threads()]
+    tensors = ({name: writer.tensor(*kind) for name, kind in each.plan.constants.items()} for each in plans)
+    return WrittenNetwork(digest, tuple(tensors))
 
 
 def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
@@ -151,8 +144,3 @@ def _starts(sizes: Sequence[int]) -> list[int]:
     for nbytes in sizes:
         starts.append(aligned(starts[-1] + nbytes))
     return starts
-
-
-def aligned(nbytes: int) -> int:
-    """The next place where a tensor may begin."""
-    return -(-nbytes // ALIGNMENT) * ALIGNMENT

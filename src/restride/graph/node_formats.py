@@ -14,7 +14,7 @@ reorders may stand anywhere, behind a pooling that makes a tensor small as well 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -35,21 +35,24 @@ from ..runtime.engine import Engine
 from ..runtime.pool import get_num_threads
 from ..targets.cpu import machine_of
 from ..targets.isa import host_caches, host_isa
+from .concat_windows import FreeParts, part_windows
 from .format_problem import Alternative, EdgeCost, FormatProblem, FormatStep
 from .graph import Graph, Node
 from .operations import (
+    ConcatOperation,
     ConvolutionOperation,
     DeconvolutionOperation,
     InnerProductOperation,
     MatmulOperation,
     Operation,
     ReshapeOperation,
+    ShuffleOperation,
     SliceOperation,
     TensorType,
     TransposeOperation,
 )
 from .recurrent import RecurrentOperation, preferred_weights
-from .step_cost import CostModel
+from .step_cost import EDGES, CostModel
 
 __all__ = ["VIEWS", "edge_costs", "format_problem", "host_costs", "is_same_memory", "view_of"]
 
@@ -123,18 +126,19 @@ def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -
 
     found = plan(src, dst, engine=engine)
     predicted = found.predicted
-    return EdgeCost(predicted.seconds if predicted else found.bytes_moved / MEMORY_RATE, found.bytes_moved)
+    seconds = predicted.seconds if predicted else found.bytes_moved / MEMORY_RATE
+    return EdgeCost(EDGES * seconds, found.bytes_moved)
 
 
 def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> MemoryDesc | None:
     """The result of a reshape, transpose or slice as another descriptor of its source; None where none is."""
     if isinstance(operation, TransposeOperation):
-        places = sorted(range(source.ndims), key=operation.order.__getitem__)
-        return source.permute_axes(places) if source.ndims else source
+        places = sorted(range(len(operation.order)), key=operation.order.__getitem__)
+        return source.permute_axes(places) if operation.order else source
     if isinstance(operation, ReshapeOperation):
         if source == _row_major(TensorType(source.dims, source.data_type)):
             return _row_major(result)
-        return source.reshape(operation.dims, allow_empty=True) or None
+        return source.reshape(result.desc_dims, allow_empty=True) or None
     return _sliced(operation, source) if isinstance(operation, SliceOperation) else None
 
 
@@ -142,6 +146,8 @@ def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
     """A window; with longer or negative strides where elements are left out or go backwards, which blocks
     cannot say.
     """
+    if not operation.sizes:
+        return source
     counted = list(zip(operation.starts, operation.sizes, operation.steps, strict=True))
     spans = tuple((n - 1) * abs(step) + 1 if n else 0 for _, n, step in counted)
     lows = tuple(start + min((n - 1) * step, 0) if n else 0 for start, n, step in counted)
@@ -160,7 +166,7 @@ def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
 
 
 def _row_major(tensor: TensorType) -> MemoryDesc:
-    return MemoryDesc(tensor.dims, tensor.data_type)
+    return MemoryDesc(tensor.desc_dims, tensor.data_type)
 
 
 def _families(dims: tuple[int, ...], data_type: DataType) -> list[MemoryDesc]:
@@ -181,13 +187,18 @@ class _AlternativesWriter:
     """The nodes of a graph in turn, and the formats in which each tensor may come."""
 
     def __init__(self, graph: Graph, costs: CostModel) -> None:
-        self._graph, self._costs = graph, costs
+        self._graph, self._costs, self._free_parts = graph, costs, FreeParts(graph)
         self._homes: dict[str, tuple[MemoryDesc, ...]] = {}
 
     def steps(self, known: Mapping[str, MemoryDesc]) -> Iterator[FormatStep]:
         self._homes = {name: (md,) for name, md in known.items()}
         for node in self._graph.nodes:
-            alternatives = tuple(dict.fromkeys(self._alternatives(node)))
+            try:
+                alternatives = tuple(dict.fromkeys(self._alternatives(node)))
+            except Error as error:
+                # Most do not know which node they are of.
+                name = f"node {node.name!r} ({node.kind}): "
+                raise error.retold(name + error.what.removeprefix(name)) from None
             for i, name in enumerate(node.outputs):
                 self._homes[name] = tuple(dict.fromkeys(each.outputs[i] for each in alternatives))
             follows = not isinstance(node.operation, _CHOOSERS)
@@ -206,14 +217,14 @@ class _AlternativesWriter:
 
     def _formats(self, name: str) -> list[MemoryDesc]:
         """What comes, then the formats of images."""
-        made = _families(self._graph.tensors[name].dims, self._graph.tensors[name].data_type)
+        made = _families(self._graph.tensors[name].desc_dims, self._graph.tensors[name].data_type)
         return list(dict.fromkeys([*self._homes[name], *made]))[:_MOST_FORMATS]
 
     def _dims(self, name: str) -> TensorType:
         return self._graph.tensors[name]
 
     def _any(self, name: str) -> MemoryDesc:
-        return MemoryDesc(self._dims(name).dims, self._dims(name).data_type, "any")
+        return MemoryDesc(self._dims(name).desc_dims, self._dims(name).data_type, "any")
 
     def _operands(self, node: Node, result: MemoryDesc) -> tuple[MemoryDesc, ...]:
         """The operands of epilogues, which lie like the result."""
@@ -237,7 +248,9 @@ class _AlternativesWriter:
         pairs = [(wanted[0], wanted[2])]
         pairs += [(src, dst) for src in self._formats(source) for dst in results]
         for src, dst in pairs:
-            seconds = self._costs.convolution(problem.terms, operation.groups, src, wanted[1], dst)
+            seconds = self._costs.convolution(
+                problem.terms, operation.groups, src, wanted[1], dst, problem.is_transposed
+            )
             inputs = (src, wanted[1], *map(self._plain, bias), *self._operands(node, dst))
             yield Alternative(inputs, (dst,), seconds)
 
@@ -281,7 +294,8 @@ class _AlternativesWriter:
 
     def _view(self, node: Node) -> Iterator[Alternative]:
         (source,) = node.sources
-        for md in self._formats(source):
+        # Row-major tensors have every view.
+        for md in dict.fromkeys([*self._formats(source), self._plain(source)]):
             view = view_of(node.operation, md, self._dims(node.output))
             if view is not None:
                 yield Alternative((md,), (view,), 0.0)
@@ -292,9 +306,24 @@ class _AlternativesWriter:
             return
         lead = self._leading(node)
         for md in self._formats(lead):
+            if isinstance(node.operation, ShuffleOperation) and not _dense(md):
+                # Its result has the format of its source.
+                continue
             inputs = tuple(md if name == lead else self._like(name, md) for name in node.inputs)
             outputs = tuple(self._result_like(name, md) for name in node.outputs)
-            yield Alternative(inputs, outputs, self._costs.moving(node.kind, [md, *inputs[1:]], outputs))
+            seconds = (
+                0.0 if self._is_written_in_parts(node, outputs[0]) else self._moving(node, inputs, outputs)
+            )
+            yield Alternative(inputs, outputs, seconds)
+
+    def _moving(self, node: Node, inputs: Sequence[MemoryDesc], outputs: Sequence[MemoryDesc]) -> float:
+        return self._costs.moving(node.kind, inputs, outputs)
+
+    def _is_written_in_parts(self, node: Node, whole: MemoryDesc) -> bool:
+        """True for a concat that need not run, as what makes its parts writes them into the whole."""
+        if not isinstance(node.operation, ConcatOperation) or node.epilogues:
+            return False
+        return self._free_parts.is_free(node) and bool(part_windows(self._graph, node, whole))
 
     def _leading(self, node: Node) -> str:
         """The input whose format the result takes: as large as it, no constant, the first of these."""
@@ -304,9 +333,11 @@ class _AlternativesWriter:
 
     def _like(self, name: str, md: MemoryDesc) -> MemoryDesc:
         """Another input of a follower: in the same order of axes, with blocks where they fit."""
-        if len(self._dims(name).dims) != md.ndims:
+        if len(self._dims(name).desc_dims) != md.ndims:
             return self._plain(name)
-        return resolved_operand(self._any(name), md)
+        found = resolved_operand(self._any(name), md)
+        # A copy need not have the gaps of a view.
+        return found if found in self._homes[name] or _dense(found) else self._plain(name)
 
     def _result_like(self, name: str, md: MemoryDesc) -> MemoryDesc:
         """The result of a follower, dense; without blocks where a dim has become 1."""

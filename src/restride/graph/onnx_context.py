@@ -8,10 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DataType
 from ..errors import Unimplemented
+from ..runtime.alloc import Array
 from .build import GraphBuilder
-from .onnx_model import Array, OnnxNode
+from .onnx_model import OnnxNode
 from .operations import BinaryOperation, Operation, ReshapeOperation, TransposeOperation
+
+# Integers of 64 bits are refused where they are placed.
+_INTEGERS = tuple(map(np.dtype, ("i1", "u1", "i4")))
 
 Value = Array | str
 """A tensor whose values are known, or the name of one in the graph."""
@@ -77,6 +82,12 @@ class OnnxContext:
         value = self.value(at)
         return self.builder.type(value).dims if isinstance(value, str) else value.shape
 
+    def types(self) -> tuple[DataType, ...]:
+        """The types of the first input, and of those that only a run knows."""
+        first = self.known(0)
+        known = () if first is None or first.dtype not in _INTEGERS else (DataType.parse(first.dtype),)
+        return (*known, *(self.builder.type(each).data_type for each in self.values if isinstance(each, str)))
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or its default."""
         return self.node.attributes.get(name, default)
@@ -101,7 +112,7 @@ class OnnxContext:
 
     def transposed(self, name: str, order: Sequence[int]) -> str:
         """A tensor with its dims in another order; itself where they stay."""
-        if tuple(order) == tuple(range(len(order))):
+        if tuple(order) == tuple(range(len(self.builder.type(name).dims))):
             return name
         return self.builder.add(TransposeOperation(tuple(order)), name)
 
@@ -110,11 +121,17 @@ class OnnxContext:
         if isinstance(value, str):
             dims = self.builder.type(value).dims
             return self.reshaped(value, (*(1,) * (rank - len(dims)), *dims))
-        return self.placed(value.reshape(*(1,) * (rank - value.ndim), *value.shape))
+        return self.placed(value.reshape((*(1,) * (rank - value.ndim), *value.shape)))
 
     def binary(self, algorithm: str, left: Value, right: Value) -> str:
         """A binary operation on tensors of any ranks."""
-        ranks = [self._rank(left), self._rank(right), 1]
+        ranks = [self._rank(left), self._rank(right)]
+        axis = self.attribute("axis")
+        if axis is not None and axis not in (ranks[0] - ranks[1], -ranks[1]):
+            raise self.unimplemented(
+                f"it aligns its second input at axis {axis}, as before version 7",
+                "convert the model: onnx.version_converter.convert_version",
+            )
         names = [self.of_rank(each, max(ranks)) for each in (left, right)]
         return self.add(BinaryOperation(f"binary_{algorithm}"), *names)
 

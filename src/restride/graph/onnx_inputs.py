@@ -9,12 +9,13 @@ import numpy as np
 
 from ..desc.parse import parse_ints, short_repr
 from ..errors import InvalidArguments
+from ..runtime.alloc import Array
+from .dims import Dims, by
 from .graph import Graph
-from .network import NetworkInput
-from .onnx_known import ELEMENTS
-from .onnx_model import Array, OnnxInput, OnnxModel
+from .network_input import NetworkInput
+from .onnx_model import OnnxInput, OnnxModel
 from .onnx_reader import data_type_of, translated
-from .operations import Dims, by
+from .onnx_tensors import ELEMENTS
 
 
 def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:

@@ -10,18 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from .onnx_model import Array, OnnxNode
+from ..runtime.alloc import Array
+from ..runtime.free_memory import check_room
+from .onnx_model import OnnxNode
+from .onnx_tensors import ELEMENTS
 
 Known = Callable[[OnnxNode, Sequence[Array | None]], Array]
-
-# The numbers of ONNX's element types, and their NumPy twins.
-ELEMENTS: dict[int, np.dtype[Any]] = {
-    number: np.dtype(word)
-    for number, word in {
-        1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
-        12: "u4", 13: "u8",
-    }.items()
-}  # fmt: skip
 
 
 def _of(inputs: Sequence[Array | None], at: int) -> Array:
@@ -39,11 +33,11 @@ def listed_input(node: OnnxNode, inputs: Sequence[Array | None], at: int, name: 
     return None if found is None else [int(n) for n in found]
 
 
-def axis_of(number: object, rank: int) -> int:
+def axis_of(number: object, rank: int, what: str = "axis") -> int:
     """An axis from 0 on; negative numbers count from the end. Raises ValueError for one that is not there."""
     axis = int(str(number))
     if not -rank <= axis < rank:
-        raise ValueError(f"there is no axis {axis} of {rank}")
+        raise ValueError(f"there is no {what} {axis} of {rank}")
     return axis % rank
 
 
@@ -114,6 +108,8 @@ def unsqueezed(dims: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
     """Dims with a 1 at each of `axes`, which count in the result."""
     rank = len(dims) + len(axes)
     new = {axis_of(axis, rank) for axis in axes}
+    if len(new) < len(axes):
+        raise ValueError(f"an axis is there twice in {tuple(axes)}")
     rest = iter(dims)
     return tuple(1 if i in new else next(rest) for i in range(rank))
 
@@ -140,6 +136,8 @@ def slices(node: OnnxNode, inputs: Sequence[Array | None], rank: int) -> tuple[s
     axes = listed_input(node, inputs, 3, "axes") or list(range(len(starts)))
     steps = listed_input(node, inputs, 4, "steps") or [1] * len(starts)
     made = [slice(None)] * rank
+    if len({axis_of(axis, rank) for axis in axes}) < len(axes):
+        raise ValueError(f"an axis is there twice in {tuple(axes)}")
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         # The least end of a walk backwards is before the first element, which Python writes as None.
         made[axis] = slice(start, None if step < 0 and end < -(2**31) + 1 else end, step)
@@ -163,8 +161,10 @@ def _reduced(function: Callable[..., Any]) -> Known:
     def run(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:
         source = _of(inputs, 0)
         axes = listed_input(node, inputs, 1, "axes")
+        if not axes and node.attributes.get("noop_with_empty_axes", 0):
+            return source
         keeps = bool(node.attributes.get("keepdims", 1))
-        made = function(source, axis=None if axes is None else tuple(axes), keepdims=keeps)
+        made = function(source, axis=tuple(axes) if axes else None, keepdims=keeps)
         return np.asarray(made).astype(source.dtype, copy=False)
 
     return run
@@ -180,8 +180,9 @@ def _where(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:
 
 
 def _range(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:
-    start, end, step = (_of(inputs, at) for at in range(3))
-    return np.asarray(np.arange(start.item(), end.item(), step.item()), start.dtype)
+    start, end, step = (_of(inputs, at).item() for at in range(3))
+    check_room(8 * int(max((end - start) / step, 0)))
+    return np.asarray(np.arange(start, end, step), _of(inputs, 0).dtype)
 
 
 def _same(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:

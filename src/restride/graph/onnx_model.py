@@ -1,23 +1,24 @@
 """An ONNX file as frozen values: nodes with their attributes, known tensors, what a run brings and gives.
 
 Messages of Protocol Buffers are data: nothing in them is executed. Of the file system only files in the
-folder of the model, or below it, are read.
+folder of the model, or below it, are read. Tensors are views of the file, which is mapped.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
+from ..errors import Error, InvalidArguments, OutOfMemory
+from ..files.mapped_file import MappedFile
+from ..runtime.alloc import Array
+from .onnx_tensors import tensor_values
+from .onnx_wire import Message, read_message
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _HINT = "save the model again; onnx.checker.check_model says what is wrong with it"
 
 
@@ -57,7 +58,7 @@ class OnnxInput:
 class OnnxModel:
     """A model: its nodes in their order, its known tensors, what it reads and gives.
 
-    `opset` is the version of ONNX's own operators.
+    `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -65,6 +66,12 @@ class OnnxModel:
     inputs: tuple[OnnxInput, ...]
     outputs: tuple[str, ...]
     opset: int
+    files: tuple[MappedFile, ...] = ()
+
+    def check_files(self) -> None:
+        """Raise RuntimeFailure where a file was written since the model was read."""
+        for file in self.files:
+            file.check()
 
 
 def read_model(source: object) -> OnnxModel:
@@ -72,20 +79,17 @@ def read_model(source: object) -> OnnxModel:
 
     Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no model.
     """
-    folder = None
+    reader = _ModelReader(None)
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        folder, source = path.parent, _bytes_of(path)
-    proto = _parsed(bytes(source)) if isinstance(source, bytes | bytearray | memoryview) else source
-    if not hasattr(proto, "graph") or not hasattr(proto, "opset_import"):
-        raise InvalidArguments(
-            "no ONNX model",
-            code="RS-V08",
-            why=f"{type(source).__name__} is neither a path, nor bytes, nor a ModelProto",
-            hint="pass the path of an .onnx file",
-        )
+        reader = _ModelReader(path.parent)
+        content = reader.mapped(path)
+    elif isinstance(source, bytes | bytearray | memoryview):
+        content = memoryview(bytes(source))
+    else:
+        content = _written(source)
     try:
-        return _model(proto, folder)
+        return reader.model(_parsed(content))
     except MemoryError:
         raise OutOfMemory(
             "cannot read the ONNX model",
@@ -95,148 +99,146 @@ def read_model(source: object) -> OnnxModel:
         ) from None
 
 
-def _bytes_of(path: Path) -> bytes:
+def _written(source: object) -> memoryview:
+    """The bytes of a `ModelProto`."""
+    if not hasattr(source, "graph") or not hasattr(source, "SerializeToString"):
+        raise InvalidArguments(
+            "no ONNX model",
+            code="RS-V08",
+            why=f"{type(source).__name__} is neither a path, nor bytes, nor a ModelProto",
+            hint="pass the path of an .onnx file",
+        )
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise RuntimeFailure(
-            f"cannot read {short_repr(str(path))}",
-            code="RS-F02",
-            why=error.strerror or str(error),
-            hint="check the path and the permissions",
-        ) from error
+        return memoryview(source.SerializeToString())
+    except Exception as error:  # the writer's errors are of the package that it brings
+        raise _no_model("the ModelProto cannot be written", error) from None
 
 
-def _parsed(data: bytes) -> Any:
+def _parsed(content: memoryview) -> Message:
     try:
-        import onnx
-    except ImportError:
-        raise RuntimeFailure(
-            "ONNX models cannot be read",
-            code="RS-G04",
-            why="the package onnx is not installed",
-            hint="pip install 'restride[onnx]'",
-        ) from None
-    proto = onnx.ModelProto()
-    try:
-        proto.ParseFromString(data)
-    except Exception as error:  # the parser's errors are of the package that it brings
+        model = read_message("model", content)
+    except (ValueError, IndexError, RecursionError) as error:
         raise _no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
-    if not proto.graph.node and not proto.graph.output:
+    if not model.graph.node and not model.graph.output:
         raise _no_model("there is no graph in it")
-    return proto
+    return model
 
 
-def _model(proto: Any, folder: Path | None) -> OnnxModel:
-    graph = proto.graph
-    tensors = {each.name: _array(each, folder, f"tensor {each.name!r}") for each in graph.initializer}
-    if graph.sparse_initializer:
-        raise _no_model("sparse tensors are not read")
-    nodes = tuple(_node(each, folder) for each in graph.node)
-    inputs = tuple(_input(each) for each in graph.input if each.name not in tensors)
-    versions = [each.version for each in proto.opset_import if each.domain in ("", "ai.onnx")]
-    return OnnxModel(
-        nodes, tensors, inputs, tuple(each.name for each in graph.output), max(versions, default=1)
-    )
+class _ModelReader:
+    """Makes values of messages. `folder`: where files beside the model lie; None where there are none."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._files: dict[Path, MappedFile] = {}
+
+    def mapped(self, path: Path) -> memoryview:
+        """The bytes of a file."""
+        if path not in self._files:
+            self._files[path] = MappedFile(str(path), "an .onnx file")
+        return self._files[path].content
+
+    def model(self, model: Message) -> OnnxModel:
+        graph = model.graph
+        tensors = {each.name: self._array(each, f"tensor {each.name!r}") for each in graph.initializer}
+        if graph.sparse_initializer:
+            raise _no_model("sparse tensors are not read")
+        nodes = tuple(map(self._node, graph.node))
+        inputs = tuple(_input(each) for each in graph.input if each.name not in tensors)
+        versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+        outputs, files = tuple(each.name for each in graph.output), tuple(self._files.values())
+        for file in files:
+            file.let_go()
+        return OnnxModel(nodes, tensors, inputs, outputs, max(versions, default=1), files)
+
+    def _node(self, node: Message) -> OnnxNode:
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        outputs = tuple(node.output)
+        name = node.name or (outputs[0] if outputs else "")
+        attributes = {each.name: self._attribute(each, name) for each in node.attribute}
+        return OnnxNode(f"{domain}{node.op_type}", name, tuple(node.input), outputs, attributes)
+
+    def _attribute(self, attribute: Message, node: str) -> Any:
+        """An attribute's value; None for those that only operators have that restride has not."""
+        kind = attribute.type
+        if kind in _PLAIN_ATTRIBUTES:
+            return _PLAIN_ATTRIBUTES[kind](attribute)
+        if kind == _TENSOR:
+            return self._array(attribute.t, f"attribute {attribute.name!r} of node {node!r}")
+        return self._branch(attribute.g, node) if kind == _GRAPH else None
+
+    def _branch(self, graph: Message, node: str) -> OnnxBranch:
+        if graph.sparse_initializer:
+            raise _no_model("sparse tensors are not read")
+        owner = f"of node {node!r}"
+        tensors = {
+            each.name: self._array(each, f"tensor {each.name!r} {owner}") for each in graph.initializer
+        }
+        return OnnxBranch(
+            tuple(map(self._node, graph.node)), tensors, tuple(each.name for each in graph.output)
+        )
+
+    # --- tensors --------------------------------------------------------------------------------------------
+
+    def _array(self, tensor: Message, what: str) -> Array:
+        if any(n < 0 for n in tensor.dims):
+            raise _no_model(f"{what} has negative dims")
+        if tensor.data_location == _EXTERNAL:
+            content: memoryview | None = self._beside(tensor, what)
+        else:
+            content = tensor.raw_data if "raw_data" in tensor.fields else None
+        try:
+            return tensor_values(tensor, content)
+        except (MemoryError, Error):
+            raise
+        except Exception as error:  # any wrong field, in any way
+            raise _no_model(f"{what} cannot be read", error) from None
+
+    def _beside(self, tensor: Message, what: str) -> memoryview:
+        """The bytes of a tensor that lie in a file beside the model."""
+        entries = {each.key: each.value for each in tensor.external_data}
+        if self._folder is None:
+            raise _no_model(f"{what} lies in a file beside the model, and bytes have no folder")
+        location = entries.get("location", "")
+        try:
+            held = self.mapped(_inside(self._folder, location, what))
+            start = int(entries.get("offset", 0))
+            length = int(entries["length"]) if "length" in entries else len(held) - start
+        except (Error, OSError, ValueError) as error:
+            if isinstance(error, InvalidArguments) and error.code == "RS-F04":
+                raise
+            raise _no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
+        if min(start, length) < 0 or start + length > len(held):
+            left = max(len(held) - start, 0)
+            raise _no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
+        return held[start : start + length]
 
 
-def _input(proto: Any) -> OnnxInput:
-    kind = proto.type.tensor_type
-    if proto.type.WhichOneof("value") != "tensor_type":
-        raise _no_model(f"input {proto.name!r} is no tensor")
-    if not kind.HasField("shape"):
-        return OnnxInput(proto.name, None, kind.elem_type)
-    return OnnxInput(proto.name, tuple(map(_extent, kind.shape.dim)), kind.elem_type)
+def _input(value: Message) -> OnnxInput:
+    kind = value.type.tensor_type
+    if "tensor_type" not in value.type.fields:
+        raise _no_model(f"input {value.name!r} is no tensor")
+    if "shape" not in kind.fields:
+        return OnnxInput(value.name, None, kind.elem_type)
+    return OnnxInput(value.name, tuple(map(_extent, kind.shape.dim)), kind.elem_type)
 
 
-def _extent(dim: Any) -> int | str | None:
-    if dim.WhichOneof("value") == "dim_value":
+def _extent(dim: Message) -> int | str | None:
+    if "dim_value" in dim.fields:
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     return dim.dim_param or None
 
 
-def _node(proto: Any, folder: Path | None) -> OnnxNode:
-    domain = "" if proto.domain in ("", "ai.onnx") else f"{proto.domain}."
-    outputs = tuple(proto.output)
-    name = proto.name or (outputs[0] if outputs else "")
-    attributes = {each.name: _attribute(each, folder, name) for each in proto.attribute}
-    return OnnxNode(f"{domain}{proto.op_type}", name, tuple(proto.input), outputs, attributes)
-
-
 # The kinds of attributes by their number: what a field holds, and how it becomes a value.
 _FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS = range(1, 9)
-
-
-def _attribute(proto: Any, folder: Path | None, node: str) -> Any:
-    """An attribute's value; None for those that only operators have that restride has not."""
-    if proto.type == _FLOAT:
-        return float(proto.f)
-    if proto.type == _INT:
-        return int(proto.i)
-    if proto.type == _STRING:
-        return proto.s.decode("utf-8", "replace")
-    if proto.type == _TENSOR:
-        return _array(proto.t, folder, f"attribute {proto.name!r} of node {node!r}")
-    if proto.type == _GRAPH:
-        return _branch(proto.g, folder, node)
-    if proto.type == _FLOATS:
-        return tuple(map(float, proto.floats))
-    if proto.type == _INTS:
-        return tuple(map(int, proto.ints))
-    if proto.type == _STRINGS:
-        return tuple(each.decode("utf-8", "replace") for each in proto.strings)
-    return None
-
-
-def _branch(graph: Any, folder: Path | None, node: str) -> OnnxBranch:
-    if graph.sparse_initializer:
-        raise _no_model("sparse tensors are not read")
-    owner = f"of node {node!r}"
-    tensors = {each.name: _array(each, folder, f"tensor {each.name!r} {owner}") for each in graph.initializer}
-    nodes = tuple(_node(each, folder) for each in graph.node)
-    return OnnxBranch(nodes, tensors, tuple(each.name for each in graph.output))
-
-
-# --- tensors ------------------------------------------------------------------------------------------------
-
-
-def _array(proto: Any, folder: Path | None, what: str) -> Array:
-    from onnx import numpy_helper
-
-    if any(n < 0 for n in proto.dims):
-        raise _no_model(f"{what} has negative dims")
-    if proto.data_location == proto.EXTERNAL:
-        proto = _with_external(proto, folder, what)
-    try:
-        return np.asarray(numpy_helper.to_array(proto))
-    except MemoryError:
-        raise
-    except Exception as error:  # any wrong field, in any way
-        raise _no_model(f"{what} cannot be read", error) from None
-
-
-def _with_external(proto: Any, folder: Path | None, what: str) -> Any:
-    """The tensor with the bytes that lie beside the model."""
-    entries = {each.key: each.value for each in proto.external_data}
-    if folder is None:
-        raise _no_model(f"{what} lies in a file beside the model, and bytes have no folder")
-    try:
-        path = _inside(folder, entries.get("location", ""), what)
-        start = int(entries.get("offset", 0))
-        length = int(entries["length"]) if "length" in entries else path.stat().st_size - start
-        held = path.stat().st_size - start
-        if min(start, length) < 0 or length > held:
-            raise _no_model(f"{what}: its file has {max(held, 0)} bytes behind {start}, not {length}")
-        with path.open("rb") as file:
-            file.seek(start)
-            data = file.read(length)
-    except (OSError, ValueError) as error:
-        if isinstance(error, InvalidArguments):
-            raise
-        raise _no_model(
-            f"{what}: its file {short_repr(entries.get('location'))} cannot be read", error
-        ) from None
-    return type(proto)(name=proto.name, data_type=proto.data_type, dims=proto.dims, raw_data=data)
+_PLAIN_ATTRIBUTES: Mapping[int, Callable[[Message], Any]] = {
+    _FLOAT: lambda attribute: attribute.f,
+    _INT: lambda attribute: attribute.i,
+    _STRING: lambda attribute: str(attribute.s, "utf-8", "replace"),
+    _FLOATS: lambda attribute: tuple(attribute.floats),
+    _INTS: lambda attribute: tuple(attribute.ints),
+    _STRINGS: lambda attribute: tuple(str(each, "utf-8", "replace") for each in attribute.strings),
+}
+_EXTERNAL = 1
 
 
 def _inside(folder: Path, location: str, what: str) -> Path:

@@ -8,11 +8,12 @@ from math import prod
 import numpy as np
 
 from ..dtypes import DataType
+from ..runtime.alloc import Array
 from .onnx_context import OnnxContext, Value
-from .onnx_known import ELEMENTS, KNOWN, axis_of, listed_input, new_dims, slices, squeezed, unsqueezed
-from .onnx_model import Array
+from .onnx_known import KNOWN, axis_of, listed_input, new_dims, slices, squeezed, unsqueezed
 from .onnx_quantised import dequantize, quantize
 from .onnx_recurrent import gru, lstm, vanilla_rnn
+from .onnx_tensors import ELEMENTS
 from .onnx_windows import (
     average_pooling,
     convolution,
@@ -38,10 +39,38 @@ from .operations import (
     SliceOperation,
     SoftmaxOperation,
     SumOperation,
+    reciprocal_of,
 )
 
 Made = Value | tuple[Value, ...]
 Translator = Callable[[OnnxContext], Made]
+
+
+def made_of_onnx(context: OnnxContext) -> Made:
+    """What a node becomes: values where all that it reads is known, else a tensor of the graph.
+
+    Raises Unimplemented for an operator that computes with integers which only a run knows: restride does so
+    in f32 and saturates, ONNX exactly and modulo 2**n.
+    """
+    node, known = context.node, [each for each in context.values if not isinstance(each, str)]
+    if len(known) == len(context.values) and node.operator in KNOWN:
+        return KNOWN[node.operator](node, known)
+    translator = TRANSLATORS.get(node.operator)
+    if translator is None:
+        raise context.known_later("it reads what is known only in a run; restride has it for shapes alone")
+    if node.operator not in _OF_ANY_TYPE:
+        _check_floats(context)
+    return translator(context)
+
+
+def _check_floats(context: OnnxContext) -> None:
+    for kind in context.types():
+        is_exact = kind in (DataType.s8, DataType.u8) and context.node.operator in _OF_BYTES
+        if kind.is_integral and not is_exact:
+            raise context.unimplemented(
+                f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
+                "compute with floats there",
+            )
 
 
 # --- elements -----------------------------------------------------------------------------------------------
@@ -118,8 +147,9 @@ def _multiply(context: OnnxContext) -> Value:
 
 def _divide(context: OnnxContext) -> Value:
     left, right = _scalar(context, 0), _scalar(context, 1)
-    if right:
-        return _linear(context, 1.0 / right, 0.0, 0)
+    factor = None if right is None else reciprocal_of(right)
+    if factor is not None:
+        return _linear(context, factor, 0.0, 0)
     if left is not None:
         return context.add(EltwiseOperation("eltwise_pow", left, -1.0), context.tensor(1))
     return context.binary("div", context.value(0), context.value(1))
@@ -158,8 +188,17 @@ def _cast(context: OnnxContext) -> Value:
     number = int(context.attribute("to"))
     wanted = DataType.bf16 if number == 16 else DataType.parse(ELEMENTS[number])
     name = context.tensor(0)
-    if wanted is context.builder.type(name).data_type:
+    before = context.builder.type(name).data_type
+    if wanted is before:
         return name
+    if wanted.is_integral and not before.is_integral:
+        raise context.unimplemented(
+            "it cuts off fractions, where restride rounds", "compute with floats there"
+        )
+    if wanted.is_integral and wanted is not DataType.s32:
+        raise context.unimplemented(
+            f"it keeps the low bits of {before}, where restride saturates", "QuantizeLinear saturates too"
+        )
     return context.add(ReorderOperation(wanted), name)
 
 
@@ -180,7 +219,11 @@ def _layer_normalization(context: OnnxContext) -> Value:
     channels = context.dims(0)[-1]
     shift = context.tensor(2) if context.has(2) else context.placed(np.zeros(channels, np.float32))
     operation = LayerNormalizationOperation(float(context.attribute("epsilon", 1e-5)))
-    return context.add(operation, context.tensor(0), context.tensor(1), shift)
+    source, scale, dims = context.tensor(0), context.tensor(1), context.dims(0)
+    if rank > 1:
+        return context.add(operation, source, scale, shift)
+    row = context.builder.add(operation, context.reshaped(source, (1, *dims)), scale, shift)
+    return context.reshaped(row, dims)
 
 
 def _lrn(context: OnnxContext) -> Value:
@@ -212,6 +255,8 @@ def _reduction(algorithm: str) -> Translator:
         if not axes and context.attribute("noop_with_empty_axes", 0):
             return name
         which = tuple(sorted({axis_of(axis, len(dims)) for axis in axes or range(len(dims))}))
+        if context.builder.type(name).data_type is DataType.boolean and not prod(dims[i] for i in which):
+            raise context.unimplemented("it reduces no elements to a truth value")
         p = 2.0 if algorithm.endswith("_sum") and "norm" in algorithm else 0.0
         made = context.builder.add(ReductionOperation(f"reduction_{algorithm}", which, p), name)
         if context.attribute("keepdims", 1):
@@ -321,17 +366,21 @@ def _slice(context: OnnxContext) -> Value:
     known: list[Array | None] = [None, *(context.known(at) for at in range(1, len(context.values)))]
     ranges = [each.indices(n) for each, n in zip(slices(context.node, known, len(dims)), dims, strict=True)]
     sizes = tuple(len(range(*each)) for each in ranges)
-    if sizes == dims:
-        return context.tensor(0)
     starts = tuple(start if size else 0 for (start, _, _), size in zip(ranges, sizes, strict=True))
-    return context.add(SliceOperation(starts, sizes, tuple(step for _, _, step in ranges)), context.tensor(0))
+    # Of one element, or none, there is no next one.
+    steps = tuple(step if size > 1 else 1 for (_, _, step), size in zip(ranges, sizes, strict=True))
+    if sizes == dims and min(steps, default=1) > 0:
+        return context.tensor(0)
+    return context.add(SliceOperation(starts, sizes, steps), context.tensor(0))
 
 
 def _gather(context: OnnxContext) -> Value:
     indices = context.needed(1, "the list of indices")
     dims = context.dims(0)
     axis = axis_of(context.attribute("axis", 0), len(dims))
-    flat = [int(n) % dims[axis] for n in indices.reshape(-1)]
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"its indices are {indices.dtype}")
+    flat = [axis_of(n, dims[axis], "element") for n in indices.reshape(-1)]
     if not flat or flat != list(range(flat[0], flat[0] + len(flat))):
         raise context.unimplemented("its indices do not follow each other", "use Slice and Concat")
     part = _part(context, axis, flat[0], len(flat))
@@ -374,6 +423,10 @@ def _pad(context: OnnxContext) -> Value:
         context.needed(1, "the padding")
     pads = listed_input(context.node, [None, context.known(1)], 1, "pads") or []
     rank = len(context.dims(0))
+    if context.has(3):
+        axes = [axis_of(axis, rank) for axis in context.needed(3, "the list of axes").reshape(-1)]
+        ends = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
+        pads = [ends.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(rank)]
     low, high = tuple(pads[:rank]), tuple(pads[rank:])
     if mode == "reflect":
         return _reflected(context, low, high)
@@ -424,6 +477,13 @@ def _same(context: OnnxContext) -> Value:
     return context.value(0)
 
 
+def _dropout(context: OnnxContext) -> Value:
+    """Nothing: it is for training."""
+    if context.has(2) and context.needed(2, "whether it trains").any():
+        raise context.unimplemented("it trains", "save the model for inference")
+    return context.value(0)
+
+
 def _where(context: OnnxContext) -> Value:
     values = [context.value(at) for at in (1, 2, 0)]
     rank = max(len(context.dims(at)) for at in range(3))
@@ -442,7 +502,7 @@ TRANSLATORS: dict[str, Translator] = {
     "ConvTranspose": deconvolution,
     "DequantizeLinear": dequantize,
     "Div": _divide,
-    "Dropout": _same,
+    "Dropout": _dropout,
     "Elu": _eltwise("elu", 1.0, 0.0, "alpha"),
     "Exp": _eltwise("exp"),
     "Flatten": _flatten,
@@ -502,6 +562,17 @@ TRANSLATORS: dict[str, Translator] = {
     "Where": _where,
 }
 """What each operator becomes where some of its inputs are known only in a run."""
+
+_OF_ANY_TYPE = frozenset((
+    "Cast", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "Pad", "QuantizeLinear",
+    "Reshape", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
+))  # fmt: skip
+"""Operators that move elements, or say themselves which types they take."""
+
+_OF_BYTES = frozenset((
+    "Clip", "GlobalMaxPool", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin", "Relu", "Where",
+))  # fmt: skip
+"""Operators that give one of the elements which they read: exact in f32 for integers of 8 bits."""
 
 CONDITIONAL = "If"
 """The operator whose branches are graphs: the one that a known condition takes is translated in its place."""

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
+from ..runtime.alloc import Array
 from .onnx_context import OnnxContext, Value
-from .onnx_known import ELEMENTS, axis_of
-from .onnx_model import Array
+from .onnx_known import axis_of
+from .onnx_tensors import ELEMENTS
 from .operations import DequantizeOperation, QuantizeOperation
 
 __all__ = ["dequantize", "quantize"]

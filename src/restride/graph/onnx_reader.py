@@ -13,13 +13,15 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, OutOfMemory, Unimplemented
+from ..runtime.alloc import Array
 from .build import GraphBuilder
+from .dims import Dims
 from .graph import Graph
 from .onnx_context import OnnxContext, Value
-from .onnx_known import ELEMENTS, KNOWN
 from .onnx_model import OnnxBranch, OnnxModel, OnnxNode, listed
-from .onnx_operators import CONDITIONAL, OPERATORS, TRANSLATORS, Made, Translator
-from .operations import Dims, ReshapeOperation
+from .onnx_operators import CONDITIONAL, OPERATORS, Translator, made_of_onnx
+from .onnx_tensors import ELEMENTS
+from .operations import ReshapeOperation
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 _MOST_SHOWN = 32
@@ -68,7 +70,11 @@ def check_order(model: OnnxModel) -> None:
 def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
     own: set[str] = set(graph.tensors)
     if isinstance(graph, OnnxModel):
-        own |= {each.name for each in graph.inputs}
+        names = [each.name for each in graph.inputs]
+        twice = [name for at, name in enumerate(names) if name in names[:at]]
+        if twice:
+            raise _made_twice("an input is", twice)
+        own.update(names)
     for node in graph.nodes:
         missing = [name for name in node.inputs if name not in made]
         if missing:
@@ -79,15 +85,10 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
                 why="nodes stand in the order in which they run; a cycle has none",
                 hint="save the model again",
             )
-        twice = [name for name in node.outputs if name and name in own]
+        written = [name for name in node.outputs if name]
+        twice = [name for at, name in enumerate(written) if name in own or name in written[:at]]
         if twice:
-            raise InvalidArguments(
-                f"node {node} makes a tensor that there is already",
-                code="RS-G01",
-                where=listed(twice),
-                why="every tensor has one origin",
-                hint="save the model again",
-            )
+            raise _made_twice(f"node {node} makes", twice)
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
                 _check_nodes(branch, made | set(branch.tensors))
@@ -98,6 +99,16 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
         raise _unmade(unmade)
 
 
+def _made_twice(what: str, names: list[str]) -> InvalidArguments:
+    return InvalidArguments(
+        f"{what} a tensor that there is already",
+        code="RS-G01",
+        where=listed(names),
+        why="every tensor has one origin",
+        hint="save the model again",
+    )
+
+
 def _unmade(names: list[str]) -> InvalidArguments:
     return InvalidArguments(
         "no node makes an output of the model",
@@ -106,17 +117,6 @@ def _unmade(names: list[str]) -> InvalidArguments:
         why="an output is an input, or what a node makes",
         hint="save the model again",
     )
-
-
-def made_of_onnx(context: OnnxContext) -> Made:
-    """What a node becomes: values where all that it reads is known, else a tensor of the graph."""
-    node, known = context.node, [each for each in context.values if not isinstance(each, str)]
-    if len(known) == len(context.values) and node.operator in KNOWN:
-        return KNOWN[node.operator](node, known)
-    translator = TRANSLATORS.get(node.operator)
-    if translator is None:
-        raise context.known_later("it reads what is known only in a run; restride has it for shapes alone")
-    return translator(context)
 
 
 def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = made_of_onnx) -> Graph:
@@ -191,7 +191,7 @@ class _GraphWriter:
         found: dict[str, str] = {}
         for name in names:
             value = _value_of(values, name)
-            made = value if isinstance(value, str) else self.builder.constant(value)
+            made = value if isinstance(value, str) else self._constant(name, value)
             if made == name:
                 continue
             if made in found or made in names or not self.builder.is_made(made):
@@ -199,6 +199,12 @@ class _GraphWriter:
                 made = self.builder.add(ReshapeOperation(self.builder.type(made).dims), made)
             found[made] = name
         self.builder.rename(found)
+
+    def _constant(self, name: str, value: Array) -> str:
+        try:
+            return self.builder.constant(value)
+        except InvalidArguments as error:
+            raise error.retold(f"output {name!r}: {error.what}") from None
 
 
 def _value_of(values: Mapping[str, Value], name: str) -> Value:
@@ -229,7 +235,9 @@ def data_type_of(name: str, element: int) -> DataType:
 def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...]:
     node = context.node
     try:
-        made = translate(context)
+        # What NumPy warns of is as the operator says: infinities, and numbers that are none.
+        with np.errstate(all="ignore"):
+            made = translate(context)
     except MemoryError:
         raise OutOfMemory(
             f"node {node} makes more than the memory holds",

@@ -11,7 +11,7 @@
 | Y | (T, D, N, C) | (T, N, D * C) |
 
 ONNX has a bias of the input and one of the state, which are added; of a GRU that is linear before its reset
-the last gate has both.
+the last gate has both. All that a node reads is f32, all bf16 or all f16.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import Unimplemented
+from ..dtypes import DataType
+from ..runtime.alloc import Array
 from .onnx_context import OnnxContext, Value
-from .onnx_model import Array
 from .recurrent import RecurrentOperation
 
 __all__ = ["gru", "lstm", "vanilla_rnn"]
 
 _X, _W, _R, _B, _LENGTHS, _H, _C, _P = range(8)
+_NAMES = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 _DIRECTIONS = {"forward": "left2right", "reverse": "right2left", "bidirectional": "concat"}
 _ORDERS = {"vanilla_lstm": (0, 2, 3, 1)}
 _FUNCTIONS = {
@@ -36,26 +37,20 @@ _FUNCTIONS = {
     "lbr_gru": ("Sigmoid", "Tanh"),
 }
 _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "Sigmoid": "logistic"}
+_FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
 
 
 def vanilla_rnn(context: OnnxContext) -> tuple[Value, ...]:
     """An `RNN`: Y and Y_h."""
     names = _functions(context)
-    if names and names[0] not in _ACTIVATIONS:
-        raise _other_functions(context, "Tanh, Relu or Sigmoid, the same in both directions")
-    return _recurrent(context, "vanilla_rnn", names[0] if names else "Tanh")
+    function = next((each for each in _ACTIVATIONS if names and each.lower() == names[0].lower()), "Tanh")
+    return _recurrent(context, "vanilla_rnn", function)
 
 
 def lstm(context: OnnxContext) -> tuple[Value, ...]:
     """An `LSTM`: Y, Y_h and Y_c."""
     if context.attribute("input_forget", 0):
         raise context.unimplemented("it couples the gates of input and forgetting")
-    if context.has(_P):
-        peepholes, channels = context.needed(_P, "the weights of peepholes"), context.dims(_R)[-1]
-        if peepholes.shape[1:] != (3 * channels,):
-            raise ValueError(f"the weights of peepholes are {peepholes.shape} for {channels} channels")
-        if peepholes.any():
-            raise context.unimplemented("it has peepholes")
     return _recurrent(context, "vanilla_lstm")
 
 
@@ -65,57 +60,113 @@ def gru(context: OnnxContext) -> tuple[Value, ...]:
 
 
 def _functions(context: OnnxContext) -> list[str]:
-    return [str(name).capitalize() for name in context.attribute("activations") or ()]
-
-
-def _other_functions(context: OnnxContext, wanted: str) -> Unimplemented:
-    return context.unimplemented(
-        f"its functions are {', '.join(_functions(context))}", f"they may be {wanted}"
-    )
+    return [str(name) for name in context.attribute("activations") or ()]
 
 
 def _recurrent(context: OnnxContext, cell: str, function: str = "") -> tuple[Value, ...]:
     direction = str(context.attribute("direction", "forward"))
     if direction not in _DIRECTIONS:
-        raise ValueError(f"there is no direction {direction!r}")
+        raise ValueError(f"there is no direction {direction!r}, there are {', '.join(_DIRECTIONS)}")
     operation = RecurrentOperation(cell, _DIRECTIONS[direction], _ACTIVATIONS.get(function, ""))
-    _check_functions(context, _FUNCTIONS.get(cell, (function,)) * operation.directions)
-    _check_forms(context)
-    is_batch_first = bool(context.attribute("layout", 0))
-    x = context.tensor(_X)
-    x = context.transposed(x, (1, 0, 2)) if is_batch_first else x
-    writer = _RecurrentWriter(context, operation, is_batch_first)
-    inputs = [x, *map(context.placed, writer.weights()), *writer.states(x)]
+    _check_functions(context, operation, _FUNCTIONS.get(cell, (function,)))
+    layout = context.attribute("layout", 0)
+    if layout not in (0, 1):
+        raise ValueError(f"its layout is {layout}, there are 0 and 1")
+    _check_dims(context, operation, is_batch_first=bool(layout))
+    _check_types(context)
+    _check_forms(context, is_batch_first=bool(layout))
+    writer = _RecurrentWriter(context, operation, bool(layout))
+    x = writer.placed(context.value(_X))
+    x = context.transposed(x, (1, 0, 2)) if layout else x
+    inputs = [x, *map(context.builder.constant, writer.weights()), *writer.states(x)]
     name = context.node.outputs[0] if context.node.outputs else ""
     made = context.builder.add_all(operation, *inputs, name=f"{name}.states" if name else "")
     return writer.results(made)
 
 
-def _check_functions(context: OnnxContext, wanted: tuple[str, ...]) -> None:
+def _check_functions(context: OnnxContext, operation: RecurrentOperation, wanted: tuple[str, ...]) -> None:
     """Raise ValueError for another number of functions than the node needs, Unimplemented for other ones."""
-    names = _functions(context)
+    names, wanted = _functions(context), wanted * operation.directions
     if names and len(names) != len(wanted):
         raise ValueError(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(wanted)}")
-    if names and tuple(names) != wanted:
-        raise _other_functions(context, ", ".join(wanted))
+    if not names or [each.lower() for each in names] == [each.lower() for each in wanted]:
+        return
+    choices = [wanted]
+    if operation.activation:
+        choices = [(each,) * operation.directions for each in _ACTIVATIONS]
+    hint = f"they may be {'; or '.join(map(', '.join, choices))}"
+    raise context.unimplemented(f"its functions are {', '.join(names)}", hint)
 
 
-def _check_forms(context: OnnxContext) -> None:
-    """Raise ValueError for inputs that do not fit each other, Unimplemented for what primitives have not."""
-    size, channels = context.attribute("hidden_size"), context.dims(_R)[-1]
-    if size is not None and size != channels:
-        raise ValueError(f"its hidden_size is {size}, its weights are for {channels}")
+def _check_dims(context: OnnxContext, operation: RecurrentOperation, *, is_batch_first: bool) -> None:
+    """Raise ValueError, which names the input, for dims that do not fit each other."""
+    dims, size = context.dims(_X), context.attribute("hidden_size")
+    if len(dims) != 3:
+        raise ValueError(f"X is {dims}, it should have 3 dims: steps, sequences and inputs")
+    if size is None:
+        raise ValueError("its hidden_size is missing, how many channels states have")
+    recurrent, runs, gates = context.dims(_R), operation.directions, operation.rnn_cell.gates
+    if len(recurrent) == 3 and recurrent[1:] == (gates * recurrent[2], recurrent[2]) and recurrent[2] != size:
+        raise ValueError(f"its hidden_size is {size}, R is for {recurrent[2]}: {recurrent}")
+    state = (dims[0], runs, size) if is_batch_first else (runs, dims[1], size)
+    wanted = {
+        _W: (runs, gates * size, dims[2]),
+        _R: (runs, gates * size, size),
+        _B: (runs, 2 * gates * size),
+        _H: state,
+        _C: state,
+        _P: (runs, 3 * size),
+    }
+    for at, each in wanted.items():
+        if context.has(at) and context.dims(at) != each:
+            raise ValueError(
+                f"{_NAMES[at]} is {context.dims(at)}, it should be {each}: X is {dims}, "
+                f"directions: {runs}, gates: {gates}, hidden_size: {size}"
+            )
+
+
+def _check_types(context: OnnxContext) -> None:
+    """Raise ValueError for inputs of several types, Unimplemented for one that is not computed with."""
+    first, *others = (at for at in (_X, _W, _R, _B, _H, _C, _P) if context.has(at))
+    kind = _type_of(context, first)
+    for at in others:
+        if _type_of(context, at) is not kind:
+            raise ValueError(f"{_NAMES[at]} is {_type_of(context, at)}, X is {kind}: they are of one type")
+    if kind not in _FLOATS:
+        raise context.unimplemented(f"it computes with {kind}", "save the model with f32, bf16 or f16")
+
+
+def _type_of(context: OnnxContext, at: int) -> DataType:
+    value = context.value(at)
+    return context.builder.type(value).data_type if isinstance(value, str) else DataType.parse(value.dtype)
+
+
+def _check_forms(context: OnnxContext, *, is_batch_first: bool) -> None:
+    """Raise ValueError for lengths that cannot be, Unimplemented for what primitives have not."""
+    if context.has(_P) and context.needed(_P, "P").any():
+        raise context.unimplemented("it has peepholes")
     if any(context.attribute(name) for name in ("activation_alpha", "activation_beta")):
         raise context.unimplemented("its functions have parameters")
     if context.attribute("clip") is not None:
         raise context.unimplemented("it clips what goes into functions")
-    if context.has(_LENGTHS):
-        lengths = context.needed(_LENGTHS, "the list of lengths")
-        steps, sequences = context.dims(_X)[:2][:: -1 if context.attribute("layout", 0) else 1]
-        if lengths.shape != (sequences,):
-            raise ValueError(f"it has {lengths.size} lengths of {sequences} sequences")
-        if np.any(lengths != steps):
-            raise context.unimplemented("its sequences have lengths of their own", "run equal ones")
+    if not context.has(_LENGTHS):
+        return
+    lengths = context.needed(_LENGTHS, "sequence_lens")
+    steps, sequences = context.dims(_X)[:2][:: -1 if is_batch_first else 1]
+    if lengths.shape != (sequences,) or lengths.dtype.kind not in "iu":
+        raise ValueError(f"sequence_lens is {lengths.dtype} {lengths.shape}, of {sequences} sequences")
+    wrong = lengths[(lengths < 0) | (lengths > steps)]
+    if wrong.size:
+        raise ValueError(f"sequence_lens has {wrong[0]}, of {steps} steps")
+    if not np.any(lengths != steps):
+        return
+    if np.all(lengths == lengths[0]):
+        hint = f"pass the first {lengths[0]} steps of X, and leave sequence_lens out"
+        raise context.unimplemented(f"all its sequences have {lengths[0]} of {steps} steps", hint)
+    raise context.unimplemented(
+        "its sequences have lengths of their own",
+        "run those of one length together, each time with as many steps of X, and leave sequence_lens out",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +185,7 @@ class _RecurrentWriter:
 
     def weights(self) -> tuple[Array, Array, Array]:
         """Weights of the input and the state, and the bias."""
-        layer, states = (self.context.needed(at, "its weights") for at in (_W, _R))
+        layer, states = (self.context.needed(at, _NAMES[at]) for at in (_W, _R))
         channels = states.shape[-1]
         return self._by_gate(layer), self._by_gate(states), self._bias(channels)
 
@@ -150,7 +201,9 @@ class _RecurrentWriter:
         runs = self.operation.directions
         if not self.context.has(_B):
             return np.zeros((1, runs, cell.biases, channels), np.float32)
-        both = self.context.needed(_B, "its bias").reshape(runs, 2, cell.gates, channels)[:, :, self._order]
+        # A bias may be f32 beside all types: the sum is not rounded once more.
+        rows = self.context.needed(_B, _NAMES[_B]).astype(np.float32)
+        both = rows.reshape(runs, 2, cell.gates, channels)[:, :, self._order]
         found: Array = both.sum(axis=1)
         if cell.biases > cell.gates:
             found = np.concatenate([found[:, :-1], both[:, 0, -1:], both[:, 1, -1:]], axis=1)
@@ -162,16 +215,18 @@ class _RecurrentWriter:
         places = (_H, _C)[: 1 + has_c]
         if not any(map(self.context.has, places)):
             return []
-        batch = self.context.builder.type(x).dims[1]
-        channels = self.context.dims(_R)[-1]
-        zeros = np.zeros((self.operation.directions, batch, channels), np.float32)
-        found = [self.context.tensor(at) if self.context.has(at) else self._placed(zeros) for at in places]
+        kind, channels = self.context.builder.type(x), self.context.dims(_R)[-1]
+        dims = (kind.dims[1], self.operation.directions, channels)
+        zeros = np.zeros(dims if self.is_batch_first else (dims[1], dims[0], dims[2]), kind.data_type.numpy)
+        values = [self.context.value(at) if self.context.has(at) else zeros for at in places]
+        found = [self.placed(each) for each in values]
         if self.is_batch_first:
             found = [self.context.transposed(each, (1, 0, 2)) for each in found]
         return [self.context.reshaped(each, (1, *self.context.builder.type(each).dims)) for each in found]
 
-    def _placed(self, zeros: Array) -> str:
-        return self.context.placed(zeros.transpose(1, 0, 2) if self.is_batch_first else zeros)
+    def placed(self, value: Value) -> str:
+        """A value as a tensor of the graph, of its own type."""
+        return value if isinstance(value, str) else self.context.builder.constant(value)
 
     def results(self, made: tuple[str, ...]) -> tuple[str, ...]:
         """Y (T, D, N, C), Y_h and Y_c (D, N, C); batches first where the layout says so."""

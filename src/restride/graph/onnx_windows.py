@@ -7,17 +7,19 @@ from math import floor
 
 import numpy as np
 
+from ..runtime.alloc import Array
+from .dims import Dims
 from .onnx_context import OnnxContext
-from .onnx_model import Array
 from .operations import (
     ConvolutionOperation,
     DeconvolutionOperation,
-    Dims,
     PoolingOperation,
     ResamplingOperation,
 )
 
 _Pads = tuple[Dims, Dims]
+# What a Resize may ask for beside: as it is where nothing is said.
+_USUAL = {"antialias": 0, "axes": (), "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
 
 
 def _spatial(context: OnnxContext, name: str, rank: int, default: int) -> Dims:
@@ -40,9 +42,13 @@ def _pads(context: OnnxContext, dims: Dims, kernel: Dims, strides: Dims, dilatio
         small = tuple(n // 2 for n in total)
         large = tuple(n - n // 2 for n in total)
         return (small, large) if mode == "SAME_UPPER" else (large, small)
+    if mode != "NOTSET":
+        raise ValueError(f"auto_pad is {mode!r}")
     pads = tuple(context.attribute("pads", ()) or (0,) * (2 * rank))
     if len(pads) != 2 * rank:
         raise ValueError(f"pads has {len(pads)} numbers for {rank} spatial dims")
+    if min(pads, default=0) < 0:
+        raise ValueError(f"pads are {pads}, and none is below 0")
     return pads[:rank], pads[rank:]
 
 
@@ -121,9 +127,11 @@ def average_pooling(context: OnnxContext) -> str:
 def _pooling(context: OnnxContext, algorithm: str) -> str:
     dims = context.dims(0)
     rank = len(dims) - 2
-    kernel = _spatial(context, "kernel_shape", rank, 1)
+    kernel = _spatial(context, "kernel_shape", rank, 0)
     strides, dilations = (_spatial(context, name, rank, 1) for name in ("strides", "dilations"))
     low, high = _pads(context, dims, kernel, strides, dilations)
+    if any(pad >= size for pad, size in zip((*low, *high), (*kernel, *kernel), strict=True) if size > 0):
+        raise ValueError(f"pads of {low} and {high} are as long as windows of {kernel}")
     if context.attribute("ceil_mode", 0):
         ceiled = tuple(map(_ceiled, dims[2:], kernel, strides, dilations, low, high))
         if ceiled != high and algorithm.endswith("include_padding"):
@@ -164,6 +172,9 @@ def _global(context: OnnxContext, algorithm: str) -> str:
 def resize(context: OnnxContext) -> str:
     """Resize and Upsample, where they sample as oneDNN's resampling does."""
     dims = context.dims(0)
+    for name, usual in _USUAL.items():
+        if context.attribute(name, usual) != usual:
+            raise context.unimplemented(f"its {name} is {context.attribute(name)!r}")
     sizes, scales = _sizes(context, dims)
     if sizes[:2] != dims[:2]:
         raise context.unimplemented("it resizes batch or channels")

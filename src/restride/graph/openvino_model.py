@@ -18,7 +18,8 @@ from ..desc.parse import short_repr
 from ..errors import InvalidArguments, RuntimeFailure, Unimplemented
 from ..frontend.openvino_ir import to_int
 from ..frontend.xml_source import opened, visit
-from .onnx_model import Array, OnnxInput, OnnxModel, OnnxNode, listed
+from ..runtime.alloc import Array
+from .onnx_model import OnnxInput, OnnxModel, OnnxNode, listed
 from .openvino_operators import OPENVINO_TRANSLATORS
 
 _EDGES = ("net", "edges", "edge")
@@ -147,6 +148,9 @@ class _WeightsFile:
         if min(start, size, *dims, 0) < 0 or start + size > held.size:
             _refuse(f"{layer} takes {size} bytes from {start}, and its file has {held.size}")
         wanted = np.dtype(twin).itemsize * int(np.prod(dims, dtype=object))
+        if not wanted:
+            # OpenVINO writes a byte for what has no elements.
+            return np.zeros(dims, twin)
         if wanted != size:
             _refuse(f"{layer} has {size} bytes for {wanted}")
         return np.frombuffer(held[start : start + size].tobytes(), twin).reshape(dims)
@@ -168,7 +172,7 @@ class _WeightsFile:
 
 def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
     names = _tensor_names(reader.layers)
-    tensors, inputs, nodes, outputs = {}, [], [], []
+    tensors, inputs, nodes, outputs = {}, [], [], {}
     for layer in _in_order(reader):
         read = [names.get(reader.edges.get((layer.id, port), ("", "")), "") for port in layer.inputs]
         written = tuple(names[layer.id, port] for port in layer.outputs)
@@ -177,10 +181,12 @@ def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
         elif layer.kind == "Parameter":
             inputs.append(_input(layer, _only(layer, written)))
         elif layer.kind == "Result":
-            outputs.append(_only(layer, read))
+            outputs[layer.id] = _only(layer, read)
         else:
             nodes.append(OnnxNode(layer.kind, layer.name, tuple(read), written, layer.data))
-    return OnnxModel(tuple(nodes), tensors, tuple(inputs), tuple(outputs), 17)
+    # Results come as the file has them, in whatever order they are made.
+    results = tuple(outputs[each] for each in reader.layers if each in outputs)
+    return OnnxModel(tuple(nodes), tensors, tuple(inputs), results, 17)
 
 
 def _in_order(reader: _IrReader) -> list[IrLayer]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..runtime.alloc import Array
 from .onnx_context import OnnxContext, Value
-from .onnx_known import KNOWN, axis_of
-from .onnx_model import Array
-from .onnx_operators import TRANSLATORS, Made, Translator
+from .onnx_known import axis_of
+from .onnx_operators import Made, Translator, made_of_onnx
 from .openvino_recurrent import sequence
 from .operations import (
     EltwiseOperation,
@@ -44,10 +44,7 @@ def _by(
     """What an ONNX operator makes of the same inputs, or of these."""
     node = replace(context.node, operator=operator, attributes=attributes)
     values = context.values if values is None else values
-    known = [each for each in values if not isinstance(each, str)]
-    if len(known) == len(values) and operator in KNOWN:
-        return KNOWN[operator](node, known)
-    return TRANSLATORS[operator](replace(context, node=node, values=values, opset=_OPSET))
+    return made_of_onnx(replace(context, node=node, values=values, opset=_OPSET))
 
 
 def _integers(context: OnnxContext, name: str) -> list[int]:
@@ -70,6 +67,8 @@ def _same(operator: str, names: Mapping[str, str] | None = None) -> Translator:
     """The operator of ONNX, with numbers from attributes: `{ONNX's name: OpenVINO's}`."""
 
     def run(context: OnnxContext) -> Made:
+        if context.attribute("auto_broadcast", "numpy") not in ("numpy", "none"):
+            raise context.unimplemented("it aligns the dims of its inputs at an axis")
         given = {own: context.attribute(theirs) for own, theirs in (names or {}).items()}
         found = {own: float(text) for own, text in given.items() if text is not None}
         return _by(context, operator, None, **found)
@@ -113,13 +112,30 @@ def _pooling(operator: str) -> Translator:
             "ceil_mode": int(rounding != "floor"),
             "count_include_pad": int(not _is(context, "exclude-pad", "true")),
         }
+        if rounding == "ceil" and _begins_behind(context.dims(0), named):
+            raise context.unimplemented("its last windows begin behind the source", "save it with ceil_torch")
         one = replace(context, node=replace(context.node, outputs=context.node.outputs[:1]))
         return _by(one, operator, **named)
 
     return run
 
 
+def _begins_behind(dims: Sequence[int], window: Mapping[str, Any]) -> bool:
+    """True where a window that is rounded up would read nothing but the padding behind."""
+    kernel, pads, rank = window["kernel_shape"], window["pads"], len(dims) - 2
+    if window["auto_pad"] != "NOTSET" or len(pads) != 2 * rank or len(kernel) != rank:
+        return False
+    extents = zip(dims[2:], kernel, window["strides"], window["dilations"] or [1] * rank, strict=True)
+    for (n, k, stride, dilation), low, high in zip(extents, pads[:rank], pads[rank:], strict=True):
+        steps = -(-(n + low + high - (k - 1) * dilation - 1) // stride)
+        if steps * stride >= n + low:
+            return True
+    return False
+
+
 def _interpolate(context: OnnxContext) -> Made:
+    if any((*_integers(context, "pads_begin"), *_integers(context, "pads_end"))):
+        raise context.unimplemented("it pads its source")
     by_scale = context.attribute("shape_calculation_mode", "sizes") == "scales"
     # The first form has sizes and scales, and then axes; the later one has the one that counts.
     is_first = context.has(2) and context.needed(2, "the scale").dtype.kind == "f"
@@ -135,6 +151,7 @@ def _interpolate(context: OnnxContext) -> Made:
         "Resize",
         values if by_scale else [*values, full],
         mode=mode,
+        antialias=int(_is(context, "antialias")),
         coordinate_transformation_mode=context.attribute("coordinate_transformation_mode", "half_pixel"),
         nearest_mode=context.attribute("nearest_mode", "round_prefer_floor"),
     )
@@ -148,6 +165,8 @@ def _mean_and_variance(context: OnnxContext) -> Made:
     axes = [axis_of(axis, len(dims)) for axis in context.needed(1, "the list of axes").reshape(-1)]
     if axes != [len(dims) - 1] or not _is(context, "normalize_variance", "true"):
         raise context.unimplemented("it normalizes over other dims than the last")
+    if str(context.attribute("eps_mode", "inside_sqrt")).lower() != "inside_sqrt":
+        raise context.unimplemented("it adds eps outside of the square root")
     scale, shift = (context.placed(make(dims[-1], np.float32)) for make in (np.ones, np.zeros))
     epsilon = float(context.attribute("eps", 1e-5))
     return context.add(LayerNormalizationOperation(epsilon), context.tensor(0), scale, shift)
@@ -191,6 +210,23 @@ def _swish(context: OnnxContext) -> Made:
     return context.add(EltwiseOperation("eltwise_swish", beta), context.tensor(0))
 
 
+def _prelu(context: OnnxContext) -> Made:
+    """Slopes of one dim are those of the channels."""
+    slopes, rank = context.value(1), len(context.dims(0))
+    if len(context.dims(1)) == 1 and rank > 1:
+        dims = (1, *context.dims(1), *(1,) * (rank - 2))
+        slopes = context.reshaped(slopes, dims) if isinstance(slopes, str) else slopes.reshape(dims)
+    return _by(context, "PRelu", [context.value(0), slopes])
+
+
+def _divide(context: OnnxContext) -> Made:
+    """Integers are rounded down, where nothing else is said."""
+    left, right = context.known(0), context.known(1)
+    if left is None or right is None or left.dtype.kind not in "iu":
+        return _same("Div")(context)
+    return np.floor_divide(left, right) if _is(context, "m_pythondiv", "true") else _same("Div")(context)
+
+
 def _hard_sigmoid(context: OnnxContext) -> Made:
     alpha, beta = (_number(context, at, "its slope") for at in (1, 2))
     return _by(context, "HardSigmoid", [context.value(0)], alpha=alpha, beta=beta)
@@ -214,7 +250,9 @@ def _softmax(operator: str) -> Translator:
 
 
 def _reduction(operator: str) -> Translator:
-    return lambda context: _by(context, operator, keepdims=int(_is(context, "keep_dims")))
+    return lambda context: _by(
+        context, operator, keepdims=int(_is(context, "keep_dims")), noop_with_empty_axes=1
+    )
 
 
 def _reshape(context: OnnxContext) -> Made:
@@ -227,6 +265,8 @@ def _transpose(context: OnnxContext) -> Made:
 
 
 def _gather(context: OnnxContext) -> Made:
+    if int(context.attribute("batch_dims", 0)):
+        raise context.unimplemented("its indices are others for each element of a batch")
     axis = _integer(context, 2, "the axis")
     return _by(context, "Gather", [context.value(0), context.value(1)], axis=axis)
 
@@ -238,8 +278,12 @@ def _slice(context: OnnxContext) -> Made:
 
 def _split(context: OnnxContext) -> Made:
     axis = _integer(context, 1, "the axis")
-    sizes = [context.value(2)] if context.has(2) else []
-    return _by(context, "Split", [context.value(0), *sizes], axis=axis)
+    if not context.has(2):
+        return _by(context, "Split", [context.value(0)], axis=axis)
+    sizes = context.needed(2, "the list of sizes")
+    dims = context.dims(0)
+    rest = dims[axis_of(axis, len(dims))] - int(sizes[sizes >= 0].sum())
+    return _by(context, "Split", [context.value(0), np.where(sizes == -1, rest, sizes)], axis=axis)
 
 
 def _convert(context: OnnxContext) -> Made:
@@ -286,9 +330,9 @@ def _squeeze(context: OnnxContext) -> Made:
 
 
 _ALIKE = {
-    "Abs": "Abs", "Add": "Add", "Divide": "Div", "Equal": "Equal", "Exp": "Exp", "Floor": "Floor",
+    "Abs": "Abs", "Add": "Add", "Equal": "Equal", "Exp": "Exp", "Floor": "Floor",
     "HSwish": "HardSwish", "Log": "Log", "Maximum": "Max", "Minimum": "Min", "Mish": "Mish",
-    "Multiply": "Mul", "Negative": "Neg", "Power": "Pow", "PReLU": "PRelu", "Range": "Range",
+    "Multiply": "Mul", "Negative": "Neg", "Power": "Pow", "Range": "Range",
     "ReLU": "Relu", "Select": "Where", "Sigmoid": "Sigmoid", "SoftPlus": "Softplus", "Sqrt": "Sqrt",
     "Subtract": "Sub", "Tanh": "Tanh", "Unsqueeze": "Unsqueeze",
 }  # fmt: skip
@@ -303,6 +347,7 @@ OPENVINO_TRANSLATORS: dict[str, Callable[[OnnxContext], Made]] = {
     "Convert": _convert,
     "Convolution": _convolution("Conv", has_groups=False),
     "ConvolutionBackpropData": _convolution("ConvTranspose", has_groups=False),
+    "Divide": _divide,
     "Elu": _same("Elu", {"alpha": "alpha"}),
     "GRUSequence": sequence("GRU"),
     "Gather": _gather,
@@ -317,6 +362,7 @@ OPENVINO_TRANSLATORS: dict[str, Callable[[OnnxContext], Made]] = {
     "MVN": _mean_and_variance,
     "MatMul": _matmul,
     "MaxPool": _pooling("MaxPool"),
+    "PReLU": _prelu,
     "Pad": _pad,
     "RNNSequence": sequence("RNN"),
     "ReduceMax": _reduction("ReduceMax"),

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..runtime.alloc import Array
 from .onnx_context import OnnxContext, Value
-from .onnx_model import Array
 from .onnx_recurrent import gru, lstm, vanilla_rnn
 
 __all__ = ["sequence"]
@@ -32,13 +32,14 @@ def sequence(operator: str) -> Callable[[OnnxContext], tuple[Value, ...]]:
         states = 2 if operator == "LSTM" else 1
         lengths, layer, recurrent, bias = range(1 + states, 5 + states)
         is_linear = str(context.attribute("linear_before_reset", "false")).lower() in ("true", "1")
-        w, r, b = (context.needed(at, "its weights") for at in (layer, recurrent, bias))
+        w, r, b = (context.needed(at, name) for at, name in ((layer, "W"), (recurrent, "R"), (bias, "B")))
         first = [context.value(at) for at in range(1, 1 + states)]
         values: list[Value | None] = [context.value(0), _ordered(w, operator), _ordered(r, operator)]
         values += [_biases(b, operator, r.shape[-1]), context.value(lengths), *first]
         attributes: dict[str, object] = {
             "direction": context.attribute("direction", "forward"),
             "layout": 1,
+            "hidden_size": int(context.attribute("hidden_size", r.shape[-1])),
             "linear_before_reset": int(is_linear),
             "activations": _words(context, "activations"),
         }

@@ -14,8 +14,9 @@ from typing import ClassVar
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from .dims import Dims, by
 
-Dims = tuple[int, ...]
+_LEAST_DIVISOR = 2.0**-126
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,11 @@ class TensorType:
 
     dims: Dims
     data_type: DataType = DataType.f32
+
+    @property
+    def desc_dims(self) -> Dims:
+        """The dims of its descriptors, which have one at least: a scalar is of one element there."""
+        return self.dims or (1,)
 
     @property
     def elements(self) -> int:
@@ -37,11 +43,6 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.data_type} {by(self.dims)}"
-
-
-def by(dims: Dims) -> str:
-    """Dims as text: `1x64x56x56`."""
-    return "x".join(map(str, dims)) or "scalar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +319,7 @@ class ResamplingOperation(Operation):
     kind: ClassVar[str] = "resampling"
 
     def result(self, *tensors: TensorType) -> TensorType:
-        """(N, C, *sizes)."""
+        """N and C of the source, and `sizes`."""
         (source,) = tensors
         if len(source.dims) != len(self.sizes) + 2 or not self.sizes or min(self.sizes) < 1:
             raise unfit(f"the result has spatial dims {by(self.sizes)}", tensors)
@@ -570,3 +571,8 @@ def broadcast(dims: Sequence[Dims], tensors: Sequence[TensorType]) -> Dims:
     if any(len(each) > 1 for each in sizes):
         raise unfit("dims that differ are not 1", tensors)
     return tuple(next(iter(each), 1) for each in sizes)
+
+
+def reciprocal_of(value: float) -> float | None:
+    """The factor that divides by a number; None for one so close to 0 that the factor is no f32."""
+    return 1.0 / value if abs(value) >= _LEAST_DIVISOR else None

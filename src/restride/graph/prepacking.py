@@ -7,14 +7,18 @@ import weakref
 from typing import NamedTuple, Protocol
 
 from ..desc.memory_desc import MemoryDesc
+from ..files.mapped_file import is_mapped, let_go
+from ..plan.machine import LINE
 from ..primitives.reorder import Reorder
+from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from ..runtime.result_pool import allocate
 from ..runtime.stream import Stream
 from .graph import Constant
 from .operations import TensorType
 
-__all__ = ["PrepackedConstants", "StoredFormats"]
+__all__ = ["ConstantBlock", "PrepackedConstants", "StoredFormats", "block_bytes"]
 
 
 class StoredFormats(Protocol):
@@ -32,6 +36,32 @@ class _Prepacked(NamedTuple):
     memory: weakref.ref[Memory]
 
 
+class ConstantBlock:
+    """One block of memory for constants that are packed at a time: each for itself would begin a page.
+
+    `nbytes`: of all of them; what is not taken is never touched. Threads may share it.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes, self._taken = nbytes, 0
+        self._block: Buffer | None = None
+        self._lock = threading.Lock()
+
+    def take(self, md: MemoryDesc, engine: Engine) -> Memory:
+        """Memory for a constant in a format, which keeps the block."""
+        with self._lock:
+            if self._block is None:
+                self._block = allocate(self._nbytes)
+            block, start = self._block, self._taken
+            self._taken += block_bytes(md)
+        return Memory.from_pointer(block.address + start, md.size, md, engine, owner=block)
+
+
+def block_bytes(md: MemoryDesc) -> int:
+    """What a constant in a format takes of a block: whole cache lines."""
+    return -(-md.size // LINE) * LINE
+
+
 class PrepackedConstants:
     """What constants have become, for as long as a plan uses it. Threads may share it.
 
@@ -43,14 +73,14 @@ class PrepackedConstants:
         self._known: dict[tuple[TensorType, MemoryDesc], list[_Prepacked]] = {}
         self._lock = threading.Lock()
 
-    def memory(self, constant: Constant, md: MemoryDesc, engine: Engine) -> Memory:
-        """The values of a constant in a format."""
+    def memory(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
+        """The values of a constant in a format, in `block` where they have to be packed."""
         key = constant.type, md
         found = self._found(key, constant)
         if found is not None:
             return found
         # Not under the lock: threads make what a plan wants side by side.
-        made = self._made(constant, md, engine)
+        made = self._made(constant, md, engine, block)
         with self._lock:
             known = [each for each in self._known.get(key, ()) if each.memory() is not None]
             self._known[key] = [*known, _Prepacked(constant, weakref.ref(made))]
@@ -65,16 +95,19 @@ class PrepackedConstants:
                 return memory
         return None
 
-    def _made(self, constant: Constant, md: MemoryDesc, engine: Engine) -> Memory:
+    def _made(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
         if self.stored is not None:
             found = self.stored.found(constant, md)
             if found is not None:
                 return found
             self.stored.check(constant)
-        source = Memory.from_numpy(constant.values, None, engine)
-        if source.desc == md:
+        values = constant.values.reshape(constant.type.desc_dims)
+        source = Memory.from_numpy(values, None, engine)
+        # A model's file may be written while its network runs; a saved network's may not.
+        if source.desc == md and (self.stored is not None or not is_mapped(values)):
             return source
-        made = Memory(md, engine)
+        made = block.take(md, engine)
         pd = Reorder.PrimitiveDesc(engine, source.desc, engine, md)
         Reorder(pd).execute(Stream(engine), source, made)
+        let_go(values)
         return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -18,11 +18,16 @@ from ..desc.arguments import (
     ARG_WEIGHTS_LAYER,
 )
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import one_of, short_repr
+from ..errors import InvalidArguments
 from ..plan.rnn_cells import GATES, RnnCell
 from ..plan.rnn_descs import DIRECTIONS, RnnTensors
 from ..plan.rnn_problem import RnnProblem
 from ..primitives.convolution_shapes import kernel_block
-from .operations import Operation, TensorType, by, unfit
+from ..primitives.rnn_checks import ACTIVATIONS
+from ..primitives.rnn_checks import DIRECTIONS as PRIMITIVE_DIRECTIONS
+from .dims import by
+from .operations import Operation, TensorType, unfit
 
 __all__ = ["RNN_READS", "RNN_WRITES", "RecurrentOperation", "preferred_weights"]
 
@@ -37,6 +42,16 @@ RNN_READS = (
 RNN_WRITES = (ARG_DST_LAYER, ARG_DST_ITER, ARG_DST_ITER_C)
 """The arguments of what the operation reads and writes, in order."""
 _RANK = 3
+# Words of primitives and of others, and what they are called here.
+_OTHER_CELLS = {"rnn": "vanilla_rnn", "lstm": "vanilla_lstm", "gru": "vanilla_gru", "lbrgru": "lbr_gru"}
+_OTHER_DIRECTIONS = {
+    **PRIMITIVE_DIRECTIONS,
+    "unidirectional": "left2right",
+    "forward": "left2right",
+    "reverse": "right2left",
+    "bidirectional": "concat",
+}
+_OTHER_ACTIVATIONS = {**{f"eltwise_{each}": each for each in ACTIVATIONS}, "sigmoid": "logistic"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +63,7 @@ class RecurrentOperation(Operation):
     states (T, N, C), or 2 * C of two directions side by side, and the last states (1, D, N, C), h and c.
 
     `direction`: "left2right", "right2left", "concat" or "sum". `activation`: that of a "vanilla_rnn", "relu",
-    "tanh" or "logistic".
+    "tanh" or "logistic"; "" of the others. Raises InvalidArguments for any other word.
     """
 
     cell: str
@@ -57,6 +72,20 @@ class RecurrentOperation(Operation):
 
     kind: ClassVar[str] = "rnn"
     inputs: ClassVar[tuple[int, int]] = (4, 6)
+
+    def __post_init__(self) -> None:
+        _check_word("cell", self.cell, GATES, _OTHER_CELLS)
+        _check_word("direction", self.direction, DIRECTIONS, _OTHER_DIRECTIONS)
+        if self.cell == "vanilla_rnn":
+            _check_word("activation", self.activation, ACTIVATIONS, _OTHER_ACTIVATIONS)
+        elif self.activation != "":
+            raise InvalidArguments(
+                f"RecurrentOperation: activation is {short_repr(self.activation)}",
+                code="RS-V04",
+                where=self.cell,
+                why="the functions of its gates are what they are; only a vanilla_rnn has one to choose",
+                hint="leave it out",
+            )
 
     @property
     def directions(self) -> int:
@@ -92,8 +121,6 @@ class RecurrentOperation(Operation):
         return 1 + self.rnn_cell.has_cell_state
 
     def _check(self, tensors: Sequence[TensorType]) -> None:
-        if self.cell not in GATES or self.direction not in DIRECTIONS:
-            raise unfit(f"there is no cell {self.cell!r} or no direction {self.direction!r}", tensors)
         if len(tensors) not in (4, 4 + self._states):
             raise unfit(f"{self.cell} reads 4 tensors, and perhaps {self._states} states", tensors)
         source, weights = tensors[0].dims, tensors[1].dims
@@ -114,6 +141,18 @@ class RecurrentOperation(Operation):
         for number, (each, dims) in enumerate(zip(tensors, wanted, strict=False)):
             if each.dims != dims:
                 raise unfit(f"tensor {number} is {by(each.dims)}, it should be {by(dims)}", tensors)
+
+
+def _check_word(name: str, word: object, words: Iterable[str], others: Mapping[str, str]) -> None:
+    """Raise InvalidArguments unless it is one of the words; `others` are those that mean one of them."""
+    if isinstance(word, str) and word in words:
+        return
+    raise InvalidArguments(
+        f"RecurrentOperation: {name} is {short_repr(word)}",
+        code="RS-V04",
+        why=f"there is no such {name}",
+        hint=one_of(words, word, others),
+    )
 
 
 def preferred_weights(

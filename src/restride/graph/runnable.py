@@ -17,6 +17,7 @@ from math import prod
 
 import numpy as np
 
+from ..errors import OutOfMemory
 from ..primitives.convolution_shapes import kernel_block
 from .graph import Constant, Graph, Node
 from .operations import (
@@ -59,7 +60,11 @@ def _without_pad(
             if size:
                 names[side] = f"{node.output}.{side}.{axis}"
                 extents = (*dims[:axis], size, *dims[axis + 1 :])
-                constants[names[side]] = Constant(np.full(extents, operation.value, twin))
+                value = np.array(operation.value, twin)
+                try:
+                    constants[names[side]] = Constant(np.broadcast_to(value, extents))
+                except OutOfMemory as error:
+                    raise error.retold(f"node {node.name!r} ({node.kind}): {error.what}") from None
         parts = [name for name in (names.get("low"), source, names.get("high")) if name is not None]
         dims[axis] += operation.low[axis] + operation.high[axis]
         is_last = axis == axes[-1]
@@ -77,7 +82,7 @@ def _is_of_squares(graph: Graph, node: Node, operation: DeconvolutionOperation) 
         return False
     if len(node.sources) == 3 and node.sources[2] not in graph.constants:
         return False
-    dims = weights.values.shape
+    dims = weights.type.dims
     is_apart = dims[2:] == operation.strides and not any(
         (*operation.dilates, *operation.padding_l, *operation.padding_r)
     )

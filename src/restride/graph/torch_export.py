@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from ..errors import InvalidArguments, Unimplemented
+from ..runtime.alloc import Array
+from .dims import Dims
 from .graph import Graph
-from .onnx_model import Array, OnnxInput, OnnxModel, OnnxNode
+from .onnx_model import OnnxInput, OnnxModel, OnnxNode
 from .onnx_reader import refuse_missing, translated
-from .operations import Dims
 from .torch_operators import TORCH_OPERATORS, TensorArgument, made_of_torch
 
 __all__ = ["ExportedModule", "element_of", "exported"]
@@ -117,6 +118,15 @@ class _ProgramReader:
                 hint="wrap the module in one that gives tensors alone",
             )
         signature = self._program.graph_signature
+        written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
+        if written:
+            raise InvalidArguments(
+                "compile_module: the module writes into what it reads",
+                code="RS-G05",
+                where=", ".join(map(str, written.values())),
+                why="a network makes new tensors, and leaves its inputs and buffers as they are",
+                hint="let forward return the new values instead",
+            )
         inputs = tuple(
             OnnxInput(name, tuple(x.shape), element_of(x))
             for name, x in zip(signature.user_inputs, self._example, strict=True)

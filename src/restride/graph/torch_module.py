@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from ..errors import Error, InvalidArguments
+from .dims import Dims
 from .graph import Graph
-from .network import Network, NetworkInput
+from .network import Network
+from .network_input import NetworkInput
 from .onnx_reader import data_type_of
-from .operations import Dims
 from .torch_export import ExportedModule, element_of, exported
 
 __all__ = ["CompiledModule", "compile_module"]
@@ -41,7 +42,9 @@ class CompiledModule:
     """What `compile_module` makes: called as the module is, with tensors by position, without gradients.
 
     Weights are packed once. A change of a parameter or a buffer in place, as an optimizer makes it, or of its
-    storage, is noticed at the next call, which packs them anew. Threads may share it.
+    storage, and another part in the place of one, are noticed at the next call, which packs them anew. What
+    torch itself does not count is not noticed: writes through `.data` or NumPy, and other values of
+    attributes. Threads may share it.
     """
 
     def __init__(
@@ -54,10 +57,10 @@ class CompiledModule:
                 why=f"{type(module).__name__} is no torch.nn.Module",
                 hint="pass a module and an example of its inputs",
             )
-        self._module, self._rule, self._lock = module, rule, threading.Lock()
+        self._module, self._rule, self._lock = module, rule, threading.RLock()
         self._example = tuple(each.detach() for each in example)
         self._state: tuple[Any, ...] = ()
-        self._network, self._tree = self._made()
+        self._network, self._tree, self._state = self._made()
 
     @property
     def network(self) -> Network:
@@ -100,16 +103,26 @@ class CompiledModule:
         if self._state_now() != self._state:
             with self._lock:
                 if self._state_now() != self._state:
-                    self._network, self._tree = self._made()
+                    # The state last: others look at it without the lock.
+                    self._network, self._tree, self._state = self._made()
         return self._network, self._tree
 
     def _state_now(self) -> tuple[Any, ...]:
-        """Where all weights lie, and how often each was changed; and whether the module trains."""
+        """Its parts, and whether each trains; where all weights lie, and how often each was changed."""
         module = self._module
+        parts = tuple((each, each.training) for each in module.modules())
         tensors = (*module.parameters(), *module.buffers())
-        return (module.training, *((x.data_ptr(), x._version, x.shape) for x in tensors))
+        if any(x.is_inference() for x in tensors):
+            raise InvalidArguments(
+                "compile_module: a parameter or a buffer was made in torch.inference_mode",
+                code="RS-G05",
+                where=type(module).__name__,
+                why="torch does not count how often such a tensor is changed",
+                hint="make the module outside of it",
+            )
+        return (parts, *((x.data_ptr(), x._version, x.shape) for x in tensors))
 
-    def _made(self) -> tuple[Network, Any]:
+    def _made(self) -> tuple[Network, Any, tuple[Any, ...]]:
         module, example = self._module, self._example
         if any(each.training for each in module.modules()):
             raise InvalidArguments(
@@ -134,8 +147,7 @@ class CompiledModule:
             for each, x in zip(first.model.inputs, example, strict=True)
         ]
         made = Network.of_source(inputs, first.model.outputs, graph, self._rule)
-        self._state = state
-        return made, first.tree
+        return made, first.tree, state
 
 
 def _tensors(what: str, found: Any) -> tuple[torch.Tensor, ...]:

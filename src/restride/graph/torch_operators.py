@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .onnx_context import OnnxContext, Value
-from .onnx_known import KNOWN, axis_of
-from .onnx_operators import TRANSLATORS, Made, Translator
+from .onnx_known import axis_of
+from .onnx_operators import Made, Translator, made_of_onnx
 
 __all__ = ["TORCH_OPERATORS", "TensorArgument", "made_of_torch"]
 
@@ -54,12 +54,7 @@ def _value(context: OnnxContext, at: int) -> Value | None:
 def _by(context: OnnxContext, operator: str, *values: Value | None, **attributes: Any) -> Value:
     """The first result of an ONNX operator on these values."""
     node = replace(context.node, operator=operator, attributes=attributes, outputs=context.node.outputs[:1])
-    known = [each for each in values if not isinstance(each, str)]
-    made: Made
-    if len(known) == len(values) and operator in KNOWN:
-        made = KNOWN[operator](node, known)
-    else:
-        made = TRANSLATORS[operator](replace(context, node=node, values=values, opset=_OPSET))
+    made = made_of_onnx(replace(context, node=node, values=values, opset=_OPSET))
     return made[0] if isinstance(made, tuple) else made
 
 

@@ -18,12 +18,13 @@ from ..dtypes import DataType
 from .computation import Computation, ComputationWriter
 from .nest import Step
 from .pointwise import moved_bytes, pointwise_program
+from .problem import ProblemBase
 from .program import Program
 from .reorder_problem import function_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class BinaryProblem:
+class BinaryProblem(ProblemBase):
     """An operation of two tensors, or of three: equal problems share an executable."""
 
     alg: str
@@ -58,10 +59,6 @@ class BinaryProblem:
         """The program: one nest."""
         work = self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
         return pointwise_program(self.sources, (ARG_DST, self.dst), self.computation(), work)
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

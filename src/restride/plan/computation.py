@@ -218,7 +218,7 @@ class ComputationWriter:
         """One post-op."""
         arg = arg_attr_multiple_post_op(index)
         if isinstance(op, EltwiseOp):
-            self.step(op.alg, arg, op.alpha, op.beta, op.scale)
+            self.step(op.function, arg, op.alpha, op.beta, op.scale)
         elif isinstance(op, BinaryOp):
             arg |= ARG_SRC_1
             self.operand(op.alg, OperandSource(TensorOperand.of_desc(op.desc), arg, desc=op.desc))

@@ -13,11 +13,12 @@ from ..desc.memory_desc import MemoryDesc
 from .computation import Computation, OperandSource, scaled
 from .concat import Window, WindowMove, window_moves
 from .nest import Compute
+from .problem import ProblemBase
 from .program import DST, NestStep, Place, Program, Slot
 
 
 @dataclass(frozen=True, slots=True)
-class ConcatProblem:
+class ConcatProblem(ProblemBase):
     """Sources, one behind the other along `axis` of `dst`: equal problems share an executable.
 
     `in_place`: the sources whose bits are where they belong already, so that only padding is written.
@@ -74,10 +75,6 @@ class ConcatProblem:
             ]
             operand, scalar = operand + len(needs.operands), scalar + len(needs.scalars)
         return Program(slots, tuple(steps), scalars=scalar).verify()
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

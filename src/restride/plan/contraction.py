@@ -271,8 +271,9 @@ def _continue_each_other(
 
 def _as_one(outer: ContractionLoop, inner: ContractionLoop) -> ContractionLoop:
     if outer.axis == inner.axis:
-        # Digits may be more than the axis has positions.
-        return replace(inner, extent=-(-inner.size // inner.step))
+        # Outermost digits may be more than the axis has positions.
+        positions = -(-inner.size // inner.step)
+        return replace(inner, extent=min(outer.extent * inner.extent, positions))
     size = outer.extent * inner.extent
     return replace(inner, extent=size, size=size)
 

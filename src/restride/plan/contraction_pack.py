@@ -51,15 +51,24 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
         return None
     limited = {name for limit in contraction.limits for name, _ in limit.terms}
     loops = [loop for loop in contraction.summed if loop.step == 1 and loop.axis not in limited]
-    # An index of one position is none: whose it is makes no difference.
-    fitting = [
-        loop for loop in loops if loop.strides[:2] == (1, 1) and loop.extent == min(count, loop.size)
-    ] or [loop for loop in loops if loop.size == 1]
+    fitting = [loop for loop in loops if loop.strides[:2] == (1, 1) and loop.extent == min(count, loop.size)]
+    if not fitting and _reaches_beginnings_alone(contraction, count):
+        # An index of one position is none: whose it is makes no difference.
+        fitting = [loop for loop in loops if loop.size == 1]
     if not fitting:
         return None
     found = Pack(fitting[0], count)
     is_whole = not found.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
     return found if is_whole else None
+
+
+def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
+    """True where each position of the loops begins a pack, in tensors that are read by packs: one
+    from within the last pack would reach over the end.
+    """
+    factors = (FIRST, SECOND) if has_whole_packs(contraction.accesses[FIRST].tensor, count) else (SECOND,)
+    loops = (loop for loop in (*contraction.outer, *contraction.summed) if loop.extent > 1)
+    return all(loop.strides[factor] % count == 0 for loop in loops for factor in factors)
 
 
 def packed_count(first: DataType, second: DataType) -> int:
@@ -83,6 +92,18 @@ def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -
     if is_moved(contraction):
         return rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
     return (first, second) in machine.dots or (second, first) in machine.dots
+
+
+def has_lane_instruction(contraction: Contraction, machine: Machine, lanes: int) -> bool:
+    """True where such an instruction multiplies elements of both factors lane by lane, each a pack with zeros
+    behind it: bf16, or bytes as 16 bits.
+    """
+    if lanes < _LEAST_SUMS:
+        return False
+    first, second = _types(contraction)
+    if contraction.is_integral and packed_count(first, second) > 1:
+        return (DataType.u8, DataType.s8) in machine.dots
+    return (first, second) == (DataType.bf16, DataType.bf16) and (first, second) in machine.dots
 
 
 def is_moved(contraction: Contraction) -> bool:

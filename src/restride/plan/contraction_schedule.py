@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, prod
 
+from ..dtypes import DataType
 from .contraction import (
     DESTINATION,
     FIRST,
@@ -25,7 +26,7 @@ from .contraction import (
     lane_loop,
     merged_loops,
 )
-from .contraction_pack import Pack, find_pack, has_one_instruction, is_moved
+from .contraction_pack import Pack, find_pack, has_lane_instruction, has_one_instruction, is_moved
 from .contraction_parts import ROW_SUMS
 from .contraction_prefetch import Prefetch, find_prefetch
 from .contraction_tiles import (
@@ -33,19 +34,28 @@ from .contraction_tiles import (
     MOVED,
     ONE_OPERATION,
     RowTiling,
-    best_tile,
     row_tiling,
     tap_of,
+    tiles_by_time,
 )
 from .machine import Machine
+from .reorder import offset_at
 
 # Row tiles of more kinds than this, as edges of windows make them, would be too much code.
 _MOST_KINDS = 8
 # Taps whose code is written out at the edges of a window.
 _MOST_TAPS = 16
 _ACCUMULATOR_BITS = 32
+# Taps of a window whose weights are held in registers.
+_MOST_SHARED = 7
 # How many multiply-adds follow each other in a loop before it counts: more takes longer to compile.
 _UNROLLED = 128
+# The same where an element of a row is loaded into a register first: three steps of 27 rows of bytes took
+# three times as long as two.
+_UNROLLED_LOADS = 64
+# From so many sums on few registers are left, and a power of two of steps is written out: of three, five and
+# six LLVM loads so many operands ahead that sums move to the stack, which took a third longer.
+_TIGHT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,7 @@ class ContractionPlan:
     @property
     def moves_rows(self) -> bool:
         """True where the elements of rows are moved by 128, and the sums corrected."""
-        return self.is_dot and is_moved(self.contraction)
+        return self.is_dot and self.pack is not None and is_moved(self.contraction)
 
     @property
     def groups(self) -> int:
@@ -100,11 +110,7 @@ class ContractionPlan:
 
     def column_offset(self, access: int, column: int) -> int:
         """The offset of a column in a tensor."""
-        offset, above = 0, column
-        for loop in self.lane_digits:
-            offset += above // loop.step * loop.strides[access]
-            above %= loop.step
-        return offset
+        return _column_offset(self.lane_digits, access, column)
 
     @property
     def is_by_lanes(self) -> bool:
@@ -112,6 +118,11 @@ class ContractionPlan:
         convolution have.
         """
         return self.contraction.role(self.lane_digits[-1]) == "batch"
+
+    @property
+    def shared_taps(self) -> int:
+        """How many taps of the innermost summed loop are done at once, so that rows share what they read."""
+        return shared_taps(self.contraction, self.row) if self.is_by_lanes else 0
 
     def __str__(self) -> str:
         shape = f"{max(kind.rows for kind in self.tiling.kinds)} x {self.vectors} vectors of {self.lanes}"
@@ -121,8 +132,11 @@ class ContractionPlan:
         return f"tiles of {shape}, {self.tiling.count} x {self.groups} of them; unrolled {self.unroll}{packs}"
 
 
-def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
-    """The plan for a machine; None where its loads and stores would not be vectors."""
+def schedule_contraction(contraction: Contraction, machine: Machine, rank: int = 0) -> ContractionPlan | None:
+    """The plan for a machine; None where its loads and stores would not be vectors.
+
+    `rank`: 0 for the tile that the model finds the fastest, 1 for the next one; None where there are no more.
+    """
     lane = lane_loop(contraction)
     if lane is None or (contraction.has_sums_of(ROW_SUMS) and contraction.role(lane) == "batch"):
         return None
@@ -150,7 +164,7 @@ def schedule_contraction(contraction: Contraction, machine: Machine) -> Contract
         rows, key=lambda loop: (min(loop.extent, 16), -loop.strides[FIRST]), default=_one_row(contraction)
     )
     others = tuple(loop for loop in others if loop is not row)
-    return _with_tiles(contraction, machine, digits, row, others, pack)
+    return _with_tiles(contraction, machine, digits, row, others, pack, rank)
 
 
 def _one_row(contraction: Contraction) -> ContractionLoop:
@@ -217,6 +231,25 @@ def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[Contr
     return merged_loops(ordered, limited, dict(contraction.roles))
 
 
+def shared_taps(contraction: Contraction, row: ContractionLoop) -> int:
+    """How many taps the innermost summed loop has, where the vectors of a row with one tap are those of
+    another row with another tap, as in the windows of a depthwise convolution; else 0.
+    """
+    loop = next(reversed(summed_order(contraction)), None)
+    if loop is None or not 1 < loop.extent == loop.size <= _MOST_SHARED:
+        return 0
+    limits = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
+    is_known = all(limit.coefficient(row.axis) for limit in limits)
+    return loop.extent if is_known and _shares_rows(loop, row) else 0
+
+
+def _shares_rows(loop: ContractionLoop, row: ContractionLoop) -> bool:
+    """True where a row with one position of a summed loop reads what another row reads with another."""
+    first, second = sorted((loop, row), key=lambda each: abs(each.strides[FIRST]))
+    near, far = first.strides[FIRST], second.strides[FIRST]
+    return near > 0 and far > 0 and far % near == 0 and far <= near * (first.extent - 1)
+
+
 # --- tiles --------------------------------------------------------------------------------------------------
 
 
@@ -227,18 +260,35 @@ def _with_tiles(
     row: ContractionLoop,
     others: Sequence[ContractionLoop],
     pack: Pack | None,
+    rank: int,
 ) -> ContractionPlan | None:
     most = machine.vector_bytes * 8 // _ACCUMULATOR_BITS
     block = digits[0].step if len(digits) > 1 else 0
     lanes = gcd(most, block) if block else most
     size = digits[0].size
     columns = _padded_size(contraction, size)
+    is_by_lanes = contraction.role(digits[-1]) == "batch"
     is_dot = pack is not None and has_one_instruction(contraction, machine, row.extent)
     cost = ONE_OPERATION if pack is None or is_dot else IN_HALVES
     if is_dot and is_moved(contraction):
         cost = MOVED
+    if pack is not None and pack.rest and not contraction.is_integral:
+        # Of the last pack of a row its leading places alone count.
+        cost = replace(cost, row=cost.row + 1, fixed=cost.fixed + 1)
     cost = replace(cost, parts=len(contraction.parts))
-    shape = best_tile(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
+    if is_by_lanes:
+        is_dot = has_lane_instruction(contraction, machine, lanes)
+        # The weights of all taps, or of one, a vector of a row, and one that is asked for meanwhile.
+        taps = max(shared_taps(contraction, row), 1)
+        cost = replace(cost, vector=taps, fixed=1, taps=taps)
+    if not _is_padded_in_order(contraction, digits, lanes):
+        return None
+    by_time = tiles_by_time(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
+    # The last tile has all of the padding.
+    shapes = [shape for shape in by_time if (columns - 1) // (shape[1] * lanes) * shape[1] * lanes < size]
+    if rank >= len(shapes):
+        return None
+    shape = shapes[rank]
     tiling = row_tiling(contraction, row, shape[0])
     if len(tiling.kinds) > _MOST_KINDS:
         return None
@@ -250,6 +300,26 @@ def _with_tiles(
     )
     plan = replace(plan, unroll=_unroll(plan, cost.operations * cost.parts))
     return replace(plan, prefetch=find_prefetch(contraction, machine, row, *_next_columns(plan)))
+
+
+def _is_padded_in_order(contraction: Contraction, digits: Sequence[ContractionLoop], lanes: int) -> bool:
+    """True where the loops of the columns reach the padding of the destination too, vector by vector."""
+    size, tensor = digits[0].size, contraction.accesses[DESTINATION].tensor
+    padding = range(size // lanes * lanes, _padded_size(contraction, size), lanes)
+    padded = (of for of, n, m in zip(tensor.digits, tensor.sizes, tensor.padded, strict=True) if n != m)
+    return all(
+        _column_offset(digits, DESTINATION, column) == offset_at(of, column)
+        for of in padded
+        for column in padding
+    )
+
+
+def _column_offset(digits: Sequence[ContractionLoop], access: int, column: int) -> int:
+    offset, above = 0, column
+    for loop in digits:
+        offset += above // loop.step * loop.strides[access]
+        above %= loop.step
+    return offset
 
 
 def _next_columns(plan: ContractionPlan) -> tuple[int, int]:
@@ -302,11 +372,23 @@ def _unroll(plan: ContractionPlan, operations: int) -> int:
     is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
     whole = size if is_alone else gcd(inner.extent, size)
     area = max(kind.rows for kind in plan.tiling.kinds) * plan.vectors * operations
-    most = max(1, min(16, _UNROLLED // max(area, 1)))
-    return max(n for n in range(1, most + 1) if whole % n == 0)
+    limit = _UNROLLED if _is_row_operand(plan) else _UNROLLED_LOADS
+    most = max(1, min(16, limit // max(area, 1)))
+    counts = (n for n in range(2, most + 1) if whole % n == 0 and (area < _TIGHT or n & (n - 1) == 0))
+    return max(counts, default=1)
+
+
+def _is_row_operand(plan: ContractionPlan) -> bool:
+    """True where an instruction that multiplies may read a row from memory: f32, packs of bf16."""
+    data_type = plan.contraction.accesses[FIRST].tensor.data_type
+    return data_type is DataType.f32 or (data_type is DataType.bf16 and plan.is_dot and plan.pack is not None)
 
 
 def summed_order(contraction: Contraction, pack: Pack | None = None) -> tuple[ContractionLoop, ...]:
-    """The summed loops without the pack, outermost first: far strides of the rows' factor outside."""
+    """The summed loops without the pack, outermost first: far strides of the rows' factor outside. Those of
+    one position are left out where nothing limits them, and others are left.
+    """
     loops = [loop for loop in contraction.summed if pack is None or loop != pack.loop]
-    return tuple(sorted(loops, key=lambda loop: (-loop.strides[FIRST], -loop.step)))
+    limited = {name for limit in contraction.limits for name, _ in limit.terms}
+    found = [loop for loop in loops if loop.size > 1 or loop.axis in limited] or loops[:1]
+    return tuple(sorted(found, key=lambda loop: (-loop.strides[FIRST], -loop.step)))

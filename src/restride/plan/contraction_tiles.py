@@ -1,8 +1,17 @@
 """Tiles of a contraction: how many rows and columns are held in registers, and what windows leave out.
 
 Each step of the summed loops loads a vector for every vector of columns, broadcasts an element for every
-row, and multiplies each with each. So a tile wants to be large, and nearly square in what it loads; what is
-left of rows and columns wants to be small.
+row, and multiplies each with each: an outer product, added to sums that stay in registers. So
+
+- sums, and what a step loads, are no more than there are registers;
+- there are as many sums as multiply-adds are under way at once, or they would wait for each other;
+- a tile is large, and nearly square in what it loads, so that loads are fewer than multiply-adds;
+- vectors of columns are few, since they come from the second cache, and rows from the first;
+- what is left of rows and columns behind the last whole tile is small.
+
+With 32 registers of 64 bytes that is 14 rows by 2 vectors, with 16 of 32 bytes 6 by 2, where nothing is left.
+Where channels are the lanes, as in a depthwise convolution, nothing is broadcast: rows share what their
+windows share, and the weights of all taps stay in registers.
 """
 
 from __future__ import annotations
@@ -17,6 +26,11 @@ from .machine import Machine
 _LATENCY = 4
 # A load from the second cache takes so long, beside what multiply-adds hide.
 _FAR_LOAD = 0.5
+# What begins and ends a tile takes so long for each step of it, where channels are the lanes: windows of few
+# taps are soon done.
+_LANE_TILE = 2
+# A vector of the first cache takes so long there.
+_NEAR_LOAD = 0.25
 # Where nothing hides it, so long: tiles of 2 rows by 9 vectors do two thirds of what 13 by 2 do.
 _LONE_LOAD = 3
 
@@ -43,7 +57,8 @@ class RowTile:
 class StepCost:
     """What a step takes beside the sums: registers for each vector, for a row, and for numbers that stay.
 
-    `operations`: how many times each sum is added to; `parts`: sums of each row and vector.
+    `operations`: how many times each sum is added to; `parts`: sums of each row and vector; `taps`: those
+    that are done at once where channels are the lanes, else 0.
     """
 
     vector: int = 1
@@ -51,6 +66,7 @@ class StepCost:
     fixed: int = 0
     operations: int = 1
     parts: int = 1
+    taps: int = 0
 
 
 ONE_OPERATION = StepCost()
@@ -69,12 +85,18 @@ def _time_of_tiles(machine: Machine, cost: StepCost, rows: int, even: int, loade
         # are faster, although the last one has fewer rows than the others.
         return (rows * loaded * cost.operations) / at_once + loaded * tiles * _FAR_LOAD
     sums = even * loaded * cost.operations
+    if cost.taps:
+        # Neighbours share what they read, and what is read of one column has no part in another.
+        read = loaded * (even + 2 * cost.taps - 1) / cost.taps
+        return (sums / at_once + read * _NEAR_LOAD + _LANE_TILE) * tiles
     return max(sums / at_once, (even + loaded) / at_once, _LONE_LOAD * loaded / at_once, _LATENCY) * tiles
 
 
-def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: int) -> tuple[int, int]:
-    """The rows and vectors of a tile, by the time that all tiles take; vectors are multiples of `whole`."""
-    candidates: list[tuple[float, int, int]] = []
+def tiles_by_time(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: int) -> list[Rows]:
+    """The rows and vectors of the tiles that fit into registers, by the time that all tiles of a kind take:
+    the least first, and of equal ones the largest tile. Vectors are multiples of `whole`.
+    """
+    candidates: set[tuple[float, int, int]] = set()
     for count in range(whole, min(max(vectors, whole), machine.registers // 2) + whole, whole):
         loaded = count * cost.parts
         most = (machine.registers - cost.row - cost.fixed - cost.vector * loaded) // loaded
@@ -84,9 +106,8 @@ def best_tile(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: 
             tiles = -(-rows // tile)
             even = -(-rows // tiles)
             work = _time_of_tiles(machine, cost, rows, even, loaded)
-            candidates.append((work * -(-vectors // count), -even * count, count))
-    _, area, count = min(candidates)
-    return -area // count, count
+            candidates.add((work * -(-vectors // count), -even * count, count))
+    return [(-area // count, count) for _, area, count in sorted(candidates)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
-"""All functions of one value by name: those of oneDNN, and their derivatives."""
+"""All functions of one value by name: those of oneDNN, powers that are fixed, and the derivatives."""
 
 from __future__ import annotations
 
 from .arithmetic import Arithmetic, Term, V
-from .eltwise_formulas import FUNCTIONS
+from .eltwise_formulas import FUNCTIONS, POWERS
 from .eltwise_gradients import GRADIENTS
 
-ALGORITHMS = {**FUNCTIONS, **GRADIENTS}
+ALGORITHMS = {**FUNCTIONS, **POWERS, **GRADIENTS}
 """What a step of a chain may do to a value, with two numbers, alpha and beta."""
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from . import eltwise_powers as powers
 from . import eltwise_singles as singles
 from .arithmetic import Term, V, polynomial
 
@@ -78,7 +79,12 @@ class EltwiseFunction:
     @property
     def needs_double(self) -> bool:
         """True where f32 cannot be computed without f64."""
-        return self.in_double and (self.single is None or self.single_in_double)
+        return self.is_all_double or self.single_in_double
+
+    @property
+    def is_all_double(self) -> bool:
+        """True where f32 is computed as f64."""
+        return self.in_double and self.single is None
 
 
 # --- in the type of the value -------------------------------------------------------------------------------
@@ -326,6 +332,16 @@ FUNCTIONS = {
     "mish": EltwiseFunction(_mish, in_double=True, single=singles.mish),
     "log": EltwiseFunction(_log, in_double=True, single=singles.log),
     "soft_relu": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu),
-    "pow": EltwiseFunction(power_of, 3, in_double=True),
+    "pow": EltwiseFunction(power_of, 3, in_double=True, single=powers.power_of_single, single_in_double=True),
 }
 """The functions of oneDNN by their names there, without `eltwise_`."""
+
+POWERS = {
+    "pow_reciprocal": EltwiseFunction(powers.reciprocal, 2),
+    "pow_constant": EltwiseFunction(powers.constant, 2),
+    "pow_root": EltwiseFunction(powers.root, 2),
+    "pow_product": EltwiseFunction(powers.product, 2),
+    "pow_square": EltwiseFunction(powers.square, 2, in_double=True),
+    "pow_cube": EltwiseFunction(powers.cube, 2, in_double=True),
+}
+"""What a pow is whose exponent is among `desc.post_ops.FIXED_POWERS`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from . import eltwise_powers as powers
 from . import eltwise_singles as singles
 from .arithmetic import Term, V
 from .eltwise_formulas import (
@@ -175,6 +176,8 @@ GRADIENTS = {
     "mish_gradient": EltwiseFunction(_mish, in_double=True, single=singles.mish_gradient),
     "log_gradient": EltwiseFunction(_log),
     "soft_relu_gradient": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu_gradient),
-    "pow_gradient": EltwiseFunction(_pow, 3, in_double=True),
+    "pow_gradient": EltwiseFunction(
+        _pow, 3, in_double=True, single=powers.gradient_of_single, single_in_double=True
+    ),
 }
 """The derivatives by the names of their functions; those with `dst` are computed from the result."""

@@ -20,6 +20,7 @@ from .computation import Computation, ComputationWriter
 from .eltwise import ALGORITHMS
 from .nest import Step
 from .pointwise import moved_bytes, pointwise_program
+from .problem import ProblemBase
 from .program import Program
 from .reorder_problem import function_bytes
 
@@ -41,7 +42,7 @@ def _gradient(alg: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EltwiseProblem:
+class EltwiseProblem(ProblemBase):
     """A function of every element: equal problems share an executable. `function` has the scale 1."""
 
     function: EltwiseOp
@@ -51,26 +52,22 @@ class EltwiseProblem:
 
     def structure(self) -> EltwiseProblem:
         """The problem without its numbers: equal for all that share a nest and a kernel."""
-        return replace(self, function=_without_numbers(self.function), attr=structure_of(self.attr))
+        return replace(self, function=self.function.structure(), attr=structure_of(self.attr))
 
     def computation(self) -> Computation:
         """The function, then the post-ops."""
         is_wide = DataType.f64 in (self.src.data_type, self.dst.data_type)
         writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide), self.function
-        alg = function.alg.removesuffix(_OF_DST)
+        alg = function.function.removesuffix(_OF_DST)
         writer.step(alg, 0, function.alpha, function.beta, function.scale)
         writer.finish(self.attr)
         return writer.computation()
 
     def program(self) -> Program:
         """The program: one nest."""
-        functions = function_bytes(self.attr, self.function.alg.removesuffix(_OF_DST)) * self.dst.nelems
+        functions = function_bytes(self.attr, self.function.function.removesuffix(_OF_DST)) * self.dst.nelems
         work = self.moved_bytes + functions
         return pointwise_program({ARG_SRC: self.src}, (ARG_DST, self.dst), self.computation(), work)
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:
@@ -79,7 +76,7 @@ class EltwiseProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class EltwiseBackwardProblem:
+class EltwiseBackwardProblem(ProblemBase):
     """The gradient of a source: equal problems share an executable. `data` is the source, or the result."""
 
     function: EltwiseOp
@@ -90,7 +87,7 @@ class EltwiseBackwardProblem:
 
     def structure(self) -> EltwiseBackwardProblem:
         """The problem without its numbers."""
-        return replace(self, function=_without_numbers(self.function))
+        return replace(self, function=self.function.structure())
 
     @property
     def dst(self) -> MemoryDesc:
@@ -118,15 +115,7 @@ class EltwiseBackwardProblem:
         work = self.moved_bytes + function_bytes(self.attr, "exp" if costly else "relu") * self.dst.nelems
         return pointwise_program(sources, (ARG_DIFF_SRC, self.diff_src), self.computation(), work)
 
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the gradient."""
-        return {}
-
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written."""
         return moved_bytes([self.data, self.diff_dst], self.diff_src)
-
-
-def _without_numbers(function: EltwiseOp) -> EltwiseOp:
-    return EltwiseOp(function.alg, 0.0, 0.0, 1.0)

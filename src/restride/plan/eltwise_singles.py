@@ -19,6 +19,8 @@ def _singles(text: str) -> tuple[float, ...]:
 # Polynomials, lowest power first: minimax, coefficients rounded to f32 one after the other.
 # (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2; to 2**-28 of e**r.
 _EXP = _singles("0x1p-1 0x1.55549p-3 0x1.5554cap-5 0x1.123ac2p-7 0x1.6d6ef8p-10")
+# (2**r - 1) / r for |r| <= 1/2; 2**r to 2**-28.
+_EXP2 = _singles("0x1.62e43p-1 0x1.ebfbdcp-3 0x1.c6aee8p-5 0x1.3b2d4cp-7 0x1.5f3e52p-10 0x1.41fbb2p-13")
 # (ln(1 + f) / s - 2) / s**2 by powers of s**2, s = f / (2 + f); ln(1 + f) to 2**-30 of itself.
 _LOG = _singles("0x1.55557ap-1 0x1.995ed6p-2 0x1.31e08p-2")
 # erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) as a quotient, for 0 <= a <= 14.8; to 2**-26.2. No term is negative.
@@ -37,9 +39,10 @@ _SIGN, _SIZE, _HEAD = 1 << 31, (1 << 31) - 1, (1 << 32) - (1 << 12)
 _ONE, _ROOT_HALF, _BIAS = 0x3F800000, 0x3F3504F3, 127
 # 1.5 * 2**23: adding it rounds to a whole number, which then stands in the lowest bits.
 _ROUNDER, _ROUNDER_BITS = 12582912.0, 0x4B400000
+_WIDE_ROUNDER = 1.5 * 2**52
 # 2**23: its lowest bits hold a whole number below it.
 _HOLDER, _HOLDER_BITS = 8388608.0, 0x4B000000
-_LEAST_NORMAL, _SMALL = 2.0**-126, 2.0**-64
+_LEAST_NORMAL, _SMALL, _SMALL_BIAS = 2.0**-126, 2.0**-64, 127 + 64
 
 
 def exp(x: Term[V], rest: Term[V] | None = None) -> Term[V]:
@@ -136,11 +139,14 @@ def gelu_tanh(s: Term[V]) -> Term[V]:
 
 
 def _gelu_power(a: Term[V]) -> Term[V]:
-    """e**(-2 * v) / _SMALL for a >= 0; v as f64, as a sum of two f32."""
+    """e**(-2 * v) / _SMALL for a >= 0: a power of 2, whose exponent is found as f64."""
     wide = a.widen()
-    v = wide * (wide * wide * -_GELU_CUBIC - _GELU_LINEAR)
-    first = v.narrow(a)
-    return _large_exp(first, (v - first.widen()).narrow(a))
+    exponent = wide * (wide * wide * (-_GELU_CUBIC / math.log(2)) - _GELU_LINEAR / math.log(2))
+    whole = (exponent + _WIDE_ROUNDER) - _WIDE_ROUNDER
+    r = (exponent - whole).narrow(a)
+    # The shift leaves the lowest bits, which are the whole part and the bias.
+    biased = (whole.narrow(a) + (_ROUNDER + _SMALL_BIAS)).bits()
+    return (r * polynomial(_EXP2, r) + 1.0) * _power(biased)
 
 
 def gelu_erf(s: Term[V]) -> Term[V]:
@@ -183,7 +189,7 @@ def _above_zero(s: Term[V]) -> Term[V]:
 def _large_exp(x: Term[V], rest: Term[V]) -> Term[V]:
     """e ** (x + rest) / _SMALL for x from -130 to 0: no subnormal, so that the last product alone rounds."""
     m, k = _reduce(x, rest)
-    return (m + 1.0) * _power(k - (_ROUNDER_BITS - _BIAS - 64))
+    return (m + 1.0) * _power(k - (_ROUNDER_BITS - _SMALL_BIAS))
 
 
 def mish(s: Term[V]) -> Term[V]:

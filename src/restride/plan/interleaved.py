@@ -61,7 +61,7 @@ class InterleavedNests:
 
     def __str__(self) -> str:
         flushed = f", flushed in runs of {self.flush.length}" if self.flush else ""
-        return f"joined: {self.steps} blocks of {self.block} from {len(self.plans)} nests{flushed}"
+        return f"interleaved: {self.steps} blocks of {self.block} from {len(self.plans)} nests{flushed}"
 
 
 def interleave(nests: Sequence[LoopNest], machine: Machine) -> InterleavedNests | None:

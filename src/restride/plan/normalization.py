@@ -24,6 +24,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
@@ -33,6 +34,9 @@ from .tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
 
 # Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
 _PIECE = 1 << 10
+# Elements of all rows of a piece, at most: source and gradient stay in a core's second cache. Of fewer rows
+# the sums of pieces would be as much as the rows.
+_ROWS, _FEWEST_ROWS = 1 << 15, 16
 
 Index = tuple[Affine, ...]
 
@@ -144,14 +148,18 @@ def _distance(value: Expr, mean: str) -> tuple[Let, ...]:
     return (Let("d", value - Ref(mean)),)
 
 
-def pieces_of(axes: NormAxes) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], dict[str, Affine]]:
-    """The inner axes cut into pieces: axes of pieces, axes within one, and what the old axes have become."""
+def pieces_of(
+    axes: Sequence[TreeAxis], most: int = _PIECE
+) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], dict[str, Affine]]:
+    """Axes cut into pieces of so many positions at most: axes of pieces, axes within one, and what the old
+    axes have become.
+    """
     outside: list[TreeAxis] = []
     inside: list[TreeAxis] = []
     moved: dict[str, Affine] = {}
     size = 1
-    for axis in reversed(axes.inner):
-        length = _divisor(axis.extent, max(_PIECE // size, 1))
+    for axis in reversed(axes):
+        length = _divisor(axis.extent, max(most // size, 1))
         size *= length
         if length == axis.extent:
             inside.insert(0, axis)
@@ -169,13 +177,30 @@ def _divisor(number: int, most: int) -> int:
     return next(each for each in range(min(number, most), 0, -1) if number % each == 0) if number else 1
 
 
+class RowPieces(NamedTuple):
+    """Rows cut into pieces: axes of pieces, axes of the rows in one, and the loops that know both."""
+
+    outside: tuple[TreeAxis, ...]
+    inside: tuple[TreeAxis, ...]
+    axes: NormAxes
+
+
+def row_pieces(axes: NormAxes) -> RowPieces | None:
+    """The pieces in which gradients of rows are found; None where too few rows would be one."""
+    outside, inside, moved = pieces_of(axes.outer, max(_ROWS // max(axes.count, 1), 1))
+    if prod(axis.extent for axis in inside) < _FEWEST_ROWS:
+        return None
+    at, stats = (tuple(_substituted(index, moved) for index in each) for each in (axes.at, axes.stats))
+    return RowPieces(outside, inside, NormAxes((*outside, *inside), axes.inner, at, stats, axes.channel))
+
+
 def piece_loops(
     axes: NormAxes, src: TreeTensor, means: TreeTensor, squares: TreeTensor
 ) -> tuple[Each, tuple[Item, ...]]:
     """The loop that finds the mean and the squares of each piece, and the items that put the pieces of one
     position together as `mean` and `variance`.
     """
-    outside, inside, moved = pieces_of(axes)
+    outside, inside, moved = pieces_of(axes.inner)
     at = tuple(_substituted(index, moved) for index in axes.at)
     value, count = src.load(*at), prod(axis.extent for axis in inside)
     place = (*outside, *axes.outer)
@@ -199,7 +224,7 @@ def piece_loops(
 
 def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
     """The extents of what is kept of each piece; empty where there is only one."""
-    outside, _, _ = pieces_of(axes)
+    outside, _, _ = pieces_of(axes.inner)
     if prod(axis.extent for axis in outside) < 2:
         return ()
     return tuple(axis.extent for axis in (*outside, *axes.outer))

@@ -9,7 +9,6 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..desc.arguments import (
@@ -33,24 +32,34 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
 from ..desc.tags import Tag
 from ..dtypes import DataType
+from .channel_groups import (
+    ChannelAxes,
+    ChannelLoops,
+    has_channels_side_by_side,
+    share_found,
+    share_given,
+    share_gradients,
+    sum_up_gradients,
+)
 from .computation import Computation, computation_of
-from .expression import Const, Expr, Ref, apply
+from .expression import Const, Expr, Ref, TreeAxis, apply
 from .normalization import (
     NormAxes,
     NormKind,
-    dense,
+    RowPieces,
     inverse,
     norm_axes,
     piece_loops,
     piece_sizes,
+    row_pieces,
     stat_dims,
     statistics,
-    step_of,
 )
-from .program import Place, Program, Slot, TreeStep
+from .normalization_parts import ProgramParts
+from .problem import ProblemBase
+from .program import Program
 from .softmax_problem import bytes_of
-from .tree import Each, Item, Let, Store, TreeTensor, fold_over
-from .tree_split import split_folds
+from .tree import Each, Item, Let, Store, fold_over
 from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 
@@ -71,86 +80,8 @@ class NormFlags:
         return self.fuse_norm_relu or self.fuse_norm_add_relu
 
 
-_NAMES = {
-    ARG_SRC: "src",
-    ARG_DST: "dst",
-    ARG_SRC_1: "added",
-    ARG_MEAN: "mean",
-    ARG_VARIANCE: "variance",
-    ARG_SCALE: "scale",
-    ARG_SHIFT: "shift",
-    ARG_WORKSPACE: "workspace",
-    ARG_DIFF_SRC: "diff_src",
-    ARG_DIFF_SRC_1: "diff_added",
-    ARG_DIFF_DST: "diff_dst",
-    ARG_DIFF_SCALE: "diff_scale",
-    ARG_DIFF_SHIFT: "diff_shift",
-}
-
-
-class _ProgramParts:
-    """Steps, tensors and temporaries of a program while it is written."""
-
-    def __init__(
-        self,
-        args: Mapping[int, MemoryDesc],
-        written: Sequence[int],
-        main: tuple[int, int],
-        scalars: int,
-        *,
-        is_wide: bool = False,
-    ) -> None:
-        # What is read first, what is written first, and then the others.
-        order = [*main, *(arg for arg in args if arg not in main)]
-        self.slots = [Slot(arg, arg in written, args[arg].extent_range()) for arg in order]
-        self.tensors = {_NAMES[arg]: TreeTensor.of_desc(_NAMES[arg], args[arg]) for arg in order}
-        self.places = {_NAMES[arg]: Place(i) for i, arg in enumerate(order)}
-        self.scalars, self.is_wide = scalars, is_wide
-        self.temporaries: list[int] = []
-        self.steps: list[TreeStep] = []
-
-    def temporary(self, name: str, sizes: Sequence[int]) -> TreeTensor:
-        """A temporary; a tensor of that name that is there already instead."""
-        if name not in self.tensors:
-            real = DataType.f64 if self.is_wide else DataType.f32
-            self.tensors[name] = tensor = dense(name, sizes, real)
-            self.temporaries.append(real.nbytes(max(1, _product(tensor.sizes))))
-            self.places[name] = Place(~(len(self.temporaries) - 1))
-        return self.tensors[name]
-
-    def operands(self, tensors: Sequence[TreeTensor], slots: Sequence[Slot]) -> None:
-        """The operands of attributes."""
-        for tensor, slot in zip(tensors, slots, strict=True):
-            self.tensors[tensor.name], self.places[tensor.name] = tensor, Place(len(self.slots))
-            self.slots.append(slot)
-
-    def step(self, each: Each, work_bytes: int) -> None:
-        """One more step."""
-        self.steps.append(self._step(each, work_bytes))
-
-    def _step(self, each: Each, work_bytes: int) -> TreeStep:
-        return step_of([each], self.tensors, self.places, work_bytes, self.scalars, is_wide=self.is_wide)
-
-    def split_step(self, each: Each, work_bytes: int) -> None:
-        """One more step, in pieces where it folds much into little."""
-        step = self._step(each, work_bytes)
-        steps, more = split_folds(step, len(self.temporaries))
-        self.steps += steps
-        self.temporaries += more
-
-    def program(self) -> Program:
-        return Program(tuple(self.slots), tuple(self.steps), tuple(self.temporaries), self.scalars).verify()
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
-
-
 @dataclass(frozen=True, slots=True)
-class NormForwardProblem:
+class NormForwardProblem(ProblemBase):
     """What to normalize: equal problems share an executable.
 
     `stats` is what mean and variance are like, `weights` what scale and shift are. In training without given
@@ -209,7 +140,7 @@ class NormForwardProblem:
         computed, outputs = self.computation(), self.outputs()
         args = {**self.reads(), ARG_DST: self.dst, **outputs}
         scalars, is_wide = len(computed.scalars), DataType.f64 in (self.src.data_type, self.dst.data_type)
-        parts = _ProgramParts(args, (ARG_DST, *outputs), (ARG_SRC, ARG_DST), scalars, is_wide=is_wide)
+        parts = ProgramParts(args, (ARG_DST, *outputs), (ARG_SRC, ARG_DST), scalars, is_wide=is_wide)
         parts.operands(operand_tensors(computed.tensors, self.dst.dims), computed.slots())
         for old in old_tensors(computed.compute, parts.tensors["dst"]):
             parts.tensors[old.name], parts.places[old.name] = old, parts.places["dst"]
@@ -218,11 +149,13 @@ class NormForwardProblem:
             return parts.program()
         if self.kind is NormKind.batch:
             self._batch(parts, axes)
+        elif self.kind is NormKind.group and has_channels_side_by_side(self.src):
+            self._channels(parts, axes)
         else:
             self._rows(parts, axes)
         return parts.program()
 
-    def _batch(self, parts: _ProgramParts, axes: NormAxes) -> None:
+    def _batch(self, parts: ProgramParts, axes: NormAxes) -> None:
         """Statistics of channels, the factor of each, and then all elements."""
         factor = parts.temporary("factor", self.stats.dims)
         items: tuple[Item, ...] = self._given(parts, axes)
@@ -240,9 +173,10 @@ class NormForwardProblem:
         parts.step(
             Each((*axes.outer, *axes.inner), self._result(parts, axes, normal, is_scaled=True)),
             self.work_bytes,
+            backwards=not self.flags.use_global_stats,
         )
 
-    def _found(self, parts: _ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
+    def _found(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
         """Items that find mean and variance, of pieces where there are some."""
         src, sizes = parts.tensors["src"], piece_sizes(axes)
         if not sizes or self.flags.rms_norm:
@@ -252,7 +186,7 @@ class NormForwardProblem:
         parts.step(pieces, self.work_bytes)
         return together
 
-    def _rows(self, parts: _ProgramParts, axes: NormAxes) -> None:
+    def _rows(self, parts: ProgramParts, axes: NormAxes) -> None:
         """Rows, each with its statistics."""
         src = parts.tensors["src"].load(*axes.at)
         items = self._given(parts, axes)
@@ -266,18 +200,33 @@ class NormForwardProblem:
         )
         parts.step(Each(axes.outer, body), self.work_bytes)
 
-    def _given(self, parts: _ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
+    def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
+        """Groups of channels that lie side by side."""
+        loops, tensors = ChannelLoops(parts, ChannelAxes.of(axes, self.src)), parts.tensors
+        elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
+        src = tensors["src"].load(*elements.at)
+        if self.flags.use_global_stats:
+            mean = None if is_rms else tensors["mean"].load(*axes.stats)
+            share_given(loops, scale, mean, tensors["variance"].load(*axes.stats), "factor", "centre")
+        else:
+            share_found(loops, scale, src, self._stored(parts, axes), is_rms=is_rms)
+        distance: Expr = src if is_rms else src - loops.of_channel("centre")
+        normal = distance * loops.of_channel("factor")
+        loops.each_element(self._result(parts, elements, normal, is_scaled=True))
+        loops.write(self.work_bytes)
+
+    def _given(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
         if not self.flags.use_global_stats:
             return ()
         mean: Expr = Const(0.0) if self.flags.rms_norm else parts.tensors["mean"].load(*axes.stats)
         return Let("mean", mean), Let("variance", parts.tensors["variance"].load(*axes.stats))
 
-    def _stored(self, parts: _ProgramParts, axes: NormAxes) -> tuple[Store, ...]:
+    def _stored(self, parts: ProgramParts, axes: NormAxes) -> tuple[Store, ...]:
         names = (name for name in ("mean", "variance") if name in parts.tensors)
         return tuple(parts.tensors[name].store(axes.stats, Ref(name)) for name in names)
 
     def _result(
-        self, parts: _ProgramParts, axes: NormAxes, normal: Expr, *, is_scaled: bool
+        self, parts: ProgramParts, axes: NormAxes, normal: Expr, *, is_scaled: bool
     ) -> tuple[Item, ...]:
         """The items that make a result of a normalized element; `is_scaled`: its scale is in it."""
         flags, tensors, computed = self.flags, parts.tensors, self.computation()
@@ -313,7 +262,7 @@ class NormForwardProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class NormBackwardProblem:
+class NormBackwardProblem(ProblemBase):
     """The gradients of a normalization. `has_weights`: those of scale and shift are written too."""
 
     kind: NormKind
@@ -369,44 +318,127 @@ class NormBackwardProblem:
         return {arg: md for arg, md, is_written in wanted if is_written}
 
     def program(self) -> Program:
-        """The program: the inverse deviations, the gradients of scale and shift, and that of the source."""
+        """The program: the inverse deviations, the gradients of scale and shift, and that of the source.
+
+        Groups, and rows where they fall into pieces, are read once for all gradients.
+        """
         outputs = self.outputs()
         args = {**self.reads(), ARG_DIFF_SRC: self.diff_src, **outputs}
-        parts = _ProgramParts(args, (ARG_DIFF_SRC, *outputs), (ARG_SRC, ARG_DIFF_SRC), 1)
+        is_wide = DataType.f64 in (self.src.data_type, self.diff_src.data_type)
+        parts = ProgramParts(args, (ARG_DIFF_SRC, *outputs), (ARG_SRC, ARG_DIFF_SRC), 1, is_wide=is_wide)
         axes = norm_axes(self.kind, self.src.dims, self.groups)
         if 0 in self.src.dims:
+            self._zeros(parts)
+            return parts.program()
+        if self.kind is NormKind.group:
+            self._channels(parts, axes)
             return parts.program()
         inverses = parts.temporary("inverse", stat_dims(self.kind, self.src.dims, self.groups))
         variance = parts.tensors["variance"].load(*axes.stats)
         parts.step(Each(axes.outer, (inverses.store(axes.outer, inverse(variance)),)), self.stats.size)
-        sums = self._needs_sums
-        if sums or outputs.keys() & {ARG_DIFF_SCALE, ARG_DIFF_SHIFT}:
+        sums, pieces = self._needs_sums, row_pieces(axes)
+        if self.kind is NormKind.layer and pieces and self._writes_weights:
+            self._pieces(parts, axes, pieces)
+            return parts.program()
+        if sums or self._writes_weights:
             self._weights(parts, axes, sums=sums)
-        self._data(parts, axes, sums=sums)
+        is_again = sums or self._writes_weights
+        parts.step(self._data(parts, axes, sums=sums), self.work_bytes, backwards=is_again)
         return parts.program()
+
+    def _zeros(self, parts: ProgramParts) -> None:
+        """The gradients of scale and shift where there is nothing to add up."""
+        channel = (TreeAxis("c", self.diff_weights.dims[0]),)
+        for name in ("diff_scale", "diff_shift"):
+            if name in parts.tensors:
+                zeros = parts.tensors[name].store(channel, Const(0.0))
+                parts.step(Each(channel, (zeros,)), self.diff_weights.size)
+
+    @property
+    def _writes_weights(self) -> bool:
+        return bool(self.outputs().keys() & {ARG_DIFF_SCALE, ARG_DIFF_SHIFT})
+
+    def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
+        """Groups: the gradients of scale and shift of each image are part of that of the source."""
+        loops, tensors = ChannelLoops(parts, ChannelAxes.of(axes, self.src)), parts.tensors
+        elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
+        mean = None if is_rms else tensors["mean"].load(*axes.stats)
+        names = ("inverse", "factor", "centre")
+        share_given(loops, scale, mean, tensors["variance"].load(*axes.stats), *names)
+        dy, src = self._gradient(parts, elements), tensors["src"].load(*elements.at)
+        distance: Expr = src if is_rms else src - loops.of_channel("centre")
+        value: Expr = Ref("dy") * loops.of_channel("factor")
+        if not self.flags.use_global_stats:
+            share_gradients(loops, scale, dy, distance)
+            value = value - distance * loops.of_channel("slope")
+            value = value if is_rms else value - loops.of_channel("offset")
+        elif self._writes_weights:
+            sum_up_gradients(loops, dy, distance)
+        loops.each_element((Let("dy", dy), *self._stores(parts, elements, value)))
+        loops.write(self.work_bytes)
+        if self._writes_weights:
+            n, c = (loops.axes.n,), (loops.axes.c,)
+            parts.step(Each(c, self._summed(parts, n, (*n, *c), c, "shifts", "scales")), self.stats.size)
+
+    def _pieces(self, parts: ProgramParts, axes: NormAxes, pieces: RowPieces) -> None:
+        """Rows in pieces that stay in the caches: the sums for scale and shift over the rows of each, and
+        then the gradient of its rows, which may be written where another was read.
+        """
+        inner, rows = axes.inner, pieces.axes
+        at = (*pieces.outside, *inner)
+        names = {"shifts": Ref("shift_sum"), "scales": Ref("scale_sum")}
+        kept = [parts.temporary(name, tuple(axis.extent for axis in at)) for name in names]
+        stores = (tensor.store(at, value) for tensor, value in zip(kept, names.values(), strict=True))
+        items = (
+            Let("dy", self._gradient(parts, rows)),
+            fold_over("sum", "shift_sum", Ref("dy")),
+            fold_over("sum", "scale_sum", Ref("dy") * self._normal(parts, rows)),
+        )
+        sums = Each(inner, (Each(pieces.inside, items), *stores))
+        data = self._data(parts, replace(rows, outer=pieces.inside), sums=False)
+        parts.step(Each(pieces.outside, (sums, data)), self.work_bytes)
+        summed = self._summed(parts, pieces.outside, at, inner, "shifts", "scales")
+        parts.split_step(Each(inner, summed), self.stats.size)
+
+    def _summed(
+        self,
+        parts: ProgramParts,
+        over: tuple[TreeAxis, ...],
+        at: tuple[TreeAxis, ...],
+        channel: tuple[TreeAxis, ...],
+        *names: str,
+    ) -> tuple[Item, ...]:
+        """The gradients of shift and scale, of tensors that hold parts of them."""
+        folds: list[Item] = []
+        stores: list[Item] = []
+        for target, name in zip(("diff_shift", "diff_scale"), names, strict=True):
+            if target in parts.tensors:
+                folds.append(fold_over("sum", name, parts.tensors[name].load(*at)))
+                stores.append(parts.tensors[target].store(channel, Ref(name)))
+        return (Each(over, tuple(folds)), *stores)
 
     @property
     def _needs_sums(self) -> bool:
         """True where the gradients of scale and shift are part of that of the source."""
         return self.kind is NormKind.batch and not self.flags.use_global_stats
 
-    def _gradient(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
+    def _gradient(self, parts: ProgramParts, axes: NormAxes) -> Expr:
         gradient: Expr = parts.tensors["diff_dst"].load(*axes.at)
         return gradient * parts.tensors["workspace"].load(*axes.at) if self.flags.has_relu else gradient
 
-    def _distance(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
+    def _distance(self, parts: ProgramParts, axes: NormAxes) -> Expr:
         src: Expr = parts.tensors["src"].load(*axes.at)
         return src if self.flags.rms_norm else src - parts.tensors["mean"].load(*axes.stats)
 
-    def _normal(self, parts: _ProgramParts, axes: NormAxes) -> Expr:
-        return self._distance(parts, axes) * parts.tensors["inverse"].load(*axes.outer)
+    def _normal(self, parts: ProgramParts, axes: NormAxes) -> Expr:
+        return self._distance(parts, axes) * parts.tensors["inverse"].load(*axes.stats)
 
-    def _weights(self, parts: _ProgramParts, axes: NormAxes, *, sums: bool) -> None:
+    def _weights(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> None:
         """The sums of gradients, and of these times normalized elements, of each channel.
 
         A channel of a batch has one deviation: it divides the sum, not what is added.
         """
-        distance, inverse_of = self._distance(parts, axes), parts.tensors["inverse"].load(*axes.outer)
+        distance, inverse_of = self._distance(parts, axes), parts.tensors["inverse"].load(*axes.stats)
         is_common = self.kind is NormKind.batch
         items = (
             Let("dy", self._gradient(parts, axes)),
@@ -426,51 +458,54 @@ class NormBackwardProblem:
                 stores.append(parts.temporary(temporary, self.stats.dims).store(axes.channel, value))
         parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
 
-    def _data(self, parts: _ProgramParts, axes: NormAxes, *, sums: bool) -> None:
+    def _data(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> Each:
         """The gradient of the source."""
         count = Const(float(axes.count))
         normal, scaled = self._normal(parts, axes), Ref("dy")
         gradient: Expr = scaled
         if self.flags.use_scale:
             gradient = gradient * parts.tensors["scale"].load(*axes.channel)
-        inverses = parts.tensors["inverse"].load(*axes.outer)
+        inverses = parts.tensors["inverse"].load(*axes.stats)
         lets: tuple[Item, ...] = (Let("dy", self._gradient(parts, axes)), Let("g", gradient))
         if self.flags.use_global_stats:
             value: Expr = Ref("g") * inverses
-            parts.step(self._each(parts, axes, lets, value, ()), self.work_bytes)
-        elif sums:
+            return self._each(parts, axes, lets, value, ())
+        if sums:
             # The scale of a channel is in none of its sums.
             scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
             rest = Ref("dy") - normal * (parts.tensors["scale_sum"].load(*axes.channel) / count)
             if not self.flags.rms_norm:
                 rest = rest - parts.tensors["shift_sum"].load(*axes.channel) / count
             lets = (lets[0],)
-            parts.step(self._each(parts, axes, lets, rest * (inverses * scale), ()), self.work_bytes)
-        else:
-            folds = (fold_over("sum", "a", Ref("g")), fold_over("sum", "b", Ref("g") * normal))
-            before = (
-                Each(axes.inner, (*lets, *folds)),
-                Let("ma", Const(0.0) if self.flags.rms_norm else Ref("a") / count),
-                Let("mb", Ref("b") / count),
-            )
-            value = (Ref("g") - Ref("ma") - normal * Ref("mb")) * inverses
-            parts.step(self._each(parts, axes, lets, value, before), self.work_bytes)
+            return self._each(parts, axes, lets, rest * (inverses * scale), ())
+        folds = (fold_over("sum", "a", Ref("g")), fold_over("sum", "b", Ref("g") * normal))
+        before = (
+            Each(axes.inner, (*lets, *folds)),
+            Let("ma", Const(0.0) if self.flags.rms_norm else Ref("a") / count),
+            Let("mb", Ref("b") / count),
+        )
+        value = (Ref("g") - Ref("ma") - normal * Ref("mb")) * inverses
+        return self._each(parts, axes, lets, value, before)
 
     def _each(
         self,
-        parts: _ProgramParts,
+        parts: ProgramParts,
         axes: NormAxes,
         lets: tuple[Item, ...],
         value: Expr,
         before: tuple[Item, ...],
     ) -> Each:
-        stores: tuple[Item, ...] = (parts.tensors["diff_src"].store(axes.at, value),)
-        if "diff_added" in parts.tensors:
-            stores = (parts.tensors["diff_added"].store(axes.at, Ref("dy")), *stores)
-        body = (*lets, *stores)
+        body = (*lets, *self._stores(parts, axes, value))
         if before:
             return Each(axes.outer, (*before, Each(axes.inner, body)))
         return Each((*axes.outer, *axes.inner), body)
+
+    def _stores(self, parts: ProgramParts, axes: NormAxes, value: Expr) -> tuple[Item, ...]:
+        """The gradients of one element."""
+        stores: tuple[Item, ...] = (parts.tensors["diff_src"].store(axes.at, value),)
+        if "diff_added" in parts.tensors:
+            stores = (parts.tensors["diff_added"].store(axes.at, Ref("dy")), *stores)
+        return stores
 
     @property
     def moved_bytes(self) -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
 
 import ml_dtypes
 
@@ -22,14 +24,17 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Computation, ComputationWriter, OperandSource
 from .conversion import INTEGER_LIMITS
-from .expression import Affine, Coordinate, Expr, Ref, TreeAxis, apply
+from .expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from .nest import Compute
 from .pointwise import moved_bytes
+from .pooling_planes import PoolingPlanes
+from .pooling_rows import PoolingRows
+from .problem import ProblemBase
 from .program import DST, SRC, Place, Program, Slot, TreeStep
 from .reorder import TensorOperand
-from .tree import Each, Fold, Guard, Item, LoopTree, TreeTensor, fold_over
+from .tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
 from .tree_steps import operand_loads, operand_tensors, with_steps
-from .windows import Windows
+from .windows import WindowPhase, Windows
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
 ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
@@ -38,6 +43,8 @@ _MOST_IN_BYTES = 256
 # The argument of the counts, which no execution brings.
 _COUNTS = -1
 _NAMES = ("n", "c", "d", "h", "w")
+# Gradients have loops for so many phases of strides at most.
+_MOST_PHASES = 16
 
 
 def workspace_desc(windows: Windows, dst: MemoryDesc) -> MemoryDesc:
@@ -46,7 +53,7 @@ def workspace_desc(windows: Windows, dst: MemoryDesc) -> MemoryDesc:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolingProblem:
+class PoolingProblem(ProblemBase):
     """A pooling: equal problems share an executable. `leaves_positions`: it writes a workspace."""
 
     alg: str
@@ -91,14 +98,22 @@ class PoolingProblem:
         value = src.load(*outer[:2], *at)
         loads = operand_loads(operands, outer)
         old = dst.load(*outer)
-        result = with_steps(self._result(loads), computed.compute, loads, lambda _: old)
-        items: list[Item] = [Each(taps, self._folds(value, taps), guards), dst.store(outer, result)]
-        if self.leaves_positions:
-            items.append(places.store(outer, Ref("position")))
+
+        def stored(found: Expr) -> Store:
+            result = with_steps(self._result(found, loads), computed.compute, loads, lambda _: old)
+            return dst.store(outer, result)
+
+        rows = PoolingRows(self.windows, self.src, self.dst, self.alg == MAX)
+        if rows.are_faster and not self.leaves_positions:
+            loop = rows.loop(src, outer, stored)
+        else:
+            found = Ref("most" if self.alg == MAX else "total")
+            items: list[Item] = [Each(taps, self._folds(value, taps), guards), stored(found)]
+            if self.leaves_positions:
+                items.append(places.store(outer, Ref("position")))
+            loop = Each(outer, tuple(items))
         tensors = (src, dst, *((places,) if self.leaves_positions else ()), *operands)
-        return LoopTree(
-            tensors, (Each(outer, tuple(items)),), computed.compute.scalars, self.is_wide
-        ).verify()
+        return LoopTree(tensors, (loop,), computed.compute.scalars, self.is_wide).verify()
 
     def _folds(self, value: Expr, taps: tuple[TreeAxis, ...]) -> tuple[Fold, ...]:
         if self.alg != MAX:
@@ -108,11 +123,11 @@ class PoolingProblem:
         position = Coordinate(self.windows.position(taps))
         return (Fold("argmax", ("most", "position"), (value, position)),)
 
-    def _result(self, loads: Sequence[Expr]) -> Expr:
+    def _result(self, found: Expr, loads: Sequence[Expr]) -> Expr:
         if self.alg == MAX:
             least = least_of(self.dst.data_type)
-            return apply("select", apply("lt", Ref("most"), least), least, Ref("most"))
-        return Ref("total") / (loads[0] if self._counts() else float(self.windows.positions))
+            return apply("select", apply("lt", found, least), least, found)
+        return found / (loads[0] if self._counts() else float(self.windows.positions))
 
     def program(self) -> Program:
         """The program: one tree."""
@@ -141,7 +156,7 @@ class PoolingProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolingBackwardProblem:
+class PoolingBackwardProblem(ProblemBase):
     """The gradient of the source: equal problems share an executable."""
 
     alg: str
@@ -149,10 +164,6 @@ class PoolingBackwardProblem:
     diff_src: MemoryDesc
     diff_dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
-
-    def structure(self) -> PoolingBackwardProblem:
-        """The problem itself: it has no values."""
-        return self
 
     @property
     def dst(self) -> MemoryDesc:
@@ -172,11 +183,74 @@ class PoolingBackwardProblem:
 
     def tree(self) -> LoopTree:
         """The loop tree: for each source position the windows that have it."""
-        windows = self.windows
         gradient, out = (
             TreeTensor.of_desc("diff_dst", self.diff_dst),
             TreeTensor.of_desc("diff_src", self.diff_src),
         )
+        has_phases = prod(self.windows.strides) <= _MOST_PHASES
+        is_wide = _is_wide(self.diff_dst, self.diff_src)
+        planes = PoolingPlanes(self.windows, self.diff_src, self.diff_dst)
+        if self.alg == MAX and has_phases and planes.are_faster:
+            return self._by_planes(planes, out, is_wide=is_wide)
+        loop, more = (self._by_phases if has_phases else self._by_positions)(gradient, out)
+        return LoopTree((gradient, out, *more), (loop,), wide=is_wide).verify()
+
+    def _by_planes(self, planes: PoolingPlanes, out: TreeTensor, *, is_wide: bool) -> LoopTree:
+        """Planes of short rows."""
+        gradient, places = (
+            TreeTensor.of_desc(name, planes.merged(md))
+            for name, md in (("diff_dst", self.diff_dst), ("workspace", self.workspace))
+        )
+        outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
+
+        def term(index: tuple[Affine | TreeAxis, ...], taps: Sequence[Affine]) -> Expr:
+            position = Coordinate(self.windows.position(taps))
+            return apply("select", apply("eq", places.load(*index), position), gradient.load(*index), 0.0)
+
+        loop = planes.loop(out, outer, term)
+        return LoopTree((gradient, out, places), (loop,), wide=is_wide).verify()
+
+    def _by_phases(self, gradient: TreeTensor, out: TreeTensor) -> tuple[Each, tuple[TreeTensor, ...]]:
+        """Positions that are multiples of the strides, and those that follow: no window takes a division."""
+        sizes, outputs = self.diff_src.dims[2:], self.diff_dst.dims[2:]
+        found = [self.windows.phases(dim, *both) for dim, both in enumerate(zip(sizes, outputs, strict=True))]
+        outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
+        items: list[Item] = []
+        more: tuple[TreeTensor, ...] = ()
+        for number, phases in enumerate(product(*(phases for _, phases in found))):
+            made, more = self._phase(number, outer, phases, gradient, out)
+            inside = tuple(guard for phase in phases for guard in phase.inside)
+            items += [Each((), made, inside)] if inside else made
+        # Stores last: so that what several phases read is read once.
+        items.sort(key=lambda item: isinstance(item, Store))
+        return Each((*outer, *(axis for axis, _ in found)), tuple(items)), more
+
+    def _phase(
+        self,
+        number: int,
+        outer: Sequence[TreeAxis],
+        phases: Sequence[WindowPhase],
+        gradient: TreeTensor,
+        out: TreeTensor,
+    ) -> tuple[tuple[Item, ...], tuple[TreeTensor, ...]]:
+        """The items that write the positions of a phase, and the further tensors that they read."""
+        index: tuple[Affine | TreeAxis, ...] = (*outer, *(phase.output for phase in phases))
+        term, more = self._term(gradient.load(*index), index, [phase.tap for phase in phases])
+        at: tuple[Affine | TreeAxis, ...] = (*outer, *(phase.source for phase in phases))
+        name = f"total{number}"
+        if not all(phase.taps for phase in phases):
+            return (out.store(at, Const(0.0)),), more
+        taps = tuple(axis for phase in phases for axis in phase.taps)
+        guards = tuple(guard for phase in phases for guard in phase.guards)
+        total = Each(taps, (fold_over("sum", name, term),), guards)
+        return (total, out.store(at, self._result(Ref(name)))), more
+
+    def _result(self, total: Expr) -> Expr:
+        return total / float(self.windows.positions) if self.alg == AVERAGE else total
+
+    def _by_positions(self, gradient: TreeTensor, out: TreeTensor) -> tuple[Each, tuple[TreeTensor, ...]]:
+        """Every position looks at all that may have it."""
+        windows = self.windows
         outer = tuple(TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims, strict=False))
         taps = windows.kernel_axes()
         at = windows.outputs(outer[2:], taps)
@@ -184,13 +258,10 @@ class PoolingBackwardProblem:
         sizes = self.diff_dst.dims[2:]
         term, more = self._term(gradient.load(*index), index, taps)
         total = Each(taps, (fold_over("sum", "total", term),), tuple(map(Guard, at, sizes)))
-        result = Ref("total") / float(windows.positions) if self.alg == AVERAGE else Ref("total")
-        body = (total, out.store(outer, result))
-        is_wide = _is_wide(self.diff_dst, self.diff_src)
-        return LoopTree((gradient, out, *more), (Each(outer, body),), wide=is_wide).verify()
+        return Each(outer, (total, out.store(outer, self._result(Ref("total"))))), more
 
     def _term(
-        self, gradient: Expr, index: tuple[Affine | TreeAxis, ...], taps: tuple[TreeAxis, ...]
+        self, gradient: Expr, index: tuple[Affine | TreeAxis, ...], taps: Sequence[TreeAxis | Affine]
     ) -> tuple[Expr, tuple[TreeTensor, ...]]:
         """What a window adds, and the further tensors that say it."""
         if self.alg == AVERAGE:
@@ -214,10 +285,6 @@ class PoolingBackwardProblem:
         work = self.moved_bytes + self.diff_src.nelems * self.windows.positions
         step = TreeStep(self.tree(), tuple(map(Place, range(len(slots)))), work)
         return Program(slots, (step,)).verify()
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the gradient."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

@@ -17,22 +17,20 @@ from .computation import Computation, ComputationWriter
 from .expression import Ref, TreeAxis, apply
 from .nest import Step
 from .pointwise import moved_bytes, pointwise_program
+from .problem import ProblemBase
 from .program import Place, Program, Slot, TreeStep
-from .tree import Each, LoopTree, TreeTensor, fold_over
+from .tree import Each, Item, LoopTree, TreeTensor, fold_over
+from .tree_split import split_folds
 
 
 @dataclass(frozen=True, slots=True)
-class PReLUProblem:
+class PReLUProblem(ProblemBase):
     """Slopes below zero: equal problems share an executable."""
 
     src: MemoryDesc
     weights: MemoryDesc
     dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
-
-    def structure(self) -> PReLUProblem:
-        """The problem itself: it has no values."""
-        return self
 
     def computation(self) -> Computation:
         """One step."""
@@ -46,10 +44,6 @@ class PReLUProblem:
         sources = {ARG_SRC: self.src, ARG_WEIGHTS: self.weights}
         return pointwise_program(sources, (ARG_DST, self.dst), self.computation(), self.moved_bytes)
 
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
-
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written."""
@@ -57,7 +51,7 @@ class PReLUProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class PReLUBackwardProblem:
+class PReLUBackwardProblem(ProblemBase):
     """Both gradients: equal problems share an executable."""
 
     src: MemoryDesc
@@ -67,50 +61,49 @@ class PReLUBackwardProblem:
     diff_dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
-    def structure(self) -> PReLUBackwardProblem:
-        """The problem itself: it has no values."""
-        return self
-
     @property
     def dst(self) -> MemoryDesc:
         """What is written."""
         return self.diff_src
 
-    def computation(self) -> Computation:
-        """The slope, times the gradient of the destination."""
-        read = self.src, self.weights, self.diff_dst, self.diff_src
-        is_wide = any(md.data_type is DataType.f64 for md in read)
-        writer = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=2)
-        writer.own_step(Step("prelu_slope", operand=0), 0)
-        writer.own_step(Step("mul", operand=1), 0)
-        return writer.computation()
-
     def program(self) -> Program:
-        """The program: loops that sum for the weights, and one nest for the source."""
-        sources = {ARG_SRC: self.src, ARG_WEIGHTS: self.weights, ARG_DIFF_DST: self.diff_dst}
-        program = pointwise_program(
-            sources, (ARG_DIFF_SRC, self.diff_src), self.computation(), self.moved_bytes
+        """The program: one tree, whose sums are found as the gradient of the source is written."""
+        slots = (
+            Slot(ARG_SRC),
+            Slot(ARG_DIFF_SRC, is_written=True),
+            Slot(ARG_WEIGHTS),
+            Slot(ARG_DIFF_DST),
+            Slot(ARG_DIFF_WEIGHTS, is_written=True),
         )
-        slots = (*program.slots, Slot(ARG_DIFF_WEIGHTS, is_written=True))
-        numbers = {slot.arg: number for number, slot in enumerate(slots)}
-        order = ARG_SRC, ARG_DIFF_DST, ARG_DIFF_WEIGHTS
-        places = tuple(Place(numbers[arg]) for arg in order)
-        sums = TreeStep(self._sums(), places, moved_bytes([self.src, self.diff_dst], self.diff_weights))
-        return Program(slots, (sums, *program.steps)).verify()
+        step = TreeStep(self.tree(), tuple(map(Place, range(len(slots)))), self.moved_bytes)
+        steps, temporaries = split_folds(step)
+        return Program(slots, steps, temporaries).verify()
 
-    def _sums(self) -> LoopTree:
+    def tree(self) -> LoopTree:
         """The loops over the dims of the weights, and in them over those along which they are repeated."""
-        mds = {"src": self.src, "diff_dst": self.diff_dst, "diff_weights": self.diff_weights}
-        src, diff_dst, diff_weights = (TreeTensor.of_desc(name, md) for name, md in mds.items())
+        mds = {
+            "src": self.src,
+            "diff_src": self.diff_src,
+            "weights": self.weights,
+            "diff_dst": self.diff_dst,
+            "diff_weights": self.diff_weights,
+        }
+        tensors = tuple(TreeTensor.of_desc(name, md) for name, md in mds.items())
+        src, diff_src, weights, diff_dst, diff_weights = tensors
         axes = tuple(TreeAxis(f"d{dim}", extent) for dim, extent in enumerate(self.src.dims))
         is_kept = [n == of for n, of in zip(self.weights.dims, self.src.dims, strict=True)]
         outer = tuple(axis for axis, kept in zip(axes, is_kept, strict=True) if kept)
         inner = tuple(axis for axis, kept in zip(axes, is_kept, strict=True) if not kept)
-        term = diff_dst.load(*axes) * apply("min", src.load(*axes), 0.0)
-        total = Each(inner, (fold_over("sum", "total", term),))
-        body = (total, diff_weights.store(axes, Ref("total"))) if inner else (diff_weights.store(axes, term),)
+        element, gradient = src.load(*axes), diff_dst.load(*axes)
+        term = gradient * apply("min", element, 0.0)
+        slope = apply("select", apply("gt", element, 0.0), 1.0, weights.load(*axes))
+        made = diff_src.store(axes, slope * gradient)
+        body: tuple[Item, ...] = (diff_weights.store(axes, term), made)
+        if inner:
+            total = Each(inner, (fold_over("sum", "total", term), made))
+            body = (total, diff_weights.store(axes, Ref("total")))
         is_wide = any(md.data_type is DataType.f64 for md in mds.values())
-        return LoopTree((src, diff_dst, diff_weights), (Each(outer, body),), wide=is_wide).verify()
+        return LoopTree(tensors, (Each(outer, body),), wide=is_wide).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """The gradient of the weights."""

@@ -31,6 +31,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Computation
 from .contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
+from .problem import ProblemBase
 from .product_chain import NO_CHAIN, ProductChain, product_chain
 from .program import Program, Slot
 from .reorder import TensorOperand
@@ -54,7 +55,7 @@ _TERMS_PER_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class ProductProblem:
+class ProductProblem(ProblemBase):
     """What to multiply: equal problems share an executable.
 
     `tensors`: source, weights and result, or their gradients, as `direction` says: "forward", "backward_data"

@@ -17,6 +17,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
 from .computation import Computation, computation_of
 from .expression import Const, Expr, Ref, Scalar, TreeAxis, apply
+from .problem import ProblemBase
 from .program import DST, SRC, Place, Program, Slot, TreeStep
 from .softmax_problem import bytes_of, is_computed_wide
 from .tree import Each, LoopTree, TreeTensor, fold_over
@@ -34,7 +35,7 @@ _POWER_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ReductionProblem:
+class ReductionProblem(ProblemBase):
     """What to reduce: dims of 1 in `dst` are folded. Equal problems share an executable.
 
     `p` and `eps` are f32 values, of norms alone; equality compares their bits.
@@ -126,10 +127,6 @@ class ReductionProblem:
         slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *computed.slots())
         steps, temporaries = split_folds(step)
         return Program(slots, steps, temporaries, len(computed.scalars)).verify()
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

@@ -9,10 +9,11 @@ from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import EltwiseOp
+from ..desc.post_ops import FIXED_POWERS, EltwiseOp
 from ..loading import load_whole
 from .computation import Computation, computation_of
 from .nest import LoopNest
+from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import reorder_nest
 
@@ -20,18 +21,21 @@ from .reorder import reorder_nest
 _FUNCTION_BYTES = 32
 _CHEAP_BYTES = 2
 _CHEAP = frozenset(
-    ("abs", "clip", "clip_v2", "hardsigmoid", "hardswish", "linear", "relu", "round", "sqrt", "square")
+    (
+        *("abs", "clip", "clip_v2", "hardsigmoid", "hardswish", "linear", "relu", "round", "sqrt", "square"),
+        *FIXED_POWERS.values(),
+    )
 )
 
 
 def function_bytes(attr: Attr, *more: str) -> int:
     """How many bytes could be moved in the time that the functions of one element take, `more` among them."""
-    functions = (*more, *(op.alg for op in attr.post_ops if isinstance(op, EltwiseOp)))
+    functions = (*more, *(op.function for op in attr.post_ops if isinstance(op, EltwiseOp)))
     return sum(_CHEAP_BYTES if alg in _CHEAP else _FUNCTION_BYTES for alg in functions)
 
 
 @dataclass(frozen=True, slots=True)
-class ReorderProblem:
+class ReorderProblem(ProblemBase):
     """What to reorder: equal problems share an executable.
 
     `odd`: the arguments whose first 4-bit value lies in the upper half of a byte.

@@ -28,6 +28,7 @@ from ..dtypes import DataType
 from .computation import Computation, ComputationWriter, OperandSource
 from .nest import Axis, Bound, Compute, LoopNest, Operand, Step
 from .pointwise import moved_bytes
+from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
 from .rewrites import linear_table
@@ -407,7 +408,7 @@ def _kept(md: MemoryDesc, is_wide: bool) -> MemoryDesc:
 
 
 @dataclass(frozen=True, slots=True)
-class ResamplingProblem:
+class ResamplingProblem(ProblemBase):
     """A resampling: equal problems share an executable."""
 
     alg: str
@@ -436,10 +437,6 @@ class ResamplingProblem:
         """The program."""
         return self._resampling().planned()[0]
 
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
-
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written."""
@@ -447,17 +444,13 @@ class ResamplingProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class ResamplingBackwardProblem:
+class ResamplingBackwardProblem(ProblemBase):
     """The gradient of the source: equal problems share an executable."""
 
     alg: str
     diff_src: MemoryDesc
     diff_dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
-
-    def structure(self) -> ResamplingBackwardProblem:
-        """The problem itself: it has no values."""
-        return self
 
     @property
     def dst(self) -> MemoryDesc:
@@ -496,10 +489,6 @@ class ResamplingBackwardProblem:
     def program(self) -> Program:
         """The program."""
         return self._resampling().planned()[0]
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the gradient."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

@@ -53,7 +53,9 @@ class RnnCell:
     def activated(self, value: Expr) -> Expr:
         """The function of a vanilla cell."""
         if self.activation == "relu":
-            return apply("select", apply("gt", value, 0.0), value, value * Const(self.alpha))
+            # Without a slope there is no product: infinity times 0 is no number.
+            below: Expr = value * Const(self.alpha) if self.alpha else Const(0.0)
+            return apply("select", apply("gt", value, 0.0), value, below)
         return apply(f"{self.activation}_single", value)
 
 

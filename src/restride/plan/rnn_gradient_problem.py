@@ -23,7 +23,7 @@ from ..desc.arguments import (
 )
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from .computation import NOTHING, Computation
+from .problem import ProblemBase
 from .program import Program
 from .rnn_cells import RnnCell, copy_loop
 from .rnn_descs import LEAST_STEPS, NAMES, RnnTensors, RnnWorkspace, is_backwards
@@ -68,7 +68,7 @@ class RnnGradients:
 
 
 @dataclass(frozen=True, slots=True)
-class RnnGradientProblem:
+class RnnGradientProblem(ProblemBase):
     """What to compute: equal problems share an executable. `tensors` are those of the forward step.
 
     `adds`: gradients of weights and bias are added to what is there.
@@ -82,18 +82,10 @@ class RnnGradientProblem:
     attr: Attr = field(default_factory=Attr)
     adds: bool = True
 
-    def structure(self) -> RnnGradientProblem:
-        """The problem itself."""
-        return self
-
     @property
     def dst(self) -> MemoryDesc:
         """What is written."""
         return self.gradients.diff_src_layer
-
-    def computation(self) -> Computation:
-        """There are no attributes."""
-        return NOTHING
 
     @property
     def workspace(self) -> RnnWorkspace:

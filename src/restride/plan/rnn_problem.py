@@ -23,6 +23,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import NOTHING, Computation, OperandSource
 from .nest import Compute
+from .problem import ProblemBase
 from .program import Program
 from .reorder import TensorOperand
 from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop, offset_loop, ones_loop
@@ -36,7 +37,7 @@ _LEAST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class RnnProblem:
+class RnnProblem(ProblemBase):
     """What to compute: equal problems share an executable. `block`: channels of a block that kernels want;
     `pack`: inputs that they multiply at once.
     """

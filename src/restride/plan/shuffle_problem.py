@@ -7,14 +7,14 @@ from math import prod
 
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.memory_desc import MemoryDesc
-from .computation import NOTHING, Computation
 from .nest import LoopNest
+from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .shuffle import shuffle_in_stages, shuffle_nest, widen
 
 
 @dataclass(frozen=True, slots=True)
-class ShuffleProblem:
+class ShuffleProblem(ProblemBase):
     """What to shuffle, as a forward shuffle: equal problems share an executable, whatever they are for.
 
     `axis` is one of the dims, and `group_size` divides it: the caller has checked both.
@@ -24,10 +24,6 @@ class ShuffleProblem:
     dst: MemoryDesc
     axis: int
     group_size: int
-
-    def structure(self) -> ShuffleProblem:
-        """The problem itself: a shuffle has no values."""
-        return self
 
     def nest(self) -> LoopNest:
         """The loop nest."""
@@ -50,14 +46,6 @@ class ShuffleProblem:
             finds_stages=not is_whole,
         )
         return Program((Slot(ARG_SRC), Slot(ARG_DST, is_written=True)), (step,))
-
-    def computation(self) -> Computation:
-        """Nothing is computed: bits are moved."""
-        return NOTHING
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

@@ -17,8 +17,9 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import NOTHING, Computation, computation_of
+from .computation import Computation, computation_of
 from .expression import Expr, Ref, TreeAxis, apply
+from .problem import ProblemBase
 from .program import DST, SRC, Place, Program, Slot, TreeStep
 from .tree import Each, Let, LoopTree, TreeTensor, fold_over
 from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
@@ -30,7 +31,7 @@ _POWER_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class SoftmaxProblem:
+class SoftmaxProblem(ProblemBase):
     """A softmax, of its logarithm where `is_log`. Equal problems share an executable."""
 
     is_log: bool
@@ -86,10 +87,6 @@ class SoftmaxProblem:
         slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *computed.slots())
         return Program(slots, (step,), scalars=computed.compute.scalars).verify()
 
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
-
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written, padding of the destination included."""
@@ -102,7 +99,7 @@ class SoftmaxProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftmaxBackwardProblem:
+class SoftmaxBackwardProblem(ProblemBase):
     """The gradient of the source of a softmax. `result` is what forward gave."""
 
     is_log: bool
@@ -112,18 +109,10 @@ class SoftmaxBackwardProblem:
     axis: int
     attr: Attr = field(default_factory=Attr)
 
-    def structure(self) -> SoftmaxBackwardProblem:
-        """The problem itself."""
-        return self
-
     @property
     def dst(self) -> MemoryDesc:
         """What is written."""
         return self.diff_src
-
-    def computation(self) -> Computation:
-        """There are no attributes."""
-        return NOTHING
 
     def tree(self) -> LoopTree:
         """The loop tree."""
@@ -146,10 +135,6 @@ class SoftmaxBackwardProblem:
         step = TreeStep(self.tree(), (Place(SRC), Place(DST), Place(DST + 1)), self.moved_bytes)
         slots = (Slot(ARG_DST), Slot(ARG_DIFF_SRC, is_written=True), Slot(ARG_DIFF_DST))
         return Program(slots, (step,)).verify()
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the gradient."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

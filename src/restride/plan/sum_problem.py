@@ -20,6 +20,7 @@ from ..dtypes import DataType
 from .computation import Computation
 from .concat_problem import source_slot
 from .nest import SCALAR, Compute, Step
+from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import TensorOperand, reorder_nest
 
@@ -28,7 +29,7 @@ _FLOAT_BITS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class SumProblem:
+class SumProblem(ProblemBase):
     """What to add: equal problems share an executable. `factors` are the scales as f32 bytes.
 
     `is_aliased`: a source may share bytes with the destination.
@@ -39,10 +40,6 @@ class SumProblem:
     factors: bytes
     attr: Attr
     is_aliased: bool = False
-
-    def structure(self) -> SumProblem:
-        """The problem itself: whether its scales are ones decides how it is added."""
-        return self
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -57,10 +54,6 @@ class SumProblem:
         is_exact = is_whole and set(self.scales) == {1.0} and len(self.srcs) > 1
         read = {md.data_type for md in self.srcs}
         return DataType.f64 in types or (is_exact and any(t.bits > _FLOAT_BITS for t in read))
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
 
     @property
     def moved_bytes(self) -> int:

@@ -209,13 +209,15 @@ def fold_over(op: str, name: str, value: Expr) -> Fold:
 @dataclass(frozen=True, slots=True)
 class LoopTree:
     """A frozen program; equal trees share a kernel. `tensors`: those of the caller, in the order of a step's
-    places. `scalars`: how many numbers an execution brings.
+    places. `scalars`: how many numbers an execution brings. `backwards`: from memory the outermost positions
+    are run from the last one on, since the step before has left the end of what it read in the caches.
     """
 
     tensors: tuple[TreeTensor, ...]
     items: tuple[Each, ...]
     scalars: int = 0
     wide: bool = False
+    backwards: bool = False
 
     def tensor(self, name: str) -> TreeTensor:
         """A tensor by its name, local ones too."""

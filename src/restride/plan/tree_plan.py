@@ -23,6 +23,7 @@ from .tree_access import Access
 _GRID_STEPS = 1024
 # What is asked for ahead of its use, in bytes: a part of a core's second cache.
 _MOST_AHEAD = 1 << 17
+_PAGE = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,11 @@ class TreeSchedule:
         return set(self.tensors) - {tensor.name for tensor in self.tree.tensors}
 
     @property
+    def read_again(self) -> set[str]:
+        """The tensors that are read where they are written: these stay in the caches."""
+        return self.rows | {load.tensor for load in self.tree.loads}
+
+    @property
     def accesses(self) -> tuple[Access, ...]:
         """All accesses."""
         return tuple(self.computed)
@@ -146,7 +152,7 @@ class TreeSchedule:
         tensor = self.tensors[access[0]]
         width, base = tensor.data_type.bits // 8, tensor.base
         if (
-            access[0] in self.rows
+            access[0] in self.read_again
             or self.computed[access]
             or any(at.constant for at in access[1])
             or base * width % LINE
@@ -161,10 +167,13 @@ class TreeSchedule:
         """What an inner loop asks for before its use: how far accesses move to the next outer position.
 
         In bytes. Of loops that read the same the last one asks, so that the first of the next position does
-        not wait; what a single loop reads goes on by itself. `number`: which of the inner loops.
+        not wait; what a single loop reads goes on by itself, unless it is windows. `number`: which of the
+        inner loops.
         """
-        plan, loops = self.plan, [_loads_of(each) for each in self.plan.inner]
-        found: dict[Access, int] = {}
+        plan, loops = self.plan, [loads_of(each) for each in self.plan.inner]
+        again = set().union(*loops[:number], *loops[number + 1 :])
+        rows = self._rows_ahead(plan.inner[number])
+        found = {access: step for access, step in rows.items() if access not in again}
         for access in loops[number]:
             is_last = access not in set().union(*loops[number + 1 :])
             is_again = access in set().union(*loops[:number])
@@ -172,6 +181,29 @@ class TreeSchedule:
             if is_last and is_again and access[0] not in self.rows and 0 < step <= _MOST_AHEAD:
                 found[access] = step
         return found
+
+    def _rows_ahead(self, windows: EachPlan) -> dict[Access, int]:
+        """What a loop over windows asks for: how far its accesses move to the next row of windows.
+
+        Processors read on in a row by themselves, but not where several are read in turn, piece by piece.
+        """
+        outside = {axis.name for axis in self.plan.each.axes}
+        inside = {axis.name for plan in _plans_of(windows) for axis in plan.each.axes}
+        found: dict[Access, int] = {}
+        for access in loads_of(windows):
+            names = [{name for name, _ in index.terms} for index in access[1]]
+            is_window = any(each & inside and each & outside for each in names)
+            if is_window and not self.computed[access]:
+                found[access] = self._row_step(access)
+        return {access: step for access, step in found.items() if step}
+
+    def _row_step(self, access: Access) -> int:
+        """How far an access moves for the innermost digit that takes it to another page; 0 if that is far."""
+        width = self.tensors[access[0]].data_type.bits // 8
+        strides = (digit.stride(access) for digit in reversed(self.plan.digits) if digit.extent > 1)
+        steps = (stride * width for stride in strides if isinstance(stride, int))
+        step = next((step for step in steps if step >= _PAGE), 0)
+        return step if step <= _MOST_AHEAD else 0
 
     def _next_step(self, plan: EachPlan, access: Access) -> int:
         """How far an access moves from one position of a loop to the next, in bytes; 0 if it is computed."""
@@ -212,9 +244,10 @@ def _plans_of(plan: EachPlan) -> Iterator[EachPlan]:
         yield from _plans_of(inner)
 
 
-def _loads_of(plan: EachPlan) -> set[Access]:
-    """What the items of a loop itself load."""
-    parts = (part for item in plan.each.items for value in values_of(item) for part in parts_of(value))
+def loads_of(plan: EachPlan) -> set[Access]:
+    """What the items of a loop load, and those of the loops in it."""
+    items = (item for each in _plans_of(plan) for item in each.each.items)
+    parts = (part for item in items for value in values_of(item) for part in parts_of(value))
     return {(part.tensor, part.index) for part in parts if isinstance(part, Load)}
 
 

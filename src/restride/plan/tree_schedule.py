@@ -45,7 +45,7 @@ def schedule_tree(tree: LoopTree, *, with_vectors: bool = True) -> TreeSchedule:
     scheduler = _Scheduler(tree)
     plan = scheduler.plan(tree.items[0], with_vectors=with_vectors)
     return TreeSchedule(
-        tree, plan, scheduler.tensors, scheduler.computed, scheduler.read_axes, scheduler.uncovered()
+        tree, plan, scheduler.tensors, scheduler.computed, scheduler.read_axes, scheduler.uncovered
     )
 
 
@@ -84,6 +84,7 @@ class _Scheduler:
         ]
         indices += [access[1][dim] for access, dims in self.computed.items() for dim in dims]
         self.read_axes = frozenset(name for index in indices for name, _ in index.terms)
+        self.uncovered = self._uncovered()
 
     def _computed_dims(self, access: Access) -> tuple[int, ...]:
         """The dims whose index is computed as it runs."""
@@ -97,8 +98,8 @@ class _Scheduler:
         plan = self._with_vectors(self._plain(each, {}), {})[1]
         return plan if with_vectors else _without_vectors(plan)
 
-    def uncovered(self) -> tuple[str, ...]:
-        """Tensors with padding that some store passes over."""
+    def _uncovered(self) -> tuple[str, ...]:
+        """Tensors with padding that some store passes over: all of it is zero before the loops."""
         stores = [item for item in items_of(self.tree.items) if isinstance(item, Store)]
         missed = {
             store.tensor
@@ -169,6 +170,8 @@ class _Scheduler:
             if moves:
                 sides[access] = moves
         for store in (item for item in items_of((each,)) if isinstance(item, Store)):
+            if store.tensor in self.uncovered:
+                continue
             tensor = self.tensors[store.tensor]
             for dim, index in enumerate(store.index):
                 padded = self._padded_axis(tensor, dim, index, extents)

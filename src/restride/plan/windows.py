@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,23 @@ from .tree import Guard
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPhase:
+    """The source positions along a dim that are a multiple of the stride and so many more.
+
+    `source` is such a position, `output` a window that has it, at position `tap` of the kernel; `taps` are
+    the loops over all these windows, empty where there is none. `inside` and `guards` keep source and windows
+    within their sizes.
+    """
+
+    source: Affine
+    output: Affine
+    tap: Affine
+    taps: tuple[TreeAxis, ...]
+    inside: tuple[Guard, ...]
+    guards: tuple[Guard, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +65,7 @@ class Windows:
         """The loops over a window."""
         return tuple(TreeAxis(f"k{dim}", extent) for dim, extent in enumerate(self.kernel))
 
-    def position(self, taps: Sequence[TreeAxis]) -> Affine:
+    def position(self, taps: Sequence[TreeAxis | Affine]) -> Affine:
         """The number of a position in its window, row by row."""
         found = Affine()
         for extent, tap in zip(self.kernel, taps, strict=True):
@@ -80,6 +97,40 @@ class Windows:
             (source + self.padding_l[dim] - tap * (self.dilation[dim] + 1)) // self.strides[dim]
             for dim, (source, tap) in enumerate(zip(sources, taps, strict=True))
         )
+
+    def phases(self, dim: int, size: int, outputs: int) -> tuple[TreeAxis, tuple[WindowPhase, ...]]:
+        """The loop over multiples of the stride along a dim, and a phase for each position that follows them.
+
+        >>> windows = Windows((2,), (3,), (0,), (1,), (1,))
+        >>> axis, (even, odd) = windows.phases(0, 6, 3)
+        >>> print(axis, "|", even.source, "|", even.output, "|", even.tap)
+        q0 3 | 2 * q0 | q0 - k0.0 | 2 * k0.0 + 1
+        >>> print(odd.source, "|", odd.output, "|", odd.taps[0])
+        2 * q0 + 1 | q0 - k0.1 + 1 | k0.1 2
+        """
+        stride, step = self.strides[dim], self.dilation[dim] + 1
+        axis = TreeAxis(f"q{dim}", -(-size // stride))
+        return axis, tuple(
+            self._phase(dim, axis, place, size, outputs, stride // gcd(stride, step))
+            for place in range(min(stride, size))
+        )
+
+    def _phase(
+        self, dim: int, axis: TreeAxis, place: int, size: int, outputs: int, every: int
+    ) -> WindowPhase:
+        """`every`: how many positions of the kernel are from one that has the source position to the next."""
+        stride, step, kernel = self.strides[dim], self.dilation[dim] + 1, self.kernel[dim]
+        source, start = axis * stride + place, place + self.padding_l[dim]
+        inside = (Guard(source, size),) if (axis.extent - 1) * stride + place >= size else ()
+        first = next((k for k in range(kernel) if (start - k * step) % stride == 0), kernel)
+        if first == kernel:
+            return WindowPhase(source, Affine(), Affine(), (), inside, ())
+        tap, back = TreeAxis(f"k{dim}.{place}", len(range(first, kernel, every))), every * step // stride
+        nearest = (start - first * step) // stride
+        output = axis + nearest - tap * back
+        reaches_out = nearest - (tap.extent - 1) * back < 0 or axis.extent - 1 + nearest >= outputs
+        guards = (Guard(output, outputs),) if reaches_out else ()
+        return WindowPhase(source, output, tap * every + first, (tap,), inside, guards)
 
     def counts(self, outputs: Dims, sizes: Dims) -> Array:
         """How many positions of each window are within the source; 1 where there is none."""

@@ -16,12 +16,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from math import prod
 
+from .local_square import LocalSquare, square_of
 from .loop_order import Grid, Order, order_loops
 from .machine import DeviceFacts, Machine
 from .nest import LoopNest
 from .reduction import ReductionAxis, ReductionBox, ReductionNest
 from .rewrites import moves_whole_bytes, normalise, peel, peeled_boxes, split_read
-from .schedule import LocalSquare, Schedule, schedule, square_of
+from .schedule import Schedule, schedule
 from .tiling import contiguous
 
 # --- one box for work-items --------------------------------------------------

@@ -12,14 +12,13 @@ from ..errors import InvalidArguments
 from ..plan.binary_problem import BinaryProblem
 from .any_format import resolved, resolved_operand
 from .forms import Args, CallArguments, NamedArgs, WrongCall, form_of
-from .parse import parse_attr
+from .parse import check_written, parse_attr
 from .pointwise import (
     OneStepPrimitive,
     OneStepPrimitiveDesc,
     check_attributes,
     check_known,
     check_open,
-    check_written,
     parse_algorithm,
 )
 

@@ -47,6 +47,18 @@ def share_bytes(one: Memory, other: Memory) -> bool:
     return is_near and share_bytes_at(one.desc, one._address, other.desc, other._address)
 
 
+def overlaps(src: Memory, dst: Memory) -> bool:
+    """True where writing `dst` could change `src` before it is read: all but same-place conversions (N9)."""
+    if not share_bytes(src, dst):
+        return False
+    return not (src._address == dst._address and is_same_place(src.desc, dst.desc))
+
+
+def is_same_place(src: MemoryDesc, dst: MemoryDesc) -> bool:
+    """True for descriptors that put each element at the same byte."""
+    return src.layout == dst.layout and src.data_type.bits == dst.data_type.bits
+
+
 def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
     """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38).
 

@@ -17,14 +17,12 @@ from ..runtime.memory import Memory
 from .checks import Names
 from .forms import CallArguments, form_of
 from .implementation import Implementation, compiled, find_implementation, named_descs
-from .parse import parse_attr
+from .parse import check_described, check_written, parse_attr
 from .primitive import Memories
 from .query import Query
 from .several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
-    check_concrete,
-    check_destination_desc,
     check_overlaps,
     check_sources,
     chosen_desc,
@@ -151,14 +149,14 @@ def concat_problem(
     whole = sum(md.dims[axis] for md in srcs)
     dims = (*srcs[0].dims[:axis], whole, *srcs[0].dims[axis + 1 :])
     if dst is not None:
-        check_concrete(names.call, names.dst, dst)
+        check_described(names.call, names.dst, dst)
         _check_dims(names, dst, dims, srcs)
     made = ConcatProblem(srcs, MemoryDesc() if dst is None else dst, axis, attr)
     if dst is None or dst.format_kind == "any":
         starts = [start for start, md in zip(made.starts(), srcs, strict=True) if md.dims[axis]]
         data_type = srcs[0].data_type if dst is None else dst.data_type
         made = replace(made, dst=chosen_desc(srcs, dims, data_type, (axis, *starts)))
-    check_destination_desc(names, made.dst)
+    check_written(names.call, names.written, made.dst)
     _check_attr(made)
     return made
 

@@ -26,14 +26,8 @@ from .convolution_shapes import (
 )
 from .depthwise_fusion import depthwise_tensors, fused_with_depthwise
 from .forms import CallArguments, form_of
-from .parse import parse_attr
-from .pointwise import (
-    check_attributes,
-    check_hint,
-    check_written,
-    parse_algorithm,
-    parse_hint,
-)
+from .parse import check_written, parse_attr
+from .pointwise import check_attributes, check_hint, parse_algorithm, parse_hint
 from .primitive import Primitive
 from .products import ProductPrimitiveDesc, chosen_tensors
 

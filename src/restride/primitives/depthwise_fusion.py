@@ -12,7 +12,7 @@ from ..errors import Unimplemented
 from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.depthwise_fusion import AttrParts, DepthwiseFusion
 from .convolution_shapes import check_narrow_sum, check_types, check_weight_scales, kernel_pack
-from .pointwise import check_written
+from .parse import check_written
 
 _SPATIAL = 2
 _NO_DESC = MemoryDesc()

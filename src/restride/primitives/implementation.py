@@ -68,13 +68,11 @@ class Implementation:
     `args`: the arguments of an execution in the order of the program's slots, None where the value is known.
     """
 
-    __slots__ = ("_packed", "args", "computation", "constants", "engine", "executable", "operands", "problem")
-
-    _packed: bytes | None
+    __slots__ = ("_words", "args", "computation", "constants", "engine", "executable", "operands", "problem")
 
     def __init__(self, problem: Problem, engine: Engine, executable: Executable) -> None:
         self.problem, self.engine, self.executable = problem, engine, executable
-        self.computation, self._packed = problem.computation(), None
+        self.computation = problem.computation()
         known = {each.arg: each for each in self.computation.operands}
         slots = executable.program.slots
         self.operands: tuple[OperandSource | None, ...] = tuple(known.get(slot.arg) for slot in slots)
@@ -82,6 +80,10 @@ class Implementation:
         self.args = tuple(
             None if constant else slot.arg for slot, constant in zip(slots, self.constants, strict=True)
         )
+        addresses = [constant.address for constant in self.constants[2:] if constant]
+        scalars = self.computation.scalars
+        # Packed once: whoever has the address must never find other bytes there.
+        self._words = packer(len(addresses), len(scalars))(*addresses, *scalars)
 
     @property
     def name(self) -> str:
@@ -119,11 +121,7 @@ class Implementation:
         """
         if not isinstance(self.executable, CpuExecutable) or any(arg is not None for arg in self.args[2:]):
             return None, 0
-        if self._packed is None:
-            scalars = self.computation.scalars
-            addresses = [constant.address for constant in self.constants[2:] if constant]
-            self._packed = packer(len(addresses), len(scalars))(*addresses, *scalars)
-        return self.executable.call, packed_address(self._packed)
+        return self.executable.call, packed_address(self._words)
 
     def arguments(self, memories: Mapping[int, Memory], scratch: Buffer | None = None) -> Arguments:
         """What checked memories, by argument, bring to the executable. It keeps their buffers alive."""

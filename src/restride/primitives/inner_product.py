@@ -23,13 +23,8 @@ from .convolution_shapes import (
     kernel_pack,
 )
 from .forms import CallArguments, form_of
-from .parse import parse_attr
-from .pointwise import (
-    check_attributes,
-    check_hint,
-    check_written,
-    parse_hint,
-)
+from .parse import check_written, parse_attr
+from .pointwise import check_attributes, check_hint, parse_hint
 from .primitive import Primitive
 from .products import ProductPrimitiveDesc, chosen_tensors, refuse_dims
 

@@ -9,7 +9,8 @@ from ..plan.normalization import NormKind
 from .any_format import resolved
 from .forms import Args, CallArguments, NamedArgs, form_of
 from .normalization import NormalizationBackwardPrimitiveDesc, NormalizationForwardPrimitiveDesc
-from .pointwise import OneStepPrimitive, check_open, check_written
+from .parse import check_written
+from .pointwise import OneStepPrimitive, check_open
 
 __all__ = ["LayerNormalizationBackward", "LayerNormalizationForward"]
 

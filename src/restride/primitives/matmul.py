@@ -26,8 +26,8 @@ from .convolution_shapes import (
 )
 from .forms import CallArguments, form_of
 from .implementation import Implementation, compiled, find_implementation
-from .parse import parse_attr
-from .pointwise import ProblemWithAttr, check_attributes, check_written
+from .parse import check_written, parse_attr
+from .pointwise import ProblemWithAttr, check_attributes
 from .primitive import Memories, Primitive
 from .products import ProductPrimitiveDesc, chosen_tensors, refuse_dims
 from .runtime_shapes import check_fits, deferred_to_slots

@@ -29,15 +29,13 @@ from ..foreign import plain_text
 from ..plan.conversion import PROVIDED
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
-from ..runtime.memory import Memory
 from .any_format import resolved
 from .base import PrimitiveDescBase
 from .forms import Args, CallArguments, NamedArgs
 from .implementation import Implementation, Problem, compiled, find_implementation, named_descs
-from .parse import WrongHint, check_described, parse_engine
+from .parse import WrongHint, check_described, check_written, parse_engine
 from .primitive import Primitive
 from .prop_kind import PropKind
-from .reorder import overlaps
 
 # The names of arguments in queries; sources are numbered.
 _QUERIES = {
@@ -156,17 +154,9 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
 class OneStepPrimitive(Primitive):
     """A primitive that may be done in place where source and destination lie alike."""
 
-    __slots__ = ()
+    _may_be_in_place = True
 
-    def _check_overlap(self, src: Memory, dst: Memory) -> None:
-        if overlaps(src, dst):
-            raise InvalidArguments(
-                f"{self.kind}.execute: source and destination overlap",
-                code="RS-N09",
-                where=f"src {src.desc}; dst {dst.desc}",
-                why="elements would be written before they are read (N9)",
-                hint="use another buffer; in place works where layout, element size and address are the same",
-            )
+    __slots__ = ()
 
 
 # --- checks -------------------------------------------------------------------------------------------------
@@ -253,19 +243,6 @@ def check_same_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> None:
             )
 
 
-def check_written(what: str, name: str, md: MemoryDesc) -> None:
-    """Raise InvalidArguments for a tensor to be written in which elements share memory (N8)."""
-    if md.is_injective():
-        return
-    raise InvalidArguments(
-        f"{what}: elements of {name} share memory",
-        code="RS-N08",
-        where=str(md),
-        why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
-        hint="give it dense strides or a tag",
-    )
-
-
 def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:
     """Return attributes; raise Unimplemented for parts of them that are not among `allowed`."""
     parts: Iterable[tuple[str, object]] = (
@@ -278,12 +255,13 @@ def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:
     wrong = next((name for name, value in parts if value and name not in allowed), None)
     if wrong is None:
         return attr
+    own = " and ".join((", ".join(allowed), "the scratchpad mode") if allowed else ("the scratchpad mode",))
     raise Unimplemented(
         f"{what}: unsupported attribute, {wrong.replace('_', ' ')}",
         code="RS-R26",
         where=f"attr {attr.verbose_str()}",
-        why=f"it has {' and '.join(allowed).replace('_', ' ') or 'no attributes but the scratchpad mode'}",
-        hint="leave it out, and let a reorder before or after have it",
+        why=f"the primitive takes {own.replace('_', ' ')}, and no other attributes",
+        hint="leave it out, and let a reorder or another primitive before or after have it",
     )
 
 

@@ -11,14 +11,13 @@ from ..plan.pooling_problem import ALGORITHMS, MAX, PoolingBackwardProblem, Pool
 from ..plan.windows import Windows
 from .any_format import resolved
 from .forms import Args, CallArguments, form_of
-from .parse import parse_attr
+from .parse import check_written, parse_attr
 from .pointwise import (
     OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
     check_known,
     check_open,
-    check_written,
     parse_algorithm,
     parse_hint,
 )
@@ -222,8 +221,8 @@ def check_windows(
     _check_dims(what, source, result)
     (name, src), (other, dst) = source, result
     for dim in range(src.ndims - 2):
-        wanted = windows.output(dim, src.dims[dim + 2])
-        if dst.dims[dim + 2] != wanted and src.nelems:
+        wanted = max(windows.output(dim, src.dims[dim + 2]), 0)
+        if dst.dims[dim + 2] != wanted:
             raise InvalidArguments(
                 f"{what}: the destination has another size",
                 code="RS-R10",

@@ -8,7 +8,7 @@ from ..errors import InvalidArguments
 from ..plan.prelu_problem import PReLUBackwardProblem, PReLUProblem
 from .any_format import resolved, resolved_operand
 from .forms import CallArguments, form_of
-from .parse import parse_attr
+from .parse import check_written, parse_attr
 from .pointwise import (
     OneStepPrimitive,
     OneStepPrimitiveDesc,
@@ -17,7 +17,6 @@ from .pointwise import (
     check_known,
     check_open,
     check_same_dims,
-    check_written,
     parse_hint,
 )
 from .primitive import Primitive

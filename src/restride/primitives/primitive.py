@@ -31,6 +31,7 @@ from .checks import (
     check_outputs,
     check_scratchpad,
     checked_stream,
+    overlaps,
     share_bytes,
 )
 from .forms import own
@@ -47,6 +48,8 @@ class Primitive:
 
     kind: ClassVar[str]
     PrimitiveDesc: ClassVar[type[PrimitiveDescBase]]
+    # Whether source and destination may be one where both lie alike.
+    _may_be_in_place: ClassVar[bool] = False
     # How one makes it, for errors.
     usage: ClassVar[str] = ""
 
@@ -289,12 +292,15 @@ class Primitive:
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
         """Raise InvalidArguments where writing `dst`, which shares bytes with `src`, changes it early."""
+        if self._may_be_in_place and not overlaps(src, dst):
+            return
+        in_place = "; in place works where layout, element size and address are the same"
         raise InvalidArguments(
             f"{self.kind}.execute: source and destination overlap",
             code="RS-N09",
             where=f"src {src.desc}; dst {dst.desc}",
             why="elements would be written before they are read (N9)",
-            hint="use another buffer",
+            hint=f"use another buffer{in_place if self._may_be_in_place else ''}",
         )
 
     def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
@@ -320,6 +326,9 @@ class Primitive:
         others = self._calls if len(self._calls) < MOST_CALLS else {}
         self._calls = {**others, (descs[src], descs[dst]): call}
         self._last = call
+        if impl is self._impl and self._direct is not None:
+            # Equal to the primitive's own: memories that have them are known by identity from now on.
+            self._src, self._dst = descs[src], descs[dst]
 
     # --- what errors say ------------------------------------------------------------------------------------
 

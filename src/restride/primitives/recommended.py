@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
@@ -10,6 +10,7 @@ from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import plain_text
 from ..runtime.engine import Engine
+from .base import PrimitiveDescBase
 from .convolution import ConvolutionForward
 from .inner_product import InnerProductForward
 from .matmul import Matmul
@@ -57,7 +58,7 @@ def recommended_desc(md: MemoryDesc, primitive: str | None = None, argument: str
         raise _refused("RS-M04", str(md), why, "give the dims of a whole tensor")
     dims, types = _dims(md.dims, name, which), _types(md.data_type, which)
     tensors = (MemoryDesc(each, kind, "any") for each, kind in zip(dims, types, strict=True))
-    pd = _asked(name, *tensors)
+    pd = _descriptor(name, *tensors)
     wanted = {"src": pd.src_desc, "weights": pd.weights_desc, "dst": pd.dst_desc}[which]()
     assert isinstance(wanted, MemoryDesc)
     return wanted
@@ -107,7 +108,7 @@ def _types(kind: DataType, which: str) -> tuple[DataType, DataType, DataType]:
     return (kind, DataType.s8, DataType.f32) if which == "src" else (DataType.u8, kind, DataType.f32)
 
 
-def _asked(name: str, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc) -> Any:
+def _descriptor(name: str, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc) -> PrimitiveDescBase:
     engine = Engine("cpu")
     if name == "matmul":
         return Matmul.PrimitiveDesc(engine, src, weights, None, dst)

@@ -12,14 +12,13 @@ from ..errors import InvalidArguments
 from ..plan.reduction_problem import ALGORITHMS, NORMS, ReductionProblem
 from .any_format import resolved_operand
 from .forms import CallArguments, form_of
-from .parse import parse_attr
+from .parse import check_written, parse_attr
 from .pointwise import (
     OneStepPrimitive,
     OneStepPrimitiveDesc,
     check_attributes,
     check_known,
     check_open,
-    check_written,
     parse_algorithm,
 )
 

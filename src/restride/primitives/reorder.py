@@ -22,9 +22,10 @@ from ..runtime.stream import Stream, StreamFlags
 from ..runtime.transfer import to_engine
 from .any_format import resolved
 from .base import DEFAULT_ATTR, PrimitiveDescBase
-from .checks import Names, check_memory, share_bytes
+from .checks import Names, check_memory
 from .forms import Form, signature
 from .implementation import Implementation, compiled, find_implementation, named_descs
+from .parse import shared_elements
 from .primitive import Memories, Primitive, run
 from .runtime_shapes import check_fits, deferred
 
@@ -47,10 +48,11 @@ class _OfMds(NamedTuple):
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
-        engines = [_checked_as(Engine, name, getattr(self, name)) for name in ("src_engine", "dst_engine")]
-        src, dst = (_checked_as(MemoryDesc, name, getattr(self, name)) for name in ("src_md", "dst_md"))
-        problem = ReorderProblem(src, _chosen(src, dst, self.hint), _frozen(self.attr))
-        return engines[0], engines[1], problem
+        src_engine = _checked_as(Engine, "src_engine", self.src_engine)
+        dst_engine = _checked_as(Engine, "dst_engine", self.dst_engine)
+        src = _checked_as(MemoryDesc, "src_md", self.src_md)
+        dst = _chosen(src, _checked_as(MemoryDesc, "dst_md", self.dst_md), self.hint)
+        return src_engine, dst_engine, ReorderProblem(src, dst, _frozen(self.attr))
 
 
 class _OfMemories(NamedTuple):
@@ -63,7 +65,8 @@ class _OfMemories(NamedTuple):
 
     def parsed(self) -> tuple[Engine, Engine, ReorderProblem]:
         """Both engines, and the problem, which is not checked yet."""
-        src, dst = (_checked_as(Memory, name, getattr(self, name)) for name in ("src_mem", "dst_mem"))
+        src = _checked_as(Memory, "src_mem", self.src_mem)
+        dst = _checked_as(Memory, "dst_mem", self.dst_mem)
         for name, memory in (("src", src), ("dst", dst)):
             if not memory:
                 raise _usage(f"the {name} memory is empty")
@@ -127,9 +130,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
     __slots__ = ()
 
     def _arguments(self, args: tuple[object, ...], named: dict[str, object]) -> _OfMds | _OfMemories:
-        is_of_memories = bool(args and isinstance(args[0], Memory)) or not named.keys().isdisjoint(
-            ("src", "src_mem")
-        )
+        is_of_memories = bool(args and isinstance(args[0], Memory)) or "src" in named or "src_mem" in named
         return (_OF_MEMORIES if is_of_memories else _OF_MDS).of(args, named)
 
     def _create(self, arguments: _OfMds | _OfMemories) -> None:
@@ -219,13 +220,7 @@ def check_reorder(problem: ReorderProblem) -> ReorderProblem:
     if problem.has_runtime:
         return problem
     if not problem.dst.is_injective():
-        raise InvalidArguments(
-            "reorder: elements of the destination share memory",
-            code="RS-N08",
-            where=problem.where(),
-            why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
-            hint="give the destination dense strides or a tag; a source may overlap itself",
-        )
+        raise shared_elements("reorder", "the destination", problem.where())
     return replace(problem, attr=problem.attr.without_shapes()) if problem.attr.has_shapes else problem
 
 
@@ -292,6 +287,7 @@ class Reorder(Primitive):
     PrimitiveDesc = ReorderPrimitiveDesc
     kind = "Reorder"
     usage = "rs.Reorder(pd) or rs.Reorder(src, dst)"
+    _may_be_in_place = True
 
     __slots__ = ()
 
@@ -299,15 +295,16 @@ class Reorder(Primitive):
         self, *args: object, src: object = None, dst: object = None, attr: object = None, pd: object = None
     ) -> None:
         args = args if pd is None else (pd, *args)
-        ends = {"src_mem": src, "dst_mem": dst, "attr": attr}
-        named = {name: value for name, value in ends.items() if value is not None}
         made = args[0] if len(args) == 1 else None
-        if not isinstance(made, ReorderPrimitiveDesc):
-            self._take(ReorderPrimitiveDesc(*args, **named), is_empty=not (args or named))
+        is_alone = src is dst is attr is None
+        if isinstance(made, ReorderPrimitiveDesc):
+            if not is_alone:
+                raise _usage("a primitive descriptor has its attributes already")
+            self._take(made, is_empty=False)
             return
-        if named:
-            raise _usage("a primitive descriptor has its attributes already")
-        self._take(made, is_empty=False)
+        ends = {} if is_alone else {"src_mem": src, "dst_mem": dst, "attr": attr}
+        named = {name: value for name, value in ends.items() if value is not None}
+        self._take(ReorderPrimitiveDesc(*args, **named), is_empty=not (args or named))
 
     def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
         problem = impl.problem
@@ -320,17 +317,6 @@ class Reorder(Primitive):
             check_fits(names.call, name, memory, md)
         src, dst = memories[ARG_FROM].desc, memories[ARG_TO].desc
         return find_reorder(replace(problem, src=src, dst=dst), impl.engine)
-
-    def _check_overlap(self, src: Memory, dst: Memory) -> None:
-        if not overlaps(src, dst):
-            return
-        raise InvalidArguments(
-            "Reorder.execute: source and destination overlap",
-            code="RS-N09",
-            where=f"src {src.desc}; dst {dst.desc}",
-            why="elements would be written before they are read (N9)",
-            hint="use another buffer; in place works where layout, element size and address are the same",
-        )
 
     def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
         return adapted(impl, memories)
@@ -379,15 +365,3 @@ def run_across(
     assert isinstance(impl.problem, ReorderProblem)
     event = run(find_reorder(impl.problem, target.engine), there)
     return event if stream is None else impl.engine.device.mark(stream._queue)
-
-
-def overlaps(src: Memory, dst: Memory) -> bool:
-    """True where writing `dst` could change `src` before it is read: all but same-place conversions (N9)."""
-    if not share_bytes(src, dst):
-        return False
-    return not (src._address == dst._address and is_same_place(src.desc, dst.desc))
-
-
-def is_same_place(src: MemoryDesc, dst: MemoryDesc) -> bool:
-    """True for descriptors that put each element at the same byte."""
-    return src.layout == dst.layout and src.data_type.bits == dst.data_type.bits

@@ -12,14 +12,13 @@ from ..errors import InvalidArguments
 from ..plan.resampling_problem import ALGORITHMS, ResamplingBackwardProblem, ResamplingProblem
 from .any_format import resolved
 from .forms import Args, CallArguments, NamedArgs, form_of
-from .parse import parse_attr
+from .parse import check_written, parse_attr
 from .pointwise import (
     OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
     check_known,
     check_open,
-    check_written,
     parse_algorithm,
     parse_hint,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping
+from functools import partial
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
@@ -14,7 +15,8 @@ from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
 from ..plan.rnn_cells import RnnCell
 from .forms import CallArguments
-from .pointwise import check_open, check_written, parse_algorithm
+from .parse import check_written
+from .pointwise import check_open, parse_algorithm
 
 DIRECTIONS = {
     "unidirectional_left2right": "left2right",
@@ -23,8 +25,11 @@ DIRECTIONS = {
     "bidirectional_sum": "sum",
 }
 """The directions by oneDNN's words, and as plans call them."""
-_ACTIVATIONS = ("relu", "tanh", "logistic")
+ACTIVATIONS = ("relu", "tanh", "logistic")
+"""The functions that a vanilla cell may have."""
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
+# The least normal number of f32.
+_LEAST = 2.0**-126
 _RANKS = {"src_layer": 3, "dst_layer": 3, "bias": 4, "weights_layer": 5, "weights_iter": 5}
 _AXES = {3: "(T, N, C)", 4: "(L, D, N, C), a bias (L, D, gates, C)", 5: "(L, D, inputs, gates, C)"}
 
@@ -41,7 +46,7 @@ def parse_direction(what: str, direction: object) -> str:
         f"{what}: direction is {short_repr(direction)}",
         code="RS-V04",
         why="there is no such direction",
-        hint=one_of(DIRECTIONS, word),
+        hint=one_of(DIRECTIONS, word, {short: long for long, short in DIRECTIONS.items()}),
     )
 
 
@@ -70,7 +75,7 @@ def parse_cell(what: str, kind: str, activation: object = None, alpha: object = 
     """The cell of a primitive; a vanilla one has an activation and the slope of a relu."""
     if kind != "vanilla_rnn":
         return RnnCell(kind)
-    name = parse_algorithm(what, activation, "eltwise_", _ACTIVATIONS)
+    name = parse_algorithm(what, activation, "eltwise_", ACTIVATIONS)
     slope = to_f32(alpha, f"{what}: alpha") if name == "relu" else 0.0
     if not math.isfinite(slope):
         raise InvalidArguments(
@@ -287,13 +292,23 @@ def check_quantisation(what: str, attr: Attr, found: Mapping[str, MemoryDesc], *
     if attr.rnn is None:
         return
     count = len(attr.rnn.weights_scales)
-    if is_byte and (not attr.rnn.weights_mask or count == gates * channels):
+    if not is_byte:
+        why = f"the source is {found['src_layer'].data_type}"
+    elif attr.rnn.weights_mask and count != gates * channels:
+        why = f"there are {count} scales of weights, for {gates} gates of {channels} outputs"
+    elif not all(map(partial(_is_held, attr.rnn.data_scale), attr.rnn.weights_scales)):
+        why = "1 / (scale of data * scale of weights) is no normal number of f32"
+    else:
         return
-    why = f"there are {count} scales of weights, for {gates} gates of {channels} outputs"
     raise InvalidArguments(
         f"{what}: the quantisation does not fit",
         code="RS-X04",
         where=f"attr {attr.verbose_str()}",
-        why=why if is_byte else f"the source is {found['src_layer'].data_type}",
+        why=why,
         hint="quantise networks whose source is u8; scales of mask 24 are one for each gate and output",
     )
+
+
+def _is_held(data_scale: float, scale: float) -> bool:
+    """True where f32 holds what makes reals of sums."""
+    return _LEAST <= 1 / (data_scale * scale) <= 1 / _LEAST

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_SRC_ITER, ARG_SRC_ITER_C, NETWORK_NAMES
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import short_repr
 from ..errors import Unimplemented
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_descs import NAMES, RnnTensors
 from ..plan.rnn_gradient_problem import RnnGradientProblem
 from ..plan.rnn_problem import RnnProblem
 from .forms import CallArguments
+from .parse import check_described
 from .pointwise import OneStepPrimitiveDesc
 from .rnn_checks import DIRECTIONS, parse_cell
 
@@ -157,17 +157,18 @@ class RNNPrimitiveDesc(OneStepPrimitiveDesc):
 
 
 def _check_no_more_weights(what: str, arguments: CallArguments) -> None:
-    """Raise Unimplemented for an LSTM with peepholes or a projection."""
+    """Raise Unimplemented for an LSTM with peepholes or a projection, InvalidArguments for no descriptor."""
     for name in MORE_WEIGHTS:
         md = getattr(arguments, name)
-        if md is not None and md != _NO_DESC:
-            raise Unimplemented(
-                f"{what}: {name} is passed",
-                code="RS-X05",
-                where=str(md) if isinstance(md, MemoryDesc) else short_repr(md),
-                why="an LSTM has no peepholes and no projection here",
-                hint="leave it out: a network that was trained with it needs it, another one does not",
-            )
+        if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
+            continue
+        raise Unimplemented(
+            f"{what}: {name} is passed",
+            code="RS-X05",
+            where=str(check_described(what, name, md, is_known=False)),
+            why="an LSTM has no peepholes and no projection here",
+            hint="leave it out: a network that was trained with it needs it, another one does not",
+        )
 
 
 def names_of(cell: RnnCell) -> dict[str, bool]:

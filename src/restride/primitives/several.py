@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
@@ -119,8 +119,6 @@ def _reordered(args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
 
 class SeveralPrimitive(Primitive):
     """A primitive of several sources."""
-
-    PrimitiveDesc: ClassVar[type[SeveralPrimitiveDesc[Any]]]
 
     __slots__ = ()
 
@@ -243,29 +241,11 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
 def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
     """Raise InvalidArguments, Unimplemented unless each source is a concrete tensor of a provided type."""
     for i, md in enumerate(srcs):
-        check_concrete(names.call, names.source(i), md)
+        check_described(names.call, names.source(i), md)
         if md.format_kind == "any":
             why = "format 'any' is a placeholder, for the destination alone (N15)"
             what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
             raise InvalidArguments(what, code="RS-N15", where=str(md), why=why, hint=hint)
-
-
-def check_concrete(what: str, name: str, md: MemoryDesc) -> None:
-    """Raise InvalidArguments for an empty descriptor, Unimplemented for runtime dims."""
-    check_described(what, name, md)
-
-
-def check_destination_desc(names: Names, dst: MemoryDesc) -> None:
-    """Raise InvalidArguments for a destination in which elements share memory (N8)."""
-    if dst.is_injective():
-        return
-    raise InvalidArguments(
-        f"{names.call}: elements of the destination share memory",
-        code="RS-N08",
-        where=f"{names.dst} {dst}",
-        why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
-        hint="give it dense strides or a tag",
-    )
 
 
 def chosen_desc(

@@ -15,7 +15,7 @@ from .any_format import resolved
 from .base import DEFAULT_ATTR, PrimitiveDescBase
 from .forms import Form, signature
 from .implementation import Describe, Implementation, compiled, find_implementation
-from .parse import WrongHint, check_described, parse_engine
+from .parse import WrongHint, check_described, parse_engine, shared_elements
 from .prop_kind import PrimitiveKind, PropKind
 from .query import Query
 from .shuffle_desc import (
@@ -137,13 +137,7 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> ShuffleProblem:
             f"{what}: two data types", code="RS-S11", where=problem.where(), why=why, hint=hint
         )
     if not dst.is_injective():
-        raise InvalidArguments(
-            f"{what}: elements of the destination share memory",
-            code="RS-N08",
-            where=problem.where(),
-            why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
-            hint="give it dense strides or a tag",
-        )
+        raise shared_elements(what, "the destination", problem.where())
     return problem
 
 

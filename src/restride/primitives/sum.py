@@ -17,17 +17,14 @@ from ..errors import InvalidArguments, Unimplemented
 from ..plan.sum_problem import SumProblem
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .checks import Names
+from .checks import Names, overlaps
 from .forms import CallArguments, form_of
 from .implementation import Implementation, compiled, find_implementation, named_descs
-from .parse import parse_attr
+from .parse import check_described, check_written, parse_attr
 from .primitive import Memories
-from .reorder import overlaps
 from .several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
-    check_concrete,
-    check_destination_desc,
     check_overlaps,
     check_sources,
     chosen_desc,
@@ -180,13 +177,13 @@ def _problem_of(
         raise InvalidArguments(what, code="RS-R22", why=why, hint=hint)
     named = [(names.source(i), md) for i, md in enumerate(srcs)]
     if dst is not None:
-        check_concrete(names.call, names.dst, dst)
+        check_described(names.call, names.dst, dst)
         named.append((names.dst, dst))
     for name, md in named[1:]:
         _check_dims(names, (name, md), srcs[0])
     if dst is None or dst.format_kind == "any":
         dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
-    check_destination_desc(names, dst)
+    check_written(names.call, names.written, dst)
     if not replace(attr, scratchpad="library").is_default:
         raise Unimplemented(
             f"{_NAMES.call}: unsupported attribute",

@@ -10,26 +10,31 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from ..desc.memory_desc import MemoryDesc
+
 
 class ArrayHint:
     """Stands for such a name in a class; reading it raises AttributeError, so that `hasattr` is False."""
 
-    __slots__ = ("_name",)
+    __slots__ = ("_name", "_way")
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, way: str) -> None:
+        self._name, self._way = name, way
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
-        name = self._name
-        way = " of NumPy" if name == "numpy" else f", which has it: m.to_numpy().{name}"
-        raise AttributeError(f"Memory has no attribute {name!r}; to_numpy() gives an array{way}", name=name)
+        raise AttributeError(f"Memory has no attribute {self._name!r}; {self._way}", name=self._name)
 
 
 def add_hints(memory: type) -> None:
-    """Put a hint in the class for every public name of arrays that it has not."""
-    for name in ("numpy", *dir(np.ndarray)):
+    """Put a hint in the class for every public name of arrays and of descriptors that it has not."""
+    hints = {name: f"its descriptor has it: m.desc.{name}" for name in dir(MemoryDesc)}
+    hints |= {
+        name: f"to_numpy() gives an array, which has it: m.to_numpy().{name}" for name in dir(np.ndarray)
+    }
+    hints["numpy"] = "to_numpy() gives an array of NumPy"
+    for name, way in hints.items():
         if not name.startswith("_") and not hasattr(memory, name):
-            setattr(memory, name, ArrayHint(name))
+            setattr(memory, name, ArrayHint(name, way))
 
 
 def without_hints(memory: type, names: Iterable[str]) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -46,6 +46,15 @@ class _Turn(Generic[T]):
         self.value: T | None = None
 
 
+class _CachedValue(Generic[T]):
+    """A value, and when it was last used: of two the larger number is later."""
+
+    __slots__ = ("used", "value")
+
+    def __init__(self, value: T, used: int) -> None:
+        self.value, self.used = value, used
+
+
 class LruCache(Generic[T]):
     """Key -> value, at most `capacity()` of them; safe for any number of threads, and across a fork.
 
@@ -55,7 +64,9 @@ class LruCache(Generic[T]):
     def __init__(self, capacity: Callable[[], int], on_evict: Callable[[T], None] | None = None) -> None:
         self._capacity, self._on_evict = capacity, on_evict
         self._hits = self._misses = self._evictions = 0
-        self._entries: OrderedDict[Hashable, T] = OrderedDict()
+        # To move what is found to the end of an OrderedDict would compare its key once more.
+        self._entries: dict[Hashable, _CachedValue[T]] = {}
+        self._clock = count()
         self._making: dict[Hashable, _Turn[T]] = {}
         self._lock = threading.RLock()
 
@@ -77,10 +88,10 @@ class LruCache(Generic[T]):
 
     def trim(self, capacity: int) -> None:
         """Keep at most `capacity` values; the least recently used go first."""
-        gone: list[T] = []
         with self._lock:
-            while len(self._entries) > capacity:
-                gone.append(self._entries.popitem(last=False)[1])
+            excess = max(len(self._entries) - capacity, 0)
+            oldest = nsmallest(excess, self._entries, key=lambda key: self._entries[key].used)
+            gone = [self._entries.pop(key).value for key in oldest]
             self._evictions += len(gone)
         for value in gone:
             self._tell(value)
@@ -101,11 +112,12 @@ class LruCache(Generic[T]):
 
     def _get(self, key: Hashable) -> T | None:
         with self._lock:
-            value = self._entries.get(key)
-            if value is not None:
-                self._entries.move_to_end(key)
-                self._hits += 1
-            return value
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            entry.used = next(self._clock)
+            self._hits += 1
+            return entry.value
 
     def _taken(self, value: T) -> T:
         """A value that another thread has made while this one waited."""
@@ -124,7 +136,7 @@ class LruCache(Generic[T]):
             with self._lock:
                 self._misses += 1
                 if capacity:
-                    self._entries[key] = value
+                    self._entries[key] = _CachedValue(value, next(self._clock))
             self.trim(capacity)
             return value
         finally:

@@ -43,9 +43,9 @@ class Subject(NamedTuple):
     hint: str = ""
 
     @classmethod
-    def source(cls, call: str) -> Subject:
-        """The argument `x` of a call, whose format is `src`."""
-        return cls(f"{call}: x cannot be read", f"{call}: src does not fit x")
+    def source(cls, call: str, argument: str = "x") -> Subject:
+        """An argument that a call reads; the format of `x` is `src`."""
+        return cls(f"{call}: {argument} cannot be read", f"{call}: src does not fit {argument}")
 
     @classmethod
     def target(cls, call: str) -> Subject:
@@ -163,7 +163,7 @@ def _data_type(dtype: NumpyType) -> DataType:
             _WRAPPED.refused,
             code="RS-A02",
             why=f"in {found} arrays NumPy keeps one element in a byte, a descriptor of this type two",
-            hint="pass x.astype(np.int8)",
+            hint="pass x.astype(np.float32)" if found.kind == "float" else "pass x.astype(np.int8)",
         )
     return found
 

@@ -30,7 +30,7 @@ from ..plan.program import (
     are_independent,
 )
 from ..targets.isa import CacheSizes, Isa
-from .kernel import SHORT_BYTES, is_small
+from .kernel import REPEAT_BYTES, SHORT_BYTES, is_small
 from .launch import (
     Addresses,
     FusedSumsLaunch,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 Call = Callable[[int, int, int], None]
 
 # The launches that a native list may have.
-_NATIVE = NestLaunch | InterleavedLaunch | TreeLaunch | RepeatLaunch
+NATIVE = NestLaunch | InterleavedLaunch | TreeLaunch | RepeatLaunch
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
 _MOST_SOURCES = 16
 
@@ -61,18 +61,19 @@ class CpuExecutable:
     """A program for this CPU. Immutable but for kernels, compiled when first wanted; threads may share it.
 
     `name` and `why` say which kernels run and for what reason; without elements there are none.
+    `temporary_offsets`: where each temporary begins in the scratch memory of a run.
     """
 
     __slots__ = (
         "_is_native",
         "_lists",
-        "_offsets",
         "_pieces",
         "call",
         "launches",
         "name",
         "program",
         "scratch_bytes",
+        "temporary_offsets",
         "why",
     )
 
@@ -80,9 +81,11 @@ class CpuExecutable:
         self.program = _passed(program, isa, caches)
         self.launches: tuple[Launch, ...] = tuple(_launches(self.program, isa, caches))
         self.name, self.why = _named(self.launches, isa)
-        self._offsets, self.scratch_bytes = _laid_out(self.program.temporaries)
-        work = sum(each.work_bytes for each in self.launches if isinstance(each, _NATIVE))
-        self._is_native = work < SHORT_BYTES and all(each.is_native for each in self.launches)
+        self.temporary_offsets, self.scratch_bytes = _laid_out(self.program.temporaries)
+        work = sum(each.work_bytes for each in self.launches if isinstance(each, NATIVE))
+        repeats = any(isinstance(each, RepeatLaunch) for each in self.launches)
+        most = REPEAT_BYTES if repeats else SHORT_BYTES
+        self._is_native = work < most and all(each.is_native for each in self.launches)
         self._lists: dict[tuple[bool, int], LaunchList] = {}
         self._pieces: dict[RepeatLaunch, RepeatPieces] = {}
         self.call: Call = self._call_first
@@ -119,7 +122,7 @@ class CpuExecutable:
         if single is None or single.lower_unaligned is not None:
             return 0
         kernel = single.kernel(0)
-        return kernel.whole if kernel.is_small else 0
+        return kernel.code.whole if kernel.is_small else 0
 
     def run(self, src: int, dst: int, words: int, scratch: int = 0) -> None:
         """As `call`, with `scratch_bytes` bytes at `scratch` for temporaries; 0 takes new ones."""
@@ -205,14 +208,14 @@ class CpuExecutable:
         load_whole("restride.runtime.launch_list")
         from .launch_list import LaunchList
 
-        launches = [each for each in self.launches if isinstance(each, _NATIVE)]
-        return LaunchList(launches, self._offsets, len(self.program.slots), is_aligned)
+        launches = [each for each in self.launches if isinstance(each, NATIVE)]
+        return LaunchList(launches, self.temporary_offsets, len(self.program.slots), is_aligned)
 
     def _addresses(self, src: int, dst: int, words: int, scratch: int) -> Addresses:
         others, scalars = len(self.program.slots) - 2, self.program.scalars
         slots = (ctypes.c_uint64 * others).from_address(words) if others else ()
         values = (ctypes.c_double * scalars).from_address(words + 8 * others) if scalars else ()
-        temporaries = [scratch + offset for offset in self._offsets]
+        temporaries = [scratch + offset for offset in self.temporary_offsets]
         return Addresses([src, dst, *slots], temporaries, tuple(values))
 
 
@@ -291,7 +294,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
         clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)
         yield _nest_launch(clears, step, isa, caches)
     for part in lowered.loops:
-        plain = part.without_streams() if isinstance(part, LoweredTree) else None
+        plain = part.without_streams if isinstance(part, LoweredTree) and part.streams else None
         yield TreeLaunch(step, part, plain)
 
 
@@ -304,7 +307,8 @@ def _repeat_launch(step: RepeatStep, isa: Isa, caches: CacheSizes) -> RepeatLaun
             if not isinstance(launch, TreeLaunch):
                 raise ValueError(f"padding would be cleared in every turn of\n{step}")
             # Places move, to where no cache line may begin.
-            launches.append(TreeLaunch(tree, launch.lower_unaligned or launch.lowered))
+            plain = launch.lower_unaligned() if launch.lower_unaligned else launch.lowered
+            launches.append(TreeLaunch(tree, plain))
             strides.append(moved)
     return RepeatLaunch(step.turns, tuple(launches), tuple(strides))
 

@@ -6,9 +6,13 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..errors import OutOfMemory
+
 _PROC, _GROUPS = "/proc", "/sys/fs/cgroup"
 # Where neither the system nor a control group says.
 _UNKNOWN = 8 << 30
+# To ask costs as much as to write some hundred kilobytes.
+_ASKED = 1 << 28
 
 
 class FreeMemory(NamedTuple):
@@ -25,6 +29,26 @@ def free_memory(proc: str = _PROC, groups: str = _GROUPS) -> FreeMemory:
     """
     found = [_of_machine(proc), *_of_groups(proc, groups)]
     return FreeMemory(min(each.total for each in found), min(each.free for each in found))
+
+
+def check_room(nbytes: int) -> None:
+    """Raise OutOfMemory for more bytes than could be had now.
+
+    The system promises them all the same, and ends the process when they are written.
+    """
+    if nbytes < _ASKED or nbytes <= free_memory().free:
+        return
+    raise no_room(nbytes)
+
+
+def no_room(nbytes: int) -> OutOfMemory:
+    """The error of more bytes than could be had."""
+    return OutOfMemory(
+        f"{nbytes} bytes are wanted",
+        code="RS-D01",
+        why="that is more than the memory that is free",
+        hint="free memory, or make the tensors smaller",
+    )
 
 
 def _of_machine(proc: str) -> FreeMemory:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
-from ..plan.group_quantization import GroupQuantization, ScaleRule, group_quantization
+from ..plan.group_quantization import GroupQuantization, group_quantization
+from ..plan.machine import LINE
 from ..plan.reduction import Op
+from ..plan.scale_rule import ScaleRule
 from ..targets.cpu_kernels import LoweredGroups, lower_groups
-from ..targets.isa import host_isa
+from ..targets.isa import host_caches, host_isa
 from .cache import LruCache, cache_level
 from .kernel import Kernel, KernelWords, kernel_of
 
@@ -25,13 +27,13 @@ class GroupAddresses(NamedTuple):
 class GroupProgram:
     """A quantisation lowered for this CPU; not `is_provided` where one pass does not do it."""
 
-    __slots__ = ("_kernel", "_lowered", "_moved_bytes")
+    __slots__ = ("_kernels", "_lowered", "_moved_bytes")
 
     def __init__(self, quantization: GroupQuantization | None) -> None:
         self._lowered: LoweredGroups | None = None
-        self._kernel: Kernel | None = None
+        self._kernels: dict[bool, Kernel] = {}
         if quantization is not None:
-            self._lowered = lower_groups(quantization, host_isa())
+            self._lowered = lower_groups(quantization, host_isa(), host_caches())
             self._moved_bytes = quantization.moved_bytes
 
     @property
@@ -41,11 +43,17 @@ class GroupProgram:
 
     def run(self, at: GroupAddresses, tensor_scale: float) -> None:
         """Run on addresses that the caller has checked."""
-        assert self._lowered is not None
-        if self._kernel is None:
-            self._kernel = kernel_of(self._lowered, self._moved_bytes)
         words = KernelWords((tensor_scale,), (at.scale, at.zero))
-        self._kernel.run(at.src, at.dst, words.address)
+        self._kernel(is_aligned=at.dst % LINE == 0).run(at.src, at.dst, words.address)
+
+    def _kernel(self, *, is_aligned: bool) -> Kernel:
+        """The kernel for elements that begin at a cache line, or not: where it streams these are two."""
+        assert self._lowered is not None
+        found = self._kernels.get(is_aligned)
+        if found is None:
+            plain = None if is_aligned else self._lowered.without_streams()
+            found = self._kernels[is_aligned] = kernel_of(plain or self._lowered, self._moved_bytes)
+        return found
 
 
 _programs: LruCache[GroupProgram] = cache_level("sums")

@@ -10,14 +10,14 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from ..plan.machine import LINE
 from ..plan.program import NestStep, Place, SumStep, TreeStep, moved_places
 from .alloc import Array, address_of
-from .kernel import Kernel, KernelWords, kernel_of, packed_address
+from .kernel import Kernel, KernelWords, LoweredWork, kernel_of, packed_address
 
 if TYPE_CHECKING:
     from ..targets.cpu import LoweredNest
@@ -38,6 +38,22 @@ class Addresses:
         """The address of a place."""
         buffer, offset = place
         return (self.slots[buffer] if buffer >= 0 else self.temporaries[~buffer]) + offset
+
+
+class _LoweredStep(LoweredWork, Protocol):
+    """What a step was lowered to, and the reason for it."""
+
+    @property
+    def why(self) -> str:
+        """The reason for this kind of kernel."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What each launch brings for code of several sizes."""
+
+
+_StepT = TypeVar("_StepT", NestStep, TreeStep)
+_LoweredT = TypeVar("_LoweredT", bound=_LoweredStep)
 
 
 class Launch(Protocol):
@@ -63,41 +79,23 @@ class Launch(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class NestLaunch:
-    """A nest, scheduled for this CPU. `lower_unaligned`: without streaming stores, where it has some."""
+class _StepLaunch(Generic[_StepT, _LoweredT]):
+    """A step, lowered for this CPU. `lower_unaligned`: without streaming stores, where it has some."""
 
-    step: NestStep
-    lowered: LoweredNest
-    lower_unaligned: Callable[[], LoweredNest] | None
+    step: _StepT
+    lowered: _LoweredT
+    lower_unaligned: Callable[[], _LoweredT] | None = None
     _kernels: dict[bool, Kernel] = field(default_factory=dict)
 
     @property
-    def is_native(self) -> bool:
-        """True where the execution brings all scalars."""
-        return not self.step.constants
-
-    @property
-    def kind(self) -> str:
-        """The kind of kernel; empty where the step only serves another one."""
-        return self.lowered.kind if self.step.is_named else ""
-
-    @property
     def why(self) -> str:
-        """The reason for it."""
+        """The reason for this kind of kernel."""
         return f"{self.lowered.why}; {self.step.note}" if self.step.note else self.lowered.why
-
-    @property
-    def places(self) -> tuple[Place, ...]:
-        """The operands."""
-        return self.step.operands
 
     @property
     def work_bytes(self) -> int:
         """How many bytes could be moved in the time that it takes."""
         return self.step.work_bytes
-
-    def __str__(self) -> str:
-        return f"{self.lowered.kind}: {self.step.src} -> {self.step.dst}"
 
     def prepare(self) -> None:
         """Compile for a destination that is aligned, as most are."""
@@ -110,8 +108,40 @@ class NestLaunch:
         if found is None:
             lowered = self.lowered if is_aligned or self.lower_unaligned is None else self.lower_unaligned()
             # The first one stays: another thread may already hold its address, and no more than that.
-            found = self._kernels.setdefault(is_aligned, kernel_of(lowered, self.work_bytes))
+            found = kernel_of(lowered, self.work_bytes, lowered.numbers)
+            found = self._kernels.setdefault(is_aligned, found)
         return found
+
+
+# What was lowered is loaded with the first problem alone.
+if TYPE_CHECKING:
+    _OfNest = _StepLaunch[NestStep, LoweredNest]
+    _OfTree = _StepLaunch[TreeStep, LoweredTree | LoweredContraction]
+else:
+    _OfNest = _OfTree = _StepLaunch
+
+
+@dataclass(slots=True, eq=False)
+class NestLaunch(_OfNest):
+    """A nest, scheduled for this CPU."""
+
+    @property
+    def is_native(self) -> bool:
+        """True where the execution brings all scalars."""
+        return not self.step.constants
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel; empty where the step only serves another one."""
+        return self.lowered.kind if self.step.is_named else ""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The operands."""
+        return self.step.operands
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {self.step.src} -> {self.step.dst}"
 
     def run(self, memory: Addresses) -> None:
         """Run on checked memory."""
@@ -165,16 +195,8 @@ class InterleavedLaunch:
 
 
 @dataclass(slots=True, eq=False)
-class TreeLaunch:
-    """A loop tree of one outermost loop: its tensors are read and written as operands.
-
-    `lower_unaligned`: without streaming stores, where it has some.
-    """
-
-    step: TreeStep
-    lowered: LoweredTree | LoweredContraction
-    lower_unaligned: LoweredTree | None = None
-    _kernels: dict[bool, Kernel] = field(default_factory=dict)
+class TreeLaunch(_OfTree):
+    """A loop tree of one outermost loop: its tensors are read and written as operands."""
 
     is_native = True
 
@@ -182,11 +204,6 @@ class TreeLaunch:
     def kind(self) -> str:
         """The kind of kernel."""
         return self.lowered.kind
-
-    @property
-    def why(self) -> str:
-        """The reason for it."""
-        return f"{self.lowered.why}; {self.step.note}" if self.step.note else self.lowered.why
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -198,26 +215,8 @@ class TreeLaunch:
         """The first tensor that is written."""
         return self.step.targets[0]
 
-    @property
-    def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that it takes."""
-        return self.step.work_bytes
-
     def __str__(self) -> str:
         return f"{self.lowered.kind}: {', '.join(map(str, self.places))}"
-
-    def prepare(self) -> None:
-        """Compile."""
-        self.kernel(0)
-
-    def kernel(self, dst: int) -> Kernel:
-        """The kernel for tensors of which one that is written is at this address."""
-        is_aligned = self.lower_unaligned is None or not dst % LINE
-        found = self._kernels.get(is_aligned)
-        if found is None:
-            lowered = self.lowered if is_aligned else self.lower_unaligned
-            found = self._kernels.setdefault(is_aligned, kernel_of(lowered or self.lowered, self.work_bytes))
-        return found
 
     def run(self, memory: Addresses) -> None:
         """Run on checked memory."""
@@ -227,7 +226,8 @@ class TreeLaunch:
         written = 0
         for place in self.step.targets:
             written |= memory.at(place)
-        self.kernel(written).run(0, memory.at(self.dst), params.address)
+        kernel = self.kernel(written)
+        kernel.run(kernel.numbers_address, memory.at(self.dst), params.address)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -345,7 +345,7 @@ class FusedSumsLaunch:
             memory.scalars[first : first + count], [memory.at(place) for place in step.operands]
         )
         ends = memory.at(step.src), memory.at(step.dst), params.address
-        is_shared, parts = self.lowered.summed.is_shared, self._kernels[0].parts()
+        is_shared, parts = self.lowered.fused.is_shared, self._kernels[0].parts()
         if not is_shared and outputs.address % 4 == 0:
             ctypes.memset(outputs.address, 0, 4 * reduction.outputs)
             self._call(ends, outputs.address, outputs.factor, parts)

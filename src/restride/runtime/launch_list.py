@@ -5,15 +5,15 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 from ..emit.launches import LAUNCHES, launches_ir
 from ..plan.machine import LINE
 from ..plan.program import DST, SRC, Place
 from ..targets import jit, store
 from ..targets.isa import host_isa
-from .kernel import LOCKED_BYTES, Kernel, KernelWords
+from .kernel import LOCKED_BYTES, REPEAT_BYTES, Kernel, KernelCode, KernelWords
 from .launch import Addresses, InterleavedLaunch, NestLaunch, RepeatLaunch, TreeLaunch
 from .native import native_call
 from .pool import default_pool
@@ -21,8 +21,23 @@ from .pool import default_pool
 OneLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
 NativeLaunch = OneLaunch | RepeatLaunch
 _SCRATCH = -1
-# About a millisecond of work in the caches.
-_PIECE_BYTES = 1 << 26
+
+
+class PlaceWords(Protocol):
+    """Where the places of a program lie, as the words of a table say it."""
+
+    def words(self, place: Place) -> tuple[int, int]:
+        """The number of the buffer, and how many bytes behind its begin."""
+
+    def is_aligned(self, place: Place) -> bool:
+        """True where the place is known to begin at a cache line."""
+
+
+class LaunchWords(NamedTuple):
+    """Words of a table, and its kernels: where the address of each stands among the words."""
+
+    words: list[int]
+    kernels: list[tuple[int, KernelCode]]
 
 
 class LaunchList:
@@ -38,16 +53,16 @@ class LaunchList:
         self, launches: Sequence[NativeLaunch], offsets: Sequence[int], slots: int, is_aligned: bool
     ) -> None:
         single = [each for launch in launches for each in _launches(launch)]
-        most = max((len(each.places) + _scalars(each)[1] for each in single), default=0)
-        words = [len(single), max(most, 1), slots - 2]
+        most = max(map(most_params, launches), default=0)
+        words, places = [len(single), max(most, 1), slots - 2], _ProgramPlaces(tuple(offsets), is_aligned)
         for launch in launches:
-            words += _launch_words(launch, offsets, is_aligned)
+            words += launch_words(launch, places).words
         self._table = (ctypes.c_int64 * len(words))(*words)
         keeps_lock = sum(launch.work_bytes for launch in launches) < LOCKED_BYTES
         # Of threads that make the first lists at once, each may get code of its own: the list keeps it.
-        self._native = _native_list(keeps_lock)
+        self._native = native_list(keeps_lock)
         self._call = functools.partial(self._native.call, ctypes.addressof(self._table))
-        self._is_alone = all(_kernel(launch, is_aligned).parts() == 1 for launch in single)
+        self._is_alone = all(_kernel(launch, places).parts() == 1 for launch in single)
 
     def run(self, src: int, dst: int, words: int, scratch: int) -> None:
         """Run all launches; `words` is the address of the other slots' addresses and the scalars."""
@@ -80,7 +95,7 @@ class RepeatPieces:
         if pool.native_team() is None:
             repeat.run(memory)
             return
-        turns = min(repeat.turns, max(1, _PIECE_BYTES // max(repeat.turn_bytes, 1)))
+        turns = min(repeat.turns, max(1, REPEAT_BYTES // max(repeat.turn_bytes, 1)))
         starts = [memory.at(place) for launch in repeat.launches for place in launch.places]
         for first in range(0, repeat.turns, turns):
             count = min(turns, repeat.turns - first)
@@ -111,46 +126,73 @@ def _launches(launch: NativeLaunch) -> tuple[OneLaunch, ...]:
     return launch.launches if isinstance(launch, RepeatLaunch) else (launch,)
 
 
-def _launch_words(launch: NativeLaunch, offsets: Sequence[int], is_aligned: bool) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class _ProgramPlaces:
+    """Places of one program: temporaries lie in scratch. `begins_at_line`: the destination, and scratch."""
+
+    offsets: tuple[int, ...]
+    begins_at_line: bool
+
+    def words(self, place: Place) -> tuple[int, int]:
+        buffer, offset = place
+        return (buffer, offset) if buffer >= 0 else (_SCRATCH, self.offsets[~buffer] + offset)
+
+    def is_aligned(self, place: Place) -> bool:
+        return self.begins_at_line and place.buffer <= DST and place.offset % LINE == 0
+
+
+def launch_words(launch: NativeLaunch, places: PlaceWords, first_scalar: int = 0) -> LaunchWords:
+    """What a table says of a launch. `first_scalar`: the number of the first scalar of its program."""
     if not isinstance(launch, RepeatLaunch):
-        return _one_launch_words(launch, (0,) * len(launch.places), offsets, is_aligned)
-    words = [0, launch.turns, len(launch.launches)]
+        return _one_launch_words(launch, (0,) * len(launch.places), places, first_scalar)
+    made = LaunchWords([0, launch.turns, len(launch.launches)], [])
     for each, strides in zip(launch.launches, launch.strides, strict=True):
-        words += _one_launch_words(each, strides, offsets, is_aligned)
-    return words
+        one = _one_launch_words(each, strides, places, first_scalar)
+        made.kernels.extend((len(made.words) + at, kernel) for at, kernel in one.kernels)
+        made.words.extend(one.words)
+    return made
 
 
 def _one_launch_words(
-    launch: OneLaunch, strides: Sequence[int], offsets: Sequence[int], is_aligned: bool
-) -> list[int]:
-    kernel, dst = _kernel(launch, is_aligned), _dst(launch)
+    launch: OneLaunch, strides: Sequence[int], places: PlaceWords, first_scalar: int
+) -> LaunchWords:
+    kernel = _kernel(launch, places)
     first, count = _scalars(launch)
     src = launch.step.src if isinstance(launch, NestLaunch) else Place(SRC)
     pairs = zip(launch.places, strides, strict=True)
-    places = [word for place, stride in pairs for word in (*_place_words(place, offsets), stride)]
-    return [
-        kernel.address,
-        kernel.whole,
+    operands = [word for place, stride in pairs for word in (*places.words(place), stride)]
+    words = [
+        kernel.code.address,
+        kernel.code.whole,
         kernel.parts(),
-        *_place_words(src, offsets),
+        *places.words(src),
         0,
-        *_place_words(dst, offsets),
+        *places.words(_dst(launch)),
         0,
         len(launch.places),
         count,
-        first,
-        *places,
+        first_scalar + first,
+        len(kernel.numbers),
+        *operands,
+        *kernel.numbers,
     ]
+    return LaunchWords(words, [(0, kernel.code)])
 
 
-def _kernel(launch: OneLaunch, is_aligned: bool) -> Kernel:
-    """The kernel of a launch, which may begin between two cache lines of an aligned destination."""
-    if isinstance(launch, TreeLaunch):
-        places = launch.step.targets
-        lies = all(buffer <= DST and offset % LINE == 0 for buffer, offset in places)
-        return launch.kernel(0 if is_aligned and lies else 1)
-    buffer, offset = _dst(launch)
-    return launch.kernel(0 if is_aligned and buffer <= DST and offset % LINE == 0 else 1)
+def count_launches(launch: NativeLaunch) -> int:
+    """How many kernels a launch calls, each once."""
+    return len(_launches(launch))
+
+
+def most_params(launch: NativeLaunch) -> int:
+    """The most words that one of its kernels reads."""
+    return max(len(each.places) + _scalars(each)[1] for each in _launches(launch))
+
+
+def _kernel(launch: OneLaunch, places: PlaceWords) -> Kernel:
+    """The kernel of a launch: what it writes may begin between two cache lines."""
+    targets = launch.step.targets if isinstance(launch, TreeLaunch) else (_dst(launch),)
+    return launch.kernel(0 if all(map(places.is_aligned, targets)) else 1)
 
 
 def _dst(launch: OneLaunch) -> Place:
@@ -161,12 +203,7 @@ def _scalars(launch: OneLaunch) -> tuple[int, int]:
     return (0, 0) if isinstance(launch, InterleavedLaunch) else launch.step.scalars
 
 
-def _place_words(place: Place, offsets: Sequence[int]) -> tuple[int, int]:
-    buffer, offset = place
-    return (buffer, offset) if buffer >= 0 else (_SCRATCH, offsets[~buffer] + offset)
-
-
-class _NativeList(NamedTuple):
+class NativeList(NamedTuple):
     """The code that goes through a list, called, and the library that it is in."""
 
     call: Callable[..., None]
@@ -174,8 +211,9 @@ class _NativeList(NamedTuple):
 
 
 @functools.cache
-def _native_list(keeps_lock: bool) -> _NativeList:
+def native_list(keeps_lock: bool) -> NativeList:
+    """The code, which lets go of Python's lock or not."""
     isa = host_isa()
     library = jit.load(store.object_code(launches_ir(), isa))
     call = functools.partial(native_call(7, keep_lock=keeps_lock), library.address(LAUNCHES))
-    return _NativeList(call, library)
+    return NativeList(call, library)

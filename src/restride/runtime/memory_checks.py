@@ -14,7 +14,8 @@ PAIRS = "pair each map_data() with one unmap_data()"
 def checked_desc(md: object) -> MemoryDesc:
     """A descriptor that says where every element lies (M30, M41)."""
     if not isinstance(md, MemoryDesc):
-        raise refused("RS-V08", "Memory", f"{type(md).__name__} is no descriptor", "pass a rs.MemoryDesc")
+        hint = "pass a rs.MemoryDesc; rs.Memory.from_numpy(x) wraps an array"
+        raise refused("RS-V08", "Memory", f"{type(md).__name__} is no descriptor", hint)
     if md.is_zero():
         raise refused(
             "RS-M03", "Memory", "a zero descriptor describes no memory", "give it dims, a type and a format"

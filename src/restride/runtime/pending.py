@@ -9,27 +9,39 @@ import atexit
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from enum import Enum
+from typing import Protocol
 
-# Events of dpctl, and what must live until they are done.
-Work = list[tuple[Any, tuple[object, ...]]]
+
+class SubmittedEvent(Protocol):
+    """What is known of dpctl's events."""
+
+    execution_status: Enum
+
+    def wait(self) -> object:
+        """Block until it is done."""
+
+
+# Events, and what must live until they are done.
+Work = list[tuple[SubmittedEvent, tuple[object, ...]]]
 
 
 class Pending:
     """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant: a signal's handler may submit while the code it interrupts looks at what is running.
+        self._lock = threading.RLock()
         self._running: Work = []
         self._abandoned: list[object] = []
         self._look_at = 16
 
-    def add(self, event: object, held: Sequence[object]) -> None:
+    def add(self, event: SubmittedEvent, held: Sequence[object]) -> None:
         """Keep `held` until `event` is done."""
         with self._lock:
             self._running.append((event, tuple(held)))
             if len(self._running) >= self._look_at:
-                self._running = _still_running(self._running)
+                self._let_go()
                 self._look_at = max(16, 2 * len(self._running))
 
     def wait_for(self, owner: object) -> None:
@@ -51,18 +63,26 @@ class Pending:
     def settle(self) -> None:
         """Let go of what is done."""
         with self._lock:
-            self._running = _still_running(self._running)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        running, self._running = self._running, []
+        try:
+            running = _still_running(running)
+        finally:
+            # In front of what a handler has submitted meanwhile.
+            self._running[:0] = running
 
     def abandon(self) -> None:
         """In the child of a fork: work of the parent never ends here, nor may what it works on be freed."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._abandoned, self._running = [*self._abandoned, *self._running], []
 
 
-def _span(held: Any) -> tuple[int, int]:
+def _span(held: object) -> tuple[int, int]:
     """The addresses of USM, first and one past the last; none of anything else."""
     start = getattr(held, "_pointer", None)
-    return (0, 0) if start is None else (start, start + int(held.nbytes))
+    return (0, 0) if start is None else (start, start + int(getattr(held, "nbytes", 0)))
 
 
 pending = Pending()

@@ -3,7 +3,7 @@
     default_pool().run(fn, src, dst, params, parts)
 
 calls void fn(ptr src, ptr dst, ptr params, i64 part, i64 parts) once for each part in 0..parts-1 and returns
-when all are done. Python's lock is free meanwhile. object number of threads may run regions: one at a time
+when all are done. Python's lock is free meanwhile. Any number of threads may run regions: one at a time
 gets the workers, the others work alone. Workers start with the first region.
 
 Python sees a signal only between native calls: `run_long` cuts a long job so that Ctrl-C is honoured.
@@ -50,7 +50,8 @@ class ThreadPool:
     def __init__(self, threads: int) -> None:
         self._threads = _parse_threads(threads)
         self._team: Team | None = None
-        self._starting = threading.Lock()
+        # Reentrant: a signal's handler may want the workers that the code it interrupts is starting.
+        self._starting = threading.RLock()
         _POOLS.add(self)
 
     @property
@@ -140,7 +141,7 @@ class ThreadPool:
     def _forget(self) -> None:
         """In the child of a fork: there are no workers and no other threads here; start anew when needed."""
         self._team = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()
 
 
 _POOLS: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
@@ -169,7 +170,7 @@ def _parse_threads(threads: int) -> int:
     return number
 
 
-_creating = threading.Lock()
+_creating = threading.RLock()
 _pool: ThreadPool | None = None
 
 
@@ -199,7 +200,7 @@ def set_num_threads(threads: int) -> None:
 
 def _after_fork_in_child() -> None:
     global _creating
-    _creating = threading.Lock()
+    _creating = threading.RLock()
     for pool in list(_POOLS):
         pool._forget()
 

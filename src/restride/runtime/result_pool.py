@@ -16,7 +16,7 @@ import contextlib
 import os
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from ..errors import OutOfMemory
 from ..loading import load_whole
 from ..plan.machine import LINE
 from ..settings import lookup_int
-from .alloc import PAGE, Array, Buffer, address_of
+from .alloc import PAGE, Array, Buffer, NumpyType, address_of
 from .free_memory import free_memory
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def block_size(nbytes: int) -> int:
 
 
 def new_array(
-    size: int, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int, strides: tuple[int, ...]
+    size: int, shape: tuple[int, ...], dtype: NumpyType, offset: int, strides: tuple[int, ...]
 ) -> tuple[int, Array]:
     """The address of a block of the pool, of a size of `block_size`, and an array `offset` bytes on in it.
 

@@ -249,7 +249,7 @@ def _facts(device: Any) -> DeviceFacts:
 # --- devices ------------------------------------------------------------------------------------------------
 
 _devices: dict[tuple[object, object], SyclDevice] = {}
-_devices_lock = threading.Lock()
+_devices_lock = threading.RLock()
 
 
 def count_devices(selector: str) -> int:
@@ -271,9 +271,7 @@ def device_in(sdk: Sdk, device: object, context: object) -> SyclDevice:
     """The one object of a device in a context."""
     with _devices_lock:
         key = device, context
-        if key not in _devices:
-            _devices[key] = SyclDevice(sdk, device, context)
-        return _devices[key]
+        return _devices.get(key) or _devices.setdefault(key, SyclDevice(sdk, device, context))
 
 
 def checked_device(what: str, device: Any, context: Any) -> SyclDevice:

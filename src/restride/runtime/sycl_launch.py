@@ -9,7 +9,7 @@ events that it returns.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _MOST_GROUPS = 2**31 - 1
 
 _Plan = TypeVar("_Plan", bound=DevicePlan)
+_StepPlan = TypeVar("_StepPlan", bound=ItemPlan | TreePlan)
+_Step = TypeVar("_Step", bound=NestStep | TreeStep)
 Events = list["Waitable"]
 Places = tuple[tuple[int, int, ctypes.c_int64], ...]
 
@@ -83,47 +85,20 @@ class SyclKernel(Generic[_Plan]):
         return [event]
 
 
-class ItemLaunch:
-    """A nest, planned for the work-items of a device."""
-
-    __slots__ = ("_constants", "_kernel", "_places", "_real", "plan", "step")
-
-    def __init__(self, step: NestStep, device: SyclDevice) -> None:
-        self.step, self.plan = step, plan_items(step.nest, device.facts)
-        _check_fits(step.nest, self.plan, device)
-        self._kernel = SyclKernel(self.plan, device)
-        self._places = _arguments(step.src, step.dst, *step.operands)
-        self._real = ctypes.c_double if _is_wide(step.nest) else ctypes.c_float
-        self._constants = [self._real(value) for value in step.constants]
-
-    @property
-    def why(self) -> str:
-        """The reason for this kind of kernel."""
-        return f"{self.plan.why}; {self.step.note}" if self.step.note else self.plan.why
-
-    def prepare(self) -> None:
-        """Compile."""
-        self._kernel.prepare()
-
-    def submit(
-        self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
-    ) -> Events:
-        """Submit to a queue."""
-        args = _memory(self._places, buffers)
-        first, count = self.step.scalars
-        args += self._constants or map(self._real, scalars[first : first + count])
-        return self._kernel.submit(queue, args, deps)
-
-
-class ItemTreeLaunch:
-    """One outermost loop of a tree: a kernel on the tensors of a step. Others may have the same kernel."""
+class _StepItems(Generic[_StepPlan, _Step]):
+    """One kernel of a step, planned for the work-items of a device."""
 
     __slots__ = ("_kernel", "_places", "_real", "plan", "step")
+    plan: _StepPlan
+    step: _Step
+    _kernel: SyclKernel[_StepPlan]
+    _places: Places
+    _real: type[ctypes.c_double | ctypes.c_float]
 
-    def __init__(self, step: TreeStep, kernel: SyclKernel[TreePlan]) -> None:
-        self.step, self.plan, self._kernel = step, kernel.plan, kernel
-        self._places = _arguments(*step.places)
-        self._real = ctypes.c_double if step.tree.wide else ctypes.c_float
+    def __init__(self, step: _Step, kernel: SyclKernel[_StepPlan], places: Places, *, is_wide: bool) -> None:
+        self.step, self.plan = step, kernel.plan
+        self._kernel, self._places = kernel, places
+        self._real = ctypes.c_double if is_wide else ctypes.c_float
 
     @property
     def why(self) -> str:
@@ -139,8 +114,36 @@ class ItemTreeLaunch:
     ) -> Events:
         """Submit to a queue."""
         first, count = self.step.scalars
-        args = [*_memory(self._places, buffers), *map(self._real, scalars[first : first + count])]
+        args = [*_memory(self._places, buffers), *self._numbers(scalars[first : first + count])]
         return self._kernel.submit(queue, args, deps)
+
+    def _numbers(self, scalars: Sequence[float]) -> Iterable[object]:
+        return map(self._real, scalars)
+
+
+class ItemLaunch(_StepItems[ItemPlan, NestStep]):
+    """A nest."""
+
+    __slots__ = ("_constants",)
+
+    def __init__(self, step: NestStep, device: SyclDevice) -> None:
+        plan = plan_items(step.nest, device.facts)
+        _check_fits(step.nest, plan, device)
+        places = _arguments(step.src, step.dst, *step.operands)
+        super().__init__(step, SyclKernel(plan, device), places, is_wide=_is_wide(step.nest))
+        self._constants = [self._real(value) for value in step.constants]
+
+    def _numbers(self, scalars: Sequence[float]) -> Iterable[object]:
+        return self._constants or map(self._real, scalars)
+
+
+class ItemTreeLaunch(_StepItems[TreePlan, TreeStep]):
+    """One outermost loop of a tree: a kernel on the tensors of a step. Others may have the same kernel."""
+
+    __slots__ = ()
+
+    def __init__(self, step: TreeStep, kernel: SyclKernel[TreePlan]) -> None:
+        super().__init__(step, kernel, _arguments(*step.places), is_wide=step.tree.wide)
 
 
 def tree_kernel(plan: TreePlan, device: SyclDevice) -> SyclKernel[TreePlan]:

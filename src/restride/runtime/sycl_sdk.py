@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from ..loading import load_whole
 from .device import Waitable
+from .pending import SubmittedEvent
 
 INSTALL = "pip install 'restride[sycl]', which brings dpctl and a driver for CPUs"
 _DRIVER, _DRIVER_PACKAGE = "libintelocl.so", "intel-opencl-rt"
@@ -41,16 +42,18 @@ class SyclQueue(Protocol):
 
     def submit_async(
         self, kernel: object, args: list[object], items: list[int], group: list[int], deps: list[Waitable]
-    ) -> Waitable:
+    ) -> SubmittedEvent:
         """Run a kernel on a grid of items."""
 
-    def memcpy_async(self, target: object, source: object, nbytes: int, deps: list[Waitable]) -> Waitable:
+    def memcpy_async(
+        self, target: object, source: object, nbytes: int, deps: list[Waitable]
+    ) -> SubmittedEvent:
         """Copy between the host and the device, or on the device."""
 
     def memcpy(self, target: object, source: object, nbytes: int) -> None:
         """Copy, and wait for the end."""
 
-    def submit_barrier(self, deps: list[Waitable] = ...) -> Waitable:
+    def submit_barrier(self, deps: list[Waitable] = ...) -> SubmittedEvent:
         """The event of the end of `deps`; without any, of all that is on the queue."""
 
 

@@ -19,7 +19,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from restride import settings
 from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, pool_ir
@@ -271,7 +271,7 @@ def _time_ns(call: Callable[[int], None], argument: int) -> int:
 
 
 @functools.cache
-def _libc() -> Any:
+def _libc() -> ctypes.CDLL:
     libc = ctypes.CDLL(None)
     pointer = ctypes.c_void_p
     libc.pthread_create.argtypes = (pointer, pointer, pointer, pointer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..plan.nest import LoopNest
 from .isa import Isa
 
 
@@ -24,3 +25,11 @@ class Compilable(Protocol):
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
+
+
+class WrittenInOrder:
+    """What is lowered to code that writes its destination from the first byte to the last."""
+
+    __slots__ = ()
+    # Of those that write here and there, so that the pages they write to are known.
+    nests: tuple[LoopNest, ...] = ()

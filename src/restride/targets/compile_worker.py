@@ -22,6 +22,8 @@ from .llvm import llvm
 
 # An interpreter with llvmlite takes 0.1 s to start, on a busy machine and a cold disk much more.
 _START_S = 60.0
+# Waits are counted in slices of this length.
+_SLICE_S = 0.25
 # One that has closed its end is gone in a moment.
 _END_S = 1.0
 # A program may have let SIGPIPE end it, as many do that write to a pipe.
@@ -48,6 +50,29 @@ serve(0)
 """
 
 
+class Patience:
+    """So many seconds of waiting for a connection; those in which this process was stopped are none of them.
+
+    A program that Ctrl-Z stops, stops its workers too: no compile is late because both slept.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left_s = seconds
+
+    def receive(self, connection: socket.socket, most: int) -> bytes:
+        """At most so many bytes, those that come next; TimeoutError when there is no patience left."""
+        while True:
+            wait_s = min(self.left_s, _SLICE_S)
+            connection.settimeout(max(wait_s, 1e-3))
+            try:
+                return connection.recv(most)
+            except TimeoutError:
+                # However long it was by the clock.
+                self.left_s -= wait_s
+                if self.left_s <= 0:
+                    raise
+
+
 class Worker:
     """A process that compiles one text at a time. Its owner says who may use it when."""
 
@@ -61,7 +86,7 @@ class Worker:
         if not self.has_started:
             # Where it is gone, whoever asks it is told.
             with contextlib.suppress(OSError, WorkerEnded):
-                self.has_started = self._has_sent() and self._receive_ready(time.monotonic() + 1.0)
+                self.has_started = self._has_sent() and self._receive_ready(Patience(1.0))
         return self.has_started
 
     def is_gone(self) -> bool:
@@ -78,7 +103,6 @@ class Worker:
         """
         if not self.has_started:
             self._wait_until_ready()
-        end = time.monotonic() + limit_s
         try:
             self._connection.settimeout(limit_s)
             self._connection.sendall(HEADER.pack(kind, len(message)) + message, _NO_SIGNAL)
@@ -86,7 +110,7 @@ class Worker:
             raise
         except OSError:
             raise WorkerEnded(self._end_by_itself()) from None
-        return self._receive(end)
+        return self._receive(Patience(limit_s))
 
     def end(self) -> int | None:
         """End the process, whatever it does; its exit status, None where somebody else has taken that."""
@@ -117,7 +141,7 @@ class Worker:
 
     def _wait_until_ready(self) -> None:
         try:
-            self.has_started = self._receive_ready(time.monotonic() + _START_S)
+            self.has_started = self._receive_ready(Patience(_START_S))
         except (WorkerEnded, TimeoutError) as error:
             raise WorkerUnusable from error
 
@@ -132,22 +156,21 @@ class Worker:
         except BlockingIOError:
             return None
 
-    def _receive_ready(self, end: float) -> bool:
-        kind, version = self._receive(end)
+    def _receive_ready(self, patience: Patience) -> bool:
+        kind, version = self._receive(patience)
         if kind != READY or version != VERSION.encode():
             raise WorkerEnded(self.end())
         return True
 
-    def _receive(self, end: float) -> tuple[bytes, bytes]:
-        kind, size = HEADER.unpack(self._receive_bytes(HEADER.size, end))
-        return kind, self._receive_bytes(size, end)
+    def _receive(self, patience: Patience) -> tuple[bytes, bytes]:
+        kind, size = HEADER.unpack(self._receive_bytes(HEADER.size, patience))
+        return kind, self._receive_bytes(size, patience)
 
-    def _receive_bytes(self, size: int, end: float) -> bytes:
+    def _receive_bytes(self, size: int, patience: Patience) -> bytes:
         parts = []
         while size:
-            self._connection.settimeout(max(end - time.monotonic(), 1e-3))
             try:
-                part = self._connection.recv(min(size, 1 << 20))
+                part = patience.receive(self._connection, min(size, 1 << 20))
             except TimeoutError:
                 raise
             except OSError:

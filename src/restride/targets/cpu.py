@@ -40,6 +40,8 @@ class LoweredNest:
     staged: StagedSchedule | None = None
     blocks: Blocks | None = None
 
+    numbers = ()
+
     @property
     def streams(self) -> bool:
         """True where streaming stores ask for a destination aligned to a cache line."""

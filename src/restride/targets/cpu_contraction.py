@@ -6,19 +6,23 @@ from dataclasses import dataclass
 
 from ..emit.contraction import emit_contraction
 from ..plan.contraction import find_contraction
+from ..plan.contraction_kernel import ContractionKernel
+from ..plan.contraction_numbers import kernel_of_plan
 from ..plan.contraction_schedule import ContractionPlan, schedule_contraction
-from ..plan.nest import LoopNest
 from ..plan.tree import LoopTree
+from .compilable import WrittenInOrder
 from .cpu import machine_of
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredContraction:
-    """A scheduled contraction for one instruction set."""
+class LoweredContraction(WrittenInOrder):
+    """A scheduled contraction for one instruction set; `numbers` are what a launch brings."""
 
     plan: ContractionPlan
+    kernel: ContractionKernel
+    numbers: tuple[int, ...]
     isa: Isa
 
     kind = "contraction"
@@ -35,23 +39,22 @@ class LoweredContraction:
         return self.plan.steps
 
     @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """None: the destination is written tile by tile."""
-        return ()
-
-    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
-        return (self.plan, self.isa)
+        return (self.kernel, self.isa)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         is_fused = self.isa.name in ("avx512", "avx2", "neon")
-        return emit_contraction(self.plan, style_of(self.isa), fused=is_fused)
+        return emit_contraction(self.kernel, style_of(self.isa), fused=is_fused)
 
 
-def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredContraction | None:
-    """Schedule a tree as a contraction; None where it is none, or its layouts have no vectors."""
+def lower_contraction(
+    tree: LoopTree, isa: Isa, caches: CacheSizes, rank: int = 0
+) -> LoweredContraction | None:
+    """Schedule a tree as a contraction; None where it is none, its layouts have no vectors, or there are no
+    tiles of this rank.
+    """
     found = find_contraction(tree)
-    plan = None if found is None else schedule_contraction(found, machine_of(isa, caches))
-    return None if plan is None else LoweredContraction(plan, isa)
+    plan = None if found is None else schedule_contraction(found, machine_of(isa, caches), rank)
+    return None if plan is None else LoweredContraction(plan, *kernel_of_plan(plan), isa)

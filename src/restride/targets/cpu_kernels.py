@@ -12,7 +12,8 @@ from ..emit.group_quantization import emit_group_quantization
 from ..emit.reduction import emit_reduction
 from ..emit.tree import emit_tree
 from ..plan.blocks import FusedSums, fuse_sums
-from ..plan.group_quantization import GroupQuantization, GroupSchedule, schedule_groups
+from ..plan.group_quantization import GroupQuantization
+from ..plan.group_schedule import GroupSchedule, schedule_groups
 from ..plan.interleaved import InterleavedNests, interleave
 from ..plan.nest import LoopNest
 from ..plan.reduction import ReductionNest
@@ -21,6 +22,7 @@ from ..plan.tree import LoopTree
 from ..plan.tree_padding import padding_nests
 from ..plan.tree_plan import TreeSchedule, grid_of
 from ..plan.tree_schedule import schedule_tree
+from .compilable import WrittenInOrder
 from .cpu import machine_of
 from .cpu_contraction import LoweredContraction, lower_contraction
 from .cpu_ir import style_of
@@ -28,10 +30,10 @@ from .isa import CacheSizes, Isa
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredInterleaved:
+class LoweredInterleaved(WrittenInOrder):
     """Nests that write one destination in step, for one instruction set."""
 
-    joined: InterleavedNests
+    interleaved: InterleavedNests
     isa: Isa
 
     kind = "joined"
@@ -46,28 +48,23 @@ class LoweredInterleaved:
     @property
     def steps(self) -> int:
         """Blocks that threads can share."""
-        return self.joined.steps
-
-    @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """None: the destination is written in order."""
-        return ()
+        return self.interleaved.steps
 
     @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
-        return (self.joined, self.isa)
+        return (self.interleaved, self.isa)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return emit_interleaved(self.joined, style_of(self.isa))
+        return emit_interleaved(self.interleaved, style_of(self.isa))
 
 
 @dataclass(frozen=True, slots=True)
 class LoweredFusedSums:
     """A nest whose destination is summed block by block as it is written, for one instruction set."""
 
-    summed: FusedSums
+    fused: FusedSums
     isa: Isa
 
     kind = "summed"
@@ -81,25 +78,25 @@ class LoweredFusedSums:
     @property
     def steps(self) -> int:
         """Blocks that threads can share."""
-        return self.summed.blocks.count
+        return self.fused.blocks.count
 
     @property
     def nests(self) -> tuple[LoopNest, ...]:
         """The nest whose destination is written block by block."""
-        return (self.summed.blocks.nest,)
+        return (self.fused.blocks.nest,)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
-        return (self.summed, self.isa)
+        return (self.fused, self.isa)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
-        return emit_fused_sums(self.summed, style_of(self.isa))
+        return emit_fused_sums(self.fused, style_of(self.isa))
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredReduction:
+class LoweredReduction(WrittenInOrder):
     """A scheduled reduction for one instruction set."""
 
     reduction: ReductionNest
@@ -124,11 +121,6 @@ class LoweredReduction:
         return max((plan.steps for plan in self.plans), default=1)
 
     @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """None: what is read is the tensor, what is written is short."""
-        return ()
-
-    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
         return (self.reduction.data_type, self.reduction.op, self.reduction.outputs, self.plans, self.isa)
@@ -142,7 +134,7 @@ class LoweredReduction:
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredGroups:
+class LoweredGroups(WrittenInOrder):
     """A quantisation in groups for one instruction set."""
 
     plan: GroupSchedule
@@ -161,14 +153,14 @@ class LoweredGroups:
         return self.plan.steps
 
     @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """None: elements and scales are written in order."""
-        return ()
-
-    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
         return (self.plan, self.isa)
+
+    def without_streams(self) -> LoweredGroups | None:
+        """The same for elements that do not begin at a cache line, where that is another kernel."""
+        plan = self.plan.without_streams()
+        return None if plan is None else replace(self, plan=plan)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
@@ -176,7 +168,7 @@ class LoweredGroups:
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredTree:
+class LoweredTree(WrittenInOrder):
     """A scheduled loop tree of one outermost loop, for one instruction set.
 
     `is_large`: its tensors are not in the caches; `streams`: what it writes goes past them.
@@ -188,6 +180,7 @@ class LoweredTree:
     streams: bool = False
 
     is_swept = False
+    numbers = ()
 
     @property
     def schedule(self) -> TreeSchedule:
@@ -210,18 +203,13 @@ class LoweredTree:
         return prod(turns for _, _, turns in grid_of(self.schedule.plan))
 
     @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """None: what is written is written in order."""
-        return ()
-
-    @property
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler."""
         return (self.tree, self.isa, self.is_large, self.streams)
 
-    def without_streams(self) -> LoweredTree | None:
-        """The same for tensors that do not begin at cache lines, where that is another kernel."""
-        return replace(self, streams=False) if self.streams else None
+    def without_streams(self) -> LoweredTree:
+        """The same for tensors that do not begin at cache lines."""
+        return replace(self, streams=False)
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
@@ -256,8 +244,8 @@ def _lowered(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredTree:
 
 def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> LoweredInterleaved | None:
     """Schedule nests that write one destination in step; None where they would not gain by it."""
-    joined = interleave(nests, machine_of(isa, caches))
-    return None if joined is None else LoweredInterleaved(joined, isa)
+    interleaved = interleave(nests, machine_of(isa, caches))
+    return None if interleaved is None else LoweredInterleaved(interleaved, isa)
 
 
 def lower_fused_sums(
@@ -266,8 +254,8 @@ def lower_fused_sums(
     """A nest and the sums of its destination in one pass; None where it does not fall into such blocks."""
     if nest.has_nibbles:
         return None
-    summed = fuse_sums(nest, reduction, machine_of(isa, caches))
-    return None if summed is None else LoweredFusedSums(summed, isa)
+    fused = fuse_sums(nest, reduction, machine_of(isa, caches))
+    return None if fused is None else LoweredFusedSums(fused, isa)
 
 
 def lower_reduction(reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> LoweredReduction:
@@ -275,7 +263,7 @@ def lower_reduction(reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> L
     return LoweredReduction(reduction, isa, schedule_reduction(reduction, machine_of(isa, caches)))
 
 
-def lower_groups(quantization: GroupQuantization, isa: Isa) -> LoweredGroups | None:
+def lower_groups(quantization: GroupQuantization, isa: Isa, caches: CacheSizes) -> LoweredGroups | None:
     """Schedule a quantisation in groups; None where one pass does not do it."""
-    plan = schedule_groups(quantization, isa.vector_bytes)
+    plan = schedule_groups(quantization, machine_of(isa, caches))
     return None if plan is None else LoweredGroups(plan, isa)

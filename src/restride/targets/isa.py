@@ -17,13 +17,12 @@ import functools
 import os
 import platform
 import struct
-import types
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from restride import settings
 from restride.errors import InvalidArguments
-from restride.targets.llvm import llvm
+from restride.loading import load_whole
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
@@ -126,10 +125,12 @@ def host_isa() -> Isa:
 @functools.cache
 def _host_isa(variable: str, text: str) -> Isa:
     level, extras = _parse_cap(variable, text)
-    binding = llvm()
-    triple = _host_triple(binding.get_process_triple())
-    features = _host_features(binding)
-    return choose(platform.machine(), triple, features, level, extras)
+    load_whole("restride.targets.llvm_facts")
+    from restride.targets.llvm_facts import llvm_facts
+
+    facts = llvm_facts()
+    features = {**facts.features, **_kernel_features()}
+    return choose(platform.machine(), _host_triple(facts.triple), features, level, extras)
 
 
 def choose(
@@ -183,13 +184,6 @@ def _parse_cap(variable: str, text: str) -> tuple[str, frozenset[str]]:
 def _host_triple(triple: str) -> str:
     # LLVM's run-time loader takes only ELF objects on Windows.
     return f"{triple}-elf" if os.name == "nt" and not triple.endswith("-elf") else triple
-
-
-def _host_features(binding: types.ModuleType) -> Mapping[str, bool]:
-    try:
-        return {**binding.get_host_cpu_features(), **_kernel_features()}
-    except RuntimeError:  # LLVM cannot tell on this system: the lowest level is always right.
-        return _kernel_features()
 
 
 def _kernel_features() -> dict[str, bool]:

@@ -3,8 +3,9 @@
 compile_ir: text -> relocatable object code, on any machine for any instruction set.
 load:       object code -> a `Library` with addresses, on the machine it was made for.
 
-Kernels are position-independent with the small code model; LLVM's JITLink puts code, constants and stubs
-of one object side by side, so that a shuffle mask is always within reach and far symbols go through stubs.
+Kernels are position-independent with the small code model; code, constants and stubs of one object are put
+side by side, so that a shuffle mask is always within reach and far symbols go through stubs. On x86-64 Linux
+`mapped_code` does that, and a process whose kernels are all on disk needs no LLVM; elsewhere LLVM's JITLink.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 from restride.emit.entry import OPTIMISE
 from restride.errors import RuntimeFailure
 from restride.targets.isa import Isa
-from restride.targets.llvm import LLVM_LOCK, binding_with_targets, llvm
+from restride.targets.llvm import LLVM_LOCK, binding_with_host, binding_with_targets, llvm
+from restride.targets.mapped_code import MappedCode, mapped_code
 
 _LIBRARY_NUMBER = itertools.count()
 
@@ -69,23 +71,11 @@ class Library:
     def _look_up(self, symbol: str) -> int:
         with LLVM_LOCK:
             if not self._trackers:
-                raise RuntimeFailure(
-                    "this library is closed",
-                    code="RS-D04",
-                    where=symbol,
-                    why="its code was unloaded",
-                    hint="load it again",
-                )
+                raise _closed(symbol)
             try:
                 tracker = _linker().lookup(self._name, symbol)
             except RuntimeError as error:
-                raise RuntimeFailure(
-                    "the machine code could not be linked",
-                    code="RS-D04",
-                    where=symbol,
-                    why=str(error),
-                    hint="remove the folder of the kernel cache, which restride info names",
-                ) from error
+                raise _unlinked(symbol, str(error)) from error
             self._trackers.append(tracker)
             self._addresses[symbol] = address = int(tracker[symbol])
         return address
@@ -103,11 +93,50 @@ class Library:
             self.close()
 
 
+def _closed(symbol: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "this library is closed",
+        code="RS-D04",
+        where=symbol,
+        why="its code was unloaded",
+        hint="load it again",
+    )
+
+
+def _unlinked(symbol: str, why: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        "the machine code could not be linked",
+        code="RS-D04",
+        where=symbol,
+        why=why,
+        hint="remove the folder of the kernel cache, which restride info names",
+    )
+
+
+class MappedLibrary(Library):
+    """A library that LLVM did not link."""
+
+    def __init__(self, code: MappedCode) -> None:
+        self._code = code
+        self._addresses = dict(code.symbols)
+
+    def _look_up(self, symbol: str) -> int:
+        raise _unlinked(symbol, "it has no such symbol") if self._addresses else _closed(symbol)
+
+    def close(self) -> None:
+        """Unload the code; its addresses are dangling from here on. Closing again does nothing."""
+        self._addresses = {}
+        self._code.close()
+
+
 def load(obj: bytes) -> Library:
     """Load object code that `compile_ir` made for this machine; RuntimeFailure where LLVM does not accept it.
 
     The C library's functions resolve. The caller vouches for the bytes: damaged code is not recognised here.
     """
+    code = mapped_code(obj)
+    if code is not None:
+        return MappedLibrary(code)
     name = f"restride.{next(_LIBRARY_NUMBER)}"
     with LLVM_LOCK:
         builder = llvm().JITLibraryBuilder().add_object_img(obj).add_current_process()
@@ -191,7 +220,7 @@ def _target_machine(isa: Isa) -> Any:
 @functools.cache
 def _linker() -> Any:
     """Return the one linker of this process. JITLink does not take Windows' objects yet."""
-    binding = binding_with_targets()
+    binding = binding_with_host()
     target = binding.Target.from_triple(binding.get_process_triple())
     machine = target.create_target_machine(opt=_EFFORT, reloc="pic", codemodel="small")
     return binding.create_lljit_compiler(machine, use_jit_link=os.name != "nt", suppress_errors=True)

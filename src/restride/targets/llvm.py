@@ -27,6 +27,14 @@ def llvm() -> types.ModuleType:
 
 
 @functools.cache
+def binding_with_host() -> types.ModuleType:
+    """Return llvmlite's binding ready to link code of this machine: all targets would take 10 MB more."""
+    binding = llvm()
+    binding.initialize_native_target()
+    return binding
+
+
+@functools.cache
 def binding_with_targets() -> types.ModuleType:
     """Return llvmlite's binding with every target that it has ready to print code."""
     binding = llvm()

@@ -151,13 +151,17 @@ def _warn_once(name: str, why: str) -> None:
 # What was lowered as object code: from the store on disk, else compiled now; loaded into this process.
 
 
-def object_code(lowered: Compilable) -> bytes:
+def object_key(lowered: Compilable) -> str:
+    """The key of what was lowered: it names the nest, and everything that its code depends on."""
+    return store.object_key(repr((lowered.key, _revision())), lowered.isa)
+
+
+def object_code(lowered: Compilable, key: str = "") -> bytes:
     """Object code of what was lowered: from the store on disk, else compiled and kept there.
 
-    The key names the nest and everything its code depends on, so that a hit costs no code generation.
+    A hit costs no code generation.
     """
-    kept = store.default_store()
-    key = store.object_key(repr((lowered.key, _revision())), lowered.isa)
+    kept, key = store.default_store(), key or object_key(lowered)
     found = kept.get(key)
     if found is None:
         found = compile_ir(lowered.ir(), lowered.isa, lowered.is_swept)
@@ -175,11 +179,28 @@ def compile_ir(ir_text: str, isa: Isa, is_swept: bool) -> bytes:
     return compile_pool.compile_ir(ir_text, isa, is_swept)
 
 
-def load_kernel(lowered: Compilable, title: str) -> Library:
+class LoadedKernel(NamedTuple):
+    """The code of a kernel in this process, and its key in the store."""
+
+    library: Library
+    key: str
+
+
+def load_kernel(lowered: Compilable, title: str) -> LoadedKernel:
     """The code of what was lowered, in this process; a profiler knows its functions by `title`."""
-    code = object_code(lowered)
+    key = object_key(lowered)
+    return LoadedKernel(_loaded(object_code(lowered, key), lowered.isa, title), key)
+
+
+def load_stored(key: str, isa: Isa, title: str) -> Library | None:
+    """The code that the store on disk has under a key; None where it has none."""
+    code = store.default_store().get(key)
+    return None if code is None else _loaded(code, isa, title)
+
+
+def _loaded(code: bytes, isa: Isa, title: str) -> Library:
     library = load(code)
-    name_for_perf(library, f"restride:{lowered.isa.name}:{title}", code)
+    name_for_perf(library, f"restride:{isa.name}:{title}", code)
     return library
 
 

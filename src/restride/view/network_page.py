@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from html import escape
-from importlib.resources import files
+from string import ascii_lowercase
 
 from ..desc.memory_desc import MemoryDesc
 from ..graph.propagation import Propagation, format_name
+from .html_head import HEAD, asset
 from .network_rows import Lane, NetworkRow, with_lanes
 from .units import data_size, duration
 
@@ -38,7 +38,7 @@ def network_page(name: str, pictures: Sequence[NetworkPicture]) -> str:
     colours = _Colours.of(pictures)
     return _PAGE.format(
         title=escape(name),
-        style=_asset("page.css") + _asset("network.css"),
+        style=asset("page.css") + asset("network.css"),
         radios="".join(_radio(place, len(pictures)) for place in range(len(pictures))),
         tabs="".join(_tab(place, picture) for place, picture in enumerate(pictures)),
         legend="".join(colours.legend()),
@@ -85,6 +85,12 @@ def _class(md: MemoryDesc) -> str:
     return _PLAIN if is_plain else md.tag or "with gaps, or of a larger tensor"
 
 
+def _called(md: MemoryDesc) -> str:
+    """The name of a format in a row: tensors of one pixel are row-major, whichever format they came in."""
+    is_plain = _class(md) == _PLAIN and md.ndims <= len(ascii_lowercase)
+    return ascii_lowercase[: md.ndims] if is_plain else format_name(md)
+
+
 def _radio(place: int, count: int) -> str:
     checked = " checked" if place == count - 1 else ""
     return f'<input type="radio" name="rule" id="r{place}"{checked}>'
@@ -113,16 +119,17 @@ def _picture(place: int, picture: NetworkPicture, colours: _Colours) -> str:
     longest = max((row.seconds for row in rows), default=0.0) or 1.0
     head = "".join(f"<th>{word}</th>" for word in _HEADINGS)
     body = "".join(_row(row, colours, longest) for row in rows)
+    style = f"margin-left:{width}px;width:calc(100% - {width}px)"
     return (
         f'<section class="rule" id="p{place}"><div class="net">{_lanes(rows, lanes, colours, width)}'
-        f'<table style="margin-left:{width}px"><thead><tr>{head}</tr></thead>{body}</table></div></section>\n'
+        f'<table style="{style}"><thead><tr>{head}</tr></thead>{body}</table></div></section>\n'
     )
 
 
 def _row(row: NetworkRow, colours: _Colours, longest: float) -> str:
     md = row.writes[0][1] if row.writes else row.reads[0][1]
     dims = "×".join(map(str, md.dims))
-    chip = f'<span class="chip f{colours[md]}"></span>{escape(format_name(md))}'
+    chip = f'<span class="chip f{colours[md]}"></span>{escape(_called(md))}'
     time = ""
     if row.seconds:
         share = max(1.0, 100 * row.seconds / longest)
@@ -180,24 +187,11 @@ def _mark(place: int, row: NetworkRow, colours: _Colours) -> str:
     return f'<circle class="m{colours[md]} {row.kind}" cx="{x}" cy="{y}" r="{radius}">{tip}</circle>'
 
 
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
-
-
 _REORDER = '<svg width="16" height="16"><path class="reorder" d="M8 1l7 7l-7 7l-7-7z"/></svg>'
 _HEADINGS = ("operation", "node", "dims", "format", "moved", "time")
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{style}
-</style>
-</head>
-<body class="network">
+_PAGE = (
+    HEAD
+    + """<body class="network">
 <h1>{title}</h1>
 {radios}
 <div class="tabs">{tabs}</div>
@@ -206,3 +200,4 @@ _PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+)

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
+from ..graph.dims import Dims
 from ..graph.graph import Graph, Node
 from ..graph.node_formats import VIEWS
-from ..graph.operations import ConvolutionOperation, Dims, PoolingOperation
+from ..graph.operations import ConvolutionOperation, PoolingOperation
 from ..graph.propagation import InsertedReorder, Propagation, format_name
 
 __all__ = ["Lane", "MeasuredTimes", "NetworkRow", "network_rows", "with_lanes"]

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache
 from html import escape
-from importlib.resources import files
 from math import prod
 from typing import Any
 
 from ..desc.layout import LayoutDigit, storage_elements
 from ..desc.memory_desc import MemoryDesc
 from .explain import explain
+from .html_head import HEAD, asset
 from .names import axis_names, counted, has_layout, title
 from .palette import Palette
 from .text import show
@@ -46,8 +45,8 @@ def page(sides: Sequence[Side]) -> str:
         drawn |= {"palette": Palette.of(md), "panes": panes}
     return _PAGE.format(
         title=escape(" → ".join(title(*side) for side in sides)),
-        style=_asset("page.css"),
-        script="".join(map(_asset, _SCRIPTS)),
+        style=asset("page.css"),
+        script="".join(map(asset, _SCRIPTS)),
         # Nothing of it may end the element that it stands in.
         drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
         controls=_CONTROLS if drawn["panes"] else "",
@@ -132,11 +131,6 @@ def _words(md: MemoryDesc, tag: str) -> str:
     return f"<details><summary>{escape(title(md, tag))}</summary><pre>{words}</pre></details>"
 
 
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
-
-
 _CONTROLS = """<div class="controls">
 <button id="back" type="button" aria-label="step back">◀</button>
 <button id="play" type="button">play</button>
@@ -147,17 +141,9 @@ _CONTROLS = """<div class="controls">
 <option value="30">fast</option></select></label>
 <output id="where" aria-live="polite">Point at an element, or step through memory with ← and →.</output>
 </div>"""
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-{style}
-</style>
-</head>
-<body>
+_PAGE = (
+    HEAD
+    + """<body>
 <h1>{title}</h1>
 {controls}
 <main id="panes"></main>
@@ -179,3 +165,4 @@ _PAGE = """<!DOCTYPE html>
 </body>
 </html>
 """
+)

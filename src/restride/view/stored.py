@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
@@ -11,7 +11,7 @@ from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
 from .explain import explain
 from .names import aligned
 
-_BYTES_OF_A_LINE = 18
+_MOST_OF_A_LINE = 20
 _MOST_BYTES = 36
 _CELL, _HEIGHT, _LEFT = 46.0, 24.0, 52.0
 _HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330}
@@ -61,9 +61,9 @@ def stored_svg(found: TensorFormat) -> str:
     drawing.text(0, top, found.name, size=14, font_weight="bold")
     drawing.text(0, top + 22, _formula(found), fill=FAINT)
     top += 46
-    for name, parts in buffers(found).items():
-        for md in parts.values():
-            drawing.text(0, top, str(md) if not name else f"{name}: {md}", fill=FAINT)
+    for parts in buffers(found).values():
+        for name, md in parts.items():
+            drawing.text(0, top, f"{name}: {md}{_sharing(found, name)}", fill=FAINT)
             top += 18
         top = _draw(drawing, held_in(parts, count := _shown(found, parts)), count, top + 4) + 14
     return drawing.document(f"the bytes of {found.name}")
@@ -76,8 +76,14 @@ def _formula(found: TensorFormat) -> str:
         value = "(value - zero_point)"
     elif found.zero_point:
         value = f"(value - {found.zero_point})"
-    text = f"x = scale * {value}" if "scale" in parts else f"x ~ {value}"
-    return text + (" + minimum" if "minimum" in parts else "")
+    whole = "tensor_scale * " if found.has_tensor_scale else ""
+    apart = "" if "scale" in parts else ", its scales held apart"
+    return f"x = {whole}scale * {value}" + (" + minimum" if "minimum" in parts else "") + apart
+
+
+def _sharing(found: TensorFormat, name: str) -> str:
+    """Of how many elements there is one such number."""
+    return "" if name == "values" else f", one for {'x'.join(map(str, found.groups))} elements"
 
 
 def _shown(found: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
@@ -116,21 +122,41 @@ def _index(index: tuple[int, ...]) -> str:
 
 def _draw(drawing: Drawing, held: list[Held], nbytes: int, top: float) -> float:
     """Lines of bytes; where the next thing may begin."""
-    line = _BYTES_OF_A_LINE if nbytes % 17 else 17
+    line = _bytes_of_a_line(nbytes)
     height = _HEIGHT * (2 if any(h.bits < 8 for h in held) else 1)
     is_row, is_alone = not any(any(h.place[:-1]) for h in held), len({h.part for h in held}) == 1
+    hues = _hues_of(held)
     for start in range(0, nbytes, line):
-        drawing.text(0, top + 6, f"byte {start}", fill=FAINT, size=11)
+        drawing.text(0, top, "byte", fill=FAINT, size=11)
+        for byte in range(min(line, nbytes - start)):
+            middle = _LEFT + (byte + 0.5) * _CELL
+            drawing.text(middle, top, str(start + byte), anchor="middle", fill=FAINT, size=11)
+        top += 12
+        if height > _HEIGHT:
+            for place, half in enumerate(("high", "low")):
+                drawing.text(0, top + (place + 0.5) * _HEIGHT, half, fill=FAINT, size=11)
         drawing.open_cells()
         for h in held:
             byte = h.bit // 8 - start
             if 0 <= byte < min(line, nbytes - start):
+                hue = hues.get(h.place, 0) if h.part == "values" else _HUES[h.part]
                 drawing.cell(
-                    _box(h, byte, top, height), _label(h, is_row, is_alone), fill=hsl(_hue(h)), tip=_words(h)
+                    _box(h, byte, top, height), _label(h, is_row, is_alone), fill=hsl(hue), tip=_words(h)
                 )
         drawing.close()
-        top += height + 10
+        top += height + 14
     return top
+
+
+def _bytes_of_a_line(nbytes: int) -> int:
+    """All of them where that is a short line, else an even part."""
+    return -(-nbytes // -(-nbytes // _MOST_OF_A_LINE))
+
+
+def _hues_of(held: Iterable[Held]) -> dict[tuple[int, ...], int]:
+    """The colours of elements, which run in the order of their indices."""
+    places = sorted({h.place for h in held if h.part == "values"})
+    return {place: _HUES["values"] + 160 * number // len(places) for number, place in enumerate(places)}
 
 
 def _box(held: Held, byte: int, top: float, height: float) -> Rectangle:
@@ -149,10 +175,3 @@ def _label(held: Held, is_row: bool, is_alone: bool) -> str:
     name = {"scale": "scale", "zero_point": "zero", "minimum": "min"}[held.part]
     text = f"{name} {words}"
     return text if len(text) * LETTER < _CELL * max(1, held.bits // 8) else name
-
-
-def _hue(held: Held) -> int:
-    """Elements by their index, the rest by what it is."""
-    if held.part != "values":
-        return _HUES[held.part]
-    return _HUES["values"] + 5 * (held.place[-1] % 32)

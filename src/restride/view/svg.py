@@ -131,8 +131,17 @@ class _MemoryDrawing:
         if left is None:
             return y
         words = f"⋮ {left_out_words(left, self.names)}"
-        self.drawing.text(0, y + _HEIGHT / 2, words, fill=FAINT, text_anchor="start")
+        x = self._start_of(words) if self.md.inner_blks and not run.ends_block else 0.0
+        if x is None:
+            words, x = f"⋮ {counted(left.lines, 'line')} more", 0.0
+        self.drawing.text(x, y + _HEIGHT / 2, words, fill=FAINT, text_anchor="start")
         return y + _HEIGHT + 4
+
+    def _start_of(self, words: str) -> float | None:
+        """Where words within an outline begin: beside it, or inside of it; None where there is no room."""
+        left, right = self.groups[0].left, self.groups[-1].right
+        width = len(words) * LETTER
+        return 0.0 if width <= left - 10 else left + 6 if width <= right - left - 12 else None
 
     def _line(self, run: MemoryLine, y: float) -> None:
         line = run.line

@@ -110,7 +110,9 @@ class Walk:
         if not inner:
             inner = [outer.pop() if outer else found[-1]]
         nested = len(layout.inner_blks) > 1
-        ends = tuple(nested or level.axis in layout.inner_idxs for level in outer)
+        # A step of an outer level begins anew with the blocks within it.
+        within = [{level.axis for level in outer[i:]} for i in range(len(outer))]
+        ends = tuple(nested or not axes.isdisjoint(layout.inner_idxs) for axes in within)
         # From the innermost on, every other level runs across: 16o of 4i16o4i runs down.
         down, groups = inner[-2::-2][::-1], inner[-3::-2][::-1]
         return cls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
@@ -88,23 +89,31 @@ class Lab:
             "restride": _together(self.ours.prepare, parts, results),
             "NumPy": _together(self.theirs.prepare, parts, spare),
         }
-        copies = self._copies(parts)
+        copies = self._copies(parts, spare)
         number = min(batch_size(calls["restride"]), _MOST_CALLS)
         times = alternate({**calls, **copies}, rounds=self.rounds, warmup=1, number=number)
-        seconds = {name: timing.spread.median for name, timing in times.items()}
+        seconds = {name: min(timing.seconds) for name, timing in times.items()}
         memcpy = min(seconds[name] for name in copies)
         ours, theirs, copy = (moved / s / 1e9 for s in (seconds["restride"], seconds["NumPy"], memcpy))
         return moved, ours, theirs, copy
 
-    def _copies(self, parts: Sequence[TripTensor]) -> dict[str, Call]:
-        """The ways to copy as many bytes as the trip reads and writes, in as many pieces."""
+    def _copies(self, parts: Sequence[TripTensor], results: Sequence[Array]) -> dict[str, Call]:
+        """The ways to copy as many bytes as the trip reads and writes, in as many pieces.
+
+        Where it writes more than it reads, copies whose rest is filled are among them: to write alone is
+        faster from some size on.
+        """
         ways: dict[str, list[Call]] = {}
-        for part in parts:
-            source = np.resize(np.arange(251, dtype=np.uint8), part.problem.moved // 2)
-            target = np.ones_like(source)
-            for peer in (self.ours, self.theirs):
-                for name, call in peer.copies(source, target).items():
-                    ways.setdefault(f"copy by {name}", []).append(call)
+        for part, result in zip(parts, results, strict=True):
+            half, written = part.problem.moved // 2, result.nbytes
+            source = np.resize(np.arange(251, dtype=np.uint8), half)
+            target = np.ones(max(half, written), np.uint8)
+            read = min(half, part.problem.moved - written)
+            for kind, copied in {"": half, " and fill": read}.items():
+                fill = [functools.partial(target[copied:].fill, 0)] if copied < half else []
+                for peer in (self.ours, self.theirs):
+                    for name, call in peer.copies(source[:copied], target[:copied]).items():
+                        ways.setdefault(f"copy{kind} by {name}", []).extend([call, *fill])
         return {name: _all_of(calls) for name, calls in ways.items()}
 
 

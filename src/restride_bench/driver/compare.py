@@ -78,10 +78,10 @@ class Tolerance:
 
 def points_of(got: Array, exact: Array, data_type: DataType) -> Points:
     """The elements that are not what is right, exactly."""
-    flat, wide = np.asarray(exact, np.float64).reshape(-1), got.reshape(-1).astype(np.float64)
-    right = rounded(flat, data_type).astype(np.float64)
-    index = np.flatnonzero(~(right == wide))
-    flat, right, wide = flat[index], right[index], wide[index]
+    flat, held = np.asarray(exact, np.float64).reshape(-1), got.reshape(-1)
+    narrow = rounded(flat, data_type)
+    index = np.flatnonzero(~(narrow == held.astype(narrow.dtype, copy=False)))
+    flat, right, wide = flat[index], *(each[index].astype(np.float64) for each in (narrow, held))
     with np.errstate(all="ignore"):
         diff = np.abs(right - wide)
         rdiff = diff / np.where(np.abs(right) > _LEAST_NORMAL, np.abs(right), 1.0)

@@ -99,11 +99,13 @@ def rounded(values: Array, data_type: DataType) -> Array:
         found: Array = np.copysign(_E3M0[nearest], values)
         return found
     assert data_type.numpy is not None
+    if values.dtype == data_type.numpy:
+        return np.ascontiguousarray(values)
     with np.errstate(all="ignore"):
         if data_type not in INTEGER_LIMITS:
             return np.ascontiguousarray(np.asarray(values).astype(data_type.numpy))
-        limited = np.clip(np.nan_to_num(values, nan=0.0), *INTEGER_LIMITS[data_type])
-        return np.ascontiguousarray(np.rint(limited).astype(data_type.numpy))
+        limited = np.rint(np.clip(values, *INTEGER_LIMITS[data_type]))
+        return np.ascontiguousarray(np.where(np.isnan(limited), 0.0, limited).astype(data_type.numpy))
 
 
 def _repeated(pattern: Array, nbytes: int) -> Bytes:

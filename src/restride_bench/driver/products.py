@@ -17,7 +17,7 @@ from restride import DataType
 from .attr_text import FactorText
 from .cases import ATTR_KNOB_NAMES, Case, Several
 from .compare import Tolerance
-from .fill import Array, rounded, whole_numbers
+from .fill import Array, rounded
 from .formulas import finished, scale_of, zero_point_of
 from .knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type, several
 from .spatial import SpatialCase
@@ -32,6 +32,7 @@ F32_THRICE = Several(("f32", "f32", "f32"))
 EXACT = 1 << 24
 """Sums below it are exact as f32, whatever their order."""
 _LARGEST_OF = {"f64": 32, "f32": 32, "u8": 8, "s8": 5}
+_BYTE = 8
 LARGEST = 4
 """The largest factor of most types."""
 _READ = {
@@ -44,10 +45,14 @@ _READ = {
 def numbers(data_type: DataType, dims: Sequence[int], terms: int, seed: int) -> Array:
     """Whole numbers for one of two tensors of which so many products are summed."""
     most = min(_LARGEST_OF.get(data_type.name, LARGEST), int((EXACT / max(terms, 1)) ** 0.5))
-    found = whole_numbers(dims, 0 if data_type.kind == "uint" else -max(most, 1), max(most, 1), seed)
+    low = 0 if data_type.kind == "uint" else -max(most, 1)
+    found: Array = np.random.default_rng(seed).integers(low, max(most, 1), dims, np.int8, endpoint=True)
     # Of one value that were zero, all sums would be.
     found.reshape(-1)[:1] = 1
-    return np.asarray(rounded(found, data_type).astype(np.float64))
+    if data_type.bits >= _BYTE:
+        # Every such type holds them.
+        return found.astype(data_type.numpy)
+    return np.asarray(rounded(found.astype(np.float64), data_type).astype(np.float64))
 
 
 def operand(arg: int, md: rs.MemoryDesc, tag: str, terms: int, seed: int) -> CaseOperand:
@@ -66,10 +71,16 @@ def result_of(
     the post-ops, and scales and zero points of the result.
     """
     src, weights = (
-        (values[arg] - zero_point_of(case, name, values)) * scale_of(case, name, values)
+        _multiplied(values[arg], zero_point_of(case, name, values), scale_of(case, name, values))
         for name, arg in (("src", rs.ARG_SRC), ("wei", rs.ARG_WEIGHTS))
     )
     return {rs.ARG_DST: finish(case, np.asarray(product(src, weights) + bias), values)}
+
+
+def _multiplied(factor: Array, zero_point: Array | float, scale: Array | float) -> Array:
+    """A factor less its zero points, times its scales."""
+    moved = factor if isinstance(zero_point, float) and zero_point == 0.0 else factor - zero_point
+    return moved if isinstance(scale, float) and scale == 1.0 else moved * scale
 
 
 def tolerance(case: Case, zeros: float = 70.0) -> Tolerance:

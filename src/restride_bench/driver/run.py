@@ -137,6 +137,8 @@ class _TestRun:
     def __init__(self, test: Test, made: _ReadyPrimitive, stages: Stages, execute: Execute) -> None:
         self.test, self.common, self.made, self.stages = test, test.common, made, stages
         self.work, self._execute = made.work, execute
+        # What inputs hold, as no run has touched it.
+        self._held: dict[int, Bytes] = {}
 
     def result(self) -> Result:
         found = self._checked_impl() or self._outcome()
@@ -186,7 +188,13 @@ class _TestRun:
         return self._timed(found, bound, given, outputs)
 
     def _inputs(self) -> dict[int, GuardedStorage]:
-        return {one.arg: _filled(one) for one in (*self.work.reads, *self.work.scratchpads)}
+        return {one.arg: self._storage(one) for one in (*self.work.reads, *self.work.scratchpads)}
+
+    def _storage(self, operand: CaseOperand) -> GuardedStorage:
+        """Storage of an input, filled once for all runs."""
+        if operand.arg not in self._held:
+            self._held[operand.arg] = operand.filled()
+        return _copied(self._held[operand.arg])
 
     def _outputs(self, poison: int, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
         """Storage for what is written: poisoned, or with an old destination to be summed, or with the values
@@ -235,7 +243,7 @@ class _TestRun:
         work, formula = self.work, self.work.formula
         if formula is None:
             return {}
-        stored = {one.arg: one.filled() for one in work.reads}
+        stored = {one.arg: self._held[one.arg] for one in work.reads}
         mds = {one.arg: one.md for one in work.reads}
         if work.sums:
             old, dst = self._summed, work.dst.arg
@@ -315,7 +323,10 @@ class _TestRun:
 
 
 def _filled(operand: CaseOperand) -> GuardedStorage:
-    values = operand.filled()
+    return _copied(operand.filled())
+
+
+def _copied(values: Bytes) -> GuardedStorage:
     stored = GuardedStorage(values.size)
     stored.bytes[...] = values
     return stored

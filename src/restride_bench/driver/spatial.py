@@ -74,6 +74,8 @@ def parse_lettered(text: str, whole: Sequence[str], real: Sequence[str] = ()) ->
         found, named = field.match(text, at), _NAME.match(text, at)
         if text[at] == "_":
             at += 1
+        elif found and found[1] in numbers:
+            raise wrong("the problem", text, f"{found[1]} is in it twice", "say each number once")
         elif found and (found[1] in real or found[2].isdigit()):
             numbers[found[1]] = float(found[2])
             at = found.end()

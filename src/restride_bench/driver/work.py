@@ -49,10 +49,10 @@ class CaseOperand:
     values: Callable[[], Array] | None = None
 
     def chosen(self, pd: Any) -> CaseOperand:
-        """The same in the format that a primitive descriptor has chosen."""
-        if self.md.format_kind == "blocked":
+        """The same in the format that a primitive descriptor has chosen, or has been told."""
+        if self.md.format_kind == "blocked" and self.format is not None:
             return self
-        md = pd.query_md("exec_arg_md", self.arg)
+        md = self.md if self.md.format_kind == "blocked" else pd.query_md("exec_arg_md", self.arg)
         return replace(self, md=md, format=Tag(md.outer_order, *md.layout.inner))
 
     def filled(self) -> Bytes:

@@ -12,6 +12,7 @@ import numpy as np
 
 import restride as rs
 from restride.errors import RuntimeFailure
+from restride.graph.onnx_wire import read_message
 from restride.runtime.alloc import Array
 
 _FOLDER = "rapidocr_onnxruntime/models"
@@ -52,7 +53,8 @@ def models_in(folder: Path) -> Models:
     try:
         with zipfile.ZipFile(wheels[-1]) as wheel:
             found = {name: _member(wheel, f"{_FOLDER}/{file}") for name, file in _FILES.items()}
-    except (OSError, KeyError, zipfile.BadZipFile, RuntimeError) as error:
+        characters = _characters(found["recognition"])
+    except (OSError, KeyError, ValueError, IndexError, zipfile.BadZipFile, RuntimeError) as error:
         raise RuntimeFailure(
             "demo-network: the networks cannot be read",
             code="RS-C04",
@@ -60,7 +62,7 @@ def models_in(folder: Path) -> Models:
             why=str(error) or type(error).__name__,
             hint="download the wheel anew",
         ) from None
-    return Models(**found, characters=_characters(found["recognition"]), origin=wheels[-1].name)
+    return Models(**found, characters=characters, origin=wheels[-1].name)
 
 
 def _member(wheel: zipfile.ZipFile, name: str) -> bytes:
@@ -71,8 +73,7 @@ def _member(wheel: zipfile.ZipFile, name: str) -> bytes:
 
 def _characters(model: bytes) -> tuple[str, ...]:
     """What the classes of recognition stand for: nothing, the characters of the model's notes, a space."""
-    onnx = importlib.import_module("onnx")
-    notes = {each.key: each.value for each in onnx.load_model_from_string(model).metadata_props}
+    notes = {each.key: each.value for each in read_message("model", memoryview(model)).metadata_props}
     return ("", *notes["character"].splitlines(), " ")
 
 

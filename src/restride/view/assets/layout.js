@@ -24,17 +24,16 @@ class Span {
       return ordinal * extent + digit;
     }, 0n);
   }
-  // The ordinals that are drawn, and between them what is left out: {from, to}.
+  // The ordinals that are drawn, and between them what is left out: {from, to}. A single one is drawn.
   parts(more = []) {
     const ordinals = [...new Set([...this.opened, ...more])].sort((a, b) => (a < b ? -1 : a > b ? 1 : 0));
     const found = [];
     let next = 0n;
-    for (const ordinal of ordinals) {
-      if (ordinal > next) found.push({ from: next, to: ordinal - 1n });
-      found.push(ordinal);
+    for (const ordinal of [...ordinals, this.extent]) {
+      if (ordinal > next) found.push(ordinal - next > 1n ? { from: next, to: ordinal - 1n } : next);
+      if (ordinal < this.extent) found.push(ordinal);
       next = ordinal + 1n;
     }
-    if (next < this.extent) found.push({ from: next, to: this.extent - 1n });
     return found;
   }
   open(from, to, most) {

@@ -196,12 +196,14 @@ def _taps(case: PoolCase) -> Iterator[tuple[int, Any, Array]]:
 
 def _reduced(case: PoolCase, src: Array) -> tuple[Array, Array, Array]:
     """Sums, maxima and their positions."""
-    total, place = np.zeros(case.dims), np.full(case.dims, _NONE if np.prod(case.kernel) < 256 else 2**31 - 1)
+    none = _NONE if np.prod(case.kernel) < 256 else 2**31 - 1
+    total, place = np.zeros(case.dims), np.full(case.dims, none)
     most = np.full(case.dims, _least(case.dt[1]))
     for number, at, mask in _taps(case):
         found = src[at]
         total += np.where(mask, found, 0)
-        is_more = mask & (found > most)
+        # The first of equal ones, the least value of the type among them.
+        is_more = mask & ((found > most) | (place == none))
         most, place = np.where(is_more, found, most), np.where(is_more, number, place)
     return total, most, place
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
+from restride.desc.parse import one_of
 
 from ..attr_text import wrong
 from ..cases import ATTR_KNOB_NAMES, Several
@@ -168,11 +169,18 @@ def _scaling(knob: str, text: str) -> str:
     raise wrong(knob, text, "there is no such policy", "there are common and per_oc")
 
 
+def _direction(knob: str, text: str) -> str:
+    if text.lower() in _DIRECTIONS:
+        return text.lower()
+    others = {"unidirectional": "left2right"} | {word: short for short, word in _DIRECTIONS.items()}
+    raise wrong(knob, text, "there is no such direction", one_of(_DIRECTIONS, text, others))
+
+
 _KNOBS = {
     "prop": caseless("prop", "FWD_D", "FWD_I", "BWD_DW"),
     "alg": caseless("alg", *CELLS, "VANILLA_AUGRU", "LBR_AUGRU"),
     "cfg": caseless("cfg", *_CONFIGURATIONS, *_BYTES, *_OTHERS),
-    "direction": caseless("direction", *_DIRECTIONS),
+    "direction": Knob("direction", _direction),
     "activation": caseless("activation", "RELU", "TANH", "LOGISTIC"),
     "tag": several("tag", parse_tag, least=3),
     "trivial-strides": Knob("trivial_strides", parse_bool),

@@ -1,6 +1,6 @@
 """Reorders with sums on buffers between pages that nobody may touch, in a process of its own.
 
-    python -m support.guarded_summed LEVEL
+    python -m support.guarded_fused_sums LEVEL
 
 prints the case that it is about to run, so that a crash names its case, and `done` at the end.
 """
@@ -14,9 +14,9 @@ import numpy as np
 
 from restride.targets.isa import CacheSizes, Isa
 
+from .fused_sums import CASES, SMALL, Case, compiled, sums_of
 from .guarded import Guarded
 from .kernels import COMMON, POISON, destination, expected, isa_id, random_source, runnable, tame
-from .summed import CASES, SMALL, Case, compiled, sums_of
 
 
 def run_case(case: Case, isa: Isa, caches: CacheSizes, *, at_end: bool, parts: int) -> None:

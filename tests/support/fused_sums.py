@@ -85,7 +85,7 @@ class Kernel:
 
     def planes(self, parts: int) -> Array:
         """Sums in which nothing is yet: a plane for each part where they share outputs."""
-        summed = self.lowered.summed
+        summed = self.lowered.fused
         return np.zeros((parts if summed.is_shared else 1, summed.reduction.outputs), np.int32)
 
     def part(self, src: int, dst: int, planes: int, share: tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from restride.targets import jit, store
+from restride.targets import jit, object_store, store
 from restride.targets.isa import Isa, host_isa
 from restride.targets.store import ObjectStore, object_key
 
@@ -288,7 +288,7 @@ def test_a_folder_removed_meanwhile_is_made_again(filled):
 
 
 def test_an_oversized_object_is_not_kept(folder, monkeypatch):
-    monkeypatch.setattr(store, "_LARGEST_BYTES", 1000)
+    monkeypatch.setattr(object_store, "_LARGEST_BYTES", 1000)
     kept = ObjectStore(folder)
     kept.put(KEY, bytes(1001))
     assert kept.get(KEY) is None
@@ -421,7 +421,7 @@ def test_a_damaged_entry_is_compiled_again(monkeypatch, tmp_path):
 
 
 def test_without_dir_fd_the_same_promises_hold(monkeypatch, folder):
-    monkeypatch.setattr(store, "_RELATIVE", False)
+    monkeypatch.setattr(object_store, "_RELATIVE", False)
     kept = ObjectStore(folder)
     kept.put(KEY, DATA)
     assert kept.get(KEY) == DATA

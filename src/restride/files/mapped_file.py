@@ -1,0 +1,77 @@
+"""A plain file mapped into memory: what is not read takes none, and what was read can be let go."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from ..errors import RuntimeFailure
+from ..runtime.alloc import Array, address_of
+from .plain_file import opened, state_of
+from .replacement import shown, system_error
+
+__all__ = ["MappedFile", "is_mapped", "let_go"]
+
+# One byte that is read of a file that was just written brings up to so much of it, the tensors beside it too.
+_FOLIO = 1 << 21
+
+
+class MappedFile:
+    """The bytes of a file, as a view of it. Whoever reads them later asks `check` first.
+
+    Raises RuntimeFailure where the system refuses, InvalidArguments for what is no plain file.
+    """
+
+    def __init__(self, path: str, what: str) -> None:
+        self._path, self._file = path, opened(path, what)
+        self._state = state_of(self._file)
+        try:
+            self.content = memoryview(
+                mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if self._state.nbytes else b""
+            )
+        except OSError as error:
+            raise system_error("map", path, error) from None
+
+    def check(self) -> None:
+        """Raise RuntimeFailure where the file was written since: what was cut off cannot even be read."""
+        if state_of(self._file) != self._state:
+            raise RuntimeFailure(
+                f"cannot read {shown(self._path)} again",
+                code="RS-F02",
+                why="the file was written since it was loaded",
+                hint="load it again",
+            )
+
+    def let_go(self) -> None:
+        """Leave all pages to the system; they can be read again."""
+        if len(self.content):
+            let_go(np.frombuffer(self.content, np.uint8))
+
+    def __del__(self) -> None:
+        file = getattr(self, "_file", None)
+        if file is not None:
+            file.close()
+
+
+def is_mapped(values: Array) -> bool:
+    """True for a view of a mapped file, which may be read only while the file is whole."""
+    return _mapping(values) is not None
+
+
+def let_go(values: Array) -> None:
+    """Leave the pages of a view of a mapped file to the system; they can be read again."""
+    mapped = _mapping(values)
+    if mapped is None or not hasattr(mapped, "madvise") or not values.nbytes:
+        return
+    start = address_of(values) - address_of(np.frombuffer(mapped, np.uint8))
+    first, end = start // _FOLIO * _FOLIO, -(-(start + values.nbytes) // _FOLIO) * _FOLIO
+    mapped.madvise(mmap.MADV_DONTNEED, first, min(end, len(mapped)) - first)
+
+
+def _mapping(values: Array) -> mmap.mmap | None:
+    base: object = values
+    while isinstance(base, np.ndarray):
+        base = base.base
+    mapped = base.obj if isinstance(base, memoryview) else base
+    return mapped if isinstance(mapped, mmap.mmap) else None

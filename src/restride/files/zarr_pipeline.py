@@ -1,0 +1,196 @@
+"""A pipeline of Zarr that moves chunks between files and arrays in pieces that stay in a core's cache.
+
+    import restride.files.zarr_pipeline
+    zarr.config.set({"codec_pipeline.path": "restride.files.zarr_pipeline.ReorderPipeline"})
+
+Zarr's own pipeline reads a chunk into fresh memory, and copies from there to its place; a codec between
+them is one pass more over memory. Where a chunk is a file of plain elements, in any order of its axes, this
+one has no such memory: it reads a piece, and a kernel puts that to its place. All other chunks go the usual
+way. Files stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+from zarr.codecs import BytesCodec, TransposeCodec
+from zarr.core.codec_pipeline import BatchedCodecPipeline
+from zarr.registry import register_pipeline
+from zarr.storage import LocalStore, StorePath
+
+from ..arrays import reorder
+from ..desc.tags import MAX_NDIMS
+from ..frontend.carriers import carried
+from ..runtime.alloc import Array
+from .places import Workspace, write_at
+from .tiles import Ints
+from .zarr_boxes import new_chunk
+
+__all__ = ["ReorderPipeline"]
+
+# A piece and what it becomes stay in the second cache of a core.
+_PIECE = 512 << 10
+
+
+@dataclass(frozen=True)
+class ReorderPipeline(BatchedCodecPipeline):  # type: ignore[misc]
+    """Zarr's pipeline, where chunks that are plain files in a local folder skip its copies.
+
+    Such a chunk is uncompressed, little endian, of numbers of 1, 2, 4 or 8 bytes, its axes in any order. It
+    goes this way where a box of it is read, and where it is written as a whole.
+    """
+
+    async def read_batch(self, batch_info: Iterable[Any], out: Any, drop_axes: Ints = ()) -> None:
+        """Read chunks to their places in `out`."""
+        left = []
+        for item in batch_info:
+            source, spec, within, place, _ = item
+            file = None if drop_axes else self._chunk_file(source, spec)
+            into = None if file is None else _box_of(out, place, file)
+            if file is None or into is None or not await asyncio.to_thread(file.read, within, into):
+                left.append(item)
+        if left:
+            await super().read_batch(left, out, drop_axes)
+
+    async def write_batch(self, batch_info: Iterable[Any], value: Any, drop_axes: Ints = ()) -> None:
+        """Write chunks from their places in `value`."""
+        left = []
+        for item in batch_info:
+            target, spec, _, place, is_whole = item
+            file = self._chunk_file(target, spec) if is_whole and not drop_axes else None
+            content = None if file is None or target.store.read_only else _box_of(value, place, file)
+            if file is None or content is None or not file.is_written(content, spec):
+                left.append(item)
+            else:
+                await asyncio.to_thread(file.write, content)
+        if left:
+            await super().write_batch(left, value, drop_axes)
+
+    def _chunk_file(self, place: Any, spec: Any) -> _ChunkFile | None:
+        """The file of a chunk, where its bytes are its elements and nothing else."""
+        if type(place) is not StorePath or type(place.store) is not LocalStore:
+            return None
+        codec, dtype = self.array_bytes_codec, spec.dtype.to_native_dtype()
+        turns = all(isinstance(turn, TransposeCodec) for turn in self.array_array_codecs)
+        if type(codec) is not BytesCodec or self.bytes_bytes_codecs or not turns:
+            return None
+        is_little = getattr(codec.endian, "value", codec.endian) == "little" or dtype.itemsize == 1
+        is_plain = dtype.kind in "biufc" and dtype.newbyteorder("<") == dtype and dtype.itemsize <= 8
+        if not (is_little and is_plain and 0 < len(spec.shape) <= MAX_NDIMS and prod(spec.shape)):
+            return None
+        order = tuple(range(len(spec.shape)))
+        for turn in self.array_array_codecs:
+            order = tuple(order[axis] for axis in turn.order)
+        return _ChunkFile(os.path.join(str(place.store.root), place.path), tuple(spec.shape), order, dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkFile:
+    """The file of a chunk: its axes lie in it in this order."""
+
+    path: str
+    shape: Ints
+    order: Ints
+    dtype: np.dtype[Any]
+
+    def read(self, within: Any, into: Array) -> bool:
+        """Read a part of the chunk into an array. False where the file is not what it must be."""
+        if not _is_box(within, len(self.shape)):
+            return False
+        spans = [part.indices(n) for part, n in zip(within, self.shape, strict=True)]
+        if tuple(last - first for first, last, _ in spans) != into.shape:
+            return False
+        try:
+            handle = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError:
+            return False
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_size != self._row * self.shape[self.order[0]]:
+                return False
+            part = [*within]
+            part[self.order[0]] = slice(None)
+            for at, rows, place in self._pieces(*spans[self.order[0]][:2]):
+                piece = _space().bytes("piece", rows * self._row)
+                if os.preadv(handle, [piece.data], at * self._row) != piece.size:
+                    return False
+                reorder(self._as_chunk(piece, rows)[tuple(part)], None, out=into[place])
+            return True
+        finally:
+            os.close(handle)
+
+    def write(self, content: Array) -> None:
+        """Write the whole chunk, in one step. System errors are raised as they come."""
+        with new_chunk(self.path) as handle:
+            for at, rows, place in self._pieces(0, self.shape[self.order[0]]):
+                piece = _space().bytes("piece", rows * self._row)
+                reorder(content[place], None, out=self._as_chunk(piece, rows))
+                write_at(handle, at * self._row, piece.data)
+
+    def is_written(self, content: Array, spec: Any) -> bool:
+        """True where this is a whole chunk, of which there is to be a file: one of fill values has none."""
+        if content.shape != self.shape or spec.config.write_empty_chunks:
+            return bool(content.shape == self.shape)
+        bits = content.view(f"u{self.dtype.itemsize}")
+        fill = np.asarray(spec.fill_value, self.dtype).view(bits.dtype)
+        return bool((bits[0] != fill).any() or (bits != fill).any())
+
+    @property
+    def _row(self) -> int:
+        """Bytes for one index of the axis that lies outermost in the file."""
+        return prod(self.shape) // self.shape[self.order[0]] * self.dtype.itemsize
+
+    def _pieces(self, first: int, last: int) -> Iterator[tuple[int, int, tuple[slice, ...]]]:
+        """The first index and the count of pieces along that axis, and where each goes, from `first` on."""
+        ends = [*range(first, last, max(_PIECE // self._row, 1)), last]
+        for at, end in pairwise(ends):
+            place = [slice(None)] * len(self.shape)
+            place[self.order[0]] = slice(at - first, end - first)
+            yield at, end - at, tuple(place)
+
+    def _as_chunk(self, piece: Array, rows: int) -> Array:
+        """The bytes of a piece with axes in the order of the chunk."""
+        shape = rows, *(self.shape[axis] for axis in self.order[1:])
+        elements = piece.view(carried(self.dtype)).reshape(shape)
+        return elements.transpose([self.order.index(axis) for axis in range(len(self.order))])
+
+
+def _box_of(array: Any, place: Any, file: _ChunkFile) -> Array | None:
+    """The elements of a chunk in a whole array, as the type that carries them; None where they are no box."""
+    whole = array.as_ndarray_like()
+    if type(whole) is np.ndarray and whole.dtype == file.dtype and _is_box(place, whole.ndim):
+        found: Array = whole[place].view(carried(file.dtype))
+        return found
+    return None
+
+
+def _is_box(selection: Any, ndim: int) -> bool:
+    """True for whole slices along each axis."""
+    return (
+        isinstance(selection, tuple)
+        and len(selection) == ndim
+        and all(type(part) is slice and part.step in (None, 1) for part in selection)
+    )
+
+
+_local = threading.local()
+
+
+def _space() -> Workspace:
+    """This thread's memory for a piece."""
+    space: Workspace | None = getattr(_local, "space", None)
+    if space is None:
+        space = _local.space = Workspace()
+    return space
+
+
+register_pipeline(ReorderPipeline)

@@ -1,0 +1,73 @@
+"""The values of a tensor of an ONNX file: views of its bytes wherever NumPy has the type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import RuntimeFailure
+from ..runtime.alloc import Array
+from .onnx_wire import Message
+
+__all__ = ["ELEMENTS", "tensor_values"]
+
+# The numbers of ONNX's element types, and their NumPy twins.
+ELEMENTS: dict[int, np.dtype[Any]] = {
+    number: np.dtype(word)
+    for number, word in {
+        1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
+        12: "u4", 13: "u8",
+    }.items()
+}  # fmt: skip
+
+_FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
+
+
+def tensor_values(tensor: Message, content: memoryview | None) -> Array:
+    """A tensor, whose elements are `content`, or lie in lists of numbers where that is None.
+
+    Raises ValueError where they are not as many as its dims say; RuntimeFailure for types that only the
+    package onnx reads, where that is missing.
+    """
+    dtype = ELEMENTS.get(tensor.data_type)
+    if dtype is None:
+        return _by_package(tensor, content)
+    if content is None:
+        return _listed(tensor, dtype).reshape(tensor.dims)
+    made = np.frombuffer(content, dtype.newbyteorder("<"))
+    return made.astype(dtype, copy=False).reshape(tensor.dims)
+
+
+def _listed(tensor: Message, dtype: np.dtype[Any]) -> Array:
+    kind = tensor.data_type
+    if kind == _FLOAT:
+        return np.asarray(tensor.float_data, dtype)
+    if kind == _DOUBLE:
+        return np.asarray(tensor.double_data, dtype)
+    if kind == _INT64:
+        return np.array(tensor.int64_data, dtype)
+    if kind in (_UINT32, _UINT64):
+        return np.array(tensor.uint64_data, np.int64).astype(np.uint64).astype(dtype)
+    values = np.array(tensor.int32_data, np.int64)
+    return values.astype(np.uint16).view(dtype) if kind == _HALF else values.astype(dtype)
+
+
+def _by_package(tensor: Message, content: memoryview | None) -> Array:
+    """A tensor of a type that NumPy has not, as the package onnx reads it."""
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError:
+        raise RuntimeFailure(
+            "a tensor of the ONNX model cannot be read",
+            code="RS-G04",
+            where=f"tensor {tensor.name!r}",
+            why=f"the package onnx, which reads element type {tensor.data_type}, is not installed",
+            hint="pip install 'restride[onnx]'",
+        ) from None
+    made = onnx.TensorProto.FromString(bytes(tensor.content))
+    if content is not None:
+        made.raw_data = bytes(content)
+        made.data_location = onnx.TensorProto.DEFAULT
+    return np.asarray(numpy_helper.to_array(made))

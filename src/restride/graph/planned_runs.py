@@ -1,0 +1,146 @@
+"""What plans a network and runs it, for inputs of any dims: loaded when a network is planned first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ..desc.parse import one_of, short_repr
+from ..desc.viewer import Explanation
+from ..errors import InvalidArguments
+from ..runtime.engine import Engine
+from .dims import Dims
+from .explaining import explain_plan
+from .fusions import parse_fusions
+from .graph import Graph
+from .network_file import NetworkFile
+from .network_input import NetworkInput, check_dims, wrong_inputs
+from .network_plan import NetworkPlan, PlannedGraph, plan_network
+from .network_writer import SavedPlan, write_network
+from .prepacking import PrepackedConstants
+from .propagation import RULES
+from .recorded_run import keep_record
+from .running import Runner
+from .saved_network import SavedNetwork
+
+__all__ = ["GraphSource", "PlannedRuns", "graph_inputs", "planned_file"]
+
+_MOST_PLANS = 8
+
+GraphSource = Callable[[Mapping[str, Dims]], Graph | PlannedGraph]
+"""What makes the graph for inputs of these dims, by name."""
+
+
+def graph_inputs(graph: object) -> list[NetworkInput]:
+    """The inputs of a graph. Raises InvalidArguments for what is none."""
+    if not isinstance(graph, Graph):
+        raise InvalidArguments(
+            "Network: there is no graph",
+            code="RS-V08",
+            why=f"{type(graph).__name__} is no rs.graph.Graph",
+            hint="build one with rs.graph.GraphBuilder, or load a model with rs.onnx.load",
+        )
+    types = [(name, graph.tensors[name]) for name in graph.inputs]
+    return [NetworkInput(name, kind.dims, kind.data_type) for name, kind in types]
+
+
+class PlannedRuns:
+    """The plans of a network by the dims of its inputs; those made last stay. Threads may share it.
+
+    `saved`: the file that it comes from. Raises InvalidArguments for a rule or a fusion that is none.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[NetworkInput],
+        outputs: Sequence[str],
+        source: GraphSource,
+        rule: str,
+        without: Iterable[str] = (),
+        saved: SavedNetwork | None = None,
+        prepacked: PrepackedConstants | None = None,
+    ) -> None:
+        if rule not in RULES:
+            raise InvalidArguments(
+                f"Network: rule is {short_repr(rule)}",
+                code="RS-V04",
+                why="no rule of propagation has this name",
+                hint=one_of(RULES, rule),
+            )
+        self._inputs, self._outputs, self._source, self._rule = inputs, outputs, source, rule
+        self._without, self._saved = parse_fusions(without), saved
+        self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
+        self._engine = Engine("cpu")
+        self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
+        # Reentrant: a signal's handler may want the plan that the code it interrupts is making.
+        self._lock = threading.RLock()
+
+    def with_rule(self, rule: str) -> PlannedRuns:
+        """The same network, planned by another rule; constants are shared."""
+        return PlannedRuns(
+            self._inputs, self._outputs, self._source, rule, self._without, None, self._prepacked
+        )
+
+    @property
+    def dims(self) -> tuple[tuple[Dims, ...], ...]:
+        """The dims of inputs for which there is a plan."""
+        return tuple(self._runners)
+
+    def explain(self, dims: tuple[Dims, ...]) -> Explanation:
+        """The plan for inputs of these dims in words."""
+        return explain_plan(self.runner(dims).plan)
+
+    def plan(self, dims: tuple[Dims, ...]) -> NetworkPlan:
+        """The plan for inputs of these dims."""
+        return self.runner(dims).plan
+
+    def runner(self, dims: tuple[Dims, ...]) -> Runner:
+        """What runs inputs of these dims, planned now where it is not yet."""
+        found = self._runners.get(dims)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._runners.get(dims) or self._new_runner(dims)
+            # Others look into it without the lock: no step leaves it without what it had.
+            self._runners[dims] = found
+            for key in list(self._runners)[:-_MOST_PLANS]:
+                self._runners.pop(key, None)
+        return found
+
+    def save(self, path: str, dims: Sequence[tuple[Dims, ...]]) -> None:
+        """Write the network with the plans for these dims, and keep what they run beside their kernels."""
+        runners = [self.runner(each) for each in dims]
+        pairs = list(zip(dims, runners, strict=True))
+        saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in pairs]
+        written = write_network(path, self._inputs, self._outputs, self._rule, saved)
+        for (each, runner), tensors in zip(pairs, written.tensors, strict=True):
+            record = runner.record(tensors)
+            if record is not None:
+                keep_record(written.digest, each, record)
+
+    def keep_record(self, file: NetworkFile, dims: tuple[Dims, ...]) -> None:
+        """Keep what runs inputs of these dims, where all constants that it reads are tensors of the file."""
+        runner = self._runners.get(dims)
+        if runner is None or self._saved is None:
+            return
+        found = {name: self._saved.tensor(*kind) for name, kind in runner.plan.constants.items()}
+        tensors = {name: number for name, number in found.items() if number is not None}
+        record = runner.record(tensors) if len(tensors) == len(found) else None
+        if record is not None:
+            keep_record(file.digest, dims, record)
+
+    def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
+        if len(dims) != len(self._inputs):
+            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
+        for each, extents in zip(self._inputs, dims, strict=True):
+            check_dims(each, extents)
+        named = {each.name: extents for each, extents in zip(self._inputs, dims, strict=True)}
+        plan = plan_network(self._source(named), self._rule, self._engine, self._without)
+        return Runner(plan, self._engine, self._prepacked)
+
+
+def planned_file(file: NetworkFile) -> PlannedRuns:
+    """The plans of a saved network. Raises InvalidArguments where its header does not hold."""
+    saved = SavedNetwork(file)
+    return PlannedRuns(file.inputs, file.outputs, saved.graph, file.rule, (), saved)

@@ -1,0 +1,199 @@
+"""Group normalization by channels: sums of each channel first, then what the channels of a group share.
+
+Where channels lie side by side, loops over `(n, c)` go through memory as it lies, where those over a group's
+elements would take a few neighbours at a time. What the channels of a group share is a few numbers. These
+stand in tensors of their own, `[n, c]`, so that the loops over elements know nothing of groups. The names of
+these tensors, with m and v the mean and the variance of a group, g = dy * scale and h = (x - m) * inverse:
+
+    inverse = 1 / sqrt(v + eps),  centre = m,  factor = scale * inverse
+    y = (x - centre) * factor + shift
+
+    slope = inverse * inverse * mean(g * h),  offset = inverse * mean(g)
+    diff_src = dy * factor - (x - centre) * slope - offset
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..desc.memory_desc import MemoryDesc
+from .expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
+from .normalization import NormAxes, inverse
+from .normalization_parts import ProgramParts
+from .tree import Each, Item, Let, Store, TreeTensor, fold_over
+
+# Images of a batch from which on one image after the other is worked on while it is in the caches.
+_MANY_IMAGES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelAxes:
+    """The axes of a group normalization: batch, channels, the same as groups and places in them, spatial.
+
+    `by_group`: loops run over the channels of one group, not over those of an image.
+    """
+
+    n: TreeAxis
+    c: TreeAxis
+    group: TreeAxis
+    place: TreeAxis
+    spatial: tuple[TreeAxis, ...]
+    by_group: bool
+
+    @classmethod
+    def of(cls, axes: NormAxes, md: MemoryDesc) -> ChannelAxes:
+        """The axes of a normalization of data like this."""
+        n, group = axes.outer
+        place, *spatial = axes.inner
+        by_group = not has_channels_side_by_side(md)
+        return cls(n, TreeAxis("c", md.dims[1]), group, place, tuple(spatial), by_group)
+
+    @property
+    def own(self) -> TreeAxis:
+        """The axis of the channels that loops run over."""
+        return self.place if self.by_group else self.c
+
+    @property
+    def in_group(self) -> Affine:
+        """The index of a channel of a group."""
+        return self.group * self.place.extent + self.place
+
+    @property
+    def channel(self) -> Affine:
+        """The index of a channel in those loops."""
+        return self.in_group if self.by_group else self.c + 0
+
+    @property
+    def count(self) -> Const:
+        """How many elements a group has."""
+        return Const(float(self.place.extent * prod(axis.extent for axis in self.spatial)))
+
+    @property
+    def elements(self) -> NormAxes:
+        """The loops over elements, which know their channel."""
+        outer = (self.n, self.group, self.place) if self.by_group else (self.n, self.c)
+        at = index_of(self.n, self.channel, *self.spatial)
+        return NormAxes(outer, self.spatial, at, index_of(self.n, self.channel), (self.channel,))
+
+
+def has_channels_side_by_side(md: MemoryDesc) -> bool:
+    """True where the neighbour of an element is of another channel: in nhwc and in blocks of channels."""
+    innermost = md.layout.inner_idxs[-1] if md.layout.inner_idxs else md.layout.outer_order[-1]
+    return bool(innermost == 1)
+
+
+class ChannelLoops:
+    """The loops of a group normalization, in their order."""
+
+    def __init__(self, parts: ProgramParts, axes: ChannelAxes) -> None:
+        self.parts, self.axes = parts, axes
+        self.items: list[Item] = []
+
+    def row(self, name: str) -> TreeTensor:
+        """A number for each channel of each image."""
+        return self.parts.temporary(name, (self.axes.n.extent, self.axes.c.extent))
+
+    def of_channel(self, name: str) -> Load:
+        """The number of a channel in the loops over elements."""
+        return self.row(name).load(self.axes.n, self.axes.channel)
+
+    def of_place(self, name: str) -> Load:
+        """The number of a channel of a group."""
+        return self.row(name).load(self.axes.n, self.axes.in_group)
+
+    def sum_up(self, items: Sequence[Item], found: Sequence[tuple[str, Expr]]) -> None:
+        """Folds over the elements of each channel, and numbers of what they have found."""
+        at = index_of(self.axes.n, self.axes.channel)
+        stores = (self.row(name).store(at, value) for name, value in found)
+        self.items.append(Each((self.axes.own,), (Each(self.axes.spatial, tuple(items)), *stores)))
+
+    def share(
+        self,
+        sums: Sequence[tuple[str, Expr]],
+        items: Sequence[Item],
+        found: Sequence[tuple[str, Expr]],
+    ) -> None:
+        """Sums over the channels of each group, what follows of them, and numbers for each channel."""
+        at, place = (self.axes.n + 0, self.axes.in_group), (self.axes.place,)
+        folds = tuple(fold_over("sum", name, value) for name, value in sums)
+        stores = tuple(self.row(name).store(at, value) for name, value in found)
+        body = (*((Each(place, folds),) if folds else ()), *items, Each(place, stores))
+        self.items += body if self.axes.by_group else (Each((self.axes.group,), body),)
+
+    def each_element(self, items: Sequence[Item]) -> None:
+        """What is done with each element."""
+        self.items.append(Each((self.axes.own, *self.axes.spatial), tuple(items)))
+
+    def write(self, work_bytes: int) -> None:
+        """Add the steps: all loops for one group or image after the other; of few images a step each."""
+        n, items = self.axes.n, tuple(self.items)
+        if self.axes.by_group:
+            self.parts.step(Each((n, self.axes.group), items), work_bytes)
+        elif n.extent >= _MANY_IMAGES:
+            self.parts.step(Each((n,), items), work_bytes)
+        else:
+            for each in items:
+                assert isinstance(each, Each)
+                self.parts.step(replace(each, axes=(n, *each.axes)), work_bytes)
+
+
+def share_given(
+    loops: ChannelLoops, scale: TreeTensor | None, mean: Expr | None, variance: Expr, *names: str
+) -> None:
+    """What channels need of statistics that are there: numbers of these names."""
+    factor: Expr = Ref("inverse") if scale is None else Ref("inverse") * scale.load(loops.axes.in_group)
+    found = {"inverse": Ref("inverse"), "factor": factor, "centre": mean}
+    wanted = [(name, value) for name in names if (value := found[name]) is not None]
+    loops.share((), [Let("inverse", inverse(variance))], wanted)
+
+
+def share_found(
+    loops: ChannelLoops, scale: TreeTensor | None, x: Load, stores: Sequence[Store], *, is_rms: bool
+) -> None:
+    """Find the statistics, first the mean, and what channels need of them.
+
+    `stores`: of `mean` and `variance`, by these names.
+    """
+    axes = loops.axes
+    distance: Expr = x
+    mean: list[Item] = []
+    if not is_rms:
+        loops.sum_up([fold_over("sum", "sum", x)], [("totals", Ref("sum"))])
+        total = ("total", loops.of_place("totals"))
+        loops.share([total], [Let("average", Ref("total") / axes.count)], [("centre", Ref("average"))])
+        distance = x - loops.of_channel("centre")
+        first = loops.row("centre").load(axes.n, axes.group * axes.place.extent)
+        mean = [Let("mean", first)]
+    loops.sum_up(
+        [Let("d", distance), fold_over("sum", "square", Ref("d") * Ref("d"))], [("squares", Ref("square"))]
+    )
+    factor: Expr = Ref("inverse") if scale is None else Ref("inverse") * scale.load(axes.in_group)
+    variance = Let("variance", Ref("square") / axes.count)
+    items = [*mean, variance, Let("inverse", inverse(Ref("variance"))), *stores]
+    loops.share([("square", loops.of_place("squares"))], items, [("factor", factor)])
+
+
+def share_gradients(loops: ChannelLoops, scale: TreeTensor | None, dy: Expr, distance: Expr) -> None:
+    """Find the gradients of scale and shift of each image, and what channels need of their sums."""
+    sum_up_gradients(loops, dy, distance)
+    axes, inverse_of = loops.axes, loops.of_place("inverse")
+    of_group = [("a", loops.of_place("shifts")), ("b", loops.of_place("scales"))]
+    sums: list[tuple[str, Expr]] = [
+        (name, value if scale is None else value * scale.load(axes.in_group)) for name, value in of_group
+    ]
+    slope, offset = Ref("mean_b") * inverse_of * inverse_of, Ref("mean_a") * inverse_of
+    lets = [Let("mean_a", Ref("a") / axes.count), Let("mean_b", Ref("b") / axes.count)]
+    loops.share(sums, lets, [("slope", slope), ("offset", offset)])
+
+
+def sum_up_gradients(loops: ChannelLoops, dy: Expr, distance: Expr) -> None:
+    """Find the gradients of scale and shift of each image."""
+    items: list[Item] = [
+        Let("dy", dy),
+        fold_over("sum", "shift_sum", Ref("dy")),
+        fold_over("sum", "scale_sum", Ref("dy") * distance),
+    ]
+    scaled = Ref("scale_sum") * loops.of_channel("inverse")
+    loops.sum_up(items, [("shifts", Ref("shift_sum")), ("scales", scaled)])

@@ -1,0 +1,101 @@
+"""Programs of normalizations while they are written: their steps, tensors and temporaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+from ..desc.arguments import (
+    ARG_DIFF_DST,
+    ARG_DIFF_SCALE,
+    ARG_DIFF_SHIFT,
+    ARG_DIFF_SRC,
+    ARG_DIFF_SRC_1,
+    ARG_DST,
+    ARG_MEAN,
+    ARG_SCALE,
+    ARG_SHIFT,
+    ARG_SRC,
+    ARG_SRC_1,
+    ARG_VARIANCE,
+    ARG_WORKSPACE,
+)
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .normalization import dense, step_of
+from .program import Place, Program, Slot, TreeStep
+from .tree import Each, TreeTensor
+from .tree_split import split_folds
+
+_NAMES = {
+    ARG_SRC: "src",
+    ARG_DST: "dst",
+    ARG_SRC_1: "added",
+    ARG_MEAN: "mean",
+    ARG_VARIANCE: "variance",
+    ARG_SCALE: "scale",
+    ARG_SHIFT: "shift",
+    ARG_WORKSPACE: "workspace",
+    ARG_DIFF_SRC: "diff_src",
+    ARG_DIFF_SRC_1: "diff_added",
+    ARG_DIFF_DST: "diff_dst",
+    ARG_DIFF_SCALE: "diff_scale",
+    ARG_DIFF_SHIFT: "diff_shift",
+}
+
+
+class ProgramParts:
+    """Steps, tensors and temporaries of a program while it is written."""
+
+    def __init__(
+        self,
+        args: Mapping[int, MemoryDesc],
+        written: Sequence[int],
+        main: tuple[int, int],
+        scalars: int,
+        *,
+        is_wide: bool = False,
+    ) -> None:
+        # What is read first, what is written first, and then the others.
+        order = [*main, *(arg for arg in args if arg not in main)]
+        self.slots = [Slot(arg, arg in written, args[arg].extent_range()) for arg in order]
+        self.tensors = {_NAMES[arg]: TreeTensor.of_desc(_NAMES[arg], args[arg]) for arg in order}
+        self.places = {_NAMES[arg]: Place(i) for i, arg in enumerate(order)}
+        self.scalars, self.is_wide = scalars, is_wide
+        self.temporaries: list[int] = []
+        self.steps: list[TreeStep] = []
+
+    def temporary(self, name: str, sizes: Sequence[int]) -> TreeTensor:
+        """A temporary; a tensor of that name that is there already instead."""
+        if name not in self.tensors:
+            real = DataType.f64 if self.is_wide else DataType.f32
+            self.tensors[name] = tensor = dense(name, sizes, real)
+            self.temporaries.append(real.nbytes(max(1, prod(tensor.sizes))))
+            self.places[name] = Place(~(len(self.temporaries) - 1))
+        return self.tensors[name]
+
+    def operands(self, tensors: Sequence[TreeTensor], slots: Sequence[Slot]) -> None:
+        """The operands of attributes."""
+        for tensor, slot in zip(tensors, slots, strict=True):
+            self.tensors[tensor.name], self.places[tensor.name] = tensor, Place(len(self.slots))
+            self.slots.append(slot)
+
+    def step(self, each: Each, work_bytes: int, *, backwards: bool = False) -> None:
+        """One more step; `backwards`: over what the last one has read."""
+        step = self._step(each, work_bytes)
+        self.steps.append(replace(step, tree=replace(step.tree, backwards=backwards)))
+
+    def _step(self, each: Each, work_bytes: int) -> TreeStep:
+        return step_of([each], self.tensors, self.places, work_bytes, self.scalars, is_wide=self.is_wide)
+
+    def split_step(self, each: Each, work_bytes: int) -> None:
+        """One more step, in pieces where it folds much into little."""
+        step = self._step(each, work_bytes)
+        steps, more = split_folds(step, len(self.temporaries))
+        self.steps += steps
+        self.temporaries += more
+
+    def program(self) -> Program:
+        """The whole program."""
+        return Program(tuple(self.slots), tuple(self.steps), tuple(self.temporaries), self.scalars).verify()

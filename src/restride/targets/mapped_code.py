@@ -1,0 +1,234 @@
+"""Object code into memory without LLVM: what kernels on x86-64 Linux need, and nothing else.
+
+LLVM's linker takes any object, and 40 MB of memory for itself. Kernels are one section of code, constants,
+and references between them that are relative to the code: copied side by side into fresh pages, with each
+reference corrected, they run. Functions of the C library are called by stubs that hold their address. What
+has anything else, such as data that is written, is left to LLVM.
+
+Pages are written first, and executable only then: never both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+__all__ = ["MappedCode", "mapped_code"]
+
+_HEAD = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_ELF64_LITTLE, _RELOCATABLE, _X86_64 = b"\x7fELF\x02\x01", 1, 62
+# Kinds of sections: code and constants, symbols, references, and memory that begins as zeros.
+_PROGRAM, _SYMBOLS, _REFERENCES, _ZEROS = 1, 2, 4, 8
+_WRITTEN, _ALLOCATED, _THREADS = 1, 2, 0x400
+_COMMON = 0xFFF2
+# References of code: 4 bytes relative to themselves, directly or by a stub; 8 bytes as they are.
+_RELATIVE, _CALL, _ADDRESS = 2, 4, 1
+# jmp *[rip + 0], and behind it the address.
+_STUB = b"\xff\x25\x00\x00\x00\x00"
+_STUB_BYTES = 16
+_READ_WRITE, _READ_EXECUTE = mmap.PROT_READ | mmap.PROT_WRITE, mmap.PROT_READ | mmap.PROT_EXEC
+_FAILED = ctypes.c_void_p(-1).value
+
+
+class _Unfit(Exception):
+    """What an object has that is left to LLVM."""
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    section: int
+    value: int
+
+
+class MappedCode:
+    """Functions of an object in this process, by name. Good while this lives, unless it is closed before."""
+
+    def __init__(self, address: int, nbytes: int, symbols: Mapping[str, int]) -> None:
+        self._address, self._nbytes, self.symbols = address, nbytes, symbols
+
+    def close(self) -> None:
+        """Give the pages back; addresses are dangling from here on. Closing again does nothing."""
+        address, self._address = self._address, 0
+        if address:
+            _libc().munmap(address, self._nbytes)
+
+
+def mapped_code(content: bytes) -> MappedCode | None:
+    """The code of an object; None where LLVM has to link it, or the system refuses memory for code."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return None
+    try:
+        return _Object(content).mapped()
+    except (_Unfit, struct.error, IndexError, ValueError, OverflowError):
+        return None
+
+
+@dataclass(slots=True)
+class _Object:
+    """An object as its file has it."""
+
+    content: bytes
+
+    def mapped(self) -> MappedCode:
+        sections = list(self._sections())
+        symbols = list(self._symbols(sections))
+        places, end = _laid_out(sections)
+        stubs = {name: end + i * _STUB_BYTES for i, name in enumerate(self._wanted(sections, symbols))}
+        image = bytearray(end + len(stubs) * _STUB_BYTES)
+        for number, start in places.items():
+            each = sections[number]
+            if each.kind == _PROGRAM:
+                image[start : start + each.size] = self._bytes(each)
+        for name, start in stubs.items():
+            image[start : start + _STUB_BYTES] = _STUB + struct.pack("<Q", _found(name)) + bytes(2)
+        nbytes = -(-max(len(image), 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+        base = _libc().mmap(None, nbytes, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        if base == _FAILED:
+            raise _Unfit
+        made = MappedCode(base, nbytes, {
+            each.name: base + places[each.section] + each.value
+            for each in symbols
+            if each.name and each.section in places
+        })  # fmt: skip
+        try:
+            for section in sections:
+                if section.kind == _REFERENCES and section.info in places:
+                    start = places[section.info]
+                    self._refer(image, base, start, section, sections, symbols, places, stubs)
+            ctypes.memmove(base, bytes(image), len(image))
+            if _libc().mprotect(base, nbytes, _READ_EXECUTE):
+                raise _Unfit
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _bytes(self, section: _Section) -> bytes:
+        found = self.content[section.offset : section.offset + section.size]
+        if len(found) != section.size:
+            raise _Unfit
+        return found
+
+    def _sections(self) -> Iterator[_Section]:
+        head = _HEAD.unpack_from(self.content)
+        if not head[0].startswith(_ELF64_LITTLE) or head[1:3] != (_RELOCATABLE, _X86_64):
+            raise _Unfit
+        start, width, count = head[6], head[11], head[12]
+        if width != _SECTION.size:
+            raise _Unfit
+        for number in range(count):
+            made = _Section(*_SECTION.unpack_from(self.content, start + number * width))
+            is_held = made.flags & _ALLOCATED
+            is_odd = made.flags & (_WRITTEN | _THREADS) or made.kind == _ZEROS
+            if is_held and (is_odd or made.size > len(self.content)):
+                raise _Unfit
+            yield made
+
+    def _symbols(self, sections: list[_Section]) -> Iterator[_Symbol]:
+        for table in sections:
+            if table.kind != _SYMBOLS:
+                continue
+            names = self._bytes(sections[table.link])
+            for name, _, _, section, value, _ in _SYMBOL.iter_unpack(self._bytes(table)):
+                if section == _COMMON:
+                    raise _Unfit
+                yield _Symbol(names[name : names.index(b"\0", name)].decode(), section, value)
+
+    def _references(self, section: _Section) -> Iterator[tuple[int, int, int, int]]:
+        for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
+            yield offset, info >> 32, info & 0xFFFFFFFF, addend
+
+    def _wanted(self, sections: list[_Section], symbols: list[_Symbol]) -> list[str]:
+        """The functions of other libraries that are called."""
+        used = dict[str, None]()
+        for section in sections:
+            if section.kind == _REFERENCES and sections[section.info].flags & _ALLOCATED:
+                for _, number, _, _ in self._references(section):
+                    if not symbols[number].section:
+                        used[symbols[number].name] = None
+        return list(used)
+
+    def _refer(
+        self,
+        image: bytearray,
+        base: int,
+        start: int,
+        section: _Section,
+        sections: list[_Section],
+        symbols: list[_Symbol],
+        places: Mapping[int, int],
+        stubs: Mapping[str, int],
+    ) -> None:
+        """Correct the references of a section that begins at `start`."""
+        size = sections[section.info].size
+        for offset, number, kind, addend in self._references(section):
+            symbol = symbols[number]
+            if symbol.section:
+                target = places[symbol.section] + symbol.value if symbol.section in places else -1
+            else:
+                target = stubs[symbol.name] if kind == _CALL else -1
+            width = 8 if kind == _ADDRESS else 4
+            if target < 0 or kind not in (_RELATIVE, _CALL, _ADDRESS) or offset + width > size:
+                raise _Unfit
+            at = start + offset
+            value = base + target + addend if kind == _ADDRESS else target + addend - at
+            image[at : at + width] = value.to_bytes(width, "little", signed=kind != _ADDRESS)
+
+
+def _laid_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
+    """Where each section of code and constants begins, and where stubs may."""
+    places, end = dict[int, int](), 0
+    for number, each in enumerate(sections):
+        if each.flags & _ALLOCATED and each.kind == _PROGRAM:
+            alignment = max(each.alignment, 1)
+            if alignment > mmap.PAGESIZE:
+                raise _Unfit
+            places[number] = end = -(-end // alignment) * alignment
+            end += each.size
+    return places, -(-end // _STUB_BYTES) * _STUB_BYTES
+
+
+def _found(name: str) -> int:
+    """The address of a function of the libraries in this process."""
+    try:
+        function = getattr(_libc(), name)
+    except AttributeError:
+        raise _Unfit from None
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _libc() -> Any:
+    return _LIBC
+
+
+def _opened() -> Any:
+    libc = ctypes.CDLL(None)
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    libc.mmap.restype, libc.mmap.argtypes = pointer, (pointer, size, *[ctypes.c_int] * 3, ctypes.c_long)
+    libc.munmap.argtypes, libc.mprotect.argtypes = (pointer, size), (pointer, size, ctypes.c_int)
+    return libc
+
+
+_LIBC = _opened() if sys.platform == "linux" else None
