@@ -39,6 +39,21 @@ def test_results_go_where_it_is_told():
     np.testing.assert_allclose(rs.softmax([1.0, 2.0]), softmax(np.array([1.0, 2.0]), 0))
 
 
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32])
+@pytest.mark.parametrize("layout", ["ab", "AB4a4b"])
+def test_integers_give_fractions(kind, layout):
+    x = np.arange(20, dtype=kind).reshape(4, 5)
+    made = rs.softmax(rs.reorder(x, layout), 1)
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(rs.reorder(made, "ab"), softmax(x, 1), rtol=3e-6)
+
+
+def test_lists_of_integers_give_fractions():
+    made = rs.softmax([[1, 2, 3]])
+    assert made.dtype == np.float32
+    np.testing.assert_allclose(made, softmax(np.array([[1.0, 2, 3]]), 1), rtol=3e-6)
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_written():
     out = np.full(X.shape, 7, np.float32)
     with refused("axis is 4", "x has 4 axes"):

@@ -84,6 +84,15 @@ def test_bytes_give_floats_where_it_is_told():
     np.testing.assert_allclose(out, normal(x, 1), rtol=1e-5, atol=1e-5)
 
 
+def test_integers_are_normalized_to_fractions():
+    x = RNG.integers(-100, 100, (4, 6, 5, 5)).astype(np.int8)
+    for made, like in ((rs.layer_norm(x), x.reshape(-1, 5)), (rs.group_norm(x, 6), x.reshape(-1, 25))):
+        assert made.dtype == np.float32
+        exact = like.astype(np.float64)
+        exact = (exact - exact.mean(1, keepdims=True)) / np.sqrt(exact.var(1, keepdims=True) + 1e-5)
+        np.testing.assert_allclose(made.reshape(like.shape), exact, atol=3e-6)
+
+
 def test_a_row_alone_and_a_result_in_place():
     row = IMAGES[0, :, 0, 0].copy()
     np.testing.assert_allclose(rs.layer_norm(row), normal(row, 0), rtol=1e-5, atol=1e-6)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["softmax"]
 
-_SOFTMAX = ArrayFunction("softmax", "softmax")
+_SOFTMAX = ArrayFunction("softmax", "softmax", is_real=True)
 
 
 @overload
@@ -41,8 +41,8 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
           is returned
 
     Values are computed as f32, as f64 where `x` or `out` is f64. The result has the type and the layout of
-    `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format
-    out, its padding zero.
+    `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy out; a tensor in, a tensor out; a `Memory`
+    in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, and an `out` that is
     read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.

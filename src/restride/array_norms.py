@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_norm", "group_norm", "layer_norm"]
 
-_LAYER = ArrayFunction("layer_norm", "layer_normalization")
-_GROUP = ArrayFunction("group_norm", "group_normalization")
-_BATCH = ArrayFunction("batch_norm", "batch_normalization")
+_LAYER = ArrayFunction("layer_norm", "layer_normalization", is_real=True)
+_GROUP = ArrayFunction("group_norm", "group_normalization", is_real=True)
+_BATCH = ArrayFunction("batch_norm", "batch_normalization", is_real=True)
 # Types that scale and shift are read as; all else is converted to f32.
 _WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
 
@@ -70,9 +70,9 @@ def layer_norm(
     out      where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself;
              it is returned
 
-    The result has the type and the layout of `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a
-    `Memory` in, a `Memory` of the same format out, its padding zero. All is computed as f32, as f64 where
-    `x` or `out` is f64.
+    The result has the type and the layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy
+    out; a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero. All is
+    computed as f32, as f64 where `x` or `out` is f64.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, for a scale or a shift
     of another length, an epsilon below 0, and an `out` that is read-only, of other dims or overlaps `x`;

@@ -11,6 +11,7 @@ from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, NAMES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..desc.tags import Tag
+from ..dtypes import DataType
 from ..errors import Error, InvalidArguments
 from ..primitives.checks import check_destination, check_memory, overlaps, share_bytes
 from ..primitives.implementation import (
@@ -28,7 +29,7 @@ from ..runtime.transfer import refuse_host_out, settle
 from ..verbose import flags, write
 from .hints import told_to_owner
 from .operands import memory_of
-from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, narrowed, written
 
 # What may be one memory, where both lie alike.
 _IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
@@ -38,13 +39,15 @@ _IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
 class ArrayFunction:
     """A function on arrays: its name in messages, and its primitive in verbose lines.
 
-    `may_be_in_place`: what is read may be written, where both lie alike.
+    `may_be_in_place`: what is read may be written, where both lie alike. `is_real`: what it makes of integers
+    are fractions, so that a new result of them is f32.
     """
 
     name: str
     kind: str
     prop_kind: str = "forward_inference"
     may_be_in_place: bool = True
+    is_real: bool = False
 
     def on_arrays(self, compute: Callable[..., Any], x: Any, out: Any, *operands: Any) -> Any:
         """`compute(x, out, *operands)`, arrays of other libraries as NumPy's; the result is of the library
@@ -52,7 +55,8 @@ class ArrayFunction:
         """
         try:
             if not any(map(is_foreign, (x, out, *operands))):
-                return compute(as_array(x, f"{self.name}: x"), out, *operands)
+                read = as_array(x, f"{self.name}: x")
+                return compute(read if read is x else narrowed(read), out, *operands)
             source = as_array(as_numpy(x, f"{self.name}: x"), f"{self.name}: x")
             target = None if out is None else as_target(out, f"{self.name}: out")
             others = [as_numpy(each, f"{self.name}: a tensor beside x") for each in operands]
@@ -73,8 +77,12 @@ class ArrayFunction:
         """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
         if out is None:
             tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
-            return Memory(MemoryDesc(dims, like.data_type, tag), engine)
+            return Memory(MemoryDesc(dims, self.type_of_result(like.data_type), tag), engine)
         return self.destination(out, engine)
+
+    def type_of_result(self, source: DataType) -> DataType:
+        """The type of a new result."""
+        return DataType.f32 if self.is_real and source.is_integral else source
 
     def destination(self, out: Any, engine: Engine) -> Memory:
         """What is written, as a memory on the engine."""

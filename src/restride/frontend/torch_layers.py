@@ -43,7 +43,7 @@ from .torch_kernels import dense_strides, empty, order_by_stride
 from .torch_modes import in_derivative, refuse_second
 
 _CPU = Engine("cpu")
-_NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training")
+_NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training", is_real=True)
 _NORM_BACK = ArrayFunction("layer_norm", "layer_normalization", "backward")
 _POOL = ArrayFunction("pool", "pooling", "forward_training")
 _POOL_BACK = ArrayFunction("pool", "pooling", "backward_data")
@@ -90,17 +90,22 @@ def _like(x: Any, shape: Any = None, dtype: Any = None) -> Any:
     return torch.empty_strided(tuple(shape), strides, dtype=dtype or x.dtype, device=x.device)
 
 
+def _result_type(x: Any) -> Any:
+    """The type of fractions of `x`: its own, or float32 where it has integers."""
+    return x.dtype if x.is_floating_point() or x.is_complex() else torch.float32
+
+
 # --- softmax ------------------------------------------------------------------------------------------------
 
 
 def _softmax(x: Any, axis: int, log: bool) -> Any:
-    out = _like(x)
+    out = _like(x, dtype=_result_type(x))
     softmax_arrays(as_numpy(x.detach(), "softmax: x"), axis, log=log, out=as_numpy(out, "softmax: out"))
     return out
 
 
 def _fake_softmax(x: Any, axis: int, log: bool) -> Any:
-    return _like(x)
+    return _like(x, dtype=_result_type(x))
 
 
 def _keep_softmax(ctx: Any, inputs: Any, output: Any) -> None:
@@ -152,7 +157,7 @@ def _layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tu
     at = _NORM.axis(axis, x.dim(), f"x {source.desc}")
     source = with_axis_last(source, at)
     check_data(_NORM, check_known("layer_norm", "x", source.desc))
-    out, (mean, variance) = _like(x), _stats(x, at)
+    out, (mean, variance) = _like(x, dtype=_result_type(x)), _stats(x, at)
     target, count = with_axis_last(_memory(_NORM, out), at), source.desc.dims[-1]
     stats = {ARG_MEAN: _memory(_NORM, mean), ARG_VARIANCE: _memory(_NORM, variance)}
     own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
@@ -173,7 +178,7 @@ def _layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tu
 
 
 def _fake_layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
-    return (_like(x), *_stats(x, axis))
+    return (_like(x, dtype=_result_type(x)), *_stats(x, axis))
 
 
 def _layer_norm_back(

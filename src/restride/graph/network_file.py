@@ -131,7 +131,8 @@ class NetworkFile:
             is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
             if not is_place or start % ALIGNMENT:
                 raise damaged(self.path, f"tensor {number} lies nowhere")
-            if self._begin + start + nbytes > self._mapped.nbytes:
+            # The file ends where another tensor could begin: a cut of what fills it up is a cut.
+            if self._begin + aligned(start + nbytes) > self._mapped.nbytes:
                 raise damaged(self.path, f"it ends before tensor {number} does: it was cut off")
 
 

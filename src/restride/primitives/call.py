@@ -25,11 +25,12 @@ MOST_CALLS = 16
 
 
 class _MemoryRule(NamedTuple):
-    """What one memory of a call must be; which word its address is, -1 for source and destination.
+    """What a memory of a call must be: the one at this place among its memories.
 
-    `skipped`: how many bytes of it kernels skip.
+    `word`: which word of the kernel its address is; `skipped`: how many bytes of it kernels skip.
     """
 
+    at: int
     desc: MemoryDesc
     engine: Engine
     word: int
@@ -39,55 +40,111 @@ class _MemoryRule(NamedTuple):
 class Call:
     """An execution that has been checked, to be repeated with memories of the same descriptors.
 
-    `args`: the arguments of its memories, in the order of the program's slots; `types`: those of the keys of
-    an argument map. `run` says in one place when a warm call may go ahead: the same stream's engine; memories
-    of these descriptors on these engines, with buffers and not mapped; what is written writable, and apart
-    from all else. Where there are no more than source and destination, machine code takes their addresses.
+    `args`: the arguments of its memories, in the order of the program's slots. `run` says, for every
+    primitive and engine, when a warm call may go ahead: a stream of the engine; memories of these descriptors
+    on these engines, with buffers and not mapped; what is written writable, and apart from all else. Where
+    there are no more than source and destination, machine code takes their addresses.
     """
 
     __slots__ = (
-        "_constants",
         "_direct",
-        "_executable",
+        "_dst_engine",
         "_keeps",
-        "_more",
-        "_outputs",
-        "_pack",
+        "_of_map",
+        "_others",
         "_params",
-        "_rules",
-        "_scalars",
-        "_slots",
-        "_words",
+        "_src_engine",
+        "_types",
         "args",
         "dst",
         "engine",
-        "memories",
         "src",
-        "types",
+    )
+
+    def __init__(
+        self, impl: Implementation, descs: Mapping[int, MemoryDesc], engines: Mapping[int, Engine]
+    ) -> None:
+        self.args = tuple([arg for arg in impl.args if arg is not None])
+        src, dst = self.args[:2]
+        self.src, self.dst, self.engine = descs[src], descs[dst], impl.engine
+        self._src_engine, self._dst_engine = engines[src], engines[dst]
+        self._of_map: Callable[[Mapping[int, object]], tuple[object, ...]] = itemgetter(*self.args)
+        self._types: list[type] = [int] * len(self.args)
+        # The implementation holds what `params` is the address of.
+        self._keeps = impl
+        self._direct, self._params = impl.direct_call()
+        self._others = None if self._direct else _OtherMemories(impl, descs, engines)
+
+    def memories(self, arguments: Any) -> tuple[object, ...] | None:
+        """The memories of an argument map in the order of `args`; None for what takes a closer look."""
+        if type(arguments) is not dict or list(map(type, arguments)) != self._types:
+            return None
+        try:
+            return self._of_map(arguments)
+        except KeyError:
+            return None
+
+    def run(
+        self, stream: Any, src: Any, dst: Any, others: Sequence[Any] = (), deps: Sequence[Waitable] = ()
+    ) -> Waitable | None:
+        """Run on the memories of `args`: the first two, then the others. Give the event.
+
+        None, with nothing touched, where all has to be checked.
+        """
+        if (
+            type(src) is not Memory
+            or type(dst) is not Memory
+            or (src._desc is not self.src and src._desc != self.src)
+            or (dst._desc is not self.dst and dst._desc != self.dst)
+            or type(stream) is not Stream
+            or stream._engine is not self.engine
+            or src._engine is not self._src_engine
+            or dst._engine is not self._dst_engine
+            or src._mapped
+            or dst._mapped
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
+            or (src._lo < dst._hi and dst._lo < src._hi)
+        ):
+            return None
+        # Buffers are held by name: another thread may give the memories others meanwhile.
+        if self._others is not None:
+            return self._others.run(stream, (src, dst, *others), [read, written], deps)
+        if others or self._direct is None:
+            return None
+        self._direct(read[0], written[0], self._params)
+        return COMPLETED
+
+
+class _OtherMemories:
+    """What a call brings beside source and destination, and how kernels and devices take all of it."""
+
+    __slots__ = (
+        "_constants",
+        "_engine",
+        "_executable",
+        "_outputs",
+        "_pack",
+        "_rules",
+        "_scalars",
+        "_skipped",
+        "_slots",
+        "_words",
     )
 
     def __init__(
         self, impl: Implementation, descs: Mapping[int, MemoryDesc], engines: Mapping[int, Engine]
     ) -> None:
         slots = impl.executable.program.slots
-        self.engine, self._executable = impl.engine, impl.executable
+        self._engine, self._executable = impl.engine, impl.executable
         brought = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
-        self.args = tuple(arg for _, arg in brought)
-        # The memories of an argument map, in that order.
-        self.memories: Callable[[Mapping[int, object]], tuple[object, ...]] = itemgetter(*self.args)
-        self.types: list[type] = [int] * len(brought)
-        self.src, self.dst = descs[self.args[0]], descs[self.args[1]]
+        self._skipped = [skipped_bytes(impl.operands[slot], descs[arg]) for slot, arg in brought]
         self._rules = [
-            _MemoryRule(
-                descs[arg],
-                engines.get(arg, impl.engine),
-                slot - 2 if slot > 1 else -1,
-                skipped_bytes(impl.operands[slot], descs[arg]),
-            )
-            for slot, arg in brought
-        ]
-        self._more = list(enumerate(self._rules))[2:]
-        # Which of the memories beside the destination are written.
+            _MemoryRule(at, descs[arg], engines.get(arg, impl.engine), slot - 2, self._skipped[at])
+            for at, (slot, arg) in enumerate(brought)
+        ][2:]
+        # Which of these memories are written.
         self._outputs = [at for at, (slot, _) in enumerate(brought) if slots[slot][1] and at != 1]
         self._slots = tuple(slot for slot, _ in brought)
         self._constants = [constant or NOTHING for constant in impl.constants]
@@ -95,36 +152,16 @@ class Call:
         self._words = [buffer.address for buffer in self._constants[2:]]
         self._scalars = impl.computation.scalars
         self._pack = packer(len(self._words), len(self._scalars))
-        # The implementation holds what `params` is the address of.
-        self._keeps = impl
-        self._direct, self._params = impl.direct_call()
 
-    def run(self, stream: Stream, memories: Sequence[Any], deps: Sequence[Waitable] = ()) -> Waitable | None:
-        """Run on memories in the order of `args`, the first two of `src` and `dst`; give the event.
-
-        None, with nothing touched, where all has to be checked.
-        """
-        src, dst = memories[0], memories[1]
-        low, high = dst._lo, dst._hi
-        if (
-            type(stream) is not Stream
-            or stream._engine is not self.engine
-            or src._engine is not self._rules[0].engine
-            or dst._engine is not self._rules[1].engine
-            or src._mapped
-            or dst._mapped
-            or (read := src._buffer) is None
-            or (written := dst._buffer) is None
-            or written[2]
-            or (src._lo < high and low < src._hi)
-        ):
+    def run(
+        self, stream: Stream, memories: Sequence[Any], buffers: list[Buffer], deps: Sequence[Waitable]
+    ) -> Waitable | None:
+        """`Call.run` where source and destination, whose buffers are given, may be used."""
+        if len(memories) != len(self._slots):
             return None
-        # Buffers are held by name: another thread may give the memories others meanwhile.
-        if self._direct is not None:
-            self._direct(read[0], written[0], self._params)
-            return COMPLETED
-        words, buffers = self._words.copy(), [read, written]
-        for at, (desc, engine, word, skipped) in self._more:
+        low, high = memories[1]._lo, memories[1]._hi
+        words = self._words.copy()
+        for at, desc, engine, word, skipped in self._rules:
             memory = memories[at]
             if (
                 type(memory) is not Memory
@@ -143,7 +180,7 @@ class Call:
         if call is None:
             return self._submit(stream, buffers, deps)
         packed = self._pack(*words, *self._scalars)
-        call(read[0], written[0], packed_address(packed))
+        call(buffers[0][0], buffers[1][0], packed_address(packed))
         return COMPLETED
 
     def _are_apart(self, memories: Sequence[Memory], buffers: Sequence[Buffer]) -> bool:
@@ -158,7 +195,7 @@ class Call:
     def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Waitable]) -> Waitable:
         """The same on a device."""
         found = list(self._constants)
-        for slot, rule, buffer in zip(self._slots, self._rules, buffers, strict=True):
-            found[slot] = buffer.behind(rule.skipped) if rule.skipped else buffer
+        for slot, skipped, buffer in zip(self._slots, self._skipped, buffers, strict=True):
+            found[slot] = buffer.behind(skipped) if skipped else buffer
         arguments = Arguments(tuple(found), self._scalars)
-        return self.engine.device.launch(self._executable, arguments, stream._queue, deps)
+        return self._engine.device.launch(self._executable, arguments, stream._queue, deps)

@@ -7,7 +7,7 @@ checked before: any number of threads may execute one at once (N12).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from ..desc.arguments import ARG_SCRATCHPAD, name_of, told_name
@@ -55,20 +55,11 @@ class Primitive:
 
     __slots__ = (
         "_calls",
-        "_direct",
-        "_dst",
-        "_dst_engine",
-        "_engine",
         "_impl",
         "_last",
         "_pd",
-        "_src",
-        "_src_engine",
-        "_words",
     )
     _impl: Implementation | None
-    # Machine code that takes the addresses of source and destination, where there is nothing else to bring.
-    _direct: Callable[[int, int, int], None] | None
     # What has been checked before, and the last of it: replaced as a whole, so that threads may share it.
     _calls: dict[tuple[MemoryDesc, MemoryDesc], Call]
     _last: Call | None
@@ -85,20 +76,12 @@ class Primitive:
     def _take(self, pd: PrimitiveDescBase, *, is_empty: bool) -> None:
         """Take a descriptor; compile what it describes, unless the primitive is to be empty."""
         self._pd = pd
-        self._src, self._dst = pd._src, pd._dst
-        self._engine, self._src_engine, self._dst_engine = pd._engine, pd._src_engine, pd._dst_engine
-        self._impl = self._direct = self._last = None
-        self._words, self._calls = 0, {}
+        self._impl = self._last = None
+        self._calls = {}
         if is_empty:
             return
         self._impl = pd._implementation()
         self._impl.executable.prepare()
-        if not pd._scratch_args():
-            self._direct, self._words = self._impl.direct_call()
-            # Tensors that are all there is make a call already, where machine code cannot just be called.
-            is_call = self._direct is None and not self._impl.more_descs()
-            if is_call and self._impl.executable.program.steps:
-                self._remember(self._impl, pd._tensors())
 
     def __bool__(self) -> bool:
         return self._impl is not None
@@ -139,30 +122,9 @@ class Primitive:
         primitive's, for a read-only or mapped destination, and for source and destination that overlap
         (N9, N10).
         """
-        # Every condition under which the call is surely right; all else is sorted out by the slow form.
-        if (
-            self._direct is None
-            or dst is None
-            or type(src) is not Memory
-            or type(dst) is not Memory
-            or src._desc is not self._src
-            or dst._desc is not self._dst
-            or type(stream) is not Stream
-            or stream._engine is not self._engine
-            or src._engine is not self._src_engine
-            or dst._engine is not self._dst_engine
-            or src._mapped
-            or dst._mapped
-            or (read := src._buffer) is None
-            or (written := dst._buffer) is None
-            or written[2]
-            or (src._lo < dst._hi and dst._lo < src._hi)
-            or flags.profile_exec
-        ):
+        call = self._last
+        if call is None or flags.profile_exec or call.run(stream, src, dst) is None:
             self._execute(astream if stream is None else stream, src, dst)
-            return
-        # The buffers are held by name: another thread may give the memories others meanwhile.
-        self._direct(read[0], written[0], self._words)
 
     def execute_sycl(
         self,
@@ -183,39 +145,24 @@ class Primitive:
         return self._execute(astream if stream is None else stream, src, dst, checked_deps(self.kind, deps))
 
     def _execute(self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()) -> Waitable:
-        call = self._last
+        call = self._last or self._call_of_tensors()
         if call is None or flags.profile_exec or flags.profile_create:
             return self._execute_checked(stream, src, dst, deps)
-        if dst is not None:
-            memories: Sequence[object] = (src, dst)
-        elif type(src) is dict and list(map(type, src)) == call.types:
-            try:
-                memories = call.memories(src)
-            except KeyError:
-                return self._execute_checked(stream, src, dst, deps)
-        else:
-            return self._execute_checked(stream, src, dst, deps)
-        event = self._repeated(call, stream, memories, deps)
+        memories = call.memories(src) if dst is None else (src, dst)
+        event = None if memories is None else self._repeated(call, stream, memories, deps)
         return self._execute_checked(stream, src, dst, deps) if event is None else event
 
     def _repeated(
-        self, call: Call, stream: Any, memories: Sequence[Any], deps: Sequence[Waitable]
+        self, call: Call, stream: object, memories: Sequence[object], deps: Sequence[Waitable]
     ) -> Waitable | None:
-        """Run what has been checked before, on memories in slots.
+        """Run what has been checked before, on memories in the order of its arguments.
 
         None, with nothing touched, where all has to be checked.
         """
-        if len(memories) != len(call.args):
-            return None
-        src, dst = memories[0], memories[1]
-        if type(src) is not Memory or type(dst) is not Memory:
-            return None
-        if src._desc is not call.src or dst._desc is not call.dst:
-            found = self._calls.get((src._desc, dst._desc))
-            if found is None:
-                return None
-            call = found
-        return call.run(stream, memories, deps)
+        src, dst, *others = memories
+        if type(src) is Memory and type(dst) is Memory and src._desc is not call.src:
+            call = self._calls.get((src._desc, dst._desc), call)
+        return call.run(stream, src, dst, others, deps)
 
     def _execute_checked(
         self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()
@@ -314,6 +261,14 @@ class Primitive:
         scratch = None if pad is None or pad._buffer is None else pad._buffer.behind(pad.desc.offset0)
         return run(impl, memories, stream, deps, scratch)
 
+    def _call_of_tensors(self) -> Call | None:
+        """The call of a primitive that has not been executed, if its tensors are all that it needs."""
+        impl, pd = self._impl, self._pd
+        if impl is None or pd._scratch_args() or impl.more_descs() or not impl.executable.program.steps:
+            return None
+        self._remember(impl, pd._tensors())
+        return self._last
+
     def _remember(self, impl: Implementation, descs: Mapping[int, MemoryDesc]) -> None:
         """Keep what lets executions with memories of these descriptors skip most checks."""
         pd = self._pd
@@ -326,9 +281,6 @@ class Primitive:
         others = self._calls if len(self._calls) < MOST_CALLS else {}
         self._calls = {**others, (descs[src], descs[dst]): call}
         self._last = call
-        if impl is self._impl and self._direct is not None:
-            # Equal to the primitive's own: memories that have them are known by identity from now on.
-            self._src, self._dst = descs[src], descs[dst]
 
     # --- what errors say ------------------------------------------------------------------------------------
 

@@ -324,7 +324,7 @@ class Reorder(Primitive):
     def _launched(
         self, impl: Implementation, memories: Memories, stream: Stream, deps: Sequence[Waitable]
     ) -> Waitable:
-        if self._src_engine is self._dst_engine or impl.engine.device.is_host:
+        if self._pd._src_engine is self._pd._dst_engine or impl.engine.device.is_host:
             return super()._launched(impl, memories, stream, deps)
         return run_across(impl, memories, stream, deps)
 
