@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.desc.post_ops import BINARY, ELTWISE
+from restride.desc.post_op_values import BINARY, ELTWISE
 from support.errors import refused
 
 CPU = rs.Engine("cpu")

@@ -15,7 +15,8 @@ import restride as rs
 from restride.desc.attr import RUNTIME_F32_VAL, RUNTIME_S32_VAL, Attr, PrimitiveAttr
 from restride.desc.attr_value import Factor
 from restride.desc.memory_desc import MemoryDesc
-from restride.desc.post_ops import BinaryOp, EltwiseOp, PostOps, SumOp
+from restride.desc.post_op_values import BinaryOp, EltwiseOp, SumOp
+from restride.desc.post_ops import PostOps
 from restride.dtypes import DataType
 from restride.errors import InvalidArguments, Unimplemented
 from support.errors import refused

@@ -26,7 +26,7 @@ def only_known(monkeypatch: pytest.MonkeyPatch):
     def check(*args: object) -> None:
         raise AssertionError("the arguments were checked in full")
 
-    return lambda: monkeypatch.setattr(concat_and_sum, "_ArraysCall", check)
+    return lambda: monkeypatch.setattr(concat_and_sum, "SeveralArrays", check)
 
 
 def _views(seed: int) -> list[np.ndarray]:

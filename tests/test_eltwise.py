@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from restride.desc.post_ops import ELTWISE, FIXED_POWERS
+from restride.desc.post_op_values import ELTWISE, FIXED_POWERS
 from restride.dtypes import DataType
 from restride.plan.arithmetic import NumpyArithmetic
 from restride.plan.eltwise import apply

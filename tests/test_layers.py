@@ -52,7 +52,9 @@ _ROWS = (
     ("primitives",),
     (
         "arrays",
+        "array_reorder",
         "concat_and_sum",
+        "several_arrays",
         "reorder_plan",
         "block_scales",
         "group_scaling",

@@ -14,7 +14,7 @@ import pytest
 import restride as rs
 from restride.desc.attr import Attr
 from restride.desc.layout import RUNTIME_DIM
-from restride.desc.post_ops import SumOp
+from restride.desc.post_op_values import SumOp
 from restride.desc.tags import parse_tag
 from support.by_offset import attr_of
 from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair

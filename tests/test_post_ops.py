@@ -12,7 +12,8 @@ import pytest
 
 from restride.desc.layout import RUNTIME_DIM
 from restride.desc.memory_desc import MemoryDesc
-from restride.desc.post_ops import BinaryOp, EltwiseOp, PostOps, SumOp
+from restride.desc.post_op_values import BinaryOp, EltwiseOp, SumOp
+from restride.desc.post_ops import PostOps
 from restride.dtypes import DataType
 from restride.errors import InvalidArguments, OutOfMemory, Status, Unimplemented
 

@@ -12,7 +12,7 @@ from .desc.parse import short_repr
 from .dtypes import DataType
 from .errors import InvalidArguments
 from .frontend.formats import target_desc
-from .runtime.alloc import Array
+from .runtime.alloc import Array, NumpyType
 from .runtime.memory import Memory
 
 __all__ = ["reorder"]
@@ -35,31 +35,10 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     """
     import dask.array as da
 
-    if not isinstance(array, da.Array):
-        raise InvalidArguments(
-            "dask.reorder: array is no array of Dask",
-            code="RS-V08",
-            where=short_repr(array),
-            why=f"it is {type(array).__name__}",
-            hint="dask.array.from_array makes one; rs.reorder takes arrays themselves",
-        )
-    if any(n != n for axis in array.chunks for n in axis):
-        raise InvalidArguments(
-            "dask.reorder: the chunks of array have unknown extents",
-            code="RS-V08",
-            why="formats need them",
-            hint="call array.compute_chunk_sizes() first",
-        )
+    _check_array(array)
     source = MemoryDesc(array.shape, DataType.parse(array.dtype))
     desc = target_desc(source, format, dtype)
-    twin = desc.data_type.numpy
-    if twin is None or desc.data_type.bits < 8:
-        raise InvalidArguments(
-            f"dask.reorder: dtype is {desc.data_type}",
-            code="RS-V08",
-            why="NumPy has no elements of that type in whole bytes",
-            hint="name a type of 8 bits or more",
-        )
+    twin = _numpy_type(desc.data_type)
     options = {"dtype": desc.data_type.name, "scale": scale, "zero_point": zero_point}
     if not desc.inner_blks:
         return array.map_blocks(_plain, format, options, dtype=twin, meta=np.empty((0,) * array.ndim, twin))
@@ -78,6 +57,38 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
         dtype=twin,
         meta=np.empty((0,) * (array.ndim + len(desc.inner_blks)), twin),
         align_arrays=False,
+    )
+
+
+def _check_array(array: Any) -> None:
+    import dask.array as da
+
+    if not isinstance(array, da.Array):
+        raise InvalidArguments(
+            "dask.reorder: array is no array of Dask",
+            code="RS-V08",
+            where=short_repr(array),
+            why=f"it is {type(array).__name__}",
+            hint="dask.array.from_array makes one; rs.reorder takes arrays themselves",
+        )
+    if any(n != n for axis in array.chunks for n in axis):
+        raise InvalidArguments(
+            "dask.reorder: the chunks of array have unknown extents",
+            code="RS-V08",
+            why="formats need them",
+            hint="call array.compute_chunk_sizes() first",
+        )
+
+
+def _numpy_type(data_type: DataType) -> NumpyType:
+    found = data_type.numpy
+    if found is not None and data_type.bits >= 8:
+        return found
+    raise InvalidArguments(
+        f"dask.reorder: dtype is {data_type}",
+        code="RS-V08",
+        why="NumPy has no elements of that type in whole bytes",
+        hint="name a type of 8 bits or more",
     )
 
 

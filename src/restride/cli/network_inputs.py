@@ -12,9 +12,9 @@ from ..errors import RuntimeFailure
 from ..files.replacement import shown
 from ..graph.build import GraphBuilder
 from ..graph.dims import Dims
+from ..graph.layer_operations import ResamplingOperation
 from ..graph.network import Network
 from ..graph.network_input import NetworkInput
-from ..graph.operations import ResamplingOperation
 from ..pixels import normalize
 from .progress import Progress
 from .usage import parse_shape, wrong_usage

@@ -35,7 +35,7 @@ from ..graph.network import Network
 from ..graph.network_file import is_saved_network, read_network_file
 from ..graph.network_plan import NetworkPlan, NetworkStep
 from ..graph.propagation import RULES
-from ..graph.running import StepTime
+from ..graph.run_program import StepTime
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_output, write_output
 from .network_inputs import Array, named_dims, named_value, prepare, random_input, read_input

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .parse import fail, parse_int, short_repr
-from .post_ops import MAX_POST_OPS
+from .post_op_values import MAX_POST_OPS
 
 ARG_SRC = ARG_SRC_0 = ARG_FROM = ARG_SRC_LAYER = 1
 ARG_SRC_1 = ARG_SRC_ITER = 2

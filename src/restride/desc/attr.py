@@ -36,7 +36,8 @@ from .factor_parse import (
     parse_zero_points,
 )
 from .parse import one_of, parse_bool, short_repr, to_f32
-from .post_ops import PostOp, PostOps
+from .post_op_values import PostOp
+from .post_ops import PostOps
 
 __all__ = [
     "ACCUMULATION_MODES",

@@ -12,7 +12,7 @@ from .attr import Attr
 from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, Factor, fits_extents
 from .layout import RUNTIME_DIM
 from .memory_desc import MemoryDesc
-from .post_ops import BinaryOp, DepthwiseOp, PostOp, PReLUOp, SumOp
+from .post_op_values import BinaryOp, DepthwiseOp, PostOp, PReLUOp, SumOp
 
 _NAMES = {ARG_SRC: "src", ARG_SRC_1: "src1", ARG_WEIGHTS: "weights", ARG_DST: "dst"}
 

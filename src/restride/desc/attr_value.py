@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from .post_ops import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
+from .post_op_values import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
 
 # --- one argument's scales or zero points ------------------------------------
 # The scales or the zero points of one argument, as a frozen value (R22–R27).

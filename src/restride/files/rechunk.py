@@ -55,70 +55,86 @@ def rechunk(
     """
     check_function("rechunk: progress", progress)
     source, target = _opened(src, "src", "r"), _opened(dst, "dst", "r+")
-    if source.shape != target.shape or source.dtype != target.dtype:
-        raise InvalidArguments(
-            "rechunk: dst is another array",
-            code="RS-F07",
-            where=f"src {source.dtype} {source.shape}; dst {target.dtype} {target.shape}",
-            why="only chunks and codecs may differ",
-            hint="create it with the shape and the dtype of src",
-        )
+    _check_same_tensor(source, target)
     _check_apart(source, target)
-    read, written = chunk_files(source), chunk_files(target)
-    is_direct = read is not None and written is not None
-    room, jobs = _room(parse_memory(memory, "rechunk: memory"), source, target, is_direct)
-    mover = None if read is None or written is None else ChunkMover(read, written, jobs)
-    grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, room)
-    state = _state(source)
-    facts = repr((source.shape, str(source.dtype), source.chunks, _unit(target), grid.box, state))
-    plan = hashlib.sha256(facts.encode()).hexdigest()
-    safe = first = _done(target, plan) if parse_bool("rechunk: resume", resume) else 0
-    total = len(grid) if prod(source.shape) else 0
-    started = time.perf_counter()
+    room, started = parse_memory(memory, "rechunk: memory"), time.perf_counter()
 
-    unsafe = UnsafeFiles()
-    for tile in range(first):
-        unsafe.add(chunk_paths(target, _box(grid, tile)))
-
-    def run(tile: int, space: Workspace) -> int:
-        box, start = _box(grid, tile), grid.start(tile)
-        size = grid.size(start)
-        if mover is None:
-            write_box(target, box, read_box(source, box, short_repr(src)), short_repr(dst))
-        else:
-            mover.move(start, size, space)
-        unsafe.add(chunk_paths(target, box))
-        return prod(size) * int(source.dtype.itemsize)
-
-    def note(done: int, is_time: bool) -> None:
-        nonlocal safe
-        if is_time:
-            unsafe.make_safe()
-            safe = done
-        said = {"plan": plan, "done": done, "safe": safe, "boot": boot_id()}
-        target.update_attributes({_ATTRIBUTE: json.dumps(said)})
-
-    def watch(tally: Tally) -> None:
+    def tell(done: int) -> None:
         if progress is not None:
             seconds = time.perf_counter() - started
-            progress(ConversionProgress("rechunking", tally.weight, source.nbytes, seconds, str(dst)))
+            progress(ConversionProgress("rechunking", done, source.nbytes, seconds, str(dst)))
 
-    note(first, False)
-    try:
-        do_tiles(total, first, 1, run, note, watch)
-    finally:
-        if mover is not None:
-            mover.close()
-    unsafe.make_safe()
-    if _state(source) != state:
-        raise RuntimeFailure(
-            "rechunk: src changed while it was read",
-            code="RS-F08",
-            where=short_repr(src),
-            why="names, lengths or times of its files are others",
-            hint="wait for its writer, then rechunk it again",
-        )
+    work = _Rechunking(source, target, room, (short_repr(src), short_repr(dst)), tell)
+    first = _done(target, work.plan) if parse_bool("rechunk: resume", resume) else 0
+    work.copy_from(first)
     del target.attrs[_ATTRIBUTE]
+
+
+class _Rechunking:
+    """The boxes of an array, copied by several threads; the attributes of the target say how far it is.
+
+    `told`: what errors call the source and the target; `tell` is told how many bytes are done. `plan` tells
+    one way of copying from another: what an earlier call has left is of this one, or of no use.
+    """
+
+    def __init__(
+        self, source: Any, target: Any, memory: int, told: tuple[str, str], tell: Callable[[int], None]
+    ) -> None:
+        self._source, self._target, self._told, self._tell = source, target, told, tell
+        read, written = chunk_files(source), chunk_files(target)
+        is_direct = read is not None and written is not None
+        room, jobs = _room(memory, source, target, is_direct)
+        self._mover = None if read is None or written is None else ChunkMover(read, written, jobs)
+        self._grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, room)
+        self._state = _state(source)
+        facts = (source.shape, str(source.dtype), source.chunks, _unit(target), self._grid.box, self._state)
+        self.plan = hashlib.sha256(repr(facts).encode()).hexdigest()
+        self._unsafe, self._safe = UnsafeFiles(), 0
+
+    def copy_from(self, first: int) -> None:
+        """Copy all boxes from this one on. Raises RuntimeFailure where the source has changed meanwhile."""
+        self._safe = first
+        for tile in range(first):
+            self._unsafe.add(chunk_paths(self._target, _box(self._grid, tile)))
+        total = len(self._grid) if prod(self._source.shape) else 0
+        self._note(first, False)
+        try:
+            do_tiles(total, first, 1, self._run, self._note, self._watch)
+        finally:
+            if self._mover is not None:
+                self._mover.close()
+        self._unsafe.make_safe()
+        if _state(self._source) != self._state:
+            raise RuntimeFailure(
+                "rechunk: src changed while it was read",
+                code="RS-F08",
+                where=self._told[0],
+                why="names, lengths or times of its files are others",
+                hint="wait for its writer, then rechunk it again",
+            )
+
+    def _run(self, tile: int, space: Workspace) -> int:
+        """Copy one box; how many bytes it has."""
+        box, start = _box(self._grid, tile), self._grid.start(tile)
+        size = self._grid.size(start)
+        if self._mover is None:
+            found = read_box(self._source, box, self._told[0])
+            write_box(self._target, box, found, self._told[1])
+        else:
+            self._mover.move(start, size, space)
+        self._unsafe.add(chunk_paths(self._target, box))
+        return prod(size) * int(self._source.dtype.itemsize)
+
+    def _note(self, done: int, is_time: bool) -> None:
+        """Write down how many boxes are done; where it is time, once the disk has them."""
+        if is_time:
+            self._unsafe.make_safe()
+            self._safe = done
+        said = {"plan": self.plan, "done": done, "safe": self._safe, "boot": boot_id()}
+        self._target.update_attributes({_ATTRIBUTE: json.dumps(said)})
+
+    def _watch(self, tally: Tally) -> None:
+        self._tell(tally.weight)
 
 
 def _state(source: Any) -> str:
@@ -189,6 +205,18 @@ def _done(target: Any, plan: str) -> int:
         code="RS-F08",
         why="dst has no note of an earlier call with the same arrays and memory",
         hint="leave resume out to start anew",
+    )
+
+
+def _check_same_tensor(source: Any, target: Any) -> None:
+    if source.shape == target.shape and source.dtype == target.dtype:
+        return
+    raise InvalidArguments(
+        "rechunk: dst is another array",
+        code="RS-F07",
+        where=f"src {source.dtype} {source.shape}; dst {target.dtype} {target.shape}",
+        why="only chunks and codecs may differ",
+        hint="create it with the shape and the dtype of src",
     )
 
 

@@ -67,50 +67,64 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
     """
     _check_metadata(metadata)
     for array in arrays:
-        if array.kind.word not in KINDS:
-            raise Unimplemented(
-                f"{array.kind.word} in a safetensors file",
-                code="RS-F03",
-                where=array.name,
-                why="the format has no elements of that kind",
-                hint="write a .gguf file",
-            )
-        if array.name == _METADATA:
-            raise InvalidArguments(
-                "a name that no tensor of a safetensors file can have",
-                code="RS-F03",
-                where=repr(array.name),
-                why="the metadata stand under it",
-                hint="rename the tensor, or write a .npz file",
-            )
-        name_bytes(array.name)
-    # Where the order leaves elements at odd places, wider ones go first: readers map what is aligned only.
-    order = list(range(len(arrays)))
-    places = list(packed_starts(arrays, 0))
-    if any(start * 8 % max(array.kind.bits, 8) for start, array in zip(places, arrays, strict=False)):
-        order.sort(key=lambda i: -arrays[i].kind.bits)
-    starts = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
-    notes = {array.name: note for array in arrays if (note := note_of(array))}
-    said = dict(metadata)
-    if notes:
-        said[KEY] = json.dumps({"version": VERSION, "tensors": notes})
-    header: dict[str, Any] = {_METADATA: said} if said else {}
-    for i, array in enumerate(arrays):
-        ends = [starts[i], starts[i] + array.nbytes]
-        header[array.name] = {
-            "dtype": array.kind.word,
-            "shape": list(array.shape),
-            "data_offsets": ends,
-            **array.unknown,
-        }
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+        _check_writable(array)
+    starts = _starts(arrays)
+    text = json.dumps(_header(arrays, starts, metadata), ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     check_header(".safetensors", len(text), _MOST_HEADER)
     head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
     total = len(head) + sum(array.nbytes for array in arrays)
-    return FileImage(
-        tuple(arrays), tuple(len(head) + starts[i] for i in range(len(arrays))), ((0, head),), total
-    )
+    return FileImage(tuple(arrays), tuple(len(head) + start for start in starts), ((0, head),), total)
+
+
+def _check_writable(array: StoredArray) -> None:
+    if array.kind.word not in KINDS:
+        raise Unimplemented(
+            f"{array.kind.word} in a safetensors file",
+            code="RS-F03",
+            where=array.name,
+            why="the format has no elements of that kind",
+            hint="write a .gguf file",
+        )
+    if array.name == _METADATA:
+        raise InvalidArguments(
+            "a name that no tensor of a safetensors file can have",
+            code="RS-F03",
+            where=repr(array.name),
+            why="the metadata stand under it",
+            hint="rename the tensor, or write a .npz file",
+        )
+    name_bytes(array.name)
+
+
+def _starts(arrays: Sequence[StoredArray]) -> list[int]:
+    """Where each array begins behind the header.
+
+    Where their order leaves elements at odd places, wider ones go first: readers map what is aligned only.
+    """
+    starts = list(packed_starts(arrays, 0))[: len(arrays)]
+    if not any(start * 8 % max(array.kind.bits, 8) for start, array in zip(starts, arrays, strict=True)):
+        return starts
+    order = sorted(range(len(arrays)), key=lambda i: -arrays[i].kind.bits)
+    found = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
+    return [found[i] for i in range(len(arrays))]
+
+
+def _header(
+    arrays: Sequence[StoredArray], starts: Sequence[int], metadata: Mapping[str, Any]
+) -> dict[str, Any]:
+    said = dict(metadata)
+    if notes := {array.name: note for array in arrays if (note := note_of(array))}:
+        said[KEY] = json.dumps({"version": VERSION, "tensors": notes})
+    header: dict[str, Any] = {_METADATA: said} if said else {}
+    for array, start in zip(arrays, starts, strict=True):
+        header[array.name] = {
+            "dtype": array.kind.word,
+            "shape": list(array.shape),
+            "data_offsets": [start, start + array.nbytes],
+            **array.unknown,
+        }
+    return header
 
 
 def _metadata(path: str, found: object) -> dict[str, Any]:

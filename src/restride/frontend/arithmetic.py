@@ -26,7 +26,8 @@ from ..desc.arguments import (
 from ..desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr, to_f32
-from ..desc.post_ops import BINARY, BinaryOp, PostOps, PReLUOp
+from ..desc.post_op_values import BINARY, BinaryOp, PReLUOp
+from ..desc.post_ops import PostOps
 from ..errors import Error, InvalidArguments
 from ..foreign import attribute_of, is_masked, plain_text
 from ..runtime.describe import Subject, describe

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..desc.post_ops import BINARY, ELTWISE, FIXED_POWERS, EltwiseOp, PostOps, SumOp
+from ..desc.post_op_values import BINARY, ELTWISE, FIXED_POWERS, EltwiseOp, SumOp
+from ..desc.post_ops import PostOps
 from ..runtime.alloc import Array
 from .arithmetic import entries_of
 from .nibbles import NIBBLES

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from .concat_windows import ConcatPart, FreeParts, part_windows
 from .graph import Graph
+from .move_operations import ConcatOperation
 from .node_formats import is_same_memory
-from .operations import ConcatOperation
 from .propagation import Propagation
 
 __all__ = ["concat_parts"]

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from ..desc.memory_desc import MemoryDesc
 from ..errors import Error
 from .graph import Graph, Node
-from .operations import BinaryOperation, ConcatOperation, ConvolutionOperation, PoolingOperation
+from .layer_operations import PoolingOperation
+from .move_operations import ConcatOperation
+from .operations import BinaryOperation
+from .product_operations import ConvolutionOperation
 
 __all__ = ["ConcatPart", "FreeParts", "part_windows"]
 

@@ -9,18 +9,15 @@ import numpy as np
 
 from .graph import Node
 from .graph_draft import Array, GraphDraft
-from .operations import (
-    BinaryOperation,
+from .move_operations import (
     ConcatOperation,
-    EltwiseOperation,
-    Operation,
     PadOperation,
     ReorderOperation,
     ReshapeOperation,
     SliceOperation,
-    SumOperation,
     TransposeOperation,
 )
+from .operations import BinaryOperation, EltwiseOperation, Operation, SumOperation
 
 __all__ = ["fold_constants", "moved_values"]
 

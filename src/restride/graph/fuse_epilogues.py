@@ -15,20 +15,16 @@ from dataclasses import replace
 from ..dtypes import DataType
 from .graph import Epilogue, Node
 from .graph_draft import GraphDraft
-from .operations import (
+from .layer_operations import (
     BatchNormalizationOperation,
-    BinaryOperation,
-    ConvolutionOperation,
-    EltwiseOperation,
-    InnerProductOperation,
     LayerNormalizationOperation,
-    MatmulOperation,
     PoolingOperation,
     ReductionOperation,
     ResamplingOperation,
     SoftmaxOperation,
-    SumOperation,
 )
+from .operations import BinaryOperation, EltwiseOperation, SumOperation
+from .product_operations import ConvolutionOperation, InnerProductOperation, MatmulOperation
 
 __all__ = ["fuse_epilogues"]
 

@@ -25,26 +25,24 @@ from .graph import Constant, Graph, Node
 from .graph_draft import AppliedFusion, Array
 from .integer_chains import AffineStep, Combination, IntegerChain, IntegerType
 from .integer_factors import KnownIntegers, product_factors
-from .operations import (
-    BatchNormalizationOperation,
-    BinaryOperation,
+from .layer_operations import BatchNormalizationOperation, PoolingOperation, ReductionOperation
+from .move_operations import (
     ConcatOperation,
-    ConvolutionOperation,
-    DequantizeOperation,
-    EltwiseOperation,
-    InnerProductOperation,
-    MatmulOperation,
-    Operation,
     PadOperation,
-    PoolingOperation,
-    QuantizeOperation,
-    ReductionOperation,
     ReshapeOperation,
     ShuffleOperation,
     SliceOperation,
-    SumOperation,
     TransposeOperation,
 )
+from .operations import (
+    BinaryOperation,
+    DequantizeOperation,
+    EltwiseOperation,
+    Operation,
+    QuantizeOperation,
+    SumOperation,
+)
+from .product_operations import ConvolutionOperation, InnerProductOperation, MatmulOperation
 
 __all__ = ["fuse_integers"]
 

@@ -20,18 +20,14 @@ from math import isinf, prod
 from .dims import Dims
 from .graph import Node
 from .graph_draft import GraphDraft
-from .operations import (
-    BinaryOperation,
+from .layer_operations import PoolingOperation
+from .move_operations import PadOperation, ReshapeOperation, ShuffleOperation, TransposeOperation
+from .operations import BinaryOperation, EltwiseOperation
+from .product_operations import (
     ConvolutionOperation,
     DeconvolutionOperation,
-    EltwiseOperation,
     InnerProductOperation,
     MatmulOperation,
-    PadOperation,
-    PoolingOperation,
-    ReshapeOperation,
-    ShuffleOperation,
-    TransposeOperation,
 )
 
 __all__ = ["fuse_lifts", "fuse_moves", "fuse_pads", "fuse_shuffles"]

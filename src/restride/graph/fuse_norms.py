@@ -14,12 +14,8 @@ import numpy as np
 
 from .graph import Node
 from .graph_draft import Array, GraphDraft
-from .operations import (
-    BinaryOperation,
-    EltwiseOperation,
-    LayerNormalizationOperation,
-    ReductionOperation,
-)
+from .layer_operations import LayerNormalizationOperation, ReductionOperation
+from .operations import BinaryOperation, EltwiseOperation
 
 __all__ = ["fuse_layer_norm"]
 

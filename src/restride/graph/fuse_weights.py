@@ -20,14 +20,9 @@ from ..dtypes import DataType
 from .dims import Dims
 from .graph import Constant, Node
 from .graph_draft import Array, GraphDraft
-from .operations import (
-    BatchNormalizationOperation,
-    BinaryOperation,
-    ConvolutionOperation,
-    EltwiseOperation,
-    InnerProductOperation,
-    MatmulOperation,
-)
+from .layer_operations import BatchNormalizationOperation
+from .operations import BinaryOperation, EltwiseOperation
+from .product_operations import ConvolutionOperation, InnerProductOperation, MatmulOperation
 from .scaled_constant import ScaledConstant
 
 __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]

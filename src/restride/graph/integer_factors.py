@@ -9,7 +9,8 @@ import numpy as np
 
 from .graph_draft import Array
 from .integer_chains import AffineStep, IntegerType
-from .operations import ConvolutionOperation, InnerProductOperation, MatmulOperation, Operation
+from .operations import Operation
+from .product_operations import ConvolutionOperation, InnerProductOperation, MatmulOperation
 
 __all__ = ["KnownIntegers", "ProductFactors", "product_factors"]
 

@@ -48,26 +48,22 @@ from ..primitives.softmax import SoftmaxForward
 from ..primitives.sum import Sum
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node
-from .operations import (
+from .layer_operations import (
     BatchNormalizationOperation,
-    BinaryOperation,
-    ConcatOperation,
-    ConvolutionOperation,
-    DeconvolutionOperation,
-    EltwiseOperation,
-    InnerProductOperation,
     LayerNormalizationOperation,
     LrnOperation,
-    MatmulOperation,
-    Operation,
     PoolingOperation,
-    PReluOperation,
     ReductionOperation,
-    ReorderOperation,
     ResamplingOperation,
-    ShuffleOperation,
     SoftmaxOperation,
-    SumOperation,
+)
+from .move_operations import ConcatOperation, ReorderOperation, ShuffleOperation
+from .operations import BinaryOperation, EltwiseOperation, Operation, PReluOperation, SumOperation
+from .product_operations import (
+    ConvolutionOperation,
+    DeconvolutionOperation,
+    InnerProductOperation,
+    MatmulOperation,
 )
 from .recurrent import RNN_READS, RNN_WRITES, RecurrentOperation
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from .network_plan import NetworkPlan
     from .planned_runs import GraphSource, PlannedRuns
     from .recorded_run import RecordedRun
-    from .running import Runner, StepTime
+    from .run_program import StepTime
+    from .running import Runner
 
 __all__ = ["Network"]
 

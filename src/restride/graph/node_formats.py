@@ -38,18 +38,19 @@ from ..targets.isa import host_caches, host_isa
 from .concat_windows import FreeParts, part_windows
 from .format_problem import Alternative, EdgeCost, FormatProblem, FormatStep
 from .graph import Graph, Node
-from .operations import (
+from .move_operations import (
     ConcatOperation,
+    ReshapeOperation,
+    ShuffleOperation,
+    SliceOperation,
+    TransposeOperation,
+)
+from .operations import Operation, TensorType
+from .product_operations import (
     ConvolutionOperation,
     DeconvolutionOperation,
     InnerProductOperation,
     MatmulOperation,
-    Operation,
-    ReshapeOperation,
-    ShuffleOperation,
-    SliceOperation,
-    TensorType,
-    TransposeOperation,
 )
 from .recurrent import RecurrentOperation, preferred_weights
 from .step_cost import EDGES, CostModel

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ from ..dtypes import DataType
 from ..errors import Unimplemented
 from ..runtime.alloc import Array
 from .build import GraphBuilder
+from .move_operations import ReshapeOperation, TransposeOperation
 from .onnx_model import OnnxNode
-from .operations import BinaryOperation, Operation, ReshapeOperation, TransposeOperation
+from .operations import BinaryOperation, Operation
 
 # Integers of 64 bits are refused where they are placed.
 _INTEGERS = tuple(map(np.dtype, ("i1", "u1", "i4")))
@@ -155,3 +156,8 @@ class OnnxContext:
         """The error of a form of the operator that restride has not."""
         hint = hint or "another form of the operator may do; restride explain tells which operators there are"
         return Unimplemented(f"node {self.node}", code="RS-G02", why=why, hint=hint)
+
+
+Made = Value | tuple[Value, ...]
+Translator = Callable[[OnnxContext], Made]
+"""What becomes of a node of one operator."""

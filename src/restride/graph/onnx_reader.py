@@ -17,11 +17,11 @@ from ..runtime.alloc import Array
 from .build import GraphBuilder
 from .dims import Dims
 from .graph import Graph
-from .onnx_context import OnnxContext, Value
+from .move_operations import ReshapeOperation
+from .onnx_context import OnnxContext, Translator, Value
 from .onnx_model import OnnxBranch, OnnxModel, OnnxNode, listed
-from .onnx_operators import CONDITIONAL, OPERATORS, Translator, made_of_onnx
+from .onnx_operators import CONDITIONAL, OPERATORS, made_of_onnx
 from .onnx_tensors import ELEMENTS
-from .operations import ReshapeOperation
 
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 _MOST_SHOWN = 32

@@ -9,13 +9,9 @@ import numpy as np
 
 from ..runtime.alloc import Array
 from .dims import Dims
+from .layer_operations import PoolingOperation, ResamplingOperation
 from .onnx_context import OnnxContext
-from .operations import (
-    ConvolutionOperation,
-    DeconvolutionOperation,
-    PoolingOperation,
-    ResamplingOperation,
-)
+from .product_operations import ConvolutionOperation, DeconvolutionOperation
 
 _Pads = tuple[Dims, Dims]
 # What a Resize may ask for beside: as it is where nothing is said.

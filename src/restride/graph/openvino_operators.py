@@ -13,17 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..runtime.alloc import Array
-from .onnx_context import OnnxContext, Value
+from .layer_operations import LayerNormalizationOperation, SoftmaxOperation
+from .move_operations import ShuffleOperation
+from .onnx_context import Made, OnnxContext, Translator, Value
 from .onnx_known import axis_of
-from .onnx_operators import Made, Translator, made_of_onnx
+from .onnx_operators import made_of_onnx
 from .openvino_recurrent import sequence
-from .operations import (
-    EltwiseOperation,
-    LayerNormalizationOperation,
-    MatmulOperation,
-    ShuffleOperation,
-    SoftmaxOperation,
-)
+from .operations import EltwiseOperation
+from .product_operations import MatmulOperation
 
 _OPSET = 17
 _AUTO_PAD = {"explicit": "NOTSET", "valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}

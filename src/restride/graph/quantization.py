@@ -12,14 +12,8 @@ import numpy as np
 
 from ..dtypes import DataType
 from .graph import Constant, Graph, Node
-from .operations import (
-    BinaryOperation,
-    DequantizeOperation,
-    EltwiseOperation,
-    Operation,
-    QuantizeOperation,
-    ReorderOperation,
-)
+from .move_operations import ReorderOperation
+from .operations import BinaryOperation, DequantizeOperation, EltwiseOperation, Operation, QuantizeOperation
 
 __all__ = ["as_arithmetic"]
 

@@ -20,15 +20,9 @@ import numpy as np
 from ..errors import OutOfMemory
 from ..primitives.convolution_shapes import kernel_block
 from .graph import Constant, Graph, Node
-from .operations import (
-    ConcatOperation,
-    ConvolutionOperation,
-    DeconvolutionOperation,
-    EltwiseOperation,
-    PadOperation,
-    ReshapeOperation,
-    TransposeOperation,
-)
+from .move_operations import ConcatOperation, PadOperation, ReshapeOperation, TransposeOperation
+from .operations import EltwiseOperation
+from .product_operations import ConvolutionOperation, DeconvolutionOperation
 
 __all__ = ["runnable"]
 

@@ -19,7 +19,7 @@ from typing import Any
 from ..desc.parse import short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from . import operations, recurrent
+from . import layer_operations, move_operations, operations, product_operations, recurrent
 from .graph import Constant, Epilogue, Graph, Node
 from .operations import BinaryOperation, EltwiseOperation, Operation, TensorType
 
@@ -28,9 +28,11 @@ __all__ = ["graph_of_values", "type_of_values", "type_values", "values_of_graph"
 Values = dict[str, Any]
 
 
+_MODULES = (operations, product_operations, layer_operations, move_operations, recurrent)
+
+
 def _kinds() -> dict[str, type[Operation]]:
-    named = (*vars(operations).values(), *vars(recurrent).values())
-    found = (each for each in named if isinstance(each, type))
+    found = (each for module in _MODULES for each in vars(module).values() if isinstance(each, type))
     return {each.kind: each for each in found if issubclass(each, Operation) and each.kind}
 
 

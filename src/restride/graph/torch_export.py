@@ -16,7 +16,8 @@ from .dims import Dims
 from .graph import Graph
 from .onnx_model import OnnxInput, OnnxModel, OnnxNode
 from .onnx_reader import refuse_missing, translated
-from .torch_operators import TORCH_OPERATORS, TensorArgument, made_of_torch
+from .torch_arguments import TensorArgument
+from .torch_operators import TORCH_OPERATORS, made_of_torch
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 

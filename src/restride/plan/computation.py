@@ -26,7 +26,7 @@ from ..desc.attr import Attr
 from ..desc.attr_value import Factor
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp
+from ..desc.post_op_values import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp
 from ..dtypes import DataType
 from .nest import SCALAR, Compute, Step
 from .program import Place, Slot

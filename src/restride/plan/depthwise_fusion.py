@@ -24,7 +24,7 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import DepthwiseOp
+from ..desc.post_op_values import DepthwiseOp
 from .computation import Computation
 from .convolution_problem import ConvolutionProblem
 from .program import Program

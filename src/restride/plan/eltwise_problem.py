@@ -14,7 +14,7 @@ from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import EltwiseOp
+from ..desc.post_op_values import EltwiseOp
 from ..dtypes import DataType
 from .computation import Computation, ComputationWriter
 from .eltwise import ALGORITHMS

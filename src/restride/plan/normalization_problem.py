@@ -12,11 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..desc.arguments import (
-    ARG_DIFF_DST,
-    ARG_DIFF_SCALE,
-    ARG_DIFF_SHIFT,
-    ARG_DIFF_SRC,
-    ARG_DIFF_SRC_1,
     ARG_DST,
     ARG_MEAN,
     ARG_SCALE,
@@ -38,28 +33,23 @@ from .channel_groups import (
     has_channels_side_by_side,
     share_found,
     share_given,
-    share_gradients,
-    sum_up_gradients,
 )
 from .computation import Computation, computation_of
-from .expression import Const, Expr, Ref, TreeAxis, apply
+from .expression import Const, Expr, Ref, apply
 from .normalization import (
     NormAxes,
     NormKind,
-    RowPieces,
     inverse,
     norm_axes,
     piece_loops,
     piece_sizes,
-    row_pieces,
-    stat_dims,
     statistics,
 )
 from .normalization_parts import ProgramParts
 from .problem import ProblemBase
 from .program import Program
 from .softmax_problem import bytes_of
-from .tree import Each, Item, Let, Store, fold_over
+from .tree import Each, Item, Let, Store
 from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 
@@ -254,263 +244,6 @@ class NormForwardProblem(ProblemBase):
         """Bytes read and written, each tensor once."""
         read = [md for arg, md in self.reads().items() if arg != ARG_SRC]
         return bytes_of([self.src, *read], self.dst, *self.outputs().values())
-
-    @property
-    def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that this takes."""
-        return self.moved_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class NormBackwardProblem(ProblemBase):
-    """The gradients of a normalization. `has_weights`: those of scale and shift are written too."""
-
-    kind: NormKind
-    src: MemoryDesc
-    diff_src: MemoryDesc
-    diff_dst: MemoryDesc
-    stats: MemoryDesc
-    weights: MemoryDesc
-    diff_weights: MemoryDesc
-    flags: NormFlags
-    has_weights: bool
-    groups: int = 1
-    epsilon: float = field(default=0.0, compare=False)
-    attr: Attr = field(default_factory=Attr)
-    bits: int = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bits", f32_bits(self.epsilon))
-
-    def structure(self) -> NormBackwardProblem:
-        """The problem without its epsilon."""
-        return replace(self, epsilon=0.0)
-
-    @property
-    def dst(self) -> MemoryDesc:
-        """What is written."""
-        return self.diff_src
-
-    def computation(self) -> Computation:
-        """The epsilon."""
-        nothing = computation_of(Attr(), self.diff_src, self.diff_src)
-        return replace(nothing, scalars=(self.epsilon,), origins=((0, 0),))
-
-    def reads(self) -> dict[int, MemoryDesc]:
-        """What is read, by argument."""
-        wanted = (
-            (ARG_SRC, self.src, True),
-            (ARG_DIFF_DST, self.diff_dst, True),
-            (ARG_MEAN, self.stats, not self.flags.rms_norm),
-            (ARG_VARIANCE, self.stats, True),
-            (ARG_SCALE, self.weights, self.flags.use_scale),
-            (ARG_WORKSPACE, workspace_desc(self.diff_dst), self.flags.has_relu),
-        )
-        return {arg: md for arg, md, is_read in wanted if is_read}
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the gradient of the source, by argument."""
-        wanted = (
-            (ARG_DIFF_SCALE, self.diff_weights, self.has_weights and self.flags.use_scale),
-            (ARG_DIFF_SHIFT, self.diff_weights, self.has_weights and self.flags.use_shift),
-            (ARG_DIFF_SRC_1, self.diff_src, self.flags.fuse_norm_add_relu),
-        )
-        return {arg: md for arg, md, is_written in wanted if is_written}
-
-    def program(self) -> Program:
-        """The program: the inverse deviations, the gradients of scale and shift, and that of the source.
-
-        Groups, and rows where they fall into pieces, are read once for all gradients.
-        """
-        outputs = self.outputs()
-        args = {**self.reads(), ARG_DIFF_SRC: self.diff_src, **outputs}
-        is_wide = DataType.f64 in (self.src.data_type, self.diff_src.data_type)
-        parts = ProgramParts(args, (ARG_DIFF_SRC, *outputs), (ARG_SRC, ARG_DIFF_SRC), 1, is_wide=is_wide)
-        axes = norm_axes(self.kind, self.src.dims, self.groups)
-        if 0 in self.src.dims:
-            self._zeros(parts)
-            return parts.program()
-        if self.kind is NormKind.group:
-            self._channels(parts, axes)
-            return parts.program()
-        inverses = parts.temporary("inverse", stat_dims(self.kind, self.src.dims, self.groups))
-        variance = parts.tensors["variance"].load(*axes.stats)
-        parts.step(Each(axes.outer, (inverses.store(axes.outer, inverse(variance)),)), self.stats.size)
-        sums, pieces = self._needs_sums, row_pieces(axes)
-        if self.kind is NormKind.layer and pieces and self._writes_weights:
-            self._pieces(parts, axes, pieces)
-            return parts.program()
-        if sums or self._writes_weights:
-            self._weights(parts, axes, sums=sums)
-        is_again = sums or self._writes_weights
-        parts.step(self._data(parts, axes, sums=sums), self.work_bytes, backwards=is_again)
-        return parts.program()
-
-    def _zeros(self, parts: ProgramParts) -> None:
-        """The gradients of scale and shift where there is nothing to add up."""
-        channel = (TreeAxis("c", self.diff_weights.dims[0]),)
-        for name in ("diff_scale", "diff_shift"):
-            if name in parts.tensors:
-                zeros = parts.tensors[name].store(channel, Const(0.0))
-                parts.step(Each(channel, (zeros,)), self.diff_weights.size)
-
-    @property
-    def _writes_weights(self) -> bool:
-        return bool(self.outputs().keys() & {ARG_DIFF_SCALE, ARG_DIFF_SHIFT})
-
-    def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
-        """Groups: the gradients of scale and shift of each image are part of that of the source."""
-        loops, tensors = ChannelLoops(parts, ChannelAxes.of(axes, self.src)), parts.tensors
-        elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
-        mean = None if is_rms else tensors["mean"].load(*axes.stats)
-        names = ("inverse", "factor", "centre")
-        share_given(loops, scale, mean, tensors["variance"].load(*axes.stats), *names)
-        dy, src = self._gradient(parts, elements), tensors["src"].load(*elements.at)
-        distance: Expr = src if is_rms else src - loops.of_channel("centre")
-        value: Expr = Ref("dy") * loops.of_channel("factor")
-        if not self.flags.use_global_stats:
-            share_gradients(loops, scale, dy, distance)
-            value = value - distance * loops.of_channel("slope")
-            value = value if is_rms else value - loops.of_channel("offset")
-        elif self._writes_weights:
-            sum_up_gradients(loops, dy, distance)
-        loops.each_element((Let("dy", dy), *self._stores(parts, elements, value)))
-        loops.write(self.work_bytes)
-        if self._writes_weights:
-            n, c = (loops.axes.n,), (loops.axes.c,)
-            parts.step(Each(c, self._summed(parts, n, (*n, *c), c, "shifts", "scales")), self.stats.size)
-
-    def _pieces(self, parts: ProgramParts, axes: NormAxes, pieces: RowPieces) -> None:
-        """Rows in pieces that stay in the caches: the sums for scale and shift over the rows of each, and
-        then the gradient of its rows, which may be written where another was read.
-        """
-        inner, rows = axes.inner, pieces.axes
-        at = (*pieces.outside, *inner)
-        names = {"shifts": Ref("shift_sum"), "scales": Ref("scale_sum")}
-        kept = [parts.temporary(name, tuple(axis.extent for axis in at)) for name in names]
-        stores = (tensor.store(at, value) for tensor, value in zip(kept, names.values(), strict=True))
-        items = (
-            Let("dy", self._gradient(parts, rows)),
-            fold_over("sum", "shift_sum", Ref("dy")),
-            fold_over("sum", "scale_sum", Ref("dy") * self._normal(parts, rows)),
-        )
-        sums = Each(inner, (Each(pieces.inside, items), *stores))
-        data = self._data(parts, replace(rows, outer=pieces.inside), sums=False)
-        parts.step(Each(pieces.outside, (sums, data)), self.work_bytes)
-        summed = self._summed(parts, pieces.outside, at, inner, "shifts", "scales")
-        parts.split_step(Each(inner, summed), self.stats.size)
-
-    def _summed(
-        self,
-        parts: ProgramParts,
-        over: tuple[TreeAxis, ...],
-        at: tuple[TreeAxis, ...],
-        channel: tuple[TreeAxis, ...],
-        *names: str,
-    ) -> tuple[Item, ...]:
-        """The gradients of shift and scale, of tensors that hold parts of them."""
-        folds: list[Item] = []
-        stores: list[Item] = []
-        for target, name in zip(("diff_shift", "diff_scale"), names, strict=True):
-            if target in parts.tensors:
-                folds.append(fold_over("sum", name, parts.tensors[name].load(*at)))
-                stores.append(parts.tensors[target].store(channel, Ref(name)))
-        return (Each(over, tuple(folds)), *stores)
-
-    @property
-    def _needs_sums(self) -> bool:
-        """True where the gradients of scale and shift are part of that of the source."""
-        return self.kind is NormKind.batch and not self.flags.use_global_stats
-
-    def _gradient(self, parts: ProgramParts, axes: NormAxes) -> Expr:
-        gradient: Expr = parts.tensors["diff_dst"].load(*axes.at)
-        return gradient * parts.tensors["workspace"].load(*axes.at) if self.flags.has_relu else gradient
-
-    def _distance(self, parts: ProgramParts, axes: NormAxes) -> Expr:
-        src: Expr = parts.tensors["src"].load(*axes.at)
-        return src if self.flags.rms_norm else src - parts.tensors["mean"].load(*axes.stats)
-
-    def _normal(self, parts: ProgramParts, axes: NormAxes) -> Expr:
-        return self._distance(parts, axes) * parts.tensors["inverse"].load(*axes.stats)
-
-    def _weights(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> None:
-        """The sums of gradients, and of these times normalized elements, of each channel.
-
-        A channel of a batch has one deviation: it divides the sum, not what is added.
-        """
-        distance, inverse_of = self._distance(parts, axes), parts.tensors["inverse"].load(*axes.stats)
-        is_common = self.kind is NormKind.batch
-        items = (
-            Let("dy", self._gradient(parts, axes)),
-            fold_over("sum", "shift_sum", Ref("dy")),
-            fold_over("sum", "scale_sum", Ref("dy") * (distance if is_common else distance * inverse_of)),
-        )
-        scale_sum = Ref("scale_sum") * inverse_of if is_common else Ref("scale_sum")
-        stores: list[Item] = []
-        found: tuple[tuple[str, str, Expr], ...] = (
-            ("diff_shift", "shift_sum", Ref("shift_sum")),
-            ("diff_scale", "scale_sum", scale_sum),
-        )
-        for name, temporary, value in found:
-            if name in parts.tensors:
-                stores.append(parts.tensors[name].store(axes.channel, value))
-            if sums:
-                stores.append(parts.temporary(temporary, self.stats.dims).store(axes.channel, value))
-        parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
-
-    def _data(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> Each:
-        """The gradient of the source."""
-        count = Const(float(axes.count))
-        normal, scaled = self._normal(parts, axes), Ref("dy")
-        gradient: Expr = scaled
-        if self.flags.use_scale:
-            gradient = gradient * parts.tensors["scale"].load(*axes.channel)
-        inverses = parts.tensors["inverse"].load(*axes.stats)
-        lets: tuple[Item, ...] = (Let("dy", self._gradient(parts, axes)), Let("g", gradient))
-        if self.flags.use_global_stats:
-            value: Expr = Ref("g") * inverses
-            return self._each(parts, axes, lets, value, ())
-        if sums:
-            # The scale of a channel is in none of its sums.
-            scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
-            rest = Ref("dy") - normal * (parts.tensors["scale_sum"].load(*axes.channel) / count)
-            if not self.flags.rms_norm:
-                rest = rest - parts.tensors["shift_sum"].load(*axes.channel) / count
-            lets = (lets[0],)
-            return self._each(parts, axes, lets, rest * (inverses * scale), ())
-        folds = (fold_over("sum", "a", Ref("g")), fold_over("sum", "b", Ref("g") * normal))
-        before = (
-            Each(axes.inner, (*lets, *folds)),
-            Let("ma", Const(0.0) if self.flags.rms_norm else Ref("a") / count),
-            Let("mb", Ref("b") / count),
-        )
-        value = (Ref("g") - Ref("ma") - normal * Ref("mb")) * inverses
-        return self._each(parts, axes, lets, value, before)
-
-    def _each(
-        self,
-        parts: ProgramParts,
-        axes: NormAxes,
-        lets: tuple[Item, ...],
-        value: Expr,
-        before: tuple[Item, ...],
-    ) -> Each:
-        body = (*lets, *self._stores(parts, axes, value))
-        if before:
-            return Each(axes.outer, (*before, Each(axes.inner, body)))
-        return Each((*axes.outer, *axes.inner), body)
-
-    def _stores(self, parts: ProgramParts, axes: NormAxes, value: Expr) -> tuple[Item, ...]:
-        """The gradients of one element."""
-        stores: tuple[Item, ...] = (parts.tensors["diff_src"].store(axes.at, value),)
-        if "diff_added" in parts.tensors:
-            stores = (parts.tensors["diff_added"].store(axes.at, Ref("dy")), *stores)
-        return stores
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written, each tensor once."""
-        return bytes_of(list(self.reads().values()), self.diff_src, *self.outputs().values())
 
     @property
     def work_bytes(self) -> int:

@@ -9,7 +9,7 @@ from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import FIXED_POWERS, EltwiseOp
+from ..desc.post_op_values import FIXED_POWERS, EltwiseOp
 from ..loading import load_whole
 from .computation import Computation, computation_of
 from .nest import LoopNest

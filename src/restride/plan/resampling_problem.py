@@ -11,11 +11,10 @@ Programs are nests that add some **terms** at a time, a dim at a time where ther
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,216 +24,17 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from .computation import Computation, ComputationWriter, OperandSource
-from .nest import Axis, Bound, Compute, LoopNest, Operand, Step
+from .computation import Array, Computation, ComputationWriter, OperandSource
+from .nest import Compute, LoopNest, Step
 from .pointwise import moved_bytes
 from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
-from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
-from .rewrites import linear_table
+from .reorder import TensorOperand
+from .resampling_terms import DimTerm, Tap, dim_terms, gradient_terms, taps_of
+from .table_nest import TableOperand, parts_of, table_nest
 
-NEAREST, LINEAR = "nearest", "linear"
-ALGORITHMS = (NEAREST, LINEAR)
-# Longer runs of one source element are no tiles.
-_LONGEST_PERIOD = 16
 # Terms that one nest adds; more are added to what another has found.
 _MOST_TERMS = 8
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class DimTerm:
-    """One of what is added along a dim: where each element of the result looks, and the weight there."""
-
-    index: tuple[int, ...]
-    weights: tuple[float, ...]
-
-
-def dim_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
-    """What each of `dst` elements looks at among `src`."""
-    at = (np.arange(dst, dtype=np.float32) + np.float32(0.5)) * np.float32(src) / np.float32(max(dst, 1))
-    at = at - np.float32(0.5)
-    if alg == NEAREST:
-        near = np.clip(np.floor(at + np.float32(0.5)), 0, max(src - 1, 0)).astype(np.int64)
-        return (_term(near, np.ones(dst, np.float32)),)
-    low = np.floor(at)
-    weight = (at - low).astype(np.float32)
-    places = (np.clip(low + more, 0, max(src - 1, 0)).astype(np.int64) for more in (0, 1))
-    pair = zip(places, (np.float32(1) - weight, weight), strict=True)
-    return tuple(_term(index, part) for index, part in pair if part.any())
-
-
-def gradient_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
-    """What each of `src` elements adds up: those of `dst` that have looked at it."""
-    found: list[list[tuple[int, float]]] = [[] for _ in range(src)]
-    for term in dim_terms(alg, src, dst):
-        for out, (place, weight) in enumerate(zip(term.index, term.weights, strict=True)):
-            if weight:
-                found[place].append((out, weight))
-    most = max(map(len, found), default=0) or 1
-    rows = [sorted(each) + [(0, 0.0)] * (most - len(each)) for each in found]
-    return tuple(
-        DimTerm(tuple(row[i][0] for row in rows), tuple(row[i][1] for row in rows)) for i in range(most)
-    )
-
-
-def _term(index: Array, weights: Array) -> DimTerm:
-    return DimTerm(tuple(index.tolist()), tuple(map(float, weights)))
-
-
-class _Tap(NamedTuple):
-    """One term of all dims: tables by dim, and the weights over the spatial dims, None for ones."""
-
-    tables: dict[int, tuple[int, ...]]
-    weights: Array | None
-
-
-def _terms(by_dim: dict[int, tuple[DimTerm, ...]], sizes: Sequence[int]) -> list[_Tap]:
-    """All combinations of what is added along some dims, of a result whose spatial dims have these sizes."""
-    found: list[_Tap] = []
-    for chosen in itertools.product(*by_dim.values()):
-        weights = np.ones((), np.float32)
-        parts = dict(zip(by_dim, chosen, strict=True))
-        for dim, size in enumerate(sizes, 2):
-            along = np.array(parts[dim].weights, np.float32) if dim in parts else np.ones(size, np.float32)
-            weights = weights[..., None] * along
-        is_one = bool((weights == 1).all())
-        found.append(_Tap({dim: part.index for dim, part in parts.items()}, None if is_one else weights))
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _TableOperand:
-    """What a nest reads or writes: its type, base and digits, and tables of dims where it is looked up.
-
-    `values`: those of weights, over the spatial dims.
-    """
-
-    data_type: DataType
-    base: int
-    digits: tuple[IndexDigits, ...]
-    tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    values: Array | None = None
-
-    @classmethod
-    def of_desc(cls, md: MemoryDesc, tables: dict[int, tuple[int, ...]] | None = None) -> _TableOperand:
-        """A tensor."""
-        digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
-        return cls(md.data_type, md.offset0, digits, tables or {})
-
-    @classmethod
-    def of_operand(cls, operand: TensorOperand, values: Array | None = None) -> _TableOperand:
-        """An operand of a computation."""
-        return cls(operand.data_type, operand.base, operand.dims, values=values)
-
-    def offsets(self, dim: int, padded: int) -> tuple[int, ...]:
-        """Where it is for each index of a dim; what is behind the end of a table does not matter."""
-        table = self.tables.get(dim, tuple(range(padded)))
-        whole = (*table, *[table[-1] if table else 0] * (padded - len(table)))
-        return tuple(offset_at(self.digits[dim], i) for i in whole)
-
-    def offsets_in(self, part: _Part, size: int, padded: int) -> tuple[int, ...]:
-        """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
-        first of them are read each time: that is a broadcast.
-        """
-        found = self.offsets(part.dim, padded)
-        if part.extent < size:
-            found = found[part.first : part.first + part.extent]
-        if self.values is None or part.period == 1:
-            return found
-        values = np.moveaxis(self.values, part.dim - 2, 0)[part.first : part.first + part.extent]
-        rows = values.reshape(-1, part.period, *values.shape[1:])
-        if (rows != rows[:1]).any():
-            return found
-        return tuple(found[i % part.period] for i in range(len(found)))
-
-
-class _Part(NamedTuple):
-    """The indices of one dim from `first` on, `extent` of them, that tables tell apart by two digits: the
-    second has `period` positions.
-    """
-
-    dim: int
-    first: int
-    extent: int
-    period: int = 1
-
-
-def _parts(dst: MemoryDesc, readers: Sequence[_TableOperand]) -> tuple[_Part, ...]:
-    """The innermost dim in parts: a middle in which tables repeat themselves, and what is left at its ends.
-
-    A table such as 0 0 0 1 1 2 2 2 has in its middle two digits, of which tiles are made as of any others.
-    One part where no table is on that dim, where it is padded, or where nothing repeats.
-    """
-    dim = dst.layout.outer_order[-1]
-    size = dst.dims[dim]
-    if size == dst.padded_dims[dim] and any(dim in reader.tables for reader in readers):
-        tables = [reader.offsets(dim, size) for reader in readers]
-        for period in range(1, min(size // 2, _LONGEST_PERIOD) + 1):
-            for first in range(period + 1):
-                count = (size - first) // period * period
-                if all(_repeats(table[first : first + count], period) for table in tables):
-                    behind = first + count
-                    middle = _Part(dim, first, count, period)
-                    found = (_Part(dim, 0, first), middle, _Part(dim, behind, size - behind))
-                    return tuple(part for part in found if part.extent)
-    return (_Part(dim, 0, size),)
-
-
-def _repeats(table: Sequence[int], period: int) -> bool:
-    """True for a table of two digits, both of which move by a stride."""
-    if len(table) < 2 * period:
-        return False
-    step = table[period] - table[0]
-    is_line = isinstance(linear_table(tuple(offset - table[0] for offset in table[:period])), int)
-    return is_line and all(b - a == step for a, b in zip(table, table[period:], strict=False))
-
-
-def _table_digits(tables: Sequence[tuple[int, ...]], period: int) -> list[Axis]:
-    """The axes of a dim by where each operand is: two where there is a period, else one."""
-    moved = [tuple(offset - table[0] for offset in table) for table in tables]
-    size = len(moved[0])
-    levels = [(size, 1, moved)]
-    if period > 1:
-        outer = [table[::period] for table in moved]
-        levels = [(size // period, period, outer), (period, 1, [table[:period] for table in moved])]
-    axes: list[Axis] = []
-    for extent, step, steps in levels:
-        src, dst, *more = map(linear_table, steps)
-        axes.append(Axis(extent, src, dst, step=step, more=tuple(more)))
-    return axes
-
-
-def _nest(dst: MemoryDesc, readers: Sequence[_TableOperand], compute: Compute, part: _Part) -> LoopNest:
-    """The nest that computes a part of `dst` of readers, of which the first is where the value starts."""
-    sides = (readers[0], _TableOperand.of_desc(dst), *readers[1:])
-    bases = [side.base for side in sides]
-    axes: list[Axis] = []
-    bounds: list[Bound] = []
-    for dim, (size, padded) in enumerate(zip(dst.dims, dst.padded_dims, strict=True)):
-        if padded and any(dim in side.tables for side in sides):
-            own = part if dim == part.dim else _Part(dim, 0, size)
-            tables = [side.offsets_in(own, size, padded) for side in sides]
-            bases = [base + table[0] for base, table in zip(bases, tables, strict=True)]
-            digits = _table_digits(tables, own.period)
-            if own.extent < size:
-                axes += [replace(axis, step=0) for axis in digits]
-                continue
-        else:
-            digits = digits_of([side.digits[dim] for side in sides], padded)
-        axes += axes_of_digits(digits, size, padded, bounds)
-    operands = tuple(Operand(side.data_type, base) for side, base in zip(sides[2:], bases[2:], strict=True))
-    return LoopNest(
-        src_type=sides[0].data_type,
-        dst_type=dst.data_type,
-        axes=tuple(axes),
-        src_base=bases[0],
-        dst_base=bases[1],
-        compute=compute,
-        bounds=tuple(bounds),
-        operands=operands,
-    ).verify()
 
 
 class _Pass(NamedTuple):
@@ -242,7 +42,7 @@ class _Pass(NamedTuple):
 
     src: MemoryDesc
     dst: MemoryDesc
-    terms: list[_Tap]
+    terms: list[Tap]
 
 
 class _Writer:
@@ -263,7 +63,7 @@ class _Writer:
         self.weights.append(source)
         return source
 
-    def steps(self) -> Iterator[tuple[_Pass, list[_Tap], bool, bool]]:
+    def steps(self) -> Iterator[tuple[_Pass, list[Tap], bool, bool]]:
         """The nests in order: their pass, terms, and whether they are the first and the last of it."""
         for each in self.passes:
             chunks = [each.terms[i : i + _MOST_TERMS] for i in range(0, len(each.terms), _MOST_TERMS)]
@@ -320,17 +120,17 @@ class _Resampling:
         return program, replace(last, operands=operands)
 
     def _draft(
-        self, writer: _Writer, is_last: bool, each: _Pass, terms: list[_Tap], is_first: bool, ends: bool
+        self, writer: _Writer, is_last: bool, each: _Pass, terms: list[Tap], is_first: bool, ends: bool
     ) -> _ResamplingDraft:
         """One nest: its readers in the order of the operands, and where each of them is."""
         dst = each.dst if ends else _kept(each.dst, self.is_wide)
-        readers: list[_TableOperand] = []
+        readers: list[TableOperand] = []
         places: list[int | str] = []
         steps: list[Step] = []
         if not is_first:
-            readers.append(_TableOperand.of_desc(_kept(each.dst, self.is_wide)))
+            readers.append(TableOperand.of_desc(_kept(each.dst, self.is_wide)))
         for term in terms:
-            reader = _TableOperand.of_desc(each.src, term.tables)
+            reader = TableOperand.of_desc(each.src, term.tables)
             if not readers:
                 readers.append(reader)
                 if term.weights is not None:
@@ -349,17 +149,17 @@ class _Resampling:
         if is_last:
             computed.finish(self.attr)
         made = computed.computation()
-        readers += [_TableOperand.of_operand(tensor) for tensor in made.tensors]
+        readers += [TableOperand.of_operand(tensor) for tensor in made.tensors]
         compute = Compute((*steps, *made.compute.steps), self.is_wide)
-        nests = tuple(_nest(dst, readers, compute, part) for part in _parts(dst, readers))
+        nests = tuple(table_nest(dst, readers, compute, part) for part in parts_of(dst, readers))
         src = each.src if is_first else _kept(each.dst, self.is_wide)
         return _ResamplingDraft(nests, src, dst, tuple(places), made, not is_first, ends, len(terms))
 
     @staticmethod
     def _add_weight(
-        writer: _Writer, values: Array, dst: MemoryDesc, readers: list[_TableOperand], places: list[int | str]
+        writer: _Writer, values: Array, dst: MemoryDesc, readers: list[TableOperand], places: list[int | str]
     ) -> None:
-        readers.append(_TableOperand.of_operand(writer.weight(values, dst).tensor, values))
+        readers.append(TableOperand.of_operand(writer.weight(values, dst).tensor, values))
         places.append(len(writer.weights) - 1)
 
 
@@ -426,7 +226,7 @@ class ResamplingProblem(ProblemBase):
             for dim in range(2, self.src.ndims)
             if self.src.dims[dim] != self.dst.dims[dim]
         }
-        only = _Pass(self.src, self.dst, _terms(by_dim, self.dst.dims[2:]))
+        only = _Pass(self.src, self.dst, taps_of(by_dim, self.dst.dims[2:]))
         return _Resampling(self.alg, (ARG_SRC, self.src), (ARG_DST, self.dst), (only,), self.attr)
 
     def computation(self) -> Computation:
@@ -470,7 +270,7 @@ class ResamplingBackwardProblem(ProblemBase):
     def _passes(self, by_dim: dict[int, tuple[DimTerm, ...]], is_wide: bool) -> Iterator[_Pass]:
         """All dims at once where few terms do, else one after the other, the innermost first."""
         if prod(map(len, by_dim.values())) <= _MOST_TERMS:
-            yield _Pass(self.diff_dst, self.diff_src, _terms(by_dim, self.diff_src.dims[2:]))
+            yield _Pass(self.diff_dst, self.diff_src, taps_of(by_dim, self.diff_src.dims[2:]))
             return
         at = self.diff_dst
         order = sorted(by_dim, reverse=True)
@@ -479,7 +279,7 @@ class ResamplingBackwardProblem(ProblemBase):
             tag = Tag(self.diff_src.outer_order, *self.diff_src.layout.inner)
             between = MemoryDesc(dims, DataType.f64 if is_wide else DataType.f32, tag)
             to = self.diff_src if dim == order[-1] else between
-            yield _Pass(at, to, _terms({dim: by_dim[dim]}, dims[2:]))
+            yield _Pass(at, to, taps_of({dim: by_dim[dim]}, dims[2:]))
             at = to
 
     def computation(self) -> Computation:

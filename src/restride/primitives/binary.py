@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..desc.arguments import ARG_DST, ARG_SRC_0, ARG_SRC_1
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import BINARY
+from ..desc.post_op_values import BINARY
 from ..errors import InvalidArguments
 from ..plan.binary_problem import BinaryProblem
 from .any_format import resolved, resolved_operand

@@ -9,7 +9,7 @@ from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
-from ..desc.post_ops import SumOp
+from ..desc.post_op_values import SumOp
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.contraction_pack import packed_count

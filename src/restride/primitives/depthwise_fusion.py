@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..desc.arguments import ARG_ATTR_POST_OP_DW, ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.post_ops import DepthwiseOp, SumOp
+from ..desc.post_op_values import DepthwiseOp, SumOp
 from ..errors import Unimplemented
 from ..plan.convolution_problem import ConvolutionProblem
 from ..plan.depthwise_fusion import AttrParts, DepthwiseFusion

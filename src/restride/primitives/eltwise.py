@@ -6,7 +6,7 @@ from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import to_f32
-from ..desc.post_ops import ELTWISE, EltwiseOp, check_clip
+from ..desc.post_op_values import ELTWISE, EltwiseOp, check_clip
 from ..errors import InvalidArguments, Unimplemented
 from ..plan.eltwise_problem import EltwiseBackwardProblem, EltwiseProblem, has_gradient, is_of_dst
 from .forms import CallArguments, form_of

@@ -14,7 +14,8 @@ from ..desc.parse import one_of, parse_int, parse_type, short_repr, to_f32
 from ..errors import InvalidArguments, Unimplemented
 from ..foreign import plain_text
 from ..plan.normalization import NormKind, is_provided, stat_dims
-from ..plan.normalization_problem import NormBackwardProblem, NormFlags, NormForwardProblem
+from ..plan.normalization_gradient import NormBackwardProblem
+from ..plan.normalization_problem import NormFlags, NormForwardProblem
 from .forms import CallArguments
 from .parse import parse_attr
 from .pointwise import (

@@ -9,7 +9,8 @@ from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr, to_f32
 from ..errors import InvalidArguments
-from ..plan.resampling_problem import ALGORITHMS, ResamplingBackwardProblem, ResamplingProblem
+from ..plan.resampling_problem import ResamplingBackwardProblem, ResamplingProblem
+from ..plan.resampling_terms import ALGORITHMS
 from .any_format import resolved
 from .forms import Args, CallArguments, NamedArgs, form_of
 from .parse import check_written, parse_attr

@@ -24,7 +24,7 @@ from ..emit.launches import HEAD_WORDS
 from ..plan.machine import LINE
 from ..plan.program import Place
 from .alloc import Array, address_of
-from .executable import NATIVE, CpuExecutable
+from .executable import CpuExecutable
 from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode
 from .launch_list import (
     NativeLaunch,
@@ -35,6 +35,7 @@ from .launch_list import (
     native_list,
 )
 from .pool import default_pool
+from .program_launches import NATIVE
 
 __all__ = [
     "ImageWriter",

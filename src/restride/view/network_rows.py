@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from ..desc.memory_desc import MemoryDesc
 from ..graph.dims import Dims
 from ..graph.graph import Graph, Node
+from ..graph.layer_operations import PoolingOperation
 from ..graph.node_formats import VIEWS
-from ..graph.operations import ConvolutionOperation, PoolingOperation
+from ..graph.product_operations import ConvolutionOperation
 from ..graph.propagation import InsertedReorder, Propagation, format_name
 
 __all__ = ["Lane", "MeasuredTimes", "NetworkRow", "network_rows", "with_lanes"]

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from restride.cli.usage import UsageError, wrong_usage
-from restride.desc.post_ops import BINARY, ELTWISE
+from restride.desc.post_op_values import BINARY, ELTWISE
 
 from .type_names import TYPES
 

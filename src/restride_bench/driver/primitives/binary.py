@@ -11,7 +11,7 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
-from restride.desc.post_ops import BINARY as OPERATIONS
+from restride.desc.post_op_values import BINARY as OPERATIONS
 from restride.plan.conversion import INTEGER_LIMITS
 
 from ..cases import ATTR_KNOB_NAMES, F32_TWICE, Several, SeveralCase

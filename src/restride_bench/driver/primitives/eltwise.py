@@ -12,7 +12,7 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
-from restride.desc.post_ops import ELTWISE
+from restride.desc.post_op_values import ELTWISE
 
 from ..cases import ATTR_KNOB_NAMES, Case
 from ..compare import Points, Tolerance, epsilon

@@ -1,0 +1,182 @@
+"""The post-ops one by one: what each says, as a frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from .memory_desc import MemoryDesc
+from .parse import f32_bits
+from .text_forms import order_tag
+
+MAX_POST_OPS = 32
+"""The longest chain (P06)."""
+
+ELTWISE = (
+    *("abs", "clip", "clip_v2", "elu", "exp", "gelu_erf", "gelu_tanh", "hardsigmoid", "hardswish", "linear"),
+    *("log", "logistic", "mish", "nan_to_zero", "pow", "relu", "round", "soft_relu", "sqrt", "square"),
+    *("swish", "tanh"),
+)
+"""The eltwise algorithms of oneDNN, by name, and nan_to_zero."""
+
+BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
+"""The binary algorithms of oneDNN that take one more operand, by name."""
+
+FIXED_POWERS = {
+    -1.0: "pow_reciprocal",
+    0.0: "pow_constant",
+    0.5: "pow_root",
+    1.0: "pow_product",
+    2.0: "pow_square",
+    3.0: "pow_cube",
+}
+"""The functions that pow is for exponents of few operations."""
+
+# Stands for all exponents without a function of their own.
+_ANY_EXPONENT = 0.25
+
+_MOST_DIMS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SumOp:
+    """The sum post-op: dst = result + scale * (old dst - zero_point), old dst read as `data_type` (R29, R30).
+
+    `scale` is an f32 value. Equality compares its bits, so that -0.0 is not 0.0 and NaN is itself.
+    """
+
+    scale: float = field(default=1.0, compare=False)
+    zero_point: int = 0
+    data_type: DataType | None = None
+    scale_bits: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale_bits", f32_bits(self.scale))
+
+    def verbose_str(self) -> str:
+        """`sum`, `sum:0.5`, or `sum:0.5:3:u8` with a zero point or a type (spec 1.6)."""
+        if self.zero_point or self.data_type is not None:
+            return f"sum:{self.scale:g}:{self.zero_point}:{self.data_type or ''}".rstrip(":")
+        return "sum" if self.scale == 1.0 else f"sum:{self.scale:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class EltwiseOp:
+    """An elementwise function of the result: result = scale * alg(result; alpha, beta) (P06).
+
+    `alg` is one of ELTWISE. The numbers are f32 values. Equality compares their bits.
+    """
+
+    alg: str
+    alpha: float = field(compare=False)
+    beta: float = field(compare=False)
+    scale: float = field(compare=False)
+    bits: tuple[int, int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        bits = (f32_bits(self.alpha), f32_bits(self.beta), f32_bits(self.scale))
+        object.__setattr__(self, "bits", bits)
+
+    @property
+    def function(self) -> str:
+        """What a kernel computes: `alg`, or of a pow with an exponent of `FIXED_POWERS` what that is."""
+        return FIXED_POWERS.get(self.beta, self.alg) if self.alg == "pow" else self.alg
+
+    def structure(self) -> EltwiseOp:
+        """The operation with stand-ins for the numbers that a kernel reads: equal for one `function`."""
+        return EltwiseOp(self.alg, 0.0, self.beta if self.function != self.alg else _ANY_EXPONENT, 1.0)
+
+    def verbose_str(self) -> str:
+        """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default (spec 1.6)."""
+        texts = [f"{value:g}" for value in (self.alpha, self.beta, self.scale)]
+        defaults = ("0", "0", "1")
+        while texts and texts[-1] == defaults[len(texts) - 1]:
+            texts.pop()
+        return ":".join((f"eltwise_{self.alg}", *texts))
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryOp:
+    """The result combined with another tensor: result = alg(result, other) (P06).
+
+    `alg` is one of BINARY. `desc` has the rank of dst; dims of 1 are repeated.
+    """
+
+    alg: str
+    desc: MemoryDesc
+
+    def verbose_str(self) -> str:
+        """`binary_add:f32:2:abcd`: type, mask of the dims that are not repeated, tag (spec 1.6)."""
+        mask = sum(1 << i for i, n in enumerate(self.desc.dims) if n != 1)
+        return f"binary_{self.alg}:{self.desc.data_type}:{mask}:{order_tag(self.desc.layout)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PReLUOp:
+    """The result where it is above 0, elsewhere times a weight: one for each index of the dims in `mask`."""
+
+    mask: int
+
+    def verbose_str(self) -> str:
+        """`prelu:2`: the mask (spec 1.6)."""
+        return f"prelu:{self.mask}"
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseOp:
+    """A depthwise convolution of the result, in two spatial dims (P06): its types, and one number for both.
+
+    `bias_type` is undef where there is no bias.
+    """
+
+    weights_type: DataType
+    bias_type: DataType
+    dst_type: DataType
+    kernel: int
+    stride: int
+    padding: int
+
+    def verbose_str(self) -> str:
+        """`dw:k3s1p1:f32` (spec 1.6)."""
+        return f"dw:k{self.kernel}s{self.stride}p{self.padding}:{self.dst_type}"
+
+
+PostOp = SumOp | EltwiseOp | BinaryOp | PReLUOp | DepthwiseOp
+
+
+def chain_str(entries: Sequence[PostOp]) -> str:
+    """A chain in a verbose line: `sum:0.5+eltwise_relu` (spec 1.6)."""
+    return "+".join(entry.verbose_str() for entry in entries)
+
+
+def check_clip(op: EltwiseOp, call: str = "append_eltwise") -> None:
+    """Raise InvalidArguments for a clip to an empty range."""
+    if op.alg not in ("clip", "clip_v2", "clip_v2_dst") or op.alpha <= op.beta:
+        return
+    raise InvalidArguments(
+        f"{call}: {op.alg} to an empty range",
+        code="RS-P06",
+        where=f"alpha {op.alpha:g}, beta {op.beta:g}",
+        why="values are clipped to alpha at least and beta at most",
+        hint="alpha must not be greater than beta, and neither may be NaN",
+    )
+
+
+def _check_depthwise(op: DepthwiseOp) -> None:
+    """Raise InvalidArguments unless there is a window, whose edge is inside of the kernel."""
+    if DataType.undef in (op.weights_type, op.dst_type):
+        raise InvalidArguments(
+            "append_dw: a type is undef",
+            code="RS-P06",
+            why="only the bias may be left out",
+            hint="give the types of weights and result",
+        )
+    if op.kernel < 1 or op.stride < 1 or not 0 <= op.padding < op.kernel:
+        raise InvalidArguments(
+            f"append_dw: a kernel of {op.kernel}, a stride of {op.stride} and a padding of {op.padding}",
+            code="RS-P06",
+            why="kernels and strides count from 1, and every window has an element",
+            hint="usual are 3, 1 and 1, or 3, 2 and 1",
+        )

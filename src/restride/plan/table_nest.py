@@ -1,0 +1,152 @@
+"""Nests that look elements up along a dim by tables of places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from .computation import Array
+from .nest import Axis, Bound, Compute, LoopNest, Operand
+from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
+from .rewrites import linear_table
+
+# Longer runs of one source element are no tiles.
+_LONGEST_PERIOD = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TableOperand:
+    """What a nest reads or writes: its type, base and digits, and tables of dims where it is looked up.
+
+    `values`: those of weights, over the spatial dims.
+    """
+
+    data_type: DataType
+    base: int
+    digits: tuple[IndexDigits, ...]
+    tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    values: Array | None = None
+
+    @classmethod
+    def of_desc(cls, md: MemoryDesc, tables: dict[int, tuple[int, ...]] | None = None) -> TableOperand:
+        """A tensor."""
+        digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
+        return cls(md.data_type, md.offset0, digits, tables or {})
+
+    @classmethod
+    def of_operand(cls, operand: TensorOperand, values: Array | None = None) -> TableOperand:
+        """An operand of a computation."""
+        return cls(operand.data_type, operand.base, operand.dims, values=values)
+
+    def offsets(self, dim: int, padded: int) -> tuple[int, ...]:
+        """Where it is for each index of a dim; what is behind the end of a table does not matter."""
+        table = self.tables.get(dim, tuple(range(padded)))
+        whole = (*table, *[table[-1] if table else 0] * (padded - len(table)))
+        return tuple(offset_at(self.digits[dim], i) for i in whole)
+
+    def offsets_in(self, part: DimPart, size: int, padded: int) -> tuple[int, ...]:
+        """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
+        first of them are read each time: that is a broadcast.
+        """
+        found = self.offsets(part.dim, padded)
+        if part.extent < size:
+            found = found[part.first : part.first + part.extent]
+        if self.values is None or part.period == 1:
+            return found
+        values = np.moveaxis(self.values, part.dim - 2, 0)[part.first : part.first + part.extent]
+        rows = values.reshape(-1, part.period, *values.shape[1:])
+        if (rows != rows[:1]).any():
+            return found
+        return tuple(found[i % part.period] for i in range(len(found)))
+
+
+class DimPart(NamedTuple):
+    """The indices of one dim from `first` on, `extent` of them, that tables tell apart by two digits: the
+    second has `period` positions.
+    """
+
+    dim: int
+    first: int
+    extent: int
+    period: int = 1
+
+
+def parts_of(dst: MemoryDesc, readers: Sequence[TableOperand]) -> tuple[DimPart, ...]:
+    """The innermost dim in parts: a middle in which tables repeat themselves, and what is left at its ends.
+
+    A table such as 0 0 0 1 1 2 2 2 has in its middle two digits, of which tiles are made as of any others.
+    One part where no table is on that dim, where it is padded, or where nothing repeats.
+    """
+    dim = dst.layout.outer_order[-1]
+    size = dst.dims[dim]
+    if size == dst.padded_dims[dim] and any(dim in reader.tables for reader in readers):
+        tables = [reader.offsets(dim, size) for reader in readers]
+        for period in range(1, min(size // 2, _LONGEST_PERIOD) + 1):
+            for first in range(period + 1):
+                count = (size - first) // period * period
+                if all(_repeats(table[first : first + count], period) for table in tables):
+                    behind = first + count
+                    middle = DimPart(dim, first, count, period)
+                    found = (DimPart(dim, 0, first), middle, DimPart(dim, behind, size - behind))
+                    return tuple(part for part in found if part.extent)
+    return (DimPart(dim, 0, size),)
+
+
+def _repeats(table: Sequence[int], period: int) -> bool:
+    """True for a table of two digits, both of which move by a stride."""
+    if len(table) < 2 * period:
+        return False
+    step = table[period] - table[0]
+    is_line = isinstance(linear_table(tuple(offset - table[0] for offset in table[:period])), int)
+    return is_line and all(b - a == step for a, b in zip(table, table[period:], strict=False))
+
+
+def _table_digits(tables: Sequence[tuple[int, ...]], period: int) -> list[Axis]:
+    """The axes of a dim by where each operand is: two where there is a period, else one."""
+    moved = [tuple(offset - table[0] for offset in table) for table in tables]
+    size = len(moved[0])
+    levels = [(size, 1, moved)]
+    if period > 1:
+        outer = [table[::period] for table in moved]
+        levels = [(size // period, period, outer), (period, 1, [table[:period] for table in moved])]
+    axes: list[Axis] = []
+    for extent, step, steps in levels:
+        src, dst, *more = map(linear_table, steps)
+        axes.append(Axis(extent, src, dst, step=step, more=tuple(more)))
+    return axes
+
+
+def table_nest(dst: MemoryDesc, readers: Sequence[TableOperand], compute: Compute, part: DimPart) -> LoopNest:
+    """The nest that computes a part of `dst` of readers, of which the first is where the value starts."""
+    sides = (readers[0], TableOperand.of_desc(dst), *readers[1:])
+    bases = [side.base for side in sides]
+    axes: list[Axis] = []
+    bounds: list[Bound] = []
+    for dim, (size, padded) in enumerate(zip(dst.dims, dst.padded_dims, strict=True)):
+        if padded and any(dim in side.tables for side in sides):
+            own = part if dim == part.dim else DimPart(dim, 0, size)
+            tables = [side.offsets_in(own, size, padded) for side in sides]
+            bases = [base + table[0] for base, table in zip(bases, tables, strict=True)]
+            digits = _table_digits(tables, own.period)
+            if own.extent < size:
+                axes += [replace(axis, step=0) for axis in digits]
+                continue
+        else:
+            digits = digits_of([side.digits[dim] for side in sides], padded)
+        axes += axes_of_digits(digits, size, padded, bounds)
+    operands = tuple(Operand(side.data_type, base) for side, base in zip(sides[2:], bases[2:], strict=True))
+    return LoopNest(
+        src_type=sides[0].data_type,
+        dst_type=dst.data_type,
+        axes=tuple(axes),
+        src_base=bases[0],
+        dst_base=bases[1],
+        compute=compute,
+        bounds=tuple(bounds),
+        operands=operands,
+    ).verify()
