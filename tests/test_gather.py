@@ -48,6 +48,29 @@ def test_none_where_a_machine_has_no_permutation_of_such_elements() -> None:
     assert _chunks((2, 144, 7, 7), "f32", "aBcd16b", 12, Machine()) is None
 
 
+@pytest.mark.parametrize(
+    ("data_type", "tag", "positions"),
+    [
+        ("u8", "aBcd16b", 2),
+        ("u8", "aBcd8b", 4),
+        ("bf16", "aBcd8b", 2),
+        ("u8", "aBcd32b", 0),
+        ("f32", "aBcd8b", 0),
+    ],
+)
+def test_lanes_are_permuted_alike_where_each_holds_whole_positions(
+    data_type: str, tag: str, positions: int
+) -> None:
+    by_lanes = Machine(vector_bytes=32, permuted_lane=16)
+    found = _chunks((2, 96, 7, 7), data_type, tag, 12, by_lanes)
+    assert found == ({2: 1, 49: positions, 96: 96} if positions else None)
+
+
+def test_lanes_are_not_permuted_where_positions_differ() -> None:
+    nest = _whole_box((2, 48, 7, 7), "u8", "aBcd8b", "aBcd16b", 12)
+    assert gather_chunks(nest, 32, Machine(vector_bytes=32, permuted_lane=16)) is None
+
+
 def test_none_where_the_code_would_be_too_long() -> None:
     assert _chunks((2, 2400, 7, 7), "u8", "aBcd16b", 48) is None
 
@@ -81,9 +104,18 @@ def test_lines_are_whole_where_tiles_and_blocks_are(dims: tuple[int, ...], tag: 
 
 
 @pytest.mark.parametrize("level", ["generic", "sse41", "avx2", "neon"])
-def test_only_wide_registers_gather(level: str) -> None:
+def test_only_wide_registers_gather_rows_longer_than_a_lane(level: str) -> None:
     md = MemoryDesc((2, 144, 56, 56), "f32", "aBcd16b")
     assert cpu.lower(shuffle_nest(md, md, 1, 12), Isa.for_name(level), COMMON).kind != "gather"
+
+
+@pytest.mark.parametrize(
+    ("level", "gathers"), [("generic", False), ("sse41", True), ("avx2", True), ("neon", False)]
+)
+def test_levels_with_byte_shuffles_gather_rows_of_a_lane(level: str, gathers: bool) -> None:
+    md = MemoryDesc((2, 144, 28, 28), "u8", "aBcd16b")
+    lowered = cpu.lower(shuffle_nest(md, md, 1, 12), Isa.for_name(level), COMMON)
+    assert (lowered.kind == "gather") is gathers
 
 
 def _into(dims: tuple[int, ...], data_type: str, src: str, dst: str, group: int) -> ShuffleCase:
@@ -101,10 +133,15 @@ _CASES = [
     _into((2, 48, 8, 8), "u8", "aBcd16b", "aBcd16b", 12),
     _into((16, 36, 3, 3), "f32", "ABcd16b16a", "ABcd16b16a", 4),
     _into((2, 36, 9, 1), "u8", "aBcd4b", "aBcd4b", 6),
+    *(
+        _into((2, 144, 7, 7), t, f"aBcd{n}b", f"aBcd{n}b", 12)
+        for t, n in (("u8", 8), ("bf16", 8), ("s32", 4))
+    ),
+    _into((3, 58, 5, 3), "f16", "aBcd4b", "aBcd4b", 2),
 ]
 
 
-@pytest.mark.parametrize("isa", [isa for isa in runnable() if isa.name == "avx512"], ids=isa_id)
+@pytest.mark.parametrize("isa", [isa for isa in runnable() if isa.name != "generic"], ids=isa_id)
 @pytest.mark.parametrize("streams", [False, True], ids=["stored", "streamed"])
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
 def test_kernels_write_what_offsets_say_and_nothing_else(case: ShuffleCase, streams: bool, isa: Isa) -> None:

@@ -28,13 +28,13 @@ def gather_chunks(nest: LoopNest, lanes: int, machine: Machine) -> tuple[int, ..
     register of `lanes` elements.
     """
     tables = [i for i, axis in enumerate(nest.axes) if not axis.is_linear]
-    if len(tables) != 1 or not _is_permutable(nest, machine) or not _is_near(nest.axes[tables[0]], lanes):
+    if len(tables) != 1 or not _is_move(nest) or not _is_near(nest.axes[tables[0]], lanes):
         return None
     linear = [i for i in range(len(nest.axes)) if i not in tables]
     order = sorted(linear, key=lambda i: abs(as_int(nest.axes[i].dst)))
     within = [i for i in order if as_int(nest.axes[i].dst) == 1]
     along = next((i for i in order if i not in within), None)
-    if along is None:
+    if along is None or not _is_permutable(nest.src_type.bits, nest.axes[along], machine):
         return None
     whole = [nest.axes[i] for i in (*tables, *within)]
     positions = _positions(nest.axes[along], lanes)
@@ -55,11 +55,22 @@ def fills_lines(nest: LoopNest, chunks: tuple[int, ...], line: int) -> bool:
     return all(count * width == line for count in lines.values())
 
 
-def _is_permutable(nest: LoopNest, machine: Machine) -> bool:
-    """True for whole bytes that move as they are, where any two registers can be permuted at once."""
+def _is_move(nest: LoopNest) -> bool:
+    """True for whole bytes that move as they are."""
     is_move = nest.compute.is_move and nest.src_type is nest.dst_type and not nest.operands
-    is_whole = nest.src_type.bits >= machine.permuted_bits and all(axis.is_whole for axis in nest.axes)
-    return is_move and is_whole
+    return is_move and nest.src_type.bits >= 8 and all(axis.is_whole for axis in nest.axes)
+
+
+def _is_permutable(bits: int, along: Axis, machine: Machine) -> bool:
+    """True where any two registers can be permuted at once, or all their lanes alike: each has a position.
+
+    By lanes is 1.2 to 2.0 times as fast as stages where a position is a lane, or half of one; where it is two
+    lanes, it is slower.
+    """
+    if bits >= machine.permuted_bits:
+        return True
+    src, dst = (as_int(step) * bits // 8 for step in (along.src, along.dst))
+    return 0 < src == dst <= machine.permuted_lane and machine.permuted_lane % src == 0
 
 
 def _is_near(table: Axis, lanes: int) -> bool:

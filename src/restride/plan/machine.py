@@ -38,7 +38,8 @@ class Machine:
     of which another one multiplies what 32 bits hold, and adds it all to a sum of 32 bits.
 
     `permuted_bits`: elements of so many bits, or more, can be put in any order from two registers by one
-    instruction; 128 where there is none of the kind.
+    instruction; 128 where there is none of the kind. `permuted_lane`: registers are lanes of so many bytes,
+    in all of which an instruction puts bytes in one and the same order; 0 where there is none.
     """
 
     vector_bytes: int = 16
@@ -53,6 +54,7 @@ class Machine:
     adds_pairs: bool = False
     dots: tuple[tuple[DataType, DataType], ...] = ()
     permuted_bits: int = 128
+    permuted_lane: int = 0
 
     @property
     def first_cache(self) -> Cache:

@@ -95,6 +95,10 @@ _DOTS = (
     ("avx512bf16", (DataType.bf16, DataType.bf16)),
 )
 
+# pshufb puts the bytes of each 16 in one order.
+_WITH_PSHUFB = ("sse41", "avx2", "avx512")
+_PSHUFB_LANE = 16
+
 
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
     """The facts that a schedule depends on."""
@@ -109,6 +113,7 @@ def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
         adds_pairs=isa.triple.startswith("x86_64"),
         dots=tuple(types for feature, types in _DOTS if isa.has(feature)),
         permuted_bits=(8 if isa.has("avx512vbmi") else 16) if is_wide else 128,
+        permuted_lane=_PSHUFB_LANE if isa.name in _WITH_PSHUFB else 0,
     )
 
 
