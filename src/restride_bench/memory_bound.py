@@ -16,6 +16,7 @@ import numpy as np
 
 import restride as rs
 from restride import Error, MemoryDesc
+from restride.targets.isa import host_isa
 
 from .array_peers import Torch
 from .figures import BenchSetup
@@ -27,7 +28,7 @@ from .onednn import OneDNN, OneDNNPrimitive
 from .peers import OneDNNPeer
 from .problem import storage
 
-_FORMATS = {"nchw": "abcd", "nhwc": "acdb", "nChw16c": "aBcd16b"}
+_PLAIN = {"nchw": "abcd", "nhwc": "acdb"}
 _SIZES = {"large": (84, 64, 56, 56), "small": (2, 64, 56, 56)}
 _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
 _TOLERANCE = 1e-4
@@ -56,11 +57,17 @@ class BoundRow:
         return self.seconds[side].median / self.seconds["restride"].median if side in self.seconds else None
 
 
+def _formats() -> dict[str, str]:
+    """The formats by name: blocks are those that networks have on this machine."""
+    lanes = 16 if host_isa().name == "avx512" else 8
+    return {**_PLAIN, f"nChw{lanes}c": f"aBcd{lanes}b"}
+
+
 def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
     """Every primitive in every format and size, with its name."""
     for size in _SIZES:
         for primitive in CASES:
-            formats = {"ab": "ab"} if primitive.of_rows else _FORMATS
+            formats = {"ab": "ab"} if primitive.of_rows else _formats()
             formats = formats if primitive.formats else dict([*formats.items()][:1])
             dims = _ROWS[size] if primitive.of_rows else _SIZES[size]
             for name, tag in formats.items():
