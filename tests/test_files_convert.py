@@ -651,6 +651,18 @@ def test_a_dry_run_tries_tiles_of_each_kind_and_leaves_nothing(here: Path, verif
     assert os.listdir(here) == ["a.safetensors"]
 
 
+@pytest.mark.parametrize("target", ["missing/b.safetensors", "a.safetensors/b.safetensors"])
+def test_a_dry_run_is_refused_where_nothing_could_be_written(here: Path, target: str) -> None:
+    rs.save({"w": np.zeros((4, 4), np.float32)}, "a.safetensors")
+    errors = []
+    for dry_run in (True, False):
+        with pytest.raises(rs.RuntimeFailure) as caught:
+            rs.convert("a.safetensors", target, ["*=f16"], dry_run=dry_run)
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+    assert errors[0].startswith("cannot write")
+
+
 def test_a_dry_run_where_nothing_can_be_tried_expects_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

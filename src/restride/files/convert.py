@@ -13,7 +13,7 @@ from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import InvalidArguments, RuntimeFailure, raises_at_the_call
 from ..runtime.pool import get_num_threads
 from .conversion import Conversion, PlacedStep, plan_conversion
-from .draft import Draft
+from .draft import Draft, check_place
 from .draft_room import room_for
 from .memory_size import parse_memory
 from .npy import Meaning, npy_image
@@ -121,6 +121,7 @@ def run_conversion(
         _check_apart(source, dst)
         work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)
         if dry_run:
+            check_place(dst, is_folder=work.is_folder)
             expected, room = _expected(source, work, dst, workers, verify), room_for(dst)
             shortfall = 0 if room is None else max(work.nbytes_written - room, 0)
             return report_of(work, source, checked, workers, None, expected=expected, shortfall=shortfall)

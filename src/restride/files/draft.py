@@ -44,6 +44,14 @@ class DraftFile(NamedTuple):
     image: Image
 
 
+def check_place(path: str, *, is_folder: bool) -> None:
+    """Raise RuntimeFailure where nothing can be put: what making a draft checks, without one."""
+    if is_folder:
+        _check_folder(path, os.path.realpath(path))
+    else:
+        Replacement(path)
+
+
 class Draft:
     """A file, or with `is_folder` a folder of them, that will stand under `path` when it is whole.
 
