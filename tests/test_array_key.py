@@ -11,8 +11,8 @@ import pytest
 
 import restride as rs
 from restride import arrays, shuffles
-from restride.concat_and_sum import _ArraysCall
 from restride.frontend.array_key import read_from, write_to
+from restride.several_arrays import SeveralArrays
 
 CPU = rs.Engine("cpu")
 DIMS = (2, 19, 3, 5)
@@ -42,9 +42,9 @@ def warm(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
     def call(work: Callable[[], Any]) -> Any:
         work()
         with monkeypatch.context() as patch:
-            patch.setattr(arrays, "_general", shut)
+            patch.setattr(arrays, "reorder_anything", shut)
             patch.setattr(shuffles, "_general", shut)
-            patch.setattr(_ArraysCall, "__init__", shut)
+            patch.setattr(SeveralArrays, "__init__", shut)
             return work()
 
     return call
