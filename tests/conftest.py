@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import tempfile
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from restride.targets.store import ObjectStore
 from restride.targets.store_files import make_private
 from support.engines import KINDS, open_engine
 from support.golden import Golden
+from support.sweeps import beside_sweeps
 
 # Machines that run the tests are shared: no deadlines. The fast tests try the same examples everywhere.
 _CALM = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -62,6 +65,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts in tests/golden anew instead of comparing",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Tens of thousands of tests are made, and none of them goes: the collector need not look at them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is beside the part of a wide sweep that every change runs is slow."""
+    for item in beside_sweeps(items):
+        item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
