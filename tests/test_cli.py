@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
@@ -341,12 +342,18 @@ def test_the_module_alone_is_the_help() -> None:
     assert done.stdout.startswith("usage: restride COMMAND ...")
 
 
+@functools.cache
+def _bash_script() -> str:
+    command = [*_RESTRIDE, "completion", "bash"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
+
+
 def completed(line: str) -> set[str]:
     """What bash offers for the last word of a command line."""
     words = line.split(" ")
     quoted = " ".join(f"'{word}'" for word in words)
     script = (
-        f'eval "$({" ".join(_RESTRIDE)} completion bash)"; COMP_WORDS=({quoted}); '
+        f"{_bash_script()}\nCOMP_WORDS=({quoted}); "
         f'COMP_CWORD={len(words) - 1}; _restride; printf "%s\\n" "${{COMPREPLY[@]}}"'
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=600, check=True)

@@ -215,7 +215,7 @@ def test_many_threads_share_a_few_workers(pool: _Pool) -> None:
 
 
 def test_others_compile_while_one_is_stuck(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RESTRIDE_COMPILE_LIMIT", "5")
+    monkeypatch.setenv("RESTRIDE_COMPILE_LIMIT", "3")
     pool._most = 2
     errors: list[RuntimeFailure] = []
     text = long_text()
@@ -299,12 +299,16 @@ def _has_ended(process: int) -> bool:
 @pytest.mark.parametrize("end", ["", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_no_worker_outlives_its_parent(end: str, is_busy: bool) -> None:
-    busy = "threading.Thread(target=compile_pool.compile_ir, args=(long_text(), ISA), daemon=True).start()"
+    busy = """
+        threading.Thread(target=compile_pool.compile_ir, args=(long_text(), ISA), daemon=True).start()
+        while not compile_pool._pool._busy:
+            time.sleep(0.01)
+        time.sleep(0.2)
+    """
     program = f"""
         compile_pool.compile_ir(text(1), ISA)
         print(*workers(), flush=True)
         {busy if is_busy else ""}
-        time.sleep(0.5)
         {end}
     """
     command = [sys.executable, "-c", _BEGIN + textwrap.dedent(program)]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
@@ -22,6 +22,7 @@ from restride.runtime import huge_pages, kernel
 from restride.runtime.huge_pages import page_offsets
 from restride.runtime.pool import ThreadPool
 from support.descriptors import shapes, tags
+from support.effort import examples
 
 CPU = rs.Engine("cpu")
 PAGE = 64
@@ -56,11 +57,12 @@ def check(nest: LoopNest) -> None:
         assert max(gaps) <= PAGE
 
 
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_small_pages_all_have_a_byte_that_is_written(data: st.DataObject) -> None:
-    dims = data.draw(shapes(max_ndims=4, most=600))
+    dims = data.draw(shapes(max_ndims=4, most=300))
     types = data.draw(st.tuples(*[st.sampled_from(("f32", "bf16", "s8"))] * 2))
-    src, dst = (rs.MemoryDesc(dims, kind, data.draw(tags(dims))) for kind in types)
+    src, dst = (rs.MemoryDesc(dims, kind, data.draw(tags(dims, most=2000))) for kind in types)
     check(reorder_nest(src, dst, Compute()))
 
 

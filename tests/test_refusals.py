@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -27,37 +28,47 @@ _CODE = re.compile(r"RS-[A-Z]\d\d")
 _KINDS = ("InvalidArguments", "Unimplemented", "OutOfMemory", "RuntimeFailure", "Error")
 
 
-def _trees() -> Iterator[tuple[Path, ast.Module]]:
-    for package in _PACKAGES:
-        for path in sorted(package.rglob("*.py")):
-            yield path.relative_to(package.parent), ast.parse(path.read_bytes())
+class _Call(NamedTuple):
+    """A call of a name."""
+
+    place: str
+    name: str
+    words: set[str | None]
+
+
+@functools.cache
+def _nodes() -> tuple[dict[str, set[str]], list[_Call], set[str]]:
+    """The bases of all classes, all calls of a name, and all texts, of all modules."""
+    bases: dict[str, set[str]] = {}
+    calls, texts = [], set()
+    for path in sorted(path for package in _PACKAGES for path in package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                texts.add(node.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                words = {word.arg for word in node.keywords}
+                calls.append(_Call(f"{path}:{node.lineno}", node.func.id, words))
+            elif isinstance(node, ast.ClassDef):
+                names = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                bases[node.name] = bases.get(node.name, set()) | names
+    return bases, calls, texts
 
 
 def _error_classes() -> set[str]:
     """The names of all subclasses of `Error`, wherever they are defined."""
-    classes = [node for _, tree in _trees() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     found = set(_KINDS)
     for _ in range(3):
-        found |= {c.name for c in classes if any(isinstance(b, ast.Name) and b.id in found for b in c.bases)}
+        found |= {name for name, bases in _nodes()[0].items() if bases & found}
     return found
 
 
-def _constructions() -> Iterator[tuple[str, ast.Call]]:
-    """Every call that makes an error, with its place."""
-    kinds = _error_classes()
-    for path, tree in _trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in kinds:
-                yield f"{path}:{node.lineno}", node
-
-
 def _raised() -> set[str]:
-    texts = (node.value for _, tree in _trees() for node in ast.walk(tree) if isinstance(node, ast.Constant))
-    return {text for text in texts if isinstance(text, str) and _CODE.fullmatch(text)}
+    return {text for text in _nodes()[2] if _CODE.fullmatch(text)}
 
 
 def test_every_error_that_is_made_has_a_code_a_reason_and_a_way_out() -> None:
-    made = [(place, {word.arg for word in call.keywords}) for place, call in _constructions()]
+    kinds = _error_classes()
+    made = [(place, words) for place, name, words in _nodes()[1] if name in kinds]
     assert len(made) > 200
     assert [place for place, words in made if not {"code", "why", "hint"} <= words] == []
 

@@ -327,18 +327,22 @@ def test_a_fault_in_a_worker_prints_a_traceback():
     assert "Segmentation fault" in done.stderr
 
 
-# Finds modules slowly, and tells so: the fork comes while one is being found, however slow the machine is.
+# Finds a module, after some others, only when a fork is about to begin, and the next ones slowly: the fork
+# comes while one is being found, however slow the machine is.
 SLOW = """
 import importlib.abc
 class Slow(importlib.abc.MetaPathFinder):
     def __init__(self, *names, after=0):
-        self.names, self.left, self.finding = names, after, threading.Event()
+        self.names, self.left = names, after
+        self.finding, self.forking = threading.Event(), threading.Event()
     def find_spec(self, name, path, target=None):
         if name.startswith(self.names):
             self.left -= 1
             if self.left < 0:
                 self.finding.set()
-            time.sleep(0.05)
+                self.forking.wait(60)
+                if self.left >= -4:
+                    time.sleep(0.05)
         return None
 
 
@@ -347,6 +351,7 @@ def forked_while_another_thread_loads(use, slow):
     thread = threading.Thread(target=use)
     thread.start()
     slow.finding.wait(60)
+    slow.forking.set()
     fine = ended_well(fork(use))
     thread.join()
     return fine

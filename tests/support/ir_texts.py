@@ -110,8 +110,9 @@ def cpu_texts(problem: Problem, level: str) -> Texts:
             _find_range(problem)
         else:
             pd = primitive_desc_of(problem, rs.Engine("cpu"))
+            descs = {arg: pd.query_md("exec_arg_md", arg) for arg in arguments_of(len(problem.tensors))}
             for start in (0, 1):
-                _execute(problem, pd, start)
+                _execute(problem, pd, descs, start)
     return tuple(sorted(texts))
 
 
@@ -182,10 +183,9 @@ def _load_native_calls() -> None:
         rs.concat([np.zeros(count, np.uint8)] * 3)
 
 
-def _execute(problem: Problem, pd: Any, start: int) -> None:
-    """Run a primitive whose destination begins `start` elements behind a cache line."""
+def _execute(problem: Problem, pd: Any, descs: dict[int, rs.MemoryDesc], start: int) -> None:
+    """Run a primitive on memories of `descs`; its destination begins `start` elements behind a cache line."""
     engine = pd.get_engine()
-    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in arguments_of(len(problem.tensors))}
     args = {arg: rs.Memory(md, engine) for arg, md in descs.items() if not md.is_zero()}
     last = next(arg for arg in (rs.ARG_DIFF_SRC, rs.ARG_DST) if arg in args)
     args[last] = _memory_at(args[last], start)
