@@ -96,14 +96,16 @@ def test_every_mask_reads_the_right_value_for_each_index(layout, level):
             check(src, dst, Given(src_scale=scale, dst_scale=divisor), CPU)
 
 
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("mask", range(8))
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_engine_reads_the_right_value_for_each_index(engine, layout):
+def test_every_engine_reads_the_right_value_for_each_index(engine, layout, mask):
     some = Some(4, DIMS)
-    for mask in range(8):
-        given = Given(output=some.factor(mask, "f32"), dst_scale=some.factor(mask ^ 6, "bf16"))
-        check(*LAYOUTS[layout], given, engine)
+    given = Given(output=some.factor(mask, "f32"), dst_scale=some.factor(mask ^ 6, "bf16"))
+    check(*LAYOUTS[layout], given, engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("mask", [0, 2, 5])
 def test_output_scales_are_the_scales_of_the_source_by_their_older_name(engine, mask, known):
@@ -157,6 +159,7 @@ def test_empty_tensors_take_attributes(engine, dims):
 # --- scales and zero points --------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("kind", SCALE_TYPES)
 def test_scales_of_every_type(engine, kind, known):
@@ -166,6 +169,7 @@ def test_scales_of_every_type(engine, kind, known):
     check(*descs("s8", "f64", "abc cba"), given, engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_zero_points_of_every_type(engine, kind, known):
@@ -175,6 +179,7 @@ def test_zero_points_of_every_type(engine, kind, known):
     check(*descs("u4", "s32", "abc cba"), given, engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 @pytest.mark.parametrize("name", ["output", "src_scale", "src_zero", "dst_scale", "dst_zero"])
 def test_one_value_for_the_whole_tensor(engine, name, known):
@@ -186,6 +191,7 @@ def test_one_value_for_the_whole_tensor(engine, name, known):
 STRANGE = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, -1.0])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", ["s8", "s32", "f32", "f16"])
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 def test_strange_scales_follow_f32_arithmetic(engine, kind, known):
@@ -206,9 +212,11 @@ def test_exponents_as_scales_reach_both_ends(engine):
     check(*descs("bf16", "f64", "ab ba", dims), Given(dst_scale=scale), engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("groups", [(8, 1), (1, 12), (4, 6), (32, 24), (1, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["s8", "u8", "s4", "u4"])
-def test_weights_are_decompressed_by_groups(engine, kind, groups):
+@pytest.mark.parametrize(("dst", "tags"), [("f32", "ab ab"), ("bf16", "ba ab"), ("f16", "ab BA16a16b2a")])
+def test_weights_are_decompressed_by_groups(engine, dst, tags, kind, groups):
     dims = (32, 24)
     some = Some(13, dims)
     scale_type, zero_type = {
@@ -217,14 +225,14 @@ def test_weights_are_decompressed_by_groups(engine, kind, groups):
         "s4": ("f16", "s4"),
         "u4": ("e8m0", "u4"),
     }[kind]
-    for dst, tags in (("f32", "ab ab"), ("bf16", "ba ab"), ("f16", "ab BA16a16b2a")):
-        given = Given(
-            src_scale=some.factor(3, scale_type, groups),
-            src_zero=some.factor(3, zero_type, (2, 3)),
-        )
-        check(*descs(kind, dst, tags, dims), given, engine)
+    given = Given(
+        src_scale=some.factor(3, scale_type, groups),
+        src_zero=some.factor(3, zero_type, (2, 3)),
+    )
+    check(*descs(kind, dst, tags, dims), given, engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("groups", [(8, 1), (1, 12), (4, 6), (1, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["s8", "u4", "bf16"])
 def test_weights_are_compressed_by_groups(engine, kind, groups):
@@ -254,6 +262,7 @@ def test_groups_of_batched_weights_are_the_same_on_every_instruction_set(level):
             check(*descs("u4", "bf16", tags, dims), given, CPU)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("tags", ["abc abc", "abc cab", "cba acb", "aBc16b abc"])
 @pytest.mark.parametrize("dst", ["s4", "u4"])
 def test_4_bit_destinations_take_every_attribute(engine, dst, tags):

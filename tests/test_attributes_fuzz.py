@@ -12,6 +12,7 @@ import restride as rs
 from support.attributed import LEVELS, Some, capped, check
 from support.attributes import BINARY, EXACT, Binary, Eltwise, Given, Sum
 from support.descriptors import data_types, destinations, meet_soon, shapes, sources
+from support.effort import examples
 
 CPU = rs.Engine("cpu")
 _SCALE_TYPES = ("f32", "f32", "bf16", "f16", "e8m0", "f8_e5m2", "f8_e4m3")
@@ -103,7 +104,7 @@ def _binaries(draw, some):
 
 def test_random_attributes_do_what_the_formula_says(engine):
     # A device's compiler takes half a second for each.
-    @settings(max_examples=20 if engine.is_sycl else 80)
+    @settings(max_examples=20 if engine.is_sycl else examples(80))
     @given(cases())
     def run(case):
         check(case.src, case.dst, case.given, engine, seed=case.seed)
@@ -113,7 +114,7 @@ def test_random_attributes_do_what_the_formula_says(engine):
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_random_attributes_are_the_same_on_every_instruction_set(level):
-    @settings(max_examples=25)
+    @settings(max_examples=examples(25))
     @given(cases())
     def run(case):
         assert check(case.src, case.dst, case.given, CPU, case.seed).split(":")[1] in (level, "nothing")

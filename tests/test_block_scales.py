@@ -65,6 +65,7 @@ def test_nvfp4_scales_blocks_by_f8_and_the_tensor_by_f32():
     np.testing.assert_array_equal(rs.dequantize(made), codes * _spread(stored, (1, 16)) * whole)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("groups", [(1, 32), (32, 1), (32, 128), (96, 1), (1, 128), (16, 16)])
 @pytest.mark.parametrize("dtype", ["s8", "s4", "u4", "f8_e4m3", "f4_e3m0"])
 @pytest.mark.parametrize("scale_type", ["f32", "f16", "bf16"])

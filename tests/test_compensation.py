@@ -18,6 +18,7 @@ def wrapped(numbers):
     return [(int(n) + 2**31) % 2**32 - 2**31 for n in numbers]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("mask", [1, 2, 3, 5, 0, 15])
 @pytest.mark.parametrize("tag", ["ABcd4b16a4b", "abcd", "cdba", "AcdB16a4b", "Abcd8a"])
 def test_sums_are_of_what_was_written(engine, tag, mask):
@@ -74,6 +75,7 @@ def test_sums_follow_dims_that_only_an_execution_knows(engine):
             run(primitive, engine, {**held, rs.ARG_DST_1: wrong})
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("tag", ["abcd", "ABcd4b16a4b", "cdba"])
 @pytest.mark.parametrize("data_type", ["s4", "u4"])
 def test_sums_of_4_bit_elements_are_of_what_was_written(engine, data_type, tag):

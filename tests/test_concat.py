@@ -14,6 +14,7 @@ import restride as rs
 from restride.primitives.checks import Names
 from restride.primitives.concat import concat_in_place
 from support.by_offset import POISON, Guarded, guarded, random_bits
+from support.effort import examples
 from support.engines import allocated, from_numpy, memory_over, run
 from support.engines import storage as room
 from support.errors import refused
@@ -31,7 +32,7 @@ def primitive(axis, srcs, dst=None, engine=CPU, attr=None):
 # --- values -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(concats(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
 def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     mds, dst, axis, scales = case
@@ -46,6 +47,7 @@ def test_many_sources_into_many_destinations(engine, case, src_start, dst_start)
     check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("first", [1, 5, 11, 16, 17, 30, 33])
 @pytest.mark.parametrize("tags", ["aBc16b aBc16b", "abc aBc16b", "aBc16b abc", "aBc8b aBc16b", "acb ABc4b4a"])
 def test_windows_that_cut_blocks(first, tags, engine):
@@ -54,6 +56,7 @@ def test_windows_that_cut_blocks(first, tags, engine):
     check_concat(mds, desc((3, first + 43, 5), "f32", dst), 1, engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["s4", "u4"])
 @pytest.mark.parametrize("first", [1, 2, 7])
 def test_halves_of_bytes(first, data_type, engine):

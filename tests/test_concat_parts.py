@@ -108,6 +108,7 @@ GRAPHS: list[tuple[Callable[[], Graph], int | None]] = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("rule", ["plain", "greedy", "optimal"])
 @pytest.mark.parametrize(("make", "concats"), GRAPHS, ids=lambda each: getattr(each, "__name__", ""))
 def test_parts_in_place_give_the_bytes_of_copies(

@@ -44,6 +44,7 @@ CONVOLUTIONS = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 @pytest.mark.parametrize(("window", "formats"), CONVOLUTIONS, ids=str)
 def test_convolutions_equal_the_interpreter(

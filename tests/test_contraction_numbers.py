@@ -109,6 +109,7 @@ def test_a_second_batch_size_compiles_nothing() -> None:
 _WIDEST = runnable()[-1]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "isa",
     [*(pytest.param(each, marks=pytest.mark.slow, id=isa_id(each)) for each in runnable()[:-1]), _WIDEST],

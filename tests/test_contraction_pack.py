@@ -87,6 +87,7 @@ def _cases() -> Iterator[tuple[ConvolutionShape, tuple[str, str, str], str]]:
             yield shape, of_halves, types
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("level", levels(), ids=isa_id)
 @pytest.mark.parametrize(("shape", "formats", "types"), [*_cases()], ids=str)
 def test_convolutions_in_packs_equal_the_interpreter(shape, formats, types, level):
@@ -105,6 +106,7 @@ DEPTHWISE = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("level", levels(), ids=isa_id)
 @pytest.mark.parametrize("types", ["u8 s8", "s8 s8", "u8 u8", "bf16 bf16", "f32 f32"])
 @pytest.mark.parametrize(("shape", "formats"), DEPTHWISE, ids=str)

@@ -22,6 +22,7 @@ from restride.plan.conversion import (
     to_real,
 )
 from restride.plan.nest import Compute, linear
+from support.effort import examples
 from support.values import Bits, patterns
 
 _F32, _BF16, _F16 = DataType.f32, DataType.bf16, DataType.f16
@@ -177,7 +178,7 @@ _PAIRS = [(src, dst) for src, dst in product(PROVIDED, repeat=2) if src is not d
 @pytest.mark.parametrize(("src", "dst"), _PAIRS)
 def test_conversions_equal_exact_arithmetic(src: DataType, dst: DataType) -> None:
     every = patterns(src)
-    bits = np.unique(np.concatenate([every[:: max(every.size // 1500, 1)], every[-40:]]))
+    bits = np.unique(np.concatenate([every[:: max(every.size // examples(1500), 1)], every[-40:]]))
     got = _move(bits, src, dst)
     for one, result in zip(bits.tolist(), got.tolist(), strict=True):
         wanted, found = _reference(one, src, dst), _exact(result, dst)
@@ -398,8 +399,10 @@ _ALPHAS = (0.5, -3.7, 0.0, 1e-30, 4294967295.0, 3.0e38)
 _BETAS = (0.0, 1.0, -0.25, 2.0**-149)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("real", [_F32, _F64])
-@pytest.mark.parametrize(("alpha", "beta"), list(product(_ALPHAS, _BETAS)))
+@pytest.mark.parametrize("beta", _BETAS)
+@pytest.mark.parametrize("alpha", _ALPHAS)
 def test_scale_and_sum_round_after_each_step(alpha: float, beta: float, real: DataType) -> None:
     """N1: products in f32 or f64 and their sum, each rounded once. The factors are f32 in both."""
     bits = patterns(real)[::97]

@@ -1,6 +1,7 @@
 """Data types: the table (P15), every spelling, every pair through the public interface (N1 to N7)."""
 
 import pickle
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -305,12 +306,15 @@ def test_sums_saturate_once_at_the_end():
 
 # Every pair, two engines, one answer
 
-PAIRS = [(src, dst) for src in PROVIDED for dst in PROVIDED]
+WAYS = {"moved": ("ab", 1.0, 0.0), "turned": ("ba", 0.3, 0.0), "added": ("ab", -1.5, 0.75)}
 
 
-@pytest.mark.parametrize(("src", "dst"), PAIRS, ids=lambda t: t.name)
-def test_every_pair_of_types_gives_the_same_bits_on_both_engines(src, dst):
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("dst", PROVIDED, ids=str)
+@pytest.mark.parametrize(("src", "way"), list(product(PROVIDED, WAYS)), ids=str)
+def test_every_pair_of_types_gives_the_same_bits_on_both_engines(src, dst, way):
     """Every pattern of the narrow types, the borders of the wide ones; with and without alpha and beta."""
+    format, alpha, beta = WAYS[way]
     bits = patterns(src)
     dims = (max(-(-len(bits) // 7), 15), 7)
     x = np.resize(bits, dims)
@@ -318,14 +322,13 @@ def test_every_pair_of_types_gives_the_same_bits_on_both_engines(src, dst):
     held = bytes_of(np.resize(bits, dims[0] * dims[1]), src)
     size = rs.MemoryDesc(dims, dst, "ab").size
     old = np.random.default_rng(5).integers(0, 256, size, np.uint8)
-    for format, alpha, beta in (("ab", 1.0, 0.0), ("ba", 0.3, 0.0), ("ab", -1.5, 0.75)):
-        outs = []
-        for engine in (CPU, REF):
-            out = rs.Memory(rs.MemoryDesc(dims, dst, format), engine, old.copy())
-            given = rs.Memory(rs.MemoryDesc(dims, src, "ab"), engine, held.copy()) if x is None else x
-            rs.reorder(given, None, scale=alpha, beta=beta, out=out, engine=engine)
-            outs.append(out.data.view(np.uint8))
-        np.testing.assert_array_equal(*outs, err_msg=f"{format} {alpha} {beta}")
+    outs = []
+    for engine in (CPU, REF):
+        out = rs.Memory(rs.MemoryDesc(dims, dst, format), engine, old.copy())
+        given = rs.Memory(rs.MemoryDesc(dims, src, "ab"), engine, held.copy()) if x is None else x
+        rs.reorder(given, None, scale=alpha, beta=beta, out=out, engine=engine)
+        outs.append(out.data.view(np.uint8))
+    np.testing.assert_array_equal(*outs)
 
 
 BLOCKED = {
@@ -335,15 +338,9 @@ BLOCKED = {
 }
 
 
-def blocked_conversions():
-    """Pairs of types into and out of blocks; in the fast tests each pair one way, in turn."""
-    for n, (src, dst) in enumerate(PAIRS[::2]):
-        for i, way in enumerate(BLOCKED):
-            marks = [] if (n + n // (len(PROVIDED) // 2) - i) % len(BLOCKED) == 0 else [pytest.mark.slow]
-            yield pytest.param(src, dst, way, id=f"{src.name}-{dst.name}-{way}", marks=marks)
-
-
-@pytest.mark.parametrize(("src", "dst", "way"), list(blocked_conversions()))
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("dst", PROVIDED, ids=str)
+@pytest.mark.parametrize(("src", "way"), list(product(PROVIDED, BLOCKED)), ids=str)
 def test_conversions_into_and_out_of_blocks_land_in_their_places(src, dst, way):
     src_format, dst_format, alpha, beta = BLOCKED[way]
     dims = (18, 19, 3, 4)

@@ -224,6 +224,7 @@ def test_quantised_values_are_those_of_the_whole_tensor(format: str, words: str,
         assert np.array_equal(found["w_zero_point"].to_numpy(), np.atleast_1d(zero))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize(("source", "format"), [("abc", ""), ("abc", "bAc16a"), ("cab", "abc")])
@@ -343,6 +344,7 @@ def test_a_quantised_tensor_is_not_quantised_again() -> None:
 _WHOLE = ["s8,scale=absmax", "BA16a4b,u4,scale=minmax", "ba,f8_e4m3,scale=absmax", "nvfp4", "ba,nvfp4"]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("rule", _WHOLE)
 @pytest.mark.parametrize("source", ["npz", _ZARR])
 def test_a_tensor_of_one_scale_is_quantised_in_tiles_as_a_whole(

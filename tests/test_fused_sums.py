@@ -29,6 +29,7 @@ from support.kernels import (
 _each = pytest.mark.parametrize("name", CASES)
 
 
+@pytest.mark.sweep(1)
 @_each
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 @pytest.mark.parametrize("caches", [COMMON, SMALL], ids=["near", "flushed"])

@@ -208,6 +208,7 @@ def _checked(
     np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
+@pytest.mark.sweep(1)
 @_each
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 def test_kernels_find_scales_and_elements_by_their_definition(case: Case, isa: Isa) -> None:

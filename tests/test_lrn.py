@@ -52,6 +52,7 @@ def _forward(engine, alg, dims, format, numbers=_NUMBERS, data_type="f32"):
     return rs.LRNForward.PrimitiveDesc(engine, "forward_training", f"lrn_{alg}", src, any_like(src), *numbers)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("alg", ALGORITHMS)
 @pytest.mark.parametrize("format", _SHAPES)
 def test_results_and_gradients_are_those_of_the_formula(engine, alg, format):

@@ -141,6 +141,7 @@ def test_a_bias_that_does_not_fit_is_refused():
 OPEN = rs.RUNTIME_DIM
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("weights", ["ab", "any"])
 @pytest.mark.parametrize("mode", ["library", "user"])
 @pytest.mark.parametrize("data_type", ["f32", "bf16"])

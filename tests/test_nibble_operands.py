@@ -60,6 +60,7 @@ def moved(move, dims=DIMS):
     return [rs.MemoryDesc(dims, *text.split()) for text in MOVES[move]]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("move", MOVES)
 @pytest.mark.parametrize("layout", operands("s4"))
 def test_operands_of_4_bits_lie_in_any_layout(engine, layout, move):

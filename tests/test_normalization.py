@@ -78,6 +78,7 @@ def weights(kind, seed):
 # --- forward ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_statistics_are_found_and_left(engine, kind, format):
@@ -95,6 +96,7 @@ def test_statistics_are_found_and_left(engine, kind, format):
     assert isinstance(format, tuple) or padding_is_zero(made[rs.ARG_DST])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("prop", ["forward_training", "forward_inference"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_statistics_that_are_given(engine, kind, prop):
@@ -214,6 +216,7 @@ def test_a_sum_may_read_the_old_bytes_as_another_type(engine, kind):
     assert (elements(dst) == 0).all()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("format", ["acdb", "aBcd16b", "aBcd8b"])
 @pytest.mark.parametrize("flags", ["use_scale|use_shift", "use_global_stats|use_scale", "rms_norm|use_scale"])
 def test_groups_of_many_images_are_those_of_few(engine, format, flags):
@@ -260,6 +263,7 @@ def gradients(x, dy, kind, scale, is_given, rms=False):
     return back(inner * inverse), (dy * y).sum(over), dy.astype(np.float64).sum(over)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("format", ["abcd", "acdb", "aBcd16b", "aBcd8b"])
 @pytest.mark.parametrize("flags", ["none", "use_scale|use_shift", "use_global_stats|use_scale"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -290,6 +294,7 @@ def test_gradients_are_those_of_the_formula(engine, kind, flags, format):
     assert padding_is_zero(made[rs.ARG_DIFF_SRC])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dims", "format"), [((6, 40, 512), "abc"), ((40, 20), "ba"), ((2, 64, 600), "bac")])
 @pytest.mark.parametrize("flags", ["use_scale|use_shift", "use_global_stats|use_shift", "rms_norm|use_scale"])
 @pytest.mark.parametrize("in_place", [False, True])

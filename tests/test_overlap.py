@@ -6,12 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
 from restride.runtime.overlap import share_bytes_at
 from support.descriptors import shapes, tags
+from support.effort import examples
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -36,6 +37,7 @@ def tensors(draw: st.DrawFn) -> rs.MemoryDesc:
     return rs.MemoryDesc.from_strides(dims, kind, strides, draw(st.integers(0, 5)) - lowest)
 
 
+@settings(max_examples=examples(100))
 @given(tensors(), tensors(), st.integers(-100, 100))
 def test_what_shares_a_byte_and_what_does_not(one: rs.MemoryDesc, other: rs.MemoryDesc, shift: int) -> None:
     base = 1 << 20

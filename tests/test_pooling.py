@@ -86,31 +86,31 @@ def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", 
     return rs.PoolingForward.PrimitiveDesc(engine, kind, f"pooling_{alg}", src, dst, *windows)
 
 
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("alg", ALGORITHMS)
 @pytest.mark.parametrize("case", CASES)
-def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg):
+def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg, format):
     dims, windows = CASES[case]
-    for format in FORMATS if case not in ("global", "apart", "far apart", "in step") else ("axb",):
-        x = np.rint(random(dims))
-        pd = _forward(engine, alg, dims, windows, format=format)
-        written = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
-        made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, *written)
-        wanted, places = _pooled(alg, x, windows)
-        np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-6, atol=1e-6)
-        assert padding_is_zero(made[rs.ARG_DST])
-        gradient = random(wanted.shape, 1)
-        values = {rs.ARG_DIFF_DST: gradient}
-        if alg == "max":
-            np.testing.assert_array_equal(elements(made[rs.ARG_WORKSPACE]), places)
-            values[rs.ARG_WORKSPACE] = places
-        open_src, open_dst = any_like(pd.src_desc()), any_like(pd.dst_desc())
-        back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
-        assert (back.diff_src_desc(), back.diff_dst_desc()) == (pd.src_desc(), pd.dst_desc())
-        out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
-        np.testing.assert_allclose(
-            elements(out), _gradient(alg, gradient, places, dims, windows), rtol=1e-5, atol=1e-5
-        )
-        assert padding_is_zero(out)
+    x = np.rint(random(dims))
+    pd = _forward(engine, alg, dims, windows, format=format)
+    written = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
+    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, *written)
+    wanted, places = _pooled(alg, x, windows)
+    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-6, atol=1e-6)
+    assert padding_is_zero(made[rs.ARG_DST])
+    gradient = random(wanted.shape, 1)
+    values = {rs.ARG_DIFF_DST: gradient}
+    if alg == "max":
+        np.testing.assert_array_equal(elements(made[rs.ARG_WORKSPACE]), places)
+        values[rs.ARG_WORKSPACE] = places
+    open_src, open_dst = any_like(pd.src_desc()), any_like(pd.dst_desc())
+    back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
+    assert (back.diff_src_desc(), back.diff_dst_desc()) == (pd.src_desc(), pd.dst_desc())
+    out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+    wanted = _gradient(alg, gradient, places, dims, windows)
+    np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
+    assert padding_is_zero(out)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +142,7 @@ def test_gradients_write_zeros_to_the_padding_and_nothing_beside_it(engine, case
     assert padding_is_zero(out)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "f64", "s32"])
 @pytest.mark.parametrize("case", ["short rows", "short odd rows", "neighbours"])
 def test_gradients_of_short_rows_have_every_type_and_gaps(engine, case, data_type):
@@ -169,6 +170,7 @@ def _gaps(dims, rows):
     return tuple(reversed(strides))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "s8"])
 @pytest.mark.parametrize("format", ["abC16c", "aBC8b4c", "abc"])
 def test_zeros_behind_a_phase_are_not_written_over_another(engine, format, data_type):
@@ -187,6 +189,7 @@ def test_zeros_behind_a_phase_are_not_written_over_another(engine, format, data_
     assert padding_is_zero(out)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["bf16", "f16", "s8", "u8", "s32", "f64"])
 @pytest.mark.parametrize("alg", ["max", "avg_exclude_padding"])
 def test_every_type_is_pooled_and_rounded_once(engine, alg, data_type):

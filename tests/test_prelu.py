@@ -40,6 +40,7 @@ def test_every_format_is_read_and_written(engine, format):
     assert isinstance(format, tuple) or padding_is_zero(dst)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dims", WEIGHTS)
 @pytest.mark.parametrize("format", ["abcd", "aBcd16b"])
 def test_gradients_are_those_of_source_and_weights(engine, dims, format):

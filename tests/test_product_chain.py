@@ -29,6 +29,7 @@ def whole(data_type: str, dims: tuple[int, ...], seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(*LIMITS[data_type], dims)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("formats", ["any", None])
 @pytest.mark.parametrize("types", ["u8 s8 u8", "s8 s8 s32"])
 @pytest.mark.parametrize("case", SHAPES, ids=str)
@@ -158,6 +159,7 @@ def _decompressed(engine, weights_type, source_type, format, groups, is_later):
     return elements(memories[rs.ARG_DST]), 0.5 * (x.astype(np.float64) @ table) + bias
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("is_later", [False, True])
 @pytest.mark.parametrize(
     ("source_type", "format", "groups"), [("f32", "any", 32), ("bf16", "ba", 1), ("f16", "ab", 16)]
@@ -193,6 +195,7 @@ def _engines():
     return [CPU, rs.Engine("reference")]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("engine", _engines(), ids=str)
 @pytest.mark.parametrize("formats", [("any", "any"), ("ab", "ba")])
 @pytest.mark.parametrize(
@@ -223,6 +226,7 @@ def test_both_factors_may_have_scales_and_zero_points_of_groups(types, groups, z
     np.testing.assert_array_equal(_multiplied(engine, x, w, mds, attr), factors[0] @ factors[1])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("engine", _engines(), ids=str)
 @pytest.mark.parametrize("format", ["any", "ab", "ba"])
 @pytest.mark.parametrize("types", ["s8 s4 s32", "u8 u4 f32"])
@@ -235,6 +239,7 @@ def test_weights_of_4_bits_are_multiplied_by_bytes_as_bytes(types, format, engin
     np.testing.assert_array_equal(_multiplied(engine, x, w, mds, attr), x @ (w - 3))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("engine", _engines(), ids=str)
 @pytest.mark.parametrize("format", ["any", "ab", "ba"])
 @pytest.mark.parametrize("types", ["f4_e2m1 f4_e2m1 f4_e2m1", "f4_e2m1 f4_e3m0 f32", "f32 f32 s4"])
@@ -251,6 +256,7 @@ def test_floats_of_4_bits_are_multiplied_and_written(types, format, engine):
     np.testing.assert_array_equal(made, wanted)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("outputs_have_their_own", [False, True])
 @pytest.mark.parametrize("formats", ["any", None])
 @pytest.mark.parametrize("case", SHAPES, ids=str)
@@ -307,6 +313,7 @@ def test_other_values_of_attributes_share_an_executable():
 # --- what becomes of exact sums -----------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("dst_type", ["f32", "u8", "bf16"])
 @pytest.mark.parametrize("format", [None, "ba"])
 @pytest.mark.parametrize("sizes", [(20, 300, 33), (3, 5, 2)])

@@ -40,6 +40,7 @@ def reduced(engine, alg, x, src, dst, *numbers, attr=None, more=None):
     return computed(rs.Reduction, pd, engine, {rs.ARG_SRC: x, **(more or {})}, rs.ARG_DST)[rs.ARG_DST]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("over", OVER, ids=str)
 @pytest.mark.parametrize("alg", ["max", "min", "sum", "mul", "mean"])
 def test_what_is_folded_is_what_numpy_folds(engine, alg, over):
@@ -48,6 +49,7 @@ def test_what_is_folded_is_what_numpy_folds(engine, alg, over):
     np.testing.assert_allclose(elements(dst), wanted(alg, x, over), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.5])
 @pytest.mark.parametrize("alg", ["norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum"])
 def test_norms(engine, alg, p):
@@ -56,6 +58,7 @@ def test_norms(engine, alg, p):
     np.testing.assert_allclose(elements(dst), wanted(alg, x, (1, 2), p), rtol=1e-5)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 @pytest.mark.parametrize("over", OVER, ids=str)
 def test_every_format_is_read_and_written(engine, format, over):

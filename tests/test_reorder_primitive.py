@@ -46,6 +46,7 @@ MOVES = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dims", "src", "dst"), MOVES, ids=lambda value: str(value).replace(" ", ""))
 @pytest.mark.parametrize("data_type", ["f32", "u8"])
 def test_each_element_and_all_padding_lands_where_the_descriptor_says(engine, dims, src, dst, data_type):
@@ -131,6 +132,7 @@ def test_blocks_that_meet_late_or_never_are_reordered(dims, tags):
     assert (made.to_numpy() == x).all()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("starts", [(1, 0), (0, 1), (3, 2), (61, 63)])
 @pytest.mark.parametrize("data_type", ["f32", "bf16"])
 def test_buffers_may_begin_at_any_byte(engine, starts, data_type):
@@ -174,6 +176,7 @@ SAME_PLACE = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("src_type", "dst_type", "alpha", "beta"), SAME_PLACE)
 @pytest.mark.parametrize("format", ["nchw", "nhwc", "nChw16c", (600, 32, 8, 1)], ids=str)
 def test_types_of_one_size_convert_in_place(engine, src_type, dst_type, alpha, beta, format):
@@ -188,7 +191,12 @@ def test_types_of_one_size_convert_in_place(engine, src_type, dst_type, alpha, b
     held.check_canaries()
 
 
-@pytest.mark.parametrize("n", [*range(1, 40), 63, 64, 65, 127, 129, 1000])
+# Tails of every vector, and beside some of their lengths whole ones; the slow tests have all up to 40.
+_TAILS = [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 39, 63, 64, 65, 127, 129, 1000]
+_OTHER_TAILS = [n for n in range(1, 40) if n not in _TAILS]
+
+
+@pytest.mark.parametrize("n", [*_TAILS, *(pytest.param(n, marks=pytest.mark.slow) for n in _OTHER_TAILS)])
 def test_in_place_conversion_has_no_tail_that_is_read_too_late(engine, n):
     data = storage(np.linspace(-1e9, 1e9, n, dtype=np.float32), engine)
     wanted = np.rint(np.clip(data, -(2.0**31), 2147483520.0)).astype(np.int32)

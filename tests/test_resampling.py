@@ -65,6 +65,7 @@ def _mds(sizes, format="abx", data_type="f32", channels=17):
     return src, rs.MemoryDesc((2, channels, *sizes[1]), data_type, "any")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("alg", ALGORITHMS)
 @pytest.mark.parametrize("case", _SIZES)
 def test_results_and_gradients_are_those_of_the_formula(engine, case, alg):

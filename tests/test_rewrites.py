@@ -63,7 +63,7 @@ def test_any_layout_of_four_bits_goes_anywhere(
     check_reorder(*pair, CPU, alpha=alpha, beta=beta)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(pairs(max_ndims=4, most=400).filter(_four_bits), st.sampled_from((0.0, -1.0)))
 def test_the_reference_engine_packs_as_the_descriptor_says(
     pair: tuple[MemoryDesc, MemoryDesc], beta: float
@@ -233,6 +233,7 @@ def _nest_of_rewrites(
     return LoopNest(_F32, _S8, axes, compute=compute or Compute(), bounds=bounds)
 
 
+@settings(max_examples=examples(100))
 @given(nests(), st.data())
 def test_slices_of_an_axis_do_together_what_the_axis_does(nest: LoopNest, data: st.DataObject) -> None:
     free = [i for i, axis in enumerate(nest.axes) if axis.bound < 0]
@@ -265,6 +266,7 @@ def test_a_table_that_is_a_line_becomes_its_stride() -> None:
     assert linear_table((0,)) == linear_table(()) == 0
 
 
+@settings(max_examples=examples(100))
 @given(nests())
 def test_peeled_boxes_do_together_what_the_nest_does(nest: LoopNest) -> None:
     boxes = peel(nest)
@@ -275,6 +277,7 @@ def test_peeled_boxes_do_together_what_the_nest_does(nest: LoopNest) -> None:
         box.verify()
 
 
+@settings(max_examples=examples(100))
 @given(nests())
 def test_peeled_boxes_do_not_overlap(nest: LoopNest) -> None:
     """Together they run each position that is written exactly once."""

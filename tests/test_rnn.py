@@ -42,6 +42,7 @@ def _check(found, expected, tolerance=2e-6):
             assert np.abs(found[arg].astype(np.float64) - value).max() < tolerance
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("shape", _SHAPES)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
@@ -64,6 +65,7 @@ def test_without_a_bias_it_is_zero(cell):
     _check(*_results(_SHAPES["layers"], cell, "unidirectional_left2right", bias=None)[:2])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_training_leaves_the_same_states(cell, direction):
@@ -72,6 +74,7 @@ def test_training_leaves_the_same_states(cell, direction):
     assert pd.workspace_desc().size == found[rs.ARG_WORKSPACE].size > 0
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["bf16", "f16"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_narrow_floats_are_rounded_where_they_are_stored(cell, data_type):
@@ -87,6 +90,7 @@ def test_narrow_floats_are_rounded_where_they_are_stored(cell, data_type):
     _check(results, reference(cell, "bidirectional_concat", values), 3e-2 if data_type == "bf16" else 4e-3)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("layer", ["tnc", "ntc", "any"])
 @pytest.mark.parametrize("weights", ["ldigo", "ldgoi", "abEcd8e", "any"])
 def test_every_format_gives_the_same_states(layer, weights):

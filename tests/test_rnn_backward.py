@@ -78,6 +78,7 @@ def _check(cell: str, direction: str, values: Any, given: Any, found: Any, toler
             assert abs(along - difference) < tolerance * (1 + abs(difference)), (arg, along, difference)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
 def test_gradients_are_the_differences_of_the_formula(cell, direction):
@@ -91,6 +92,7 @@ def test_networks_without_states_and_bias_have_gradients_too(cell):
     _check(cell, "unidirectional_left2right", *found)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("weights", ["ldgoi", "any"])
 @pytest.mark.parametrize("cell", CELLS)
 def test_every_format_of_weights_has_the_same_gradients(cell, weights):

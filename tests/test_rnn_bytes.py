@@ -32,6 +32,7 @@ def _descs(cell, direction, shape, **types):
     return found | ({"activation": "eltwise_tanh"} if cell == "VanillaRNN" else {})
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("mask", [0, 24])
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("cell", CELLS)
@@ -95,6 +96,7 @@ def _bytes_of(cell, engine, weights, shape):
     return {arg: elements(memories[arg]).astype(float) for arg in (17, 18, 19) if arg in memories}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("steps", [2, 6])
 @pytest.mark.parametrize("weights", ["ldigo", "ldgoi", "abdEC16e4c"])
 @pytest.mark.parametrize("cell", CELLS)

@@ -55,22 +55,25 @@ OTHERS = ["f16", "s32", "s8", "boolean", "f8_e5m2", "f8_e4m3", "e8m0"]
 @pytest.mark.parametrize(
     ("dims", "layout", "axis", "group"), PROBLEMS, ids=[f"{d} {t} axis {a} g{g}" for d, t, a, g in PROBLEMS]
 )
-def test_shuffles_move_every_element_and_zero_the_padding(dims, layout, axis, group, engine):
-    for kind in WIDE:
-        check_both(rs.MemoryDesc(dims, kind, layout), axis, group, engine, (4, 8))
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("kind", WIDE)
+def test_shuffles_move_every_element_and_zero_the_padding(dims, layout, axis, group, kind, engine):
+    check_both(rs.MemoryDesc(dims, kind, layout), axis, group, engine, (4, 8))
 
 
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c", "nChw8c"])
 @pytest.mark.parametrize("kind", OTHERS)
-def test_every_other_type_moves_as_bits(kind, engine):
-    for tag in ("nchw", "nhwc", "nChw16c", "nChw8c"):
-        check_both(rs.MemoryDesc((2, 36, 7, 5), kind, tag), 1, 4, engine)
+def test_every_other_type_moves_as_bits(kind, tag, engine):
+    check_both(rs.MemoryDesc((2, 36, 7, 5), kind, tag), 1, 4, engine)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("tag", ["nchw", "nhwc", "nChw16c", "nChw8c", "nChw4c"])
 @pytest.mark.parametrize(("channels", "group"), [(36, 4), (36, 9), (34, 2), (48, 3), (64, 16), (39, 13)])
-def test_larger_tensors_take_the_way_through_stages(channels, group, tag, engine):
-    for kind in ("f32", "u8"):
-        check_both(rs.MemoryDesc((2, channels, 17, 19), kind, tag), 1, group, engine, (0, 4))
+@pytest.mark.parametrize("kind", ["f32", "u8"])
+def test_larger_tensors_take_the_way_through_stages(kind, channels, group, tag, engine):
+    check_both(rs.MemoryDesc((2, channels, 17, 19), kind, tag), 1, group, engine, (0, 4))
 
 
 def test_windows_and_offsets_are_shuffled_in_place_of_the_whole(engine):

@@ -29,6 +29,7 @@ def _forward(engine, alg, x, src, dst, axis, attr=None, more=None):
     return computed(rs.SoftmaxForward, pd, engine, {rs.ARG_SRC: x, **(more or {})}, rs.ARG_DST)[rs.ARG_DST]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 @pytest.mark.parametrize("axis", range(4))
 def test_results_add_up_to_one_along_the_axis(engine, format, axis):
@@ -38,6 +39,7 @@ def test_results_add_up_to_one_along_the_axis(engine, format, axis):
     assert isinstance(format, tuple) or padding_is_zero(dst)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("axis", [1, 3])
 @pytest.mark.parametrize("formats", [("abcd", "acdb"), ("aBcd16b", "abcd"), ("aBcd8b", "aBcd16b")], ids=str)
 @pytest.mark.parametrize("alg", ["accurate", "log"])
@@ -94,6 +96,7 @@ def test_nan_stays_in_its_row(engine):
     assert np.isfinite(np.delete(found, 2, 0)).all()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 @pytest.mark.parametrize("alg", ["accurate", "log"])
 def test_gradients_are_those_of_the_formula(engine, format, alg):

@@ -27,20 +27,23 @@ def _wanted(case: ShuffleCase, src: Bytes, dst: Bytes) -> Bytes:
     return wanted
 
 
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("chunk", [1, 3, None])
 @each_case
-def test_stages_mean_what_the_nest_means(case: ShuffleCase) -> None:
+def test_stages_mean_what_the_nest_means(case: ShuffleCase, chunk: int | None) -> None:
     kind = storage_dtype(case.dst.data_type)
     src, dst = random_source(case.src, 1), destination(case.dst)
     wanted = _wanted(case, src, dst)
     chain = case.chain
     assert chain is not None
     for through_scratch in (False, True)[: 1 + can_pour(case)]:
-        for chunk in {1, 3, chain.along.extent}:
-            got = dst.copy()
-            run_stages(chain, chunk, src.view(kind), got.view(kind), through_scratch=through_scratch)
-            assert not difference(got, wanted, case.dst.data_type), (through_scratch, chunk)
+        got = dst.copy()
+        positions = chunk or chain.along.extent
+        run_stages(chain, positions, src.view(kind), got.view(kind), through_scratch=through_scratch)
+        assert not difference(got, wanted, case.dst.data_type), through_scratch
 
 
+@pytest.mark.sweep(1)
 @each_case
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)
 def test_machine_code_does_the_stages(case: ShuffleCase, isa: Isa) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from support.by_offset import guarded, random_bits
+from support.effort import examples
 from support.engines import allocated, memory_over, run
 from support.engines import storage as room
 from support.errors import refused
@@ -36,14 +37,14 @@ def added(mds, values, scales=None, dst=None, engine=CPU):
 # --- values -------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(sums(), st.sampled_from((0, 1, 4)), st.sampled_from((0, 4, 64)))
 def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     mds, dst, scales = case
     check_sum(mds, dst, engine, scales, (src_start, dst_start))
 
 
-@settings(max_examples=4)
+@settings(max_examples=examples(4))
 @given(sums(40))
 def test_sources_for_several_passes(engine, case):
     mds, dst, scales = case
@@ -58,6 +59,7 @@ def test_many_sources_into_many_destinations(engine, case, src_start, dst_start)
     check_sum(mds, dst, engine, scales, (src_start, dst_start))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "s8", "f64", "s4"])
 @pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 32, 33])
 def test_every_number_of_sources(count, data_type, engine):
@@ -135,6 +137,7 @@ def test_scales_of_either_zero_are_told_apart(engine):
 # --- in place -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("tag", ["abc", "acb", "aBc16b"])
 @pytest.mark.parametrize(("index", "count"), [(0, 3), (1, 3), (2, 3), (3, 40), (20, 40), (39, 40)])
 @pytest.mark.parametrize("data_type", ["f32", "s8"])
