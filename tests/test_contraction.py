@@ -41,6 +41,10 @@ CONVOLUTIONS = [
     (ConvolutionShape(1, 2, 16, 32, 7, 9), ("nChw16c", "gOIhw16i16o", "nChw16c")),
     (ConvolutionShape(1, 1, 8, 24, 6, 40, (1, 7), padding=3), ("nChw8c", "OIhw8i8o", "nChw8c")),
     (ConvolutionShape(1, 1, 16, 16, 1, 1, padding=1), BLOCKED),
+    # Of blocks of a row of the image the first and the last alone are at an edge.
+    (ConvolutionShape(2, 1, 5, 16, 6, 24), ("nhwc", "cdba", "aBDc8d16b")),
+    (ConvolutionShape(2, 1, 5, 16, 6, 36, (1, 3), 2, 1), ("abcd", "cdba", "aBDc6d8b")),
+    (ConvolutionShape(1, 16, 1, 1, 7, 24), ("nChw16c", "Goihw16g", "aBDc8d16b")),
 ]
 
 
@@ -147,6 +151,19 @@ def test_products_of_matrices_equal_the_interpreter(
         assert formats == ("abc", "acb", "acb") or 1 in (m, n) or m % 8 or m > 8
         return
     check_contraction(tree, descs, level, at_end=at_end)
+
+
+@pytest.mark.parametrize("isa", runnable(), ids=isa_id)
+@pytest.mark.parametrize("block", [7, 17, 23, 31])
+def test_each_block_of_rows_has_tiles_of_what_is_left(block: int, isa: Isa) -> None:
+    shapes = (2, 3 * block, 5), (2, 5, 48), (2, 3 * block, 48)
+    tags = f"aBc{block}b", "abc", "abc"
+    descs = [MemoryDesc(d, "f32", tag) for d, tag in zip(shapes, tags, strict=True)]
+    tree = product_tree(*descs)
+    found = lower_contraction(tree, isa, CacheSizes())
+    assert found is not None
+    assert len(found.plan.tiling.runs) > 1 or (block, isa.name) in ((7, "avx512"), (7, "neon"))
+    check_contraction(tree, descs, isa, at_end=True)
 
 
 def test_a_result_along_a_row_exchanges_the_factors() -> None:

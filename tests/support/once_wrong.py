@@ -28,9 +28,10 @@ def _inner_product(*sides: _Sides) -> RandomProblem:
     return RandomProblem(rs.InnerProductForward, pd)
 
 
-def _convolution(*sides: _Sides) -> RandomProblem:
+def _convolution(*sides: _Sides, padding: int = 0) -> RandomProblem:
     src, weights, dst = map(_desc, sides)
-    windows = (1,) * (src.ndims - 2), *(((0,) * (src.ndims - 2),) * 3)
+    ones, zeros, padded = ((number,) * (src.ndims - 2) for number in (1, 0, padding))
+    windows = ones, zeros, padded, padded
 
     def pd(engine: rs.Engine) -> Pd:
         args = "forward_inference", "convolution_direct", src, weights, None, dst
@@ -85,6 +86,15 @@ PROBLEMS = {
     ),
     "zeros where a phase has values": _average_gradient(
         ("bf16", (1, 16, 6), "aBC8c16b"), ("bf16", (1, 16, 3), "abc"), 2, 2
+    ),
+    "a last tile in each block of rows": _matmul(
+        ("f32", (51, 5), "Ab17a"), ("f32", (5, 48), "ab"), ("f32", (51, 48), "ab")
+    ),
+    "an edge in some blocks of rows": _convolution(
+        ("f32", (2, 5, 6, 24), "acdb"),
+        ("f32", (16, 5, 3, 3), "cdba"),
+        ("f32", (2, 16, 6, 24), "aBDc8d16b"),
+        padding=1,
     ),
     "one lane of 16 bits": _average_gradient(
         ("bf16", (2, 31, 9, 7, 5), "acdeB32b2b"), ("bf16", (2, 31, 5, 4, 3), "abcDe32d"), 2, 1

@@ -43,12 +43,16 @@ _COLUMNS, _ROWS = "columns of a tile", "rows of a tile"
 
 
 class _TileLoop(NamedTuple):
-    """A loop around tiles: each position is so many indices of an axis, and moves accesses by bytes."""
+    """A loop around tiles: each position is so many indices of an axis, and moves accesses by bytes.
+
+    `is_of_rows`: its positions are tiles of the row loop. Blocks of rows are of the same axis.
+    """
 
     axis: str
     indices: int
     extent: int
     strides: tuple[int, ...]
+    is_of_rows: bool
 
 
 class KernelLaunch(NamedTuple):
@@ -153,7 +157,7 @@ class _Parting:
                 *loop.strides,
                 *(limit.coefficient(loop.axis) * loop.indices for limit in self.windows),
                 *([int(loop.axis == _COLUMNS)] if has_group else []),
-                *([int(loop.axis == self.rows_axis)] if has_number else []),
+                *([int(loop.is_of_rows)] if has_number else []),
             )
             for loop in loops
         ]
@@ -180,8 +184,10 @@ class _Parting:
         loops.insert(plan.columns_at, (_COLUMNS, columns, plan.groups, tuple(offsets)))
         rows = plan.tiling.rows
         strides = tuple(stride * rows for stride in plan.row.strides)
-        for axis, indices, extent, moved in [*loops, (self.rows_axis, rows, plan.tiling.count, strides)]:
-            yield _TileLoop(axis, indices, extent, tuple(map(self._nbytes, range(len(moved)), moved)))
+        loops.append((self.rows_axis, rows, plan.tiling.count, strides))
+        for number, (axis, indices, extent, moved) in enumerate(loops):
+            nbytes = tuple(map(self._nbytes, range(len(moved)), moved))
+            yield _TileLoop(axis, indices, extent, nbytes, is_of_rows=number == len(loops) - 1)
 
     def _all_brought(self, numbers: Iterable[int]) -> tuple[Number, ...]:
         return tuple(map(self._brought, numbers))

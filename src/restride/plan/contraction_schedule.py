@@ -217,10 +217,13 @@ def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> b
 
 
 def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
-    """True where the limits on a loop have few taps of one axis, so that code can know the rows of each."""
+    """True where the limits on a loop have few taps of one axis, so that code can know the rows of each: of
+    a block of an axis it cannot, as each block has other ones.
+    """
     own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
     taps = [tap_of(contraction, limit, loop) for limit in own]
-    return len(own) < 2 and all(tap is not None and tap.extent <= _MOST_TAPS for tap in taps)
+    are_few = len(own) < 2 and all(tap is not None and tap.extent <= _MOST_TAPS for tap in taps)
+    return are_few and (loop.is_whole or not own)
 
 
 def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[ContractionLoop, ...]:
