@@ -131,12 +131,16 @@ def _norm(case: Any, values: Values) -> dict[int, Array] | None:
             given[-1] = torch.zeros(case.channels, dtype=torch.float64, requires_grad=True)
         if given[-1] is not None:
             leaves[gradient] = given[-1]
+    if given[0] is None and given[1] is not None:
+        # Of a shift alone torch finds no gradients for groups.
+        given[0] = torch.ones(case.channels, dtype=torch.float64)
+    # Those of torch.nn.functional refuse one value in each channel.
     if case.driver == "bnorm":
-        y = functional.batch_norm(x, None, None, *given, training=True, eps=case.eps)
+        y = torch.batch_norm(x, *given, None, None, True, 0.0, case.eps, False)
     elif case.driver == "lnorm":
         y = functional.layer_norm(x, case.dims[-1:], *given, eps=case.eps)
     else:
-        y = functional.group_norm(x, case.groups, *given, eps=case.eps)
+        y = torch.group_norm(x, case.groups, *given, eps=case.eps)
     return _answers(y, values, {rs.ARG_DIFF_SRC: x, **leaves})
 
 
