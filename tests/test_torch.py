@@ -20,7 +20,7 @@ from support.errors import refused
 pytestmark = [
     pytest.mark.peer,
     # torch tells of what it does itself, once in a process: whichever test is the first to make it do so.
-    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning"),
 ]
 torch = pytest.importorskip("torch")

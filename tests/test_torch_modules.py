@@ -14,7 +14,7 @@ from support.errors import refused
 pytestmark = [
     pytest.mark.peer,
     # torch tells of what it does itself, once in a process.
-    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated"),
 ]
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
