@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from restride.dtypes import DataType
-from restride_bench.onednn import OneDNN, OneDNNDesc, OneDNNMemory, _ExecArgument, _Handle, _int64s
+from restride_bench.onednn import ExecArgument, Handle, OneDNN, OneDNNDesc, OneDNNMemory, int64s
 from restride_bench.onednn_attr import OneDNNAttributes
 
 _FORWARD_INFERENCE, _DIRECT, _ANY = 96, 1, 1
@@ -22,15 +22,15 @@ Bits = npt.NDArray[np.uint32]
 class Primitive:
     """A primitive of any kind; `impl` is the name of its kernel. `run` takes memories by argument number."""
 
-    def __init__(self, library: OneDNN, descriptor: _Handle) -> None:
+    def __init__(self, library: OneDNN, descriptor: Handle) -> None:
         made = ctypes.c_void_p()
         library.library.check("dnnl_primitive_create", ctypes.byref(made), descriptor.pointer)
-        self._library, self._handle = library, _Handle(library.library, "primitive", made)
+        self._library, self._handle = library, Handle(library.library, "primitive", made)
         self.impl = library._impl(descriptor)
 
     def run(self, memories: Mapping[int, OneDNNMemory]) -> None:
         """Execute and wait."""
-        arguments = (_ExecArgument * len(memories))()
+        arguments = (ExecArgument * len(memories))()
         for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.pointer.value
         check, stream = self._library.library.check, self._library.stream
@@ -43,7 +43,7 @@ def reorder(library: OneDNN, src: OneDNNDesc, dst: OneDNNDesc, attr: OneDNNAttri
     pd = ctypes.c_void_p()
     both = src.pointer, library.engine, dst.pointer, library.engine
     library.library.check("dnnl_reorder_primitive_desc_create", ctypes.byref(pd), *both, attr.pointer)
-    return Primitive(library, _Handle(library.library, "primitive_desc", pd))
+    return Primitive(library, Handle(library.library, "primitive_desc", pd))
 
 
 class Convolution:
@@ -62,14 +62,14 @@ class Convolution:
             attr.set("zero_points", _SOURCE, 0, (), DataType.s32)
         self.src = library.desc(self.source, data_type, "acdb")
         self.dst = library.desc((2, out * count, 10 - height, 9 - width), "f32", "acdb")
-        pd, one, open_desc = ctypes.c_void_p(), _int64s((1, 1)), any_desc(library, weights, "s8")
+        pd, one, open_desc = ctypes.c_void_p(), int64s((1, 1)), any_desc(library, weights, "s8")
         library.library.check(
             "dnnl_convolution_forward_primitive_desc_create",
             *(ctypes.byref(pd), library.engine, _FORWARD_INFERENCE, _DIRECT),
             *(self.src.pointer, open_desc.pointer, None, self.dst.pointer),
-            *(one, _int64s((0, 0)), one, one, attr.pointer),
+            *(one, int64s((0, 0)), one, one, attr.pointer),
         )
-        self._pd = _Handle(library.library, "primitive_desc", pd)
+        self._pd = Handle(library.library, "primitive_desc", pd)
         self.primitive = Primitive(library, self._pd)
 
     @cached_property
@@ -86,7 +86,7 @@ def any_desc(library: OneDNN, dims: Sequence[int], data_type: str) -> OneDNNDesc
     """A descriptor whose format is left to oneDNN."""
     made, kind = ctypes.c_void_p(), DataType[data_type].value
     call = "dnnl_memory_desc_create_with_tag"
-    library.library.check(call, ctypes.byref(made), len(dims), _int64s(dims), kind, _ANY)
+    library.library.check(call, ctypes.byref(made), len(dims), int64s(dims), kind, _ANY)
     return OneDNNDesc(library.library, "memory_desc", made)
 
 

@@ -14,7 +14,7 @@ from restride.dtypes import DataType
 from restride_bench.driver.cases import Case
 from restride_bench.driver.fill import Array, rounded
 from restride_bench.driver.work import CaseOperand, CaseWork
-from restride_bench.onednn import OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive, _Handle, _int64s
+from restride_bench.onednn import Handle, OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive, int64s
 
 _QUERY_WORKSPACE = 135
 _FORWARD_TRAINING, _FORWARD_INFERENCE, _BACKWARD, _BACKWARD_DATA = 64, 96, 128, 160
@@ -110,7 +110,7 @@ class ComputingOneDNN(OneDNN):
     def _logical(self, memory: OneDNNMemory, md: rs.MemoryDesc) -> Array:
         return np.array(memory.bytes.view(md.data_type.numpy).reshape(md.dims))
 
-    def _workspace(self, pd: _Handle) -> OneDNNDesc | None:
+    def _workspace(self, pd: Handle) -> OneDNNDesc | None:
         query = self.library.dnnl.dnnl_primitive_desc_query_md
         query.restype = ctypes.c_void_p
         found, new = query(pd.pointer, _QUERY_WORKSPACE, 0), ctypes.c_void_p()
@@ -120,19 +120,19 @@ class ComputingOneDNN(OneDNN):
         made = OneDNNDesc(self.library, "memory_desc", new)
         return made if made.size else None
 
-    def _run(self, pd: _Handle, memories: dict[int, OneDNNMemory]) -> None:
+    def _run(self, pd: Handle, memories: dict[int, OneDNNMemory]) -> None:
         self._primitive(OneDNNPrimitive, pd).bind_all(memories)()
 
     # --- one primitive descriptor each; forward, which may be a hint, and the one that is run --------------
 
-    def _created(self, case: Any, descs: Mapping[int, OneDNNDesc]) -> tuple[_Handle, _Handle]:
+    def _created(self, case: Any, descs: Mapping[int, OneDNNDesc]) -> tuple[Handle, Handle]:
         make = getattr(self, f"_{case.driver}", None) or self._norm
         found = make(case, {arg: desc.pointer for arg, desc in descs.items()})
         return found if isinstance(found, tuple) else (found, found)
 
     def _both(
         self, case: Any, name: str, forward: Sequence[Any], backward: Sequence[Any]
-    ) -> tuple[_Handle, _Handle]:
+    ) -> tuple[Handle, Handle]:
         """The forward step, and the backward one for which it is a hint."""
         kind = _FORWARD_INFERENCE if case.dir == "FWD_I" else _FORWARD_TRAINING
         first = self._chosen(f"dnnl_{name}_forward_primitive_desc_create", self.engine, kind, *forward, None)
@@ -141,7 +141,7 @@ class ComputingOneDNN(OneDNN):
         call = f"dnnl_{name}_backward_primitive_desc_create"
         return first, self._chosen(call, self.engine, *backward, first.pointer, None)
 
-    def _eltwise(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _eltwise(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         alg = eltwise_number(case.alg)
         numbers = ctypes.c_float(case.alpha), ctypes.c_float(case.beta)
         data = md.get(rs.ARG_SRC) or md[rs.ARG_DST]
@@ -150,38 +150,38 @@ class ComputingOneDNN(OneDNN):
         gradient = md.get(rs.ARG_DIFF_SRC), md.get(rs.ARG_DIFF_DST)
         return self._both(case, "eltwise", (alg, src, dst, *numbers), (alg, *gradient, data, *numbers))
 
-    def _softmax(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _softmax(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         alg = _OTHERS[case.alg]
         src, dst = md.get(rs.ARG_SRC) or md.get(rs.ARG_DIFF_SRC), md[rs.ARG_DST]
         gradients = md.get(rs.ARG_DIFF_SRC), md.get(rs.ARG_DIFF_DST)
         return self._both(case, "softmax", (alg, src, dst, case.axis), (alg, *gradients, dst, case.axis))
 
-    def _prelu(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _prelu(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         src, weights = md[rs.ARG_SRC], md[rs.ARG_WEIGHTS]
         dst = md.get(rs.ARG_DST) or md[rs.ARG_DIFF_DST]
         gradients = [md.get(arg) for arg in (rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS, rs.ARG_DIFF_DST)]
         return self._both(case, "prelu", (src, weights, dst), (src, weights, *gradients))
 
-    def _resampling(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _resampling(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         alg = _OTHERS[case.alg]
         src, dst = (md.get(arg) or md.get(other) for arg, other in _PAIRS)
         return self._both(case, "resampling", (alg, None, src, dst), (alg, None, src, dst))
 
-    def _pool(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
-        strides, kernel, dilation, left, right = map(_int64s, case.windows)
+    def _pool(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
+        strides, kernel, dilation, left, right = map(int64s, case.windows)
         alg = _OTHERS[case.alg]
         src, dst = (md.get(arg) or md.get(other) for arg, other in _PAIRS)
         both = alg, src, dst, strides, kernel, dilation, left, right
         return self._both(case, "pooling", both, both)
 
-    def _lrn(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _lrn(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         alg, src = _OTHERS[case.alg], md[rs.ARG_SRC]
         size, *numbers = case.numbers
         last = ctypes.c_int64(size), *map(ctypes.c_float, numbers)
         gradients = md.get(rs.ARG_DIFF_SRC), md.get(rs.ARG_DIFF_DST)
         return self._both(case, "lrn", (alg, src, src, *last), (alg, *gradients, src, *last))
 
-    def _norm(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _norm(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         name = {"bnorm": "batch", "lnorm": "layer", "gnorm": "group"}[case.driver] + "_normalization"
         own: tuple[Any, ...] = (ctypes.c_float(case.eps), sum(_FLAGS[each] for each in case.flags))
         if case.driver == "gnorm":
@@ -195,29 +195,29 @@ class ComputingOneDNN(OneDNN):
         backward = kind, md.get(rs.ARG_DIFF_SRC), md.get(rs.ARG_DIFF_DST), src, *own
         return self._both(case, name, (src, dst, *own), backward)
 
-    def _binary(self, case: Any, md: Mapping[int, Any]) -> _Handle:
+    def _binary(self, case: Any, md: Mapping[int, Any]) -> Handle:
         alg = 0x1FFF0 + _BINARY.index(case.operation)
         sources = md[rs.ARG_SRC_0], md[rs.ARG_SRC_1], md[rs.ARG_DST]
         return self._chosen("dnnl_binary_primitive_desc_create", self.engine, alg, *sources, None)
 
-    def _reduction(self, case: Any, md: Mapping[int, Any]) -> _Handle:
+    def _reduction(self, case: Any, md: Mapping[int, Any]) -> Handle:
         numbers = ctypes.c_float(case.p), ctypes.c_float(case.eps)
         both = 0x2FFF2 + _REDUCTION.index(case.alg), md[rs.ARG_SRC], md[rs.ARG_DST]
         return self._chosen("dnnl_reduction_primitive_desc_create", self.engine, *both, *numbers, None)
 
-    def _conv(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _conv(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         return self._product(
-            case, md, f"{case.prefix}", (_DIRECT[case.driver],), tuple(map(_int64s, case.windows))
+            case, md, f"{case.prefix}", (_DIRECT[case.driver],), tuple(map(int64s, case.windows))
         )
 
     _deconv = _conv
 
-    def _ip(self, case: Any, md: Mapping[int, Any]) -> tuple[_Handle, _Handle]:
+    def _ip(self, case: Any, md: Mapping[int, Any]) -> tuple[Handle, Handle]:
         return self._product(case, md, "inner_product", (), ())
 
     def _product(
         self, case: Any, md: Mapping[int, Any], name: str, alg: tuple[Any, ...], last: tuple[Any, ...]
-    ) -> tuple[_Handle, _Handle]:
+    ) -> tuple[Handle, Handle]:
         kind = _FORWARD_INFERENCE if case.dir == "FWD_I" else _FORWARD_TRAINING
         src, weights, dst = (md.get(arg) or md.get(gradient) for arg, gradient in _TENSORS)
         bias = md.get(rs.ARG_BIAS) or md.get(rs.ARG_DIFF_BIAS)
@@ -231,7 +231,7 @@ class ComputingOneDNN(OneDNN):
             call.format(case.direction), self.engine, *alg, *own, *last, first.pointer, None
         )
 
-    def _matmul(self, case: Any, md: Mapping[int, Any]) -> _Handle:
+    def _matmul(self, case: Any, md: Mapping[int, Any]) -> Handle:
         tensors = md[rs.ARG_SRC], md[rs.ARG_WEIGHTS], md.get(rs.ARG_BIAS), md[rs.ARG_DST]
         return self._chosen("dnnl_matmul_primitive_desc_create", self.engine, *tensors, None)
 

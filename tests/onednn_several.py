@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from restride_bench.onednn import OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive, _Handle
+from restride_bench.onednn import Handle, OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive
 
 _ARG_DST, _ARG_MULTIPLE_SRC, _ARG_SCALES = 17, 1024, 4096
 _QUERY_DST = 133
@@ -45,7 +45,7 @@ class SeveralOneDNN(OneDNN):
         common = _pointer(dst), len(srcs), factors, _pointers(srcs), attr.pointer
         return self._made(self._chosen("dnnl_sum_primitive_desc_create", self.engine, *common))
 
-    def _made(self, chosen: _Handle) -> Several:
+    def _made(self, chosen: Handle) -> Several:
         query = self.library.dnnl.dnnl_primitive_desc_query_md
         query.restype = ctypes.c_void_p
         new, found = ctypes.c_void_p(), ctypes.c_void_p(query(chosen.pointer, _QUERY_DST, 0))

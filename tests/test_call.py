@@ -1,5 +1,6 @@
 """Runs that have been checked before: values change, and what will not do is still refused."""
 
+import sys
 import threading
 import time
 
@@ -212,3 +213,99 @@ def test_threads_that_ask_at_once_get_the_address_of_the_same_words(monkeypatch)
         thread.join()
     assert len(addresses) == 4
     assert len({*addresses, impl.direct_call()[1]}) == 1
+
+
+def python_calls(run):
+    """How many functions of Python a call goes through."""
+    found = []
+    sys.setprofile(lambda frame, event, _: found.append(frame) if event == "call" else None)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return len(found) - 1
+
+
+def test_executions_in_place_are_short_from_the_first_one_on_and_right():
+    held = memory(DIMS, "f32", X - 10)
+    relu = rs.EltwiseForward(
+        rs.EltwiseForward.PrimitiveDesc(CPU, "forward_inference", "eltwise_relu", held.desc, held.desc, 0, 0)
+    )
+    assert python_calls(lambda: relu.execute(STREAM, held, held)) < 60
+    np.testing.assert_array_equal(held.to_numpy(), np.maximum(X - 10, 0))
+    assert python_calls(lambda: relu.execute(STREAM, held, held)) <= 6
+    there = rs.Memory(rs.MemoryDesc(DIMS, "s32"), CPU, held.data.view(np.uint8))
+    reorder = rs.Reorder(held, there)
+    reorder.execute(STREAM, memory(DIMS, "f32"), memory(DIMS, "s32"))
+    assert python_calls(lambda: reorder.execute(STREAM, held, there)) <= 6
+    np.testing.assert_array_equal(there.data, np.maximum(X - 10, 0).reshape(-1))
+
+
+def test_what_overlaps_otherwise_is_refused_though_the_primitive_works_in_place():
+    buffer = np.zeros(200, np.uint8)
+    md = rs.MemoryDesc(DIMS, "f32")
+    reorder = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, md, CPU, md.as_type("s32")))
+    for _ in range(2):
+        reorder.execute(STREAM, rs.Memory(md, CPU, buffer), rs.Memory(md.as_type("s32"), CPU, buffer))
+        with refused("overlap"):
+            shifted = rs.Memory(md.as_type("s32"), CPU, buffer[4:])
+            reorder.execute(STREAM, rs.Memory(md, CPU, buffer), shifted)
+    narrow = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, md, CPU, md.as_type("s8")))
+    narrow.execute(STREAM, rs.Memory(md, CPU), rs.Memory(md.as_type("s8"), CPU))
+    with refused("overlap"):
+        narrow.execute(STREAM, rs.Memory(md, CPU, buffer), rs.Memory(md.as_type("s8"), CPU, buffer))
+
+
+@pytest.mark.parametrize("kind", [rs.Concat, rs.Sum])
+def test_one_source_by_place_is_a_list_of_one_before_and_after_the_first_execution(kind):
+    src = memory(DIMS, "f32", X)
+    primitive = kind(kind.PrimitiveDesc(CPU, 0 if kind is rs.Concat else [1.0], [src.desc]))
+    dst = memory(DIMS, "f32")
+    for _ in range(2):
+        with refused("bad number of inputs"):
+            primitive.execute(STREAM, src, dst)
+        primitive.execute(STREAM, [src], dst)
+    np.testing.assert_array_equal(dst.to_numpy(), X)
+
+
+def test_one_source_and_destinations_that_take_turns_are_found_again():
+    strides = rs.MemoryDesc(DIMS, "f32", (rs.RUNTIME_DIM, rs.RUNTIME_DIM))
+    src, dsts = memory(DIMS, "f32", X), [memory(DIMS, "f32", format=tag) for tag in ("ab", "ba")]
+    primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, src.desc, CPU, strides))
+    for dst in dsts * 2:
+        primitive.execute(STREAM, src, dst)
+        np.testing.assert_array_equal(dst.to_numpy(), X)
+    assert max(python_calls(lambda dst=dst: primitive.execute(STREAM, src, dst)) for dst in dsts * 2) < 15
+
+
+def test_while_creations_are_told_of_each_execution_asks_the_cache_whatever_its_form(capsys):
+    open_md = rs.MemoryDesc((rs.RUNTIME_DIM, 6), "f32", "ab")
+    primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, open_md, CPU, open_md))
+    src, dst = memory(DIMS, "f32", X), memory(DIMS, "f32")
+    for _ in range(2):
+        primitive.execute(STREAM, src, dst)
+    before = rs.cache_info()["primitives"].hits
+    with rs.verbose("profile_create"):
+        for _ in range(2):
+            primitive.execute(STREAM, src, dst)
+            primitive.execute(STREAM, {rs.ARG_SRC: src, rs.ARG_DST: dst})
+    assert rs.cache_info()["primitives"].hits == before + 4
+    assert capsys.readouterr().err.count("create:cache_hit") == 4
+
+
+def test_what_others_hold_cannot_be_made_again():
+    md, larger = rs.MemoryDesc(DIMS, "f32"), rs.MemoryDesc((1 << 20,), "f32")
+    held = memory(DIMS, "f32", X)
+    pd = rs.Reorder.PrimitiveDesc(CPU, md, CPU, md)
+    for remake in (
+        lambda: md.__init__((1 << 20,), "f32"),
+        lambda: pd.__init__(CPU, larger, CPU, larger),
+    ):
+        with refused("made already"):
+            remake()
+    with refused("too short"):
+        held.__init__(larger, CPU, np.zeros(2, np.float32))
+    assert (md.dims, held.desc, pd.src_desc()) == (DIMS, md, md)
+    dst = memory(DIMS, "f32")
+    rs.Reorder(pd).execute(STREAM, held, dst)
+    np.testing.assert_array_equal(dst.to_numpy(), X)

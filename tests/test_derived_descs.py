@@ -315,3 +315,8 @@ def refactored(draw: st.DrawFn, dims: tuple[int, ...]) -> tuple[int, ...]:
 def test_reshape_of_row_major_never_fails(dims: tuple[int, ...], data: st.DataObject) -> None:
     new_dims = data.draw(refactored(dims))
     assert MemoryDesc(dims, "f32").reshape(new_dims) == MemoryDesc(new_dims, "f32")
+
+
+def test_the_zero_descriptor_takes_no_type() -> None:
+    with pytest.raises(InvalidArguments, match="as_type: the descriptor is zero"):
+        MemoryDesc().as_type("f32")

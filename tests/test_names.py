@@ -1,24 +1,48 @@
-"""Names: a class name stands for one thing in all of the source."""
+"""Names: a class name stands for one thing in all of the source, a private one stays in its module."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import restride
 import restride_bench
 
 _PACKAGES = tuple(Path(package.__file__).parent for package in (restride, restride_bench))
+_HEADING = re.compile(r"^# --- (.+?) -+$", re.MULTILINE)
+
+
+def _paths() -> Iterator[Path]:
+    return (path for package in _PACKAGES for path in package.rglob("*.py"))
 
 
 def _classes() -> Counter[str]:
     """Each name of a class, without the underscore that makes it private, and how many classes have it."""
-    paths = (path for package in _PACKAGES for path in package.rglob("*.py"))
-    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_bytes())))
+    nodes = (node for path in _paths() for node in ast.walk(ast.parse(path.read_bytes())))
     return Counter(node.name.lstrip("_") for node in nodes if isinstance(node, ast.ClassDef))
 
 
 def test_a_class_name_stands_for_one_class() -> None:
     several = [name for name, count in _classes().items() if count > 1]
     assert not several, "find names in the words of what each class is for"
+
+
+def test_a_private_name_is_imported_by_no_other_module() -> None:
+    nodes = ((path, node) for path in _paths() for node in ast.walk(ast.parse(path.read_bytes())))
+    froms = ((path.name, node.names) for path, node in nodes if isinstance(node, ast.ImportFrom))
+    found = [(name, each.name) for name, names in froms for each in names if re.match("_[^_]", each.name)]
+    assert not found, "give it a public name, or move what needs it"
+
+
+def test_below_the_heading_of_a_section_there_is_one() -> None:
+    parts = ((path.name, _HEADING.split(path.read_text("utf-8"))) for path in _paths())
+    empty = [
+        (name, heading)
+        for name, (_, *sections) in parts
+        for heading, below in zip(sections[::2], sections[1::2], strict=True)
+        if not below.strip()
+    ]
+    assert not empty

@@ -256,6 +256,3 @@ def _concat_problem(descs: Descs, axis: int, dst: Any, dtype: DataType | None, n
     dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
     target = common_target(names, descs, dims, dst, dtype)
     return concat_problem(number, descs, target, DEFAULT_ATTR, names)
-
-
-# --- the general path: any arrays and memories, any engine --------------------------------------------------

@@ -75,6 +75,21 @@ def raises_at_the_call(function: Callable[Parameters, Result]) -> Callable[Param
     return called
 
 
+def check_unmade(made: object, slot: str) -> None:
+    """Raise InvalidArguments where a constructor is called on a value that is made, as its slot says.
+
+    Such a value stands in keys of caches and in what has been compiled: it must not become another.
+    """
+    if not hasattr(made, slot):
+        return
+    raise InvalidArguments(
+        f"{type(made).__name__}: made already",
+        code="RS-V07",
+        why="others may hold it, and it must stay what it is",
+        hint="make another one",
+    )
+
+
 def _rebuild(cls: type[Error], what: str, code: str, where: str, why: str, hint: str) -> Error:
     return cls(what, code=code, where=where, why=why, hint=hint)
 

@@ -75,6 +75,7 @@ class Flags:
         "check",
         "dispatch",
         "error",
+        "profile",
         "profile_create",
         "profile_exec",
         "setting",
@@ -88,6 +89,8 @@ class Flags:
     dispatch: bool
     profile_create: bool
     profile_exec: bool
+    # Either of the two: no call may go ahead without being told of.
+    profile: bool
     setting: Setting
     timestamp: bool
 
@@ -185,6 +188,7 @@ def read_environment() -> None:
 def _apply(setting: Setting) -> None:
     for flag in Level.all:
         setattr(flags, flag.name or "", flag in setting.level)
+    flags.profile = flags.profile_create or flags.profile_exec
     flags.setting = setting
 
 

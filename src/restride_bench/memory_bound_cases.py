@@ -10,7 +10,7 @@ from typing import Any
 import restride as rs
 from restride import MemoryDesc
 
-from .onednn import _int64s
+from .onednn import int64s
 
 TRAINING, _INFERENCE, BACKWARD = 64, 96, 128
 _GLOBAL_SCALE_SHIFT, SCALE_SHIFT = 7, 6
@@ -61,7 +61,7 @@ def floats(*numbers: float) -> tuple[Any, ...]:
 
 def int64_pairs(pairs: Sequence[tuple[int, int]]) -> list[Any]:
     """Numbers for both spatial dims as C has them."""
-    return [_int64s(each) for each in pairs]
+    return [int64s(each) for each in pairs]
 
 
 def halved(md: MemoryDesc) -> MemoryDesc:
@@ -283,7 +283,7 @@ def _pool(alg: str, number: int, kernel: int, stride: int, padding: int, torch: 
         return rs.PoolingForward, pd
 
     def create(md: Descs) -> PeerCall:
-        two = [_int64s((n, n)) for n in (stride, kernel, 0, padding, padding)]
+        two = [int64s((n, n)) for n in (stride, kernel, 0, padding, padding)]
         return "pooling_forward", (_INFERENCE, number, *_both(md), *two)
 
     return MemoryBoundCase(f"pooling {alg} {kernel}x{kernel}", make, create, torch)

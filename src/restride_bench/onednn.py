@@ -35,7 +35,7 @@ _DATA_TYPES = {**_FLOATS, "s32": 4, "s8": 5, "u8": 6, "boolean": 8, "s4": 11, "u
 Bytes = npt.NDArray[np.uint8]
 
 
-class _Handle:
+class Handle:
     """An opaque pointer of the library, destroyed with the object. `keeps` must outlive it."""
 
     def __init__(self, library: OneDNNLibrary, kind: str, pointer: ctypes.c_void_p, *keeps: object) -> None:
@@ -58,7 +58,7 @@ class Blocking:
     size: int
 
 
-class OneDNNDesc(_Handle):
+class OneDNNDesc(Handle):
     """A memory descriptor (`dnnl_memory_desc_t`)."""
 
     @cached_property
@@ -85,7 +85,7 @@ class OneDNNDesc(_Handle):
         """The descriptor of the box of `dims` elements at `offsets` in this one (`submemory_desc`)."""
         new = ctypes.c_void_p()
         call = "dnnl_memory_desc_create_submemory"
-        self.library.check(call, ctypes.byref(new), self.pointer, _int64s(dims), _int64s(offsets))
+        self.library.check(call, ctypes.byref(new), self.pointer, int64s(dims), int64s(offsets))
         return OneDNNDesc(self.library, "memory_desc", new)
 
     def _scalar(self, what: int, ctype: Any) -> int:
@@ -99,19 +99,19 @@ class OneDNNDesc(_Handle):
         return tuple(start[:count])
 
 
-class OneDNNMemory(_Handle):
+class OneDNNMemory(Handle):
     """A memory object; `bytes` is a view of its storage."""
 
     bytes: Bytes
 
 
-class _ExecArgument(ctypes.Structure):
+class ExecArgument(ctypes.Structure):
     """`dnnl_exec_arg_t`."""
 
     _fields_ = [("arg", ctypes.c_int), ("memory", ctypes.c_void_p)]
 
 
-class OneDNNPrimitive(_Handle):
+class OneDNNPrimitive(Handle):
     """A primitive, ready to run; `impl` is the name of the kernel that oneDNN chose."""
 
     impl: str
@@ -119,7 +119,7 @@ class OneDNNPrimitive(_Handle):
 
     def bind_all(self, memories: dict[int, OneDNNMemory]) -> Callable[[], None]:
         """A function of no arguments that runs the primitive on these arguments and waits for its end."""
-        arguments = (_ExecArgument * len(memories))()
+        arguments = (ExecArgument * len(memories))()
         for slot, (arg, memory) in zip(arguments, memories.items(), strict=True):
             slot.arg, slot.memory = arg, memory.pointer.value
         execute, wait = self.library.dnnl.dnnl_primitive_execute, self.library.dnnl.dnnl_stream_wait
@@ -187,9 +187,9 @@ class OneDNN:
     def desc(self, dims: Sequence[int], data_type: str, layout: str | Sequence[int]) -> OneDNNDesc:
         """A descriptor of `dims`; `layout` is a tag of `self.tags`, "any", or the strides in elements."""
         new, kind = ctypes.c_void_p(), _DATA_TYPES[data_type]
-        common = ctypes.byref(new), len(dims), _int64s(dims), kind
+        common = ctypes.byref(new), len(dims), int64s(dims), kind
         if not isinstance(layout, str):
-            self._check("dnnl_memory_desc_create_with_strides", *common, _int64s(layout))
+            self._check("dnnl_memory_desc_create_with_strides", *common, int64s(layout))
         elif layout == "any" or layout in self.tags:
             tag = _ANY if layout == "any" else self.tags[layout]
             self._check("dnnl_memory_desc_create_with_tag", *common, tag)
@@ -212,7 +212,7 @@ class OneDNN:
         *,
         alpha: float | None = None,
         beta: float = 0.0,
-        attr: _Handle | None = None,
+        attr: Handle | None = None,
     ) -> OneDNNReorder:
         """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op; or with
         other attributes, whose memories `bind_all` takes.
@@ -240,7 +240,7 @@ class OneDNN:
     ) -> tuple[OneDNNPrimitive, list[OneDNNDesc]]:
         """A dense convolution of source, weights and destination, and the descriptors that it has chosen."""
         src, weights, dst = (desc.pointer for desc in descs)
-        window = [_int64s(each) for each in (strides, [0] * len(strides), padding, padding)]
+        window = [int64s(each) for each in (strides, [0] * len(strides), padding, padding)]
         head = self.engine, _INFERENCE, _DIRECT, src, weights, None, dst
         chosen = self._chosen("dnnl_convolution_forward_primitive_desc_create", *head, *window, None)
         return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
@@ -252,16 +252,16 @@ class OneDNN:
         chosen = self._chosen("dnnl_matmul_primitive_desc_create", *three, None)
         return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
 
-    def workspace(self, chosen: _Handle) -> OneDNNDesc | None:
+    def workspace(self, chosen: Handle) -> OneDNNDesc | None:
         """What a primitive descriptor leaves to its gradient, or reads of it; None where there is nothing."""
         desc = self._desc_of(chosen, _QUERY_WORKSPACE_MD)
         return desc if desc.size else None
 
-    def _descs_of(self, chosen: _Handle) -> list[OneDNNDesc]:
+    def _descs_of(self, chosen: Handle) -> list[OneDNNDesc]:
         """Source, weights and destination of a primitive descriptor."""
         return [self._desc_of(chosen, what) for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD)]
 
-    def _desc_of(self, chosen: _Handle, what: int) -> OneDNNDesc:
+    def _desc_of(self, chosen: Handle, what: int) -> OneDNNDesc:
         ask = self.library.dnnl.dnnl_primitive_desc_query_md
         ask.restype, ask.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
         new = ctypes.c_void_p()
@@ -273,13 +273,13 @@ class OneDNN:
         """Let at most `count` threads work from now on."""
         self.library.limit_threads(count)
 
-    def _chosen(self, call: str, *arguments: object) -> _Handle:
+    def _chosen(self, call: str, *arguments: object) -> Handle:
         """The primitive descriptor that a call of the library creates."""
         pd = ctypes.c_void_p()
         self._check(call, ctypes.byref(pd), *arguments)
-        return _Handle(self.library, "primitive_desc", pd)
+        return Handle(self.library, "primitive_desc", pd)
 
-    def _primitive(self, kind: type[P], chosen: _Handle) -> P:
+    def _primitive(self, kind: type[P], chosen: Handle) -> P:
         new = ctypes.c_void_p()
         self._check("dnnl_primitive_create", ctypes.byref(new), chosen.pointer)
         primitive = kind(self.library, "primitive", new)
@@ -301,26 +301,27 @@ class OneDNN:
         memory.bytes.view(np.float32)[0] = value
         return memory
 
-    def _attr(self, scaled: bool, beta: float) -> _Handle:
+    def _attr(self, scaled: bool, beta: float) -> Handle:
         new, chain = ctypes.c_void_p(), ctypes.c_void_p()
         self._check("dnnl_primitive_attr_create", ctypes.byref(new))
-        attr = _Handle(self.library, "primitive_attr", new)
+        attr = Handle(self.library, "primitive_attr", new)
         if scaled:
             self._check("dnnl_primitive_attr_set_scales_mask", new, _ARG_SRC, 0)
         if not beta:
             return attr
         self._check("dnnl_post_ops_create", ctypes.byref(chain))
-        post_ops = _Handle(self.library, "post_ops", chain)
+        post_ops = Handle(self.library, "post_ops", chain)
         self._check("dnnl_post_ops_append_sum", chain, ctypes.c_float(beta), 0, 0)
         self._check("dnnl_primitive_attr_set_post_ops", new, post_ops.pointer)
         return attr
 
-    def _impl(self, descriptor: _Handle) -> str:
+    def _impl(self, descriptor: Handle) -> str:
         name = ctypes.c_char_p()
         call = "dnnl_primitive_desc_query"
         self._check(call, descriptor.pointer, _QUERY_IMPL, 0, ctypes.byref(name))
         return (name.value or b"?").decode()
 
 
-def _int64s(values: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+def int64s(values: Sequence[int]) -> ctypes.Array[ctypes.c_int64]:
+    """Numbers as an array of C, which oneDNN copies."""
     return (ctypes.c_int64 * max(len(values), 1))(*values)

@@ -8,10 +8,10 @@ from typing import Any
 
 from restride import DataType
 
-from .onednn import OneDNN, _Handle, _int64s
+from .onednn import Handle, OneDNN, int64s
 
 
-class OneDNNAttributes(_Handle):
+class OneDNNAttributes(Handle):
     """Primitive attributes (`dnnl_primitive_attr_t`)."""
 
     @classmethod
@@ -23,7 +23,7 @@ class OneDNNAttributes(_Handle):
 
     def set(self, what: str, arg: int, mask: int, groups: Sequence[int], data_type: DataType) -> None:
         """`what` is "scales" or "zero_points"."""
-        shared = len(groups), _int64s(groups) if groups else None
+        shared = len(groups), int64s(groups) if groups else None
         self.library.check(
             f"dnnl_primitive_attr_set_{what}", self.pointer, arg, mask, *shared, data_type.value
         )
@@ -32,7 +32,7 @@ class OneDNNAttributes(_Handle):
         """A chain of one sum."""
         made = ctypes.c_void_p()
         self.library.check("dnnl_post_ops_create", ctypes.byref(made))
-        chain = _Handle(self.library, "post_ops", made)
+        chain = Handle(self.library, "post_ops", made)
         kind = 0 if data_type is None else data_type.value
         self.library.check("dnnl_post_ops_append_sum", made, ctypes.c_float(scale), zero_point, kind)
         self.library.check("dnnl_primitive_attr_set_post_ops", self.pointer, chain.pointer)
@@ -41,7 +41,7 @@ class OneDNNAttributes(_Handle):
         """The status of a chain with these: ("eltwise", number) or ("binary", desc)."""
         made = ctypes.c_void_p()
         self.library.check("dnnl_post_ops_create", ctypes.byref(made))
-        chain = _Handle(self.library, "post_ops", made)
+        chain = Handle(self.library, "post_ops", made)
         for kind, what in ops:
             if kind == "eltwise":
                 numbers = ctypes.c_float(0.0), ctypes.c_float(0.0)

@@ -39,9 +39,8 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
     return Layout(size, padded, parent.strides, *parent.inner, parent.offset0 + shift)
 
 
-def _require_layout(
-    what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
-) -> None:
+def refuse_zero(what: str, kind: str) -> None:
+    """Raise InvalidArguments for the format kind of the zero descriptor."""
     if kind == "undef":
         raise InvalidArguments(
             f"{what}: the descriptor is zero",
@@ -49,6 +48,12 @@ def _require_layout(
             why="it describes no memory",
             hint="give it dims, a type and a format",
         )
+
+
+def _require_layout(
+    what: str, kind: str, layout: Layout, error: type[InvalidArguments | Unimplemented]
+) -> None:
+    refuse_zero(what, kind)
     if layout.has_runtime or (kind == "any" and error is Unimplemented):
         why = (
             "dims or strides are known only at execution"

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments
+from ..errors import Error, InvalidArguments, check_unmade
 from . import derive, text_forms
 from .accessors import Accessors
 from .build import Format, check_range, equality_key, parse_arguments, parse_blocks, size_in_bytes
@@ -50,6 +50,7 @@ class MemoryDesc(ViewMethods, Accessors):
         strict: bool = False,
         dtype: TypeLike | str | None = None,
     ) -> None:
+        check_unmade(self, "_key")
         if dtype is not None:
             data_type = renamed(
                 "MemoryDesc: dtype", None if data_type is DataType.undef else data_type, dtype=dtype
@@ -108,7 +109,8 @@ class MemoryDesc(ViewMethods, Accessors):
         return cls._make("blocked", dtype, layout)
 
     def as_type(self, data_type: TypeLike | str) -> MemoryDesc:
-        """The same layout, of elements of another type."""
+        """The same layout, of elements of another type. Raises InvalidArguments for the zero descriptor."""
+        derive.refuse_zero("as_type", self._kind)
         check_range(self._layout, dtype := parse_type(data_type))
         return MemoryDesc._make(self._kind, dtype, self._layout)
 

@@ -37,8 +37,6 @@ FIXED_POWERS = {
 # Stands for all exponents without a function of their own.
 _ANY_EXPONENT = 0.25
 
-_MOST_DIMS = 12
-
 
 @dataclass(frozen=True, slots=True)
 class SumOp:
@@ -164,7 +162,7 @@ def check_clip(op: EltwiseOp, call: str = "append_eltwise") -> None:
     )
 
 
-def _check_depthwise(op: DepthwiseOp) -> None:
+def check_depthwise(op: DepthwiseOp) -> None:
     """Raise InvalidArguments unless there is a window, whose edge is inside of the kernel."""
     if DataType.undef in (op.weights_type, op.dst_type):
         raise InvalidArguments(

@@ -11,7 +11,6 @@ from .algorithm import Algorithm
 from .memory_desc import MemoryDesc
 from .parse import one_of, parse_int, short_repr, to_f32
 from .post_op_values import (
-    _MOST_DIMS,
     BINARY,
     ELTWISE,
     MAX_POST_OPS,
@@ -21,10 +20,11 @@ from .post_op_values import (
     PostOp,
     PReLUOp,
     SumOp,
-    _check_depthwise,
     chain_str,
     check_clip,
+    check_depthwise,
 )
+from .tags import MAX_NDIMS
 
 _OTHER_WORDS = {
     "silu": "swish",
@@ -47,7 +47,6 @@ _OTHER_WORDS = {
     "less": "lt",
 }
 _S32 = 2**31
-
 
 _Op = TypeVar("_Op", SumOp, EltwiseOp, BinaryOp, PReLUOp, DepthwiseOp)
 _KINDS = {
@@ -152,11 +151,11 @@ class PostOps:
         Raises InvalidArguments for a mask that is none.
         """
         bits = parse_int(mask, "append_prelu: mask")
-        if not 0 <= bits < 1 << _MOST_DIMS:
+        if not 0 <= bits < 1 << MAX_NDIMS:
             raise InvalidArguments(
                 f"append_prelu: mask is {short_repr(bits)}",
                 code="RS-N10",
-                why=f"a bit stands for each of at most {_MOST_DIMS} dims",
+                why=f"a bit stands for each of at most {MAX_NDIMS} dims",
                 hint="bit i is 1 << i; 2 is a weight for each channel",
             )
         self._check_length("append_prelu")
@@ -186,7 +185,7 @@ class PostOps:
             parse_int(stride_size, "append_dw: stride_size"),
             parse_int(padding_l_size, "append_dw: padding_l_size"),
         )
-        _check_depthwise(op)
+        check_depthwise(op)
         self._check_length("append_dw")
         if any(isinstance(entry, DepthwiseOp) for entry in self._entries):
             raise InvalidArguments(

@@ -19,8 +19,7 @@ its kind inside.
 from __future__ import annotations
 
 HEAD_WORDS = 3
-LAUNCH_WORDS = 13
-"""Words of a launch before its operands: src and dst are places, three words each."""
+"""Words before the first launch."""
 
 LAUNCHES = "restride_launches"
 

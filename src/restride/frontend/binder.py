@@ -46,7 +46,7 @@ class SignedCall(NamedTuple):
 
 def find_call(signature: Hashable) -> BoundCall | None:
     """The call of a signature, if it has been made; None while verbose lines are to be written."""
-    if flags.profile_exec or flags.profile_create:
+    if flags.profile:
         return None
     found: BoundCall | None = calls.find(signature)
     if found is not None:

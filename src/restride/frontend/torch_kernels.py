@@ -154,7 +154,7 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
     out = made.new_result()
-    if flags.profile_exec or flags.profile_create:
+    if flags.profile:
         return _reported(x, out, scale)
     # Strides of torch are never negative: element offset 0 is where the tensor starts.
     made.call.run(x.data_ptr(), out.data_ptr(), values)
@@ -175,7 +175,7 @@ def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
         raise no_bytes("restride.torch: x cannot be read")
     out = made.new_result()
-    if flags.profile_exec or flags.profile_create:
+    if flags.profile:
         split = made.call.impl.problem
         assert isinstance(split, ShuffleProblem)
         shuffle_arrays(_bits(x), group_size=split.group_size, axis=split.axis, out=_bits(out))

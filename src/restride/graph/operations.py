@@ -82,12 +82,6 @@ def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> InvalidArg
     )
 
 
-# --- sums of products ---------------------------------------------------------------------------------------
-
-
-# --- windows and normalizations -----------------------------------------------------------------------------
-
-
 # --- elements -----------------------------------------------------------------------------------------------
 
 
@@ -153,9 +147,6 @@ class SumOperation(Operation):
         if len(self.scales) != len(tensors) or len({each.dims for each in tensors}) > 1:
             raise unfit("all have equal dims, and a scale each", tensors)
         return tensors[0]
-
-
-# --- moves --------------------------------------------------------------------------------------------------
 
 
 # --- integers that stand for numbers ------------------------------------------------------------------------

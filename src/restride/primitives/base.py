@@ -10,7 +10,7 @@ from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, NAMES, is_output
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, parse_int
-from ..errors import Error, InvalidArguments
+from ..errors import Error, InvalidArguments, check_unmade
 from ..runtime.engine import Engine
 from ..runtime.facts import header
 from ..verbose import set_header
@@ -52,6 +52,7 @@ class PrimitiveDescBase(DescGetters):
             cls.__signature__ = cls.form.shown
 
     def __init__(self, *args: object, **named: object) -> None:
+        check_unmade(self, "_impl")
         self._empty()
         if not (args or named):
             return

@@ -123,7 +123,7 @@ class Primitive:
         (N9, N10).
         """
         call = self._last
-        if call is None or flags.profile_exec or call.run(stream, src, dst) is None:
+        if call is None or dst is None or flags.profile or call.run(stream, src, dst) is None:
             self._execute(astream if stream is None else stream, src, dst)
 
     def execute_sycl(
@@ -146,23 +146,22 @@ class Primitive:
 
     def _execute(self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()) -> Waitable:
         call = self._last or self._call_of_tensors()
-        if call is None or flags.profile_exec or flags.profile_create:
+        if call is None or flags.profile:
             return self._execute_checked(stream, src, dst, deps)
-        memories = call.memories(src) if dst is None else (src, dst)
-        event = None if memories is None else self._repeated(call, stream, memories, deps)
+        memories = call.memories(src) if dst is None else self._by_place(src, dst)
+        if memories is None:
+            return self._execute_checked(stream, src, dst, deps)
+        first, second = memories[0], memories[1]
+        if type(first) is not Memory or type(second) is not Memory:
+            return self._execute_checked(stream, src, dst, deps)
+        if first._desc is not call.src or second._desc is not call.dst:
+            call = self._calls.get((first._desc, second._desc), call)
+        event = call.run(stream, first, second, memories[2:], deps)
         return self._execute_checked(stream, src, dst, deps) if event is None else event
 
-    def _repeated(
-        self, call: Call, stream: object, memories: Sequence[object], deps: Sequence[Waitable]
-    ) -> Waitable | None:
-        """Run what has been checked before, on memories in the order of its arguments.
-
-        None, with nothing touched, where all has to be checked.
-        """
-        src, dst, *others = memories
-        if type(src) is Memory and type(dst) is Memory and src._desc is not call.src:
-            call = self._calls.get((src._desc, dst._desc), call)
-        return call.run(stream, src, dst, others, deps)
+    def _by_place(self, src: object, dst: object) -> tuple[object, ...] | None:
+        """The memories of a call by place in the order of a `Call`; None for what takes a closer look."""
+        return src, dst
 
     def _execute_checked(
         self, stream: object, src: object, dst: object, deps: Sequence[Waitable] = ()
@@ -178,7 +177,9 @@ class Primitive:
             event.wait()
             write(self._pd._describe("exec", impl, (time.perf_counter() - start) * 1e3))
         reads, written = self._pd._reads(), memories[self._pd._writes()]
-        if ARG_SCRATCHPAD not in memories and not any(share_bytes(memories[arg], written) for arg in reads):
+        # Where a primitive that does not work in place has let bytes be shared, others have run than usual.
+        is_usual = self._may_be_in_place or not any(share_bytes(memories[arg], written) for arg in reads)
+        if ARG_SCRATCHPAD not in memories and is_usual:
             self._remember(impl, {arg: memory.desc for arg, memory in memories.items()})
         return event
 
@@ -277,7 +278,7 @@ class Primitive:
         devices = {engine.device for engine in engines.values()}
         if len(devices) > 1 and not all(device.is_host for device in devices):
             return
-        call = Call(impl, descs, engines)
+        call = Call(impl, descs, engines, may_be_in_place=self._may_be_in_place)
         others = self._calls if len(self._calls) < MOST_CALLS else {}
         self._calls = {**others, (descs[src], descs[dst]): call}
         self._last = call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
@@ -16,7 +16,6 @@ from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..verbose import flags
 from .base import PrimitiveDescBase
 from .checks import Names, share_bytes
 from .forms import Args, CallArguments, NamedArgs
@@ -125,7 +124,7 @@ class SeveralPrimitive(Primitive):
     def execute(
         self,
         stream: Stream | None = None,
-        srcs: Any = None,
+        srcs: object = None,
         dst: Memory | None = None,
         *,
         astream: Stream | None = None,
@@ -137,13 +136,11 @@ class SeveralPrimitive(Primitive):
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
         """
-        stream = astream if stream is None else stream
-        call = self._last
-        is_listed = type(srcs) in (list, tuple) and dst is not None
-        if call is None or not is_listed or not srcs or flags.profile_exec or flags.profile_create:
-            self._execute(stream, srcs, dst)
-        elif self._repeated(call, stream, (srcs[0], dst, *srcs[1:]), ()) is None:
-            self._execute_checked(stream, srcs, dst)
+        self._execute(astream if stream is None else stream, srcs, dst)
+
+    def _by_place(self, src: object, dst: object) -> tuple[object, ...] | None:
+        # Only of plain sequences is it known what they do when they are asked.
+        return (src[0], dst, *src[1:]) if (type(src) is list or type(src) is tuple) and src else None
 
     def _numbered(self, src: object, dst: object) -> dict[int, object]:
         """Sources in order as arguments."""

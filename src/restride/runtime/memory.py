@@ -79,10 +79,12 @@ class Memory(ArrayNames):
     _image: Buffer | None
 
     def __init__(self, md: MemoryDesc | None = None, engine: Engine | None = None, data: Any = None) -> None:
-        self._desc = MemoryDesc() if md is None else checked_desc(md)
-        self._engine = checked_engine(engine, data, empty=md is None)
-        self._mapped, self._image = False, None
-        self._attach(None if md is None else self._acquired(data))
+        desc = MemoryDesc() if md is None else checked_desc(md)
+        on = checked_engine(engine, data, empty=md is None)
+        buffer = None if on is None else _acquired(on, desc, data)
+        # Nothing is stored before all is right: a memory that is made again may stay what it was.
+        self._desc, self._engine, self._mapped, self._image = desc, on, False, None
+        self._attach(buffer)
 
     @classmethod
     def allocated(cls, md: MemoryDesc, engine: Engine, buffer: Buffer | None = None) -> Memory:
@@ -92,7 +94,7 @@ class Memory(ArrayNames):
         """
         memory = cls.__new__(cls)
         memory._desc, memory._engine, memory._mapped, memory._image = md, engine, False, None
-        memory._attach(memory._acquired(None) if buffer is None else buffer)
+        memory._attach(_acquired(engine, md, None) if buffer is None else buffer)
         return memory
 
     @classmethod
@@ -246,7 +248,7 @@ class Memory(ArrayNames):
         """
         if self._mapped or not self or data is None:
             raise takes_none(self, is_mapped=self._mapped)
-        self._attach(self._acquired(data))
+        self._attach(_acquired(self.engine, self._desc, data))
 
     def map_data(self) -> Array | None:
         """The flat array of `data`, the caller's alone until `unmap_data`; None without a buffer (M38).
@@ -349,13 +351,6 @@ class Memory(ArrayNames):
         address = self._address if self._image is None else self._image.address
         return isinstance(array, np.ndarray) and (address_of(array) == address or not self._desc.nelems)
 
-    def _acquired(self, data: object) -> Buffer | None:
-        """The buffer that `data` stands for on this memory's engine."""
-        engine = self.engine
-        if isinstance(data, Memory):
-            data = lend(data._stored("data"), data.engine, engine)
-        return acquire(engine.device, self._desc, data)
-
     def _stored(self, what: str) -> Buffer:
         """The buffer, wherever it lies; without elements none is needed."""
         if self._buffer is not None:
@@ -390,6 +385,13 @@ add_hints(Memory)
 def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:
     """Say what `Memory.to` calls: a function of the memory, a format and a type."""
     _mover[:] = [move]
+
+
+def _acquired(engine: Engine, md: MemoryDesc, data: object) -> Buffer | None:
+    """The buffer that `data` stands for on an engine, for a memory of this descriptor."""
+    if isinstance(data, Memory):
+        data = lend(data._stored("data"), data.engine, engine)
+    return acquire(engine.device, md, data)
 
 
 def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
