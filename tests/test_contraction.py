@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.contraction import find_contraction
 from restride.plan.expression import Const, Load, Ref, TreeAxis, apply, index_of
-from restride.plan.tree import Each, Let, LoopTree, TreeTensor, fold_over
+from restride.plan.tree import Each, Guard, Let, LoopTree, TreeTensor, fold_over
 from restride.targets.cpu_contraction import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import assembly
@@ -260,3 +260,19 @@ def test_sums_of_other_sources_are_no_contraction() -> None:
     turned = fold_over("sum", "s1", Load("other", index_of(outer.axes[0], inner.axes[0])) * Const(2.0))
     items = (Each(inner.axes, (inner.folds[0], turned)), *others)
     assert find_contraction(LoopTree(tree.tensors, (Each(outer.axes, items),))) is None
+
+
+def test_windows_that_share_a_tap_are_no_tiles() -> None:
+    descs = [
+        MemoryDesc(dims, "f32", tag)
+        for dims, tag in (((3, 5, 9), "bca"), ((16, 3, 3), "cba"), ((16, 5, 9), "bca"))
+    ]
+    src, weights, dst = map(TreeTensor.of_desc, ("src", "weights", "dst"), descs)
+    oc, oh, ow, ic, tap = map(TreeAxis, ("oc", "oh", "ow", "ic", "tap"), (16, 5, 9, 3, 3))
+    ih, iw = oh + tap - 1, ow + tap - 1
+    total = fold_over("sum", "total", src.load(ic, ih, iw) * weights.load(oc, ic, tap))
+    diagonal = Each((ic, tap), (total,), (Guard(ih, 5), Guard(iw, 9)))
+    loops = Each((oc, oh, ow), (diagonal, dst.store((oc, oh, ow), Ref("total"))))
+    tree = LoopTree((src, weights, dst), (loops,)).verify()
+    assert find_contraction(tree) is not None
+    assert lower_contraction(tree, runnable()[-1], CacheSizes()) is None

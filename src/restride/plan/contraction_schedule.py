@@ -174,7 +174,7 @@ def _one_row(contraction: Contraction) -> ContractionLoop:
 
 def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
     """True where elements are whole bytes, digits follow each other in the order of the loops, and each limit
-    is about one summed axis of one digit.
+    is about one summed axis of one digit, which no other limit is about.
     """
     if any(access.tensor.data_type.bits < 8 for access in contraction.accesses):
         return False
@@ -183,11 +183,13 @@ def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
         steps.setdefault(loop.axis, []).append(loop.step)
     if any(found != sorted(found, reverse=True) or len(found) > 2 for found in steps.values()):
         return False
+    limited: set[str] = set()
     for limit in contraction.limits:
         summed = [name for name, _ in limit.terms if name in steps]
         if len(summed) != 1 or len(steps[summed[0]]) > 1 or limit.coefficient(summed[0]) < 1:
             return False
-    return bool(steps) or pack is not None
+        limited.add(summed[0])
+    return len(limited) == len(contraction.limits) and (bool(steps) or pack is not None)
 
 
 def _has_vectors(contraction: Contraction, lane: ContractionLoop) -> bool:
