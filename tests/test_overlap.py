@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.runtime.overlap import share_bytes_at
+from support.by_offset import positions
 from support.descriptors import shapes, tags
 from support.effort import examples
 from support.errors import refused
@@ -20,10 +21,10 @@ STREAM = rs.Stream(CPU)
 
 
 def bytes_of(md: rs.MemoryDesc, address: int) -> set[int]:
-    """All bytes of elements and padding, one index after the other."""
+    """All bytes of elements and padding."""
     width = md.data_type.bits // 8
-    starts = [address + md.offset(*index) * width for index in np.ndindex(*md.padded_dims)]
-    return {start + i for start in starts for i in range(width)}
+    starts = address + positions(md, md.padded_dims) * width
+    return set((starts[..., None] + np.arange(width)).reshape(-1).tolist())
 
 
 @st.composite

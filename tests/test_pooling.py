@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import pickle
 
@@ -40,10 +41,11 @@ def _result_dims(dims, windows):
     return (*dims[:2], *spatial)
 
 
+@functools.cache
 def _taps(dims, windows):
     """Each output with its window: index, and (position, index in the source) of what is inside."""
     strides, kernel, dilation, padding, _ = windows
-    result = _result_dims(dims, windows)
+    result, made = _result_dims(dims, windows), []
     for out in itertools.product(*map(range, result[2:])):
         found = []
         for number, tap in enumerate(itertools.product(*map(range, kernel))):
@@ -51,7 +53,8 @@ def _taps(dims, windows):
             at = tuple(o * s - p + k * (d + 1) for o, s, p, k, d in parts)
             if all(0 <= i < n for i, n in zip(at, dims[2:], strict=True)):
                 found.append((number, at))
-        yield out, found
+        made.append((out, found))
+    return made
 
 
 def _pooled(alg, x, windows):

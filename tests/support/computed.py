@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
-from support.by_offset import guarded
+from support.by_offset import guarded, positions
 from support.engines import allocated, run
 
 Array = npt.NDArray[Any]
@@ -24,21 +24,45 @@ def any_like(md: rs.MemoryDesc, data_type: Any = None) -> rs.MemoryDesc:
 
 def memory_of(md: rs.MemoryDesc, values: Array, engine: rs.Engine) -> rs.Memory:
     """A memory with these elements; padding is zero, as it must be, and gaps are not."""
-    memory, cpu = allocated(md, engine), rs.Engine("cpu")
+    memory = allocated(md, engine)
     assert memory.data is not None or not md.nelems
     if not md.nelems:
         return memory
     held = np.full(md.size, 0xA5, np.uint8)
-    plain = np.ascontiguousarray(np.broadcast_to(values, md.dims).astype(md.data_type.numpy))
-    src, dst = rs.Memory(rs.MemoryDesc(md.dims, md.data_type), cpu, plain), rs.Memory(md, cpu, held)
-    rs.Reorder(src, dst).execute(rs.Stream(cpu), src, dst)
+    plain = np.broadcast_to(values, md.dims).astype(md.data_type.numpy)
+    if md.data_type.bits < 8:
+        _move(md, plain, held)
+    else:
+        storage = held.view(md.data_type.numpy)
+        storage[positions(md, md.padded_dims)] = 0
+        storage[positions(md, md.dims)] = plain
     memory.data.view(np.uint8)[: held.size] = held
     return memory
 
 
+def _move(md: rs.MemoryDesc, values: Array, storage: Array) -> None:
+    cpu = rs.Engine("cpu")
+    plain = rs.Memory(rs.MemoryDesc(md.dims, md.data_type), cpu, np.ascontiguousarray(values))
+    target = rs.Memory(md, cpu, storage)
+    rs.Reorder(plain, target).execute(rs.Stream(cpu), plain, target)
+
+
 def elements(memory: rs.Memory) -> Array:
     """The elements of a memory in logical order."""
-    return np.array(memory.to_numpy())
+    md = memory.desc
+    if md.data_type.bits < 8 or not md.nelems:
+        return np.array(memory.to_numpy())
+    try:
+        return _storage(memory)[positions(md, md.dims)]
+    except rs.InvalidArguments:
+        # The bytes lie where only the device sees them.
+        return np.array(memory.to_numpy())
+
+
+def _storage(memory: rs.Memory) -> Array:
+    assert memory.data is not None
+    raw, kind = memory.data.view(np.uint8), np.dtype(memory.desc.data_type.numpy)
+    return raw[: raw.size // kind.itemsize * kind.itemsize].view(kind)
 
 
 def computed(
@@ -68,11 +92,12 @@ def padding_is_zero(memory: rs.Memory) -> bool:
     md = memory.desc
     if md.padded_dims == md.dims:
         return True
-    assert memory.data is not None
-    bits = "u4" if md.data_type.bits == 4 else md.data_type
-    whole = rs.MemoryDesc(md.padded_dims, bits, md.tag)
-    storage = np.array(memory.data.view(np.uint8))
-    held = np.array(rs.Memory(whole, rs.Engine("cpu"), storage).to_numpy())
-    storage = held.view(f"u{held.itemsize}")
-    storage[tuple(slice(n) for n in md.dims)] = 0
-    return not storage.any()
+    if md.data_type.bits < 8:
+        whole = rs.MemoryDesc(md.padded_dims, "u4", md.tag)
+        assert memory.data is not None
+        held = np.array(rs.Memory(whole, rs.Engine("cpu"), np.array(memory.data.view(np.uint8))).to_numpy())
+    else:
+        held = _storage(memory)[positions(md, md.padded_dims)]
+    bits = held.view(f"u{held.itemsize}")
+    bits[tuple(slice(n) for n in md.dims)] = 0
+    return not bits.any()

@@ -33,6 +33,7 @@ from restride.runtime.alloc import address_of
 from restride.runtime.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import CacheSizes, Isa
+from support.by_offset import positions
 
 _NUMPY = NumpyArithmetic()
 
@@ -42,8 +43,7 @@ _NUMPY = NumpyArithmetic()
 
 def places_of(md: MemoryDesc) -> Array:
     """The offset of every element, by `MemoryDesc.offset`."""
-    found = [md.offset(*index) for index in np.ndindex(*md.dims)]
-    return np.array(found, np.int64).reshape(md.dims)
+    return positions(md, md.dims)
 
 
 def flat_of(md: MemoryDesc, values: Array | None = None, fill: int = 0xA5, padding: int = 0) -> Array:
