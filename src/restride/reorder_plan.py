@@ -23,7 +23,7 @@ from .plan.cost import KernelWork, Prediction, predict
 from .plan.reorder_problem import ReorderProblem
 from .primitives.implementation import compiled
 from .primitives.reorder import Reorder, check_reorder
-from .runtime.arguments import Executable
+from .runtime.arguments import Executable, LoweredKernel
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory
@@ -31,7 +31,6 @@ from .runtime.stream import Stream
 from .runtime.timing import Measured, available_memory, quartiles, time_call
 from .targets.compile_pool import assembly
 from .targets.cpu import LoweredNest, machine_of
-from .targets.spirv import LoweredSpirv
 
 if TYPE_CHECKING:
     from .typing import ArrayLike, Factor, FormatLike, Host, OtherArray, PostOpsLike, TypeLike
@@ -105,7 +104,7 @@ class Plan:
     why: str
     threads: int
     nest: str
-    _lowered: LoweredNest | LoweredSpirv | None = field(repr=False)
+    _lowered: LoweredKernel | None = field(repr=False)
     _job: _Job = field(repr=False, compare=False)
 
     @property

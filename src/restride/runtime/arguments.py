@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..plan.program import Program
 from .alloc import Buffer
@@ -20,6 +20,13 @@ class Arguments:
     buffers: tuple[Buffer, ...]
     scalars: tuple[float, ...] = ()
     scratch: Buffer | None = None
+
+
+class LoweredKernel(Protocol):
+    """A kernel before it is compiled, for those who look at it."""
+
+    def ir(self) -> str:
+        """Its text."""
 
 
 class Executable(Protocol):
@@ -56,7 +63,7 @@ class Executable(Protocol):
         """
 
     @property
-    def lowered(self) -> Any:
+    def lowered(self) -> LoweredKernel | None:
         """What the nest that does the work was lowered to; None where there is none."""
 
     def prepare(self) -> object:

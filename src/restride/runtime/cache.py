@@ -148,7 +148,7 @@ class LruCache(Generic[T]):
 _capacity: int | None = None
 
 
-def _new_level(on_evict: Callable[[object], None] | None = None) -> LruCache[Any]:
+def _new_level(on_evict: Callable[[object], None] | None = None) -> LruCache[object]:
     return LruCache(lambda: get_primitive_cache_capacity(), on_evict)
 
 

@@ -68,7 +68,7 @@ def is_named(dtype: NumpyType) -> bool:
     return dtype in _CODES or dtype.isbuiltin == 1
 
 
-def exported(x: Array, options: dict[str, Any]) -> Any:
+def exported(x: Array, options: dict[str, Any]) -> object:
     """A capsule of an array, of any type that DLPack names; options as those of `__dlpack__`.
 
     Raises BufferError as NumPy does: for types without a name, read-only data without a version to flag it.
@@ -94,7 +94,7 @@ class Exported:
     def __init__(self, array: Array) -> None:
         self._array = array
 
-    def __dlpack__(self, **options: object) -> Any:
+    def __dlpack__(self, **options: object) -> object:
         """A capsule over the array's bytes."""
         return exported(self._array, options)
 
@@ -129,7 +129,7 @@ class _Reader:
 
     def __init__(self, producer: Any) -> None:
         self._producer = producer
-        self._tensor: Any = None
+        self._tensor: _Tensor | None = None
         self.dtype: NumpyType | None = None
 
     def __dlpack__(self, **options: Any) -> Any:
@@ -149,7 +149,7 @@ class _Reader:
 
     def restore(self) -> None:
         """The structure as the producer made it: it lives as long as the array, and may not be ours alone."""
-        if self.dtype is not None:
+        if self.dtype is not None and self._tensor is not None:
             self._tensor.code = _CODES[self.dtype][0]
 
 
@@ -157,7 +157,7 @@ def _name(capsule: object) -> bytes:
     return next((name for name in _NAMES if _is_valid(capsule, name)), b"")
 
 
-def _tensor(capsule: object, name: bytes) -> Any:
+def _tensor(capsule: object, name: bytes) -> _Tensor:
     return _Tensor.from_address(_pointer(capsule, name) + _NAMES[name])
 
 
@@ -165,7 +165,7 @@ def _major(capsule: object) -> int:
     return ctypes.c_uint32.from_address(_pointer(capsule, _VERSIONED)).value
 
 
-def _check(tensor: Any) -> None:
+def _check(tensor: _Tensor) -> None:
     """Raise BufferError for a rank that no array has, and for a tensor without a shape or without data.
 
     NumPy would follow the pointers blindly. The rank comes first: it says how much of the shape may be read.

@@ -6,7 +6,7 @@ two ways out, the physical array and a reorder.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from . import views
 from .alloc import Array, Buffer, NumpyType
 from .capsules import exported
 from .device import Device
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 _CPU = (1, 0)
 _WIDER = {DataType.u4: "u8", DataType.s4: "s8"}
@@ -45,7 +48,7 @@ def refused(md: MemoryDesc, what: str) -> NotExported:
     )
 
 
-def array(md: MemoryDesc, held: Buffer, dtype: Any, copy: bool | None) -> Array:
+def array(md: MemoryDesc, held: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
     """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
     is_packed = md.data_type.bits < 8
     found = views.logical(md, held) if is_packed else views.strided(md, held)
@@ -104,7 +107,7 @@ def _twin(md: MemoryDesc) -> NumpyType:
     return twin
 
 
-def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> Any:
+def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
     """A capsule as NumPy makes it: versioned where `max_version` asks for it, read-only flagged there.
 
     Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.

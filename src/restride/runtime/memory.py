@@ -32,6 +32,8 @@ from .memory_checks import (
 )
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
     from ..desc.literals import TypeLike
 
 __all__ = ["NO_DATA", "Memory"]
@@ -78,7 +80,9 @@ class Memory(ArrayNames):
     _readonly: bool
     _image: Buffer | None
 
-    def __init__(self, md: MemoryDesc | None = None, engine: Engine | None = None, data: Any = None) -> None:
+    def __init__(
+        self, md: MemoryDesc | None = None, engine: Engine | None = None, data: object = None
+    ) -> None:
         desc = MemoryDesc() if md is None else checked_desc(md)
         on = checked_engine(engine, data, empty=md is None)
         buffer = None if on is None else _acquired(on, desc, data)
@@ -282,7 +286,7 @@ class Memory(ArrayNames):
             self.engine.device.upload(self._image, self._buffer, self._nbytes)
         self._mapped, self._image = False, None
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         """A plain layout as an array of the logical dims, without a copy unless it is asked for.
 
         Raises InvalidArguments for a blocked layout, ValueError where `copy=False` cannot be had.
