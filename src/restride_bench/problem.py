@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator
@@ -189,6 +190,8 @@ def _rows(factors: Array, rows: slice) -> Array:
     return factors if len(factors) == 1 else factors[rows]
 
 
+# Peers take the same values one after the other.
+@functools.lru_cache(maxsize=2)
 def _random(data_type: str, seed: int) -> Array:
     rng, dtype = np.random.default_rng(seed), _twin(data_type)
     if dtype.kind in "iu":
