@@ -336,8 +336,11 @@ def _source_files() -> Iterator[Path]:
     return chain.from_iterable(package.rglob("*.py") for package in _PACKAGES)
 
 
-def _string_constants() -> Iterator[str]:
+def _string_constants(pattern: re.Pattern[str]) -> Iterator[str]:
+    """Texts of the files in which the pattern is found at all."""
     for path in _source_files():
+        if not pattern.search(_text(path)):
+            continue
         tree = ast.parse(path.read_bytes())
         documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         nodes = list(ast.walk(tree))
@@ -348,7 +351,9 @@ def _string_constants() -> Iterator[str]:
 
 def test_every_rule_number_in_a_message_is_explained() -> None:
     """A message may end in "(N9)": a page says what that is."""
-    cited = {number for text in _string_constants() for number in re.findall(r"\(([MNOPRS]\d+)\)", text)}
+    rule = re.compile(r"\(([MNOPRS]\d+)\)")
+    cited = {number for text in _string_constants(rule) for number in rule.findall(text)}
+    assert len(cited) > 20
     explained = {cells[0] for table in _tables(_DOCS / "errors.md") for cells in table.cells}
     assert cited - explained == set()
 

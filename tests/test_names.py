@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,21 +20,28 @@ def _paths() -> Iterator[Path]:
     return (path for package in _PACKAGES for path in package.rglob("*.py"))
 
 
-def _classes() -> Counter[str]:
-    """Each name of a class, without the underscore that makes it private, and how many classes have it."""
-    nodes = (node for path in _paths() for node in ast.walk(ast.parse(path.read_bytes())))
-    return Counter(node.name.lstrip("_") for node in nodes if isinstance(node, ast.ClassDef))
+@functools.cache
+def _names() -> tuple[list[str], list[tuple[str, str]]]:
+    """The names of all classes; what is imported from modules, with the file that imports it."""
+    classes, imported = [], []
+    for path in _paths():
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                classes.append(node.name)
+            elif isinstance(node, ast.ImportFrom):
+                imported += [(path.name, each.name) for each in node.names]
+    return classes, imported
 
 
 def test_a_class_name_stands_for_one_class() -> None:
-    several = [name for name, count in _classes().items() if count > 1]
+    # A private class has its name without the underscore.
+    counts = Counter(name.lstrip("_") for name in _names()[0])
+    several = [name for name, count in counts.items() if count > 1]
     assert not several, "find names in the words of what each class is for"
 
 
 def test_a_private_name_is_imported_by_no_other_module() -> None:
-    nodes = ((path, node) for path in _paths() for node in ast.walk(ast.parse(path.read_bytes())))
-    froms = ((path.name, node.names) for path, node in nodes if isinstance(node, ast.ImportFrom))
-    found = [(name, each.name) for name, names in froms for each in names if re.match("_[^_]", each.name)]
+    found = [(path, name) for path, name in _names()[1] if re.match("_[^_]", name)]
     assert not found, "give it a public name, or move what needs it"
 
 
