@@ -15,14 +15,18 @@ import pytest
 _ROOT = Path(__file__).parents[1]
 _PAGE = _ROOT / "docs" / "how-to" / "extend.md"
 _ADDITIONS = _ROOT / "tests" / "additions"
-_COPIED = ("src/restride", "tests/support", "docs/reference")
+_COPIED = ("src", "tests/support", "docs")
 _COPIED_FILES = (
-    "pyproject.toml",
+    *("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
     *(
         "tests/conftest.py",
         "tests/test_dtypes.py",
         "tests/test_docs_reference.py",
         "tests/test_conversion.py",
+        "tests/test_typing.py",
+        "tests/test_accessors.py",
+        "tests/test_docs.py",
+        "tests/test_model.py",
     ),
 )
 
@@ -43,13 +47,21 @@ _S16 = (
     ),
     _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "int16": "s16",\n'),
     _Edit("src/restride/dtypes.py", "    f4_e3m0 = 15\n", "    s16 = 16\n"),
+    _Edit("src/restride/desc/literals.py", "TypeName = Literal[\n", '    "s16", "int16",\n'),
     _Edit("src/restride/__init__.py", "s32 = DataType.s32\n", "s16 = DataType.s16\n"),
     _Edit("src/restride/__init__.py", '    "s8",\n', '    "s16",\n'),
     _Edit("tests/test_dtypes.py", '    "f4_e3m0": (15, 4, None),\n', '    "s16": (16, 16, np.int16),\n'),
     _Edit("docs/reference/descriptors.md", "             restride.s32\n", "             restride.s16\n"),
     _Edit("docs/reference/descriptors.md", "[32, 8, 8, 4, 4, 8]\n", ">>> rs.s16.bits\n16\n"),
+    _Edit(
+        "docs/names.md",
+        "| `data_type::f4_e3m0` | `rs.f4_e3m0` | 15 | none: `mem.data` holds its bytes |\n",
+        "| – | `rs.s16` | 16 | `int16` |\n",
+    ),
 )
 _FLIP = (
+    _Edit("src/restride/primitives/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
+    _Edit("docs/names.md", "| `concat` | `rs.Concat` |\n", "| – | `rs.Flip` |\n"),
     _Edit(
         "src/restride/__init__.py",
         "    from .primitives.concat import Concat\n",
@@ -76,6 +88,7 @@ _FLIP_FILES = {
     "src/restride/primitives/flip.py": "flip.py",
     "tests/test_flip.py": "check_flip.py",
 }
+_IN_THE_TABLE_OF_NAMES = "tests/test_docs.py::test_every_public_name_is_in_the_table_of_names"
 _NEW = re.compile(r"<\w+>")
 
 
@@ -125,6 +138,9 @@ def test_a_data_type_takes_the_files_that_the_page_lists(tree: Path) -> None:
     words = "s16 or no_other_types"
     _test(tree, "tests/test_s16.py", "tests/test_docs_reference.py", "tests/test_conversion.py", "-k", words)
     _test(tree, "tests/test_dtypes.py::test_there_are_no_other_types")
+    _test(tree, "tests/test_typing.py::test_the_words_of_types_are_all_there_are")
+    _test(tree, "tests/test_model.py", "-k", "numbered")
+    _test(tree, _IN_THE_TABLE_OF_NAMES)
 
 
 def test_a_primitive_takes_the_files_that_the_page_lists(tree: Path) -> None:
@@ -134,6 +150,8 @@ def test_a_primitive_takes_the_files_that_the_page_lists(tree: Path) -> None:
         shutil.copy(_ADDITIONS / source, tree / file)
     assert touched | _FLIP_FILES.keys() == {_NEW.sub("flip", file) for file in _files("A primitive")}
     _test(tree, "tests/test_flip.py", "tests/test_docs_reference.py", "-k", "Flip or flip")
+    _test(tree, "tests/test_accessors.py", "-k", "public_bases")
+    _test(tree, _IN_THE_TABLE_OF_NAMES)
 
 
 @pytest.mark.parametrize("heading", ["A data type", "A primitive", "An attribute", "An engine"])
