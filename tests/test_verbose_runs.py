@@ -168,3 +168,22 @@ def test_a_process_is_told_by_its_environment_with_a_header_first():
     told = "\n".join(",".join(text) for text in header)
     assert "template:timestamp,operation,engine,primitive,implementation,prop_kind" in told
     assert rs.__version__ in told
+
+
+def test_a_network_tells_of_each_of_its_steps(lines):
+    builder = rs.graph.GraphBuilder()
+    x = builder.input("x", (1, 8, 4, 4))
+    gate = builder.add(rs.graph.EltwiseOperation("eltwise_relu"), x, name="gate")
+    network = rs.Network(
+        builder.graph(builder.add(rs.graph.SoftmaxOperation("softmax_accurate", 1), gate, name="y"))
+    )
+    values = np.ones((1, 8, 4, 4), np.float32)
+    wanted = network(values)
+    lines()
+    with rs.verbose("profile_exec"):
+        np.testing.assert_array_equal(network(values), wanted)
+    told = lines()
+    assert [line["operation"] for line in told] == ["exec"] * len(network.plan().steps)
+    assert {"eltwise", "softmax"} <= {line["kind"] for line in told}
+    network(values)
+    assert lines() == []

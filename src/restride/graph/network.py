@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Error
 from ..loading import load_whole
 from ..runtime.alloc import address_of
+from ..verbose import flags
 from .dims import Dims
 from .network_file import NetworkFile, read_network_file
 from .network_input import NetworkInput, dense_input, fixed_dims, returned, wrong_inputs
@@ -198,6 +199,8 @@ class Network:
         brought, names = self._brought(x), [each.name for each in self._inputs]
         arrays = [dense_input(each, array) for each, array in zip(self._inputs, brought, strict=True)]
         dims = tuple(array.shape for array in arrays)
+        if times is None and flags.profile_exec:
+            times = []
         runner = self._runner(dims) if times is None else self._plans.runner(dims)
         named = dict(zip(names, arrays, strict=True))
         targets = {} if out is None else targets_by_name(out, self._outputs)

@@ -27,6 +27,7 @@ from ..runtime.launch_image import (
 from ..runtime.memory import Memory
 from ..runtime.pool import available_processors, default_pool
 from ..runtime.result_pool import allocate
+from ..verbose import flags, write
 from .memory_plan import scratch_name
 from .network_output import NetworkOutput
 from .network_plan import ARENA, CONSTANT, NetworkPlan, Storage
@@ -157,11 +158,15 @@ class Runner:
         self._idle.append(session)
 
     def timed(self, brought: Sequence[int]) -> list[StepTime]:
-        """The same step by step, and how long each took."""
+        """The same step by step, and how long each took; while executions are told of, a line for each."""
         session = self._leased()
         seconds = session.timed(brought)
         self._idle.append(session)
-        return [step_time(*each) for each in zip(self.prepare().steps, seconds, strict=True)]
+        steps = self.prepare().steps
+        if flags.profile_exec:
+            for step, taken in zip(steps, seconds, strict=True):
+                write(step.step.lowered.pd._describe("exec", step.implementation, taken * 1e3))
+        return [step_time(*each) for each in zip(steps, seconds, strict=True)]
 
     def prepare(self, told: Told | None = None) -> _Parts:
         """Compile all kernels, and bring the constants into their formats, unless that is done.
