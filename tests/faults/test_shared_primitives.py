@@ -328,3 +328,21 @@ def test_21_a_storm_of_signals_changes_no_byte():
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(all(rights), len(caught) > 3, all(caught))
     """) == ["True", "True", "True"]
+
+
+def test_a_buffer_that_another_thread_takes_away_between_check_and_run_is_an_error(monkeypatch):
+    class OwnMemory(rs.Memory):
+        """Of no warm call: everything is checked each time."""
+
+    md = rs.MemoryDesc((4, 4), "f32")
+    src, dst = OwnMemory(md, CPU), rs.Memory(md, CPU)
+    primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, md, CPU, md))
+    usual = rs.Reorder._adapted
+
+    def takes_it_away(self, impl, memories):
+        src.set_data_handle(rs.NO_DATA)
+        return usual(self, impl, memories)
+
+    monkeypatch.setattr(rs.Reorder, "_adapted", takes_it_away)
+    with pytest.raises(rs.InvalidArguments, match="there is no data"):
+        primitive.execute(STREAM, src, dst)

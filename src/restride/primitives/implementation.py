@@ -14,7 +14,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import Unimplemented
 from ..plan.computation import Computation, OperandSource
 from ..plan.program import Program
-from ..runtime.alloc import NOTHING, Buffer, address_of
+from ..runtime.alloc import Buffer, address_of
 from ..runtime.arguments import Arguments, Executable
 from ..runtime.cache import cache_level, on_eviction
 from ..runtime.engine import Engine
@@ -137,9 +137,8 @@ class Implementation:
 
 
 def _buffer(memory: Memory, operand: OperandSource | None) -> Buffer:
-    buffer = memory._buffer
-    if buffer is None:
-        return NOTHING
+    # Another thread may have taken the buffer away since it was checked: then this raises.
+    buffer = memory._stored("data")
     skipped = skipped_bytes(operand, memory.desc)
     return buffer if not skipped else buffer.behind(skipped)
 

@@ -357,8 +357,10 @@ class Memory(ArrayNames):
 
     def _stored(self, what: str) -> Buffer:
         """The buffer, wherever it lies; without elements none is needed."""
-        if self._buffer is not None:
-            return self._buffer
+        # Read once: another thread may take it away meanwhile.
+        buffer = self._buffer
+        if buffer is not None:
+            return buffer
         if self and not self._desc.nelems:
             return NOTHING
         hint = "give it a buffer with set_data_handle, or leave data out to allocate"
