@@ -45,7 +45,9 @@ class DraftFile(NamedTuple):
 
 
 def check_place(path: str, *, is_folder: bool) -> None:
-    """Raise RuntimeFailure where nothing can be put: what making a draft checks, without one."""
+    """Raise RuntimeFailure, as making a draft does, where the folder that it would be in is not there."""
+    if os.path.isdir(os.path.dirname(os.path.realpath(path))):
+        return
     if is_folder:
         _check_folder(path, os.path.realpath(path))
     else:
