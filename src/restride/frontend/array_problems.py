@@ -77,12 +77,9 @@ class ArrayFunction:
         """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
         if out is None:
             tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
-            return Memory(MemoryDesc(dims, self.type_of_result(like.data_type), tag), engine)
+            kind = DataType.f32 if self.is_real and like.data_type.is_integral else like.data_type
+            return Memory(MemoryDesc(dims, kind, tag), engine)
         return self.destination(out, engine)
-
-    def type_of_result(self, source: DataType) -> DataType:
-        """The type of a new result."""
-        return DataType.f32 if self.is_real and source.is_integral else source
 
     def destination(self, out: Any, engine: Engine) -> Memory:
         """What is written, as a memory on the engine."""

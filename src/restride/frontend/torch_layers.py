@@ -44,7 +44,7 @@ from .torch_kernels import dense_strides, empty, order_by_stride
 from .torch_modes import in_derivative, refuse_second
 
 _CPU = Engine("cpu")
-_NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training", is_real=True)
+_NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training")
 _NORM_BACK = ArrayFunction("layer_norm", "layer_normalization", "backward")
 _POOL = ArrayFunction("pool", "pooling", "forward_training")
 _POOL_BACK = ArrayFunction("pool", "pooling", "backward_data")
