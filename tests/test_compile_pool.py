@@ -296,6 +296,7 @@ def _has_ended(process: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("end", ["", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_no_worker_outlives_its_parent(end: str, is_busy: bool) -> None:

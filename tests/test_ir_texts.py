@@ -10,7 +10,7 @@ import pytest
 
 from support.golden import Golden
 from support.ir_problems import ON_CPU
-from support.ir_texts import Kernels, cpu_texts, group_names, kernels_of
+from support.ir_texts import Kernels, Share, a_third, cpu_texts, every, group_names, kernels_of
 
 _HINT = """\
 if meant: pytest --update-golden
@@ -18,11 +18,12 @@ to see both texts, write them with and without the change into two folders, and 
     PYTHONPATH=src:tests python -m support.ir_texts FOLDER WORD ...     the words are words of a name above"""
 
 
+@pytest.mark.parametrize("share", [a_third, pytest.param(every, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("group", group_names())
-def test_kernels_change_only_on_purpose(group: str, golden: Golden) -> None:
-    lines = [kernels.line for kernels in kernels_of(group)]
-    assert len(set(lines)) == len(lines), "two problems of one name"
-    golden.check_table(f"ir/{group}.txt", lines, _HINT)
+def test_kernels_change_only_on_purpose(group: str, share: Share, golden: Golden) -> None:
+    share = every if golden.updates else share
+    lines = [kernels.line for kernels in kernels_of(group, share)]
+    golden.check_table(f"ir/{group}.txt", lines, _HINT, share)
 
 
 def test_the_net_reaches_every_kind_of_kernel() -> None:
@@ -44,9 +45,9 @@ _SIGNS = {
 
 _GROUPS = ("streamed", "shuffles")
 _PRINT_LINES = f"""
-from support.ir_texts import kernels_of
+from support.ir_texts import a_third, kernels_of
 for group in {_GROUPS}:
-    print(*(kernels.line for kernels in kernels_of(group)), sep="\\n", end="\\n\\n")
+    print(*(kernels.line for kernels in kernels_of(group, a_third)), sep="\\n", end="\\n\\n")
 """
 
 
@@ -62,7 +63,7 @@ def test_texts_depend_neither_on_the_machine_nor_on_settings(golden: Golden) -> 
     found = done.stdout.split("\n\n")
     assert len(found) == len(_GROUPS) + 1, done.stderr
     for group, lines in zip(_GROUPS, found, strict=False):
-        golden.check_table(f"ir/{group}.txt", lines.splitlines(), _HINT)
+        golden.check_table(f"ir/{group}.txt", lines.splitlines(), _HINT, a_third)
 
 
 def test_a_line_is_a_name_and_a_hash_for_each_kernel() -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from support.sweeps import widest
+
 _TESTS = Path(__file__).parent
 
 
-_LEVELS = pytest.mark.parametrize("level", ["default", "avx2", "sse41"])
+_LEVELS = widest(["sse41", "avx2", "default"])
 
 
 def _run(level: str, *arguments: int) -> None:

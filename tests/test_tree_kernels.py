@@ -149,6 +149,13 @@ def test_sums_have_the_same_bits_on_every_instruction_set_and_in_any_parts(tag: 
     assert len(set(found)) == 1
 
 
+def test_a_long_function_is_code_once_though_a_fold_has_few_positions() -> None:
+    """Nineteen times exp, one behind the other, took LLVM a second."""
+    mds = [MemoryDesc((2, channels, 8, 32), "f32", "nchw") for channels in (19, 64)]
+    few, many = (LoweredTree(softmax_tree(md, md, 1), _HOST).ir().count("fmul") for md in mds)
+    assert few == many > 0
+
+
 def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     md = MemoryDesc((64, 256), "f32", "ab")
     tree = softmax_tree(md, md, 1)

@@ -271,6 +271,7 @@ sys.exit(main(["reorder", "a.npy", "out.npy", "--dst", "ba", "--force"]))
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("length", [0, 200_000, 70 << 20])
 @pytest.mark.parametrize("rows", [300, 20_000])
 def test_a_file_that_shrinks_while_it_is_read_is_an_error(rows: int, length: int) -> None:

@@ -14,15 +14,13 @@ from pathlib import Path
 import pytest
 
 from support.kernels import isa_id, runnable
+from support.sweeps import widest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 _TESTS = Path(__file__).parent.parent
-_LEVELS = [isa_id(isa) for isa in runnable()]
 
 
-@pytest.mark.parametrize(
-    "level", [pytest.param(each, marks=[] if each == _LEVELS[-1] else pytest.mark.slow) for each in _LEVELS]
-)
+@widest([isa_id(isa) for isa in runnable()])
 def test_networks_stay_within_their_buffers(level: str) -> None:
     command = [sys.executable, "-m", "support.guarded_networks"]
     environment = os.environ | {"RESTRIDE_MAX_CPU_ISA": level.removesuffix("+")}

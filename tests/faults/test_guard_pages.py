@@ -13,20 +13,12 @@ from pathlib import Path
 import pytest
 
 from support.kernels import isa_id, runnable
+from support.sweeps import widest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 _TESTS = Path(__file__).parent.parent
 _LEVELS = [isa_id(isa) for isa in runnable()]
 _levels = pytest.mark.parametrize("level", _LEVELS)
-# Where the steps are the same at every level, the least and the greatest tell the most.
-_outer_levels = pytest.mark.parametrize(
-    "level",
-    [
-        _LEVELS[0],
-        *(pytest.param(level, marks=pytest.mark.slow) for level in _LEVELS[1:-1]),
-        *_LEVELS[1:][-1:],
-    ],
-)
 _FAMILIES = ("copies", "rows", "transposes", "channels", "channels_last", "blocks", "plain", "strides")
 
 
@@ -47,12 +39,12 @@ def test_each_kernel_family_stays_within_its_buffers(level: str) -> None:
     _check("fast", level)
 
 
-@_levels
+@widest(_LEVELS)
 def test_shuffles_stay_within_their_buffers(level: str) -> None:
     _check("shuffles", level)
 
 
-@_outer_levels
+@widest(_LEVELS)
 def test_work_in_stages_stays_within_its_buffers(level: str) -> None:
     _check("staged", level)
 

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 
 from support.kernels import isa_id, runnable
+from support.sweeps import widest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 _TESTS = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("level", [isa_id(isa) for isa in runnable()])
+@widest([isa_id(isa) for isa in runnable()])
 @pytest.mark.parametrize(
     "program", ["support.guarded_reductions", "support.guarded_fused_sums", "support.guarded_trees"]
 )

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from support.kernels import runnable
+from support.sweeps import widest
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs mprotect")
 _TESTS = Path(__file__).parent.parent
 
 
-@pytest.mark.parametrize("level", sorted({isa.name for isa in runnable()}))
+@widest(list(dict.fromkeys(isa.name for isa in runnable())))
 def test_primitives_of_several_sources_stay_within_their_memories(level: str) -> None:
     command = [sys.executable, "-m", "support.guarded_several"]
     env = {**os.environ, "RESTRIDE_MAX_CPU_ISA": level}

@@ -291,6 +291,7 @@ print(run(make(33)), run(make(18)))
 
 
 @posix
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("elements", [500_000, 6_000_000, 40_000_000])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_21_ctrl_c_ends_long_work_of_any_size_within_a_fifth_of_a_second(elements, threads):

@@ -19,6 +19,7 @@ import contextlib
 import functools
 import hashlib
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ from support.ir_problems import ON_CPU, ON_DEVICE
 from support.problem_primitives import PRIMITIVES, arguments_of, desc_of, primitive_desc_of
 
 Texts = tuple[str, ...]
+# Which kernels, by name.
+Share = Callable[[str], bool]
 
 _LEVELS = ("avx512", "avx2", "sse41", "generic", "neon")
 _TABLES = "avx512+vbmi"
@@ -62,6 +65,16 @@ _TRIPLES = (
     "riscv64-linux-gnu",
 )
 _LINE = 64
+
+
+def every(name: str) -> bool:
+    """Every kernel."""
+    return True
+
+
+def a_third(name: str) -> bool:
+    """A third of the kernels, whose names decide: at every change."""
+    return zlib.crc32(name.encode()) % 3 == 0
 
 
 @dataclass(frozen=True)
@@ -84,19 +97,28 @@ def group_names() -> tuple[str, ...]:
     return (*ON_CPU, *ON_DEVICE, "runtime")
 
 
-def kernels_of(group: str) -> list[Kernels]:
-    """All kernels of a group, sorted by name."""
-    if group in ON_CPU:
-        pairs = ((problem, level) for problem in ON_CPU[group] for level in (*_LEVELS, _TABLES))
-        found = [Kernels(f"{problem.name} @ {level}", cpu_texts(problem, level)) for problem, level in pairs]
-    elif group in ON_DEVICE:
-        pairs = ((problem, target) for problem in ON_DEVICE[group] for target in _DEVICES)
-        found = [
-            Kernels(f"{problem.name} @ {target}", device_texts(problem, target)) for problem, target in pairs
-        ]
-    else:
-        found = [Kernels(name, (make(),)) for name, make in _runtime_texts().items()]
-    return sorted(found, key=lambda kernels: kernels.name)
+def kernels_of(group: str, share: Share = every) -> list[Kernels]:
+    """The kernels of a group whose names are in the share, sorted by name."""
+    return [Kernels(name, make()) for name, make in sorted(_makers_of(group).items()) if share(name)]
+
+
+def _makers_of(group: str) -> dict[str, Callable[[], Texts]]:
+    """What makes the texts of a group, by the names of the kernels."""
+    if group not in ON_CPU and group not in ON_DEVICE:
+        return {name: _alone(make) for name, make in _runtime_texts().items()}
+    on_cpu = group in ON_CPU
+    texts_of, targets = (cpu_texts, (*_LEVELS, _TABLES)) if on_cpu else (device_texts, tuple(_DEVICES))
+    pairs = [(problem, target) for problem in (ON_CPU if on_cpu else ON_DEVICE)[group] for target in targets]
+    made = {
+        f"{problem.name} @ {target}": functools.partial(texts_of, problem, target)
+        for problem, target in pairs
+    }
+    assert len(made) == len(pairs), f"two problems of one name in {group}"
+    return made
+
+
+def _alone(make: Callable[[], str]) -> Callable[[], Texts]:
+    return lambda: (make(),)
 
 
 # --- on a CPU -----------------------------------------------------------------------------------------------

@@ -19,6 +19,13 @@ _SHARE_OF_SECOND = 4
 _Case = tuple[int, ...]
 
 
+def widest(levels: Sequence[str]) -> pytest.MarkDecorator:
+    """Parameters `level`: every change runs the last of them, the widest; the others are slow."""
+    *narrower, last = levels
+    slow = [pytest.param(level, marks=pytest.mark.slow) for level in narrower]
+    return pytest.mark.parametrize("level", [*slow, last])
+
+
 def beside_sweeps(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """The tests that not every change runs."""
     beside = []

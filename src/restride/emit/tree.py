@@ -13,7 +13,7 @@ from math import prod
 
 from ..plan.expression import Expr
 from ..plan.tree import Each, Fold, Guard, Let, Store
-from ..plan.tree_access import Access, items_of
+from ..plan.tree_access import Access, has_long_function, items_of
 from ..plan.tree_interior import interior
 from ..plan.tree_plan import (
     AxisLimits,
@@ -451,10 +451,13 @@ def _stores(each: Each) -> bool:
 def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:
     """True for small windows without tests, whose positions are code one after the other; under masks they
     are then known, at an edge.
+
+    A function of tens of operations is there once: for each of 19 positions it took LLVM a second.
     """
     positions, guards = prod(digit.extent for digit in plan.digits), plan.each.guards
     is_sure = cursor.sure is not None and cursor.sure.issuperset(guards)
     lanes = {name for name, _ in cursor.run.digit.steps} if cursor.run else set[str]()
     is_masked = all(lanes.intersection(name for name, _ in guard.index.terms) for guard in guards)
     most = _MOST_WRITTEN_OUT if is_sure else _MOST_MASKED if is_masked else 0
-    return not plan.inner and bool(plan.each.folds) and positions <= most
+    is_window = bool(plan.each.folds) and not plan.inner and positions <= most
+    return is_window and not has_long_function((plan.each,))

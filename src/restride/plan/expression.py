@@ -336,6 +336,11 @@ def is_costly(op: str) -> bool:
     return op in ALGORITHMS and ALGORITHMS[op].in_double
 
 
+def is_long(op: str) -> bool:
+    """True for a function whose code is tens of operations, fast ones too."""
+    return op == "exp_down" or is_costly(op)
+
+
 # --- folds --------------------------------------------------------------------------------------------------
 
 States = tuple[Term[Any], ...]

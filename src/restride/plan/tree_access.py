@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .expression import Affine, Coordinate, Load, parts_of
+from .expression import Affine, Apply, Coordinate, Load, is_long, parts_of
 from .tree import Each, Item, Store, values_of
 
 Access = tuple[str, tuple[Affine, ...]]
@@ -35,3 +35,10 @@ def coordinates_of(item: Item) -> Iterator[Affine]:
         for part in parts_of(value):
             if isinstance(part, Coordinate):
                 yield part.index
+
+
+def has_long_function(items: Sequence[Item]) -> bool:
+    """True where a function of tens of operations is in one of the items, or inside of one."""
+    values = (value for item in items_of(items) for value in values_of(item))
+    parts = (part for value in values for part in parts_of(value))
+    return any(isinstance(part, Apply) and is_long(part.op) for part in parts)
