@@ -140,3 +140,9 @@ def test_scalars_types_and_nothing_at_all() -> None:
     out = np.zeros(6, np.uint32)
     interpret_tree(LoopTree((src, dst), (Each((a, c), body),)).verify(), [np.zeros(0, np.uint32), out])
     assert np.isneginf(out.view(np.float32)).all()
+
+
+def test_a_loop_of_no_positions_reads_nothing_of_its_rows() -> None:
+    md = MemoryDesc((0, 3), "f32", "ab")
+    nothing = np.zeros(0, np.uint32)
+    interpret_tree(softmax_tree(md, md, 1), [nothing, nothing])

@@ -185,6 +185,20 @@ def test_nothing_is_computed_of_no_elements(engine, kind):
     FORWARD[kind](pd).execute(rs.Stream(engine), rs.Memory(md, engine), rs.Memory(md, engine))
 
 
+@pytest.mark.parametrize("flags", ["none", "rms_norm"])
+@pytest.mark.parametrize(
+    ("kind", "dims"), [("batch", (0, 12, 5, 4)), ("layer", (2, 3, 0)), ("group", (2, 12, 0, 4))]
+)
+def test_statistics_of_no_elements_are_zero(engine, kind, dims, flags):
+    flags, md = "none" if kind == "batch" else flags, rs.MemoryDesc(dims, "f32")
+    pd = forward_pd(kind, engine, md, md, flags)
+    written = [rs.ARG_VARIANCE] if flags == "rms_norm" else [rs.ARG_MEAN, rs.ARG_VARIANCE]
+    made = computed(FORWARD[kind], pd, engine, {rs.ARG_SRC: np.zeros(dims)}, rs.ARG_DST, *written)
+    for arg in written:
+        assert elements(made[arg]).size
+        assert not elements(made[arg]).any()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dims", [(0, 12, 5, 4), (2, 12, 0, 4)])
 def test_gradients_of_scales_of_no_elements_are_zero(engine, kind, dims):

@@ -271,6 +271,21 @@ def test_an_empty_batch_is_pooled(engine):
     assert elements(made[rs.ARG_DST]).shape == _result_dims((0, 17, 7, 6), windows)
 
 
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize("dims", [(0, 17, 7, 6), (2, 3, 0, 6), (2, 3, 0, 0)])
+def test_what_has_no_elements_has_a_gradient_without_elements(engine, dims, alg):
+    windows = ((2, 1), (1, 2), (0, 0), (0, 1), (0, 1))
+    kind = "forward_training" if alg == "max" else "forward_inference"
+    pd = _forward(engine, alg, dims, windows, kind)
+    open_src, open_dst = any_like(pd.src_desc()), any_like(pd.dst_desc())
+    back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
+    values = {rs.ARG_DIFF_DST: random(pd.dst_desc().dims)}
+    if alg == "max":
+        values[rs.ARG_WORKSPACE] = np.zeros(pd.dst_desc().dims)
+    made = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)
+    assert elements(made[rs.ARG_DIFF_SRC]).shape == dims
+
+
 # --- descriptors --------------------------------------------------------------------------------------------
 
 

@@ -128,9 +128,10 @@ def test_in_place(engine):
     np.testing.assert_allclose(held.to_numpy(), softmax(x, 3), rtol=3e-6)
 
 
-def test_nothing_is_computed_of_no_elements(engine):
+@pytest.mark.parametrize("axis", range(3))
+def test_nothing_is_computed_of_no_elements(engine, axis):
     md = _md((2, 0, 3), "abc")
-    pd = PD(engine, "forward_inference", "accurate", md, md, 1)
+    pd = PD(engine, "forward_inference", "accurate", md, md, axis)
     rs.SoftmaxForward(pd).execute(rs.Stream(engine), rs.Memory(md, engine), rs.Memory(md, engine))
 
 

@@ -83,7 +83,9 @@ class _Interpreter:
     # --- loops
 
     def each(self, each: Each, scope: _Scope) -> dict[str, Array]:
-        """Run a loop; what its folds have found."""
+        """Run a loop; what its folds have found. One of no positions does nothing else."""
+        if not each.folds and not each.positions:
+            return {}
         self.tensors |= {tensor.name: tensor for tensor in each.locals}
         return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
 

@@ -99,7 +99,7 @@ class NormBackwardProblem(ProblemBase):
         parts = ProgramParts(args, (ARG_DIFF_SRC, *outputs), (ARG_SRC, ARG_DIFF_SRC), 1, is_wide=is_wide)
         axes = norm_axes(self.kind, self.src.dims, self.groups)
         if 0 in self.src.dims:
-            self._zeros(parts)
+            parts.zeros(outputs)
             return parts.program()
         if self.kind is NormKind.group:
             self._channels(parts, axes)
@@ -116,14 +116,6 @@ class NormBackwardProblem(ProblemBase):
         is_again = sums or self._writes_weights
         parts.step(self._data(parts, axes, sums=sums), self.work_bytes, backwards=is_again)
         return parts.program()
-
-    def _zeros(self, parts: ProgramParts) -> None:
-        """The gradients of scale and shift where there is nothing to add up."""
-        channel = (TreeAxis("c", self.diff_weights.dims[0]),)
-        for name in ("diff_scale", "diff_shift"):
-            if name in parts.tensors:
-                zeros = parts.tensors[name].store(channel, Const(0.0))
-                parts.step(Each(channel, (zeros,)), self.diff_weights.size)
 
     @property
     def _writes_weights(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -23,6 +23,7 @@ from ..desc.arguments import (
 )
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from .expression import Const, TreeAxis
 from .normalization import dense, step_of
 from .program import Place, Program, Slot, TreeStep
 from .tree import Each, TreeTensor
@@ -95,6 +96,14 @@ class ProgramParts:
         steps, more = split_folds(step, len(self.temporaries))
         self.steps += steps
         self.temporaries += more
+
+    def zeros(self, args: Iterable[int]) -> None:
+        """Steps that write zeros: what statistics and gradients are where there is nothing to add up."""
+        for tensor in (self.tensors[_NAMES[arg]] for arg in args):
+            axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(tensor.sizes))
+            if 0 not in tensor.sizes:
+                nbytes = tensor.data_type.nbytes(prod(tensor.sizes))
+                self.step(Each(axes, (tensor.store(axes, Const(0.0)),)), nbytes)
 
     def program(self) -> Program:
         """The whole program."""

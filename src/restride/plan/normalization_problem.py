@@ -136,6 +136,7 @@ class NormForwardProblem(ProblemBase):
             parts.tensors[old.name], parts.places[old.name] = old, parts.places["dst"]
         axes = norm_axes(self.kind, self.src.dims, self.groups)
         if 0 in self.src.dims:
+            parts.zeros(outputs)
             return parts.program()
         if self.kind is NormKind.batch:
             self._batch(parts, axes)

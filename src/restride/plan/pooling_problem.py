@@ -192,8 +192,15 @@ class PoolingBackwardProblem(ProblemBase):
         planes = PoolingPlanes(self.windows, self.diff_src, self.diff_dst)
         if self.alg == MAX and has_phases and planes.are_faster:
             return self._by_planes(planes, out, is_wide=is_wide)
-        loop, more = (self._by_phases if has_phases else self._by_positions)(gradient, out)
+        more = self._further_tensors()
+        loop = (self._by_phases if has_phases else self._by_positions)(gradient, out, more)
         return LoopTree((gradient, out, *more), (loop,), wide=is_wide).verify()
+
+    def _further_tensors(self) -> tuple[TreeTensor, ...]:
+        """What says, beside the gradient, what a window adds: positions, or counts."""
+        if self.alg == MAX:
+            return (TreeTensor.of_desc("workspace", self.workspace),)
+        return tuple(operand_tensors(self.computation().tensors, self.diff_dst.dims))
 
     def _by_planes(self, planes: PoolingPlanes, out: TreeTensor, *, is_wide: bool) -> LoopTree:
         """Planes of short rows."""
@@ -210,45 +217,44 @@ class PoolingBackwardProblem(ProblemBase):
         loop = planes.loop(out, outer, term)
         return LoopTree((gradient, out, places), (loop,), wide=is_wide).verify()
 
-    def _by_phases(self, gradient: TreeTensor, out: TreeTensor) -> tuple[Each, tuple[TreeTensor, ...]]:
+    def _by_phases(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
         """Positions that are multiples of the strides, and those that follow: no window takes a division."""
         sizes, outputs = self.diff_src.dims[2:], self.diff_dst.dims[2:]
         found = [self.windows.phases(dim, *both) for dim, both in enumerate(zip(sizes, outputs, strict=True))]
         outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
         items: list[Item] = []
-        more: tuple[TreeTensor, ...] = ()
         for number, phases in enumerate(product(*(phases for _, phases in found))):
-            made, more = self._phase(number, outer, phases, gradient, out)
+            made = self._phase(number, outer, phases, (gradient, out, *more))
             inside = tuple(guard for phase in phases for guard in phase.inside)
             items += [Each((), made, inside)] if inside else made
         # Stores last: so that what several phases read is read once.
         items.sort(key=lambda item: isinstance(item, Store))
-        return Each((*outer, *(axis for axis, _ in found)), tuple(items)), more
+        return Each((*outer, *(axis for axis, _ in found)), tuple(items))
 
     def _phase(
         self,
         number: int,
         outer: Sequence[TreeAxis],
         phases: Sequence[WindowPhase],
-        gradient: TreeTensor,
-        out: TreeTensor,
-    ) -> tuple[tuple[Item, ...], tuple[TreeTensor, ...]]:
-        """The items that write the positions of a phase, and the further tensors that they read."""
+        tensors: Sequence[TreeTensor],
+    ) -> tuple[Item, ...]:
+        """The items that write the positions of a phase. `tensors`: both gradients, and the further ones."""
+        gradient, out, *more = tensors
         index: tuple[Affine | TreeAxis, ...] = (*outer, *(phase.output for phase in phases))
-        term, more = self._term(gradient.load(*index), index, [phase.tap for phase in phases])
+        term = self._term(gradient.load(*index), index, [phase.tap for phase in phases], more)
         at: tuple[Affine | TreeAxis, ...] = (*outer, *(phase.source for phase in phases))
         name = f"total{number}"
         if not all(phase.taps for phase in phases):
-            return (out.store(at, Const(0.0)),), more
+            return (out.store(at, Const(0.0)),)
         taps = tuple(axis for phase in phases for axis in phase.taps)
         guards = tuple(guard for phase in phases for guard in phase.guards)
         total = Each(taps, (fold_over("sum", name, term),), guards)
-        return (total, out.store(at, self._result(Ref(name)))), more
+        return total, out.store(at, self._result(Ref(name)))
 
     def _result(self, total: Expr) -> Expr:
         return total / float(self.windows.positions) if self.alg == AVERAGE else total
 
-    def _by_positions(self, gradient: TreeTensor, out: TreeTensor) -> tuple[Each, tuple[TreeTensor, ...]]:
+    def _by_positions(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
         """Every position looks at all that may have it."""
         windows = self.windows
         outer = tuple(TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims, strict=False))
@@ -256,22 +262,25 @@ class PoolingBackwardProblem(ProblemBase):
         at = windows.outputs(outer[2:], taps)
         index: tuple[Affine | TreeAxis, ...] = (*outer[:2], *at)
         sizes = self.diff_dst.dims[2:]
-        term, more = self._term(gradient.load(*index), index, taps)
+        term = self._term(gradient.load(*index), index, taps, more)
         total = Each(taps, (fold_over("sum", "total", term),), tuple(map(Guard, at, sizes)))
-        return Each(outer, (total, out.store(outer, self._result(Ref("total"))))), more
+        return Each(outer, (total, out.store(outer, self._result(Ref("total")))))
 
     def _term(
-        self, gradient: Expr, index: tuple[Affine | TreeAxis, ...], taps: Sequence[TreeAxis | Affine]
-    ) -> tuple[Expr, tuple[TreeTensor, ...]]:
-        """What a window adds, and the further tensors that say it."""
+        self,
+        gradient: Expr,
+        index: tuple[Affine | TreeAxis, ...],
+        taps: Sequence[TreeAxis | Affine],
+        more: Sequence[TreeTensor],
+    ) -> Expr:
+        """What a window adds."""
         if self.alg == AVERAGE:
-            return gradient, ()
+            return gradient
+        (further,) = more
         if self.alg == AVERAGE_WITHIN:
-            (counts,) = operand_tensors(self.computation().tensors, self.diff_dst.dims)
-            return gradient / counts.load(*index), (counts,)
-        places = TreeTensor.of_desc("workspace", self.workspace)
-        is_chosen = apply("eq", places.load(*index), Coordinate(self.windows.position(taps)))
-        return apply("select", is_chosen, gradient, 0.0), (places,)
+            return gradient / further.load(*index)
+        is_chosen = apply("eq", further.load(*index), Coordinate(self.windows.position(taps)))
+        return apply("select", is_chosen, gradient, 0.0)
 
     def program(self) -> Program:
         """The program: one tree."""
