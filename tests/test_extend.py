@@ -124,7 +124,7 @@ def _test(tree: Path, *words: str) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *words],
         cwd=tree,
-        env={**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": paths, "PYTHONPYCACHEPREFIX": str(tree / "bytecode")},
         capture_output=True,
         text=True,
         timeout=300,

@@ -63,6 +63,7 @@ def check(made: Quantised, output: str, step: float) -> rs.Network:
     return net
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("kind", [rs.u8, rs.s8])
 @pytest.mark.parametrize("zero", [0, 7, -128, 100])
 @pytest.mark.parametrize(("pad", "groups"), [(0, 1), (1, 1), (1, 4), (0, 32)])

@@ -31,6 +31,7 @@ def _places(nest: LoopNest) -> Iterator[tuple[int, int | None]]:
             yield dst, src if all(i < axis.valid for axis, i in pairs) else None
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("src_tag", _LAYOUTS)
 @pytest.mark.parametrize("dst_tag", _LAYOUTS)
 def test_every_place_of_a_window_is_written_once(src_tag, dst_tag):

@@ -10,7 +10,12 @@ import pytest
 
 import restride as rs
 
-LEVELS = ("GENERIC", "SSE41", "AVX2", "AVX512_CORE", "DEFAULT")
+# The narrowest and the machine's own at every change.
+LEVELS = (
+    "GENERIC",
+    *(pytest.param(level, marks=pytest.mark.slow) for level in ("SSE41", "AVX2", "AVX512_CORE")),
+    "DEFAULT",
+)
 
 # Large enough for many threads, of sizes that no vector, tile or share divides.
 PROBLEMS = [
