@@ -397,6 +397,19 @@ def test_statistics_of_layers_lie_as_their_descriptor_says():
     assert make(engine, "forward_training", _md(), _md(), EPS, "none").mean_desc() == _md(DIMS[:-1], "abc")
 
 
+@pytest.mark.parametrize("stat", [None, _md(DIMS[:-1], "any")])
+def test_statistics_of_gradients_lie_as_those_of_the_hint(stat):
+    engine, wanted = rs.Engine("cpu"), _md(DIMS[:-1], "cab")
+    make = rs.LayerNormalizationForward.PrimitiveDesc, rs.LayerNormalizationBackward.PrimitiveDesc
+    hint = make[0](engine, "forward_training", _md(), _md(), wanted, EPS, "none")
+    back = make[1](engine, "backward", _md(), _md(), _md(), stat, EPS, "none", hint_pd=hint)
+    assert back.mean_desc() == back.variance_desc() == wanted
+    assert pickle.loads(pickle.dumps(back)).mean_desc() == wanted
+    plain = _md(DIMS[:-1], "abc")
+    own = make[1](engine, "backward", _md(), _md(), _md(), plain, EPS, "none", hint_pd=hint)
+    assert own.mean_desc() == plain
+
+
 # --- descriptors --------------------------------------------------------------------------------------------
 
 
@@ -447,6 +460,14 @@ def test_what_makes_no_sense_is_refused():
     hint = forward_pd("batch", engine, _md(), _md(), "use_scale")
     with refused("the hint is of another problem"):
         backward_pd("batch", engine, _md(), _md(), _md(), "none", hint=hint)
+    hint = forward_pd("batch", engine, _md(), _md(), "none", eps=0.5)
+    with refused("the hint is of another problem", "its epsilon is 0.5"):
+        backward_pd("batch", engine, _md(), _md(), _md(), "none", hint=hint)
+    flag, blocked = "fuse_norm_relu", _md(format="nChw8c")
+    hint = forward_pd("batch", engine, blocked, _md(), flag)
+    with refused("the workspace of the hint will not do", "another format"):
+        backward_pd("batch", engine, any_like(blocked), any_like(blocked), blocked, flag, hint=hint)
+    assert backward_pd("batch", engine, any_like(blocked), _md(), blocked, flag, hint=hint)
     pd = forward_pd("batch", engine, _md(), _md(), "use_global_stats")
     src, dst = rs.Memory(_md(), engine), rs.Memory(_md(), engine)
     with refused("bad number of inputs"):

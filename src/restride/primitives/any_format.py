@@ -9,10 +9,12 @@ from ..desc.tags import Tag
 
 
 def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
-    """A descriptor whose "any" has become the format of another, row-major where the ranks differ (M30)."""
+    """A descriptor whose "any" has become the format of another, dense where that repeats elements, row-major
+    where the ranks differ (M30).
+    """
     if md.format_kind != "any":
         return md
-    if (md.dims, md.data_type) == (like.dims, like.data_type):
+    if (md.dims, md.data_type) == (like.dims, like.data_type) and like.is_injective():
         return like
     if md.ndims != like.ndims:
         return MemoryDesc(md.dims, md.data_type)

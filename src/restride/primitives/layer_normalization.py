@@ -20,13 +20,16 @@ class _LayerStatistics:
 
     __slots__ = ()
 
-    def _stat_desc(self, what: str, arguments: CallArguments, src: MemoryDesc, groups: int) -> MemoryDesc:
+    def _stat_desc(
+        self, what: str, arguments: CallArguments, src: MemoryDesc, groups: int, like: MemoryDesc | None
+    ) -> MemoryDesc:
         dims = src.dims[:-1]
+        like = like or MemoryDesc(dims, "f32")
         if arguments.stat is None:
-            return MemoryDesc(dims, "f32")
+            return like
         stat = check_open(what, "stat", arguments.stat)
         if stat.dims == dims and stat.data_type is DataType.f32:
-            chosen = resolved(stat, MemoryDesc(dims, "f32"))
+            chosen = resolved(stat, like)
             check_written(what, "stat", chosen)
             return chosen
         raise InvalidArguments(
@@ -80,7 +83,8 @@ class LayerNormalizationBackwardPrimitiveDesc(_LayerStatistics, NormalizationBac
     allow_empty=False, scale_shift_data_type="f32", diff_scale_shift_data_type="f32")`, or with the hint
     before the attributes, as C++ has it; without arguments it is empty and False. `prop_kind`: "backward", or
     "backward_data" without the gradients of scale and shift. Gradients of format "any" have that of the
-    source. `hint_pd`: the forward descriptor, of the same problem, or None.
+    source. `hint_pd`: the forward descriptor, of the same problem, or None. `stat` of format "any", or left
+    out, is that of the hint.
 
     Raises InvalidArguments (a TypeError too, for a hint of another kind) and Unimplemented.
     """
@@ -102,6 +106,9 @@ class LayerNormalizationBackwardPrimitiveDesc(_LayerStatistics, NormalizationBac
 
     def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
         return _with_stat(5, args), named
+
+    def _copied(self, **chosen: object) -> Args:
+        return super()._copied(stat=self._problem_of().stats)
 
 
 class LayerNormalizationForward(OneStepPrimitive):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import ClassVar
 
-from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MEAN, ARG_SRC, ARG_VARIANCE
+from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MEAN, ARG_SRC, ARG_VARIANCE, ARG_WORKSPACE
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, parse_int, parse_type, short_repr, to_f32
@@ -22,6 +22,7 @@ from .pointwise import (
     OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
+    check_hint_workspace,
     check_known,
     forward_descs,
     gradient_descs,
@@ -31,6 +32,8 @@ from .prop_kind import PropKind
 
 _NO_DESC = MemoryDesc()
 _WEIGHT_TYPES = ("f32", "bf16", "f16")
+# What a hint has in common with the gradient.
+_HINTED = ("flags", "groups", "dims", "epsilon")
 
 
 class NormalizationFlags(enum.IntFlag):
@@ -143,8 +146,10 @@ class NormalizationPrimitiveDesc(OneStepPrimitiveDesc):
         _check_flags(what, flags, self._norm_kind)
         return flags.values_of(), epsilon, self._groups(what, arguments, src)
 
-    def _stat_desc(self, what: str, arguments: CallArguments, src: MemoryDesc, groups: int) -> MemoryDesc:
-        """The descriptor of the statistics."""
+    def _stat_desc(
+        self, what: str, arguments: CallArguments, src: MemoryDesc, groups: int, like: MemoryDesc | None
+    ) -> MemoryDesc:
+        """The descriptor of the statistics. `like`: that of a hint."""
         dims = stat_dims(self._norm_kind, src.dims, groups)
         return MemoryDesc(dims, "f32") if dims else MemoryDesc((1,), "f32")
 
@@ -179,7 +184,7 @@ class NormalizationForwardPrimitiveDesc(NormalizationPrimitiveDesc):
             self._norm_kind,
             src,
             dst,
-            self._stat_desc(what, arguments, src, groups),
+            self._stat_desc(what, arguments, src, groups, None),
             self._weight_desc(what, arguments, src, "scale_shift_data_type"),
             flags,
             is_training,
@@ -214,20 +219,14 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
         src = check_known(what, "src", arguments.src)
         diff_src, diff_dst = gradient_descs(what, arguments, "src", src)
         flags, epsilon, groups = self._parts(what, arguments, src)
-        hint = parse_hint(what, arguments.hint_pd, self._hint_kind)
-        if isinstance(hint, NormalizationForwardPrimitiveDesc):
-            own = (flags, groups, src.dims, PropKind.forward_training)
-            theirs = hint._problem_of()
-            found = theirs.flags, theirs.groups, theirs.src.dims, hint._prop_kind
-            pairs = zip(("flags", "groups", "dims", "prop_kind"), zip(found, own, strict=True), strict=True)
-            check_hint(what, dict(pairs))
+        theirs = self._hinted(what, arguments, (flags, groups, src.dims, epsilon))
         attr = check_attributes(what, parse_attr(what, arguments.attr))
         problem = self._norm = NormBackwardProblem(
             self._norm_kind,
             src,
             diff_src,
             diff_dst,
-            self._stat_desc(what, arguments, src, groups),
+            self._stat_desc(what, arguments, src, groups, None if theirs is None else theirs.stats),
             self._weight_desc(what, arguments, src, "scale_shift_data_type"),
             self._weight_desc(what, arguments, src, "diff_scale_shift_data_type"),
             flags,
@@ -236,7 +235,24 @@ class NormalizationBackwardPrimitiveDesc(NormalizationPrimitiveDesc):
             epsilon,
             attr,
         )
+        workspace = problem.reads().get(ARG_WORKSPACE)
+        if theirs is not None and workspace is not None:
+            check_hint_workspace(what, theirs.outputs()[ARG_WORKSPACE], workspace)
         return problem, {**problem.reads(), ARG_DIFF_SRC: diff_src}
+
+    def _hinted(
+        self, what: str, arguments: CallArguments, own: tuple[object, ...]
+    ) -> NormForwardProblem | None:
+        """The problem of the hint; None without one. Raises InvalidArguments for one of another problem."""
+        hint = parse_hint(what, arguments.hint_pd, self._hint_kind)
+        if not isinstance(hint, NormalizationForwardPrimitiveDesc):
+            return None
+        theirs = hint._problem_of()
+        assert isinstance(theirs, NormForwardProblem)
+        found = theirs.flags, theirs.groups, theirs.src.dims, theirs.epsilon
+        pairs = dict(zip(_HINTED, zip(found, own, strict=True), strict=True))
+        check_hint(what, {**pairs, "prop_kind": (hint._prop_kind, PropKind.forward_training)})
+        return theirs
 
 
 # --- checks -------------------------------------------------------------------------------------------------

@@ -304,6 +304,22 @@ def check_hint(what: str, pairs: Mapping[str, tuple[object, object]]) -> None:
             )
 
 
+def check_hint_workspace(what: str, theirs: MemoryDesc, own: MemoryDesc) -> None:
+    """Raise InvalidArguments unless the workspace of a hint is the one that is read."""
+    if theirs == own:
+        return
+    is_inference = theirs.is_zero()
+    raise InvalidArguments(
+        f"{what}: the workspace of the hint will not do",
+        code="RS-S16",
+        where=f"hint {theirs}; needed {own}",
+        why="forward_inference leaves none" if is_inference else "diff_dst has another format",
+        hint="make the hint for forward_training"
+        if is_inference
+        else "give diff_dst the format of the hint's dst",
+    )
+
+
 def hint_moved(args: Args, named: NamedArgs, own_place: int) -> tuple[Args, NamedArgs]:
     """Arguments of which a hint stands before the attributes, as C++ has it: the rest of them by name."""
     place = next((i for i, each in enumerate(args) if isinstance(each, PrimitiveDescBase)), own_place)

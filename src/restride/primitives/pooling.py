@@ -16,6 +16,7 @@ from .pointwise import (
     OneStepPrimitiveDesc,
     check_attributes,
     check_hint,
+    check_hint_workspace,
     check_known,
     check_open,
     parse_algorithm,
@@ -188,15 +189,8 @@ def _check_same(
             "dims": (hint._src.dims, problem.diff_src.dims),
         },
     )
-    if problem.alg == MAX and hint.workspace_desc() != problem.workspace:
-        is_inference = hint.workspace_desc().is_zero()
-        raise InvalidArguments(
-            f"{what}: the workspace of the hint will not do",
-            code="RS-S16",
-            where=f"hint {hint.workspace_desc()}; needed {problem.workspace}",
-            why="forward_inference leaves none" if is_inference else "diff_dst has another format",
-            hint="make the hint for forward_training" if is_inference else "let diff_dst be of format 'any'",
-        )
+    if problem.alg == MAX:
+        check_hint_workspace(what, hint.workspace_desc(), problem.workspace)
 
 
 def _checked_windows(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
@@ -164,7 +162,10 @@ def _scaled(what: str, src: MemoryDesc, factors: object) -> tuple[int, ...] | No
     """The dims of the result that factors give, None without them."""
     if factors is None:
         return None
-    found = list(factors) if isinstance(factors, Iterable) and not isinstance(factors, str | bytes) else []
+    try:
+        found = [] if isinstance(factors, str | bytes) else list(factors)  # type: ignore[call-overload]
+    except TypeError:
+        found = []
     numbers = [to_f32(each, f"{what}: factors[{i}]") for i, each in enumerate(found)]
     if len(numbers) == src.ndims - 2 and all(0 < each < float("inf") for each in numbers):
         return (*src.dims[:2], *(int(n * f) for n, f in zip(src.dims[2:], numbers, strict=True)))
