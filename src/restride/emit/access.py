@@ -179,6 +179,8 @@ class Side:
 def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
     """The bits of the present elements of `lanes`; zero in the other lanes."""
     cut = _pieces(side, lanes)
+    if (span := span_of(side, lanes)) is not None:
+        return _load_span(b, can, side, lanes, span)
     if side.data_type.bits == 4:
         nibbles = _load_nibble_lanes(b, side, lanes) if cut is None else _load_nibbles(b, can, side, cut)
         return with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
@@ -196,6 +198,33 @@ def _pieces(side: Side, lanes: Lanes) -> list[Piece] | None:
     if size == 1 or None in counts:
         return None
     return [(group, count or 0) for group, count in zip(groups, counts, strict=True)]
+
+
+def span_of(side: Side, lanes: Lanes) -> range | None:
+    """The offsets from the first to the last element where one load has all that lanes need: some are in
+    several lanes, or no two follow each other. None for what lies far apart, or has a load for each piece.
+    """
+    found = [side.offsets[e] for e in lanes if side.has(e)]
+    if len(found) < 2 or side.data_type.bits < 8:
+        return None
+    span = range(min(found), max(found) + 1)
+    is_of_pieces = len(set(found)) == len(found) and _pieces(side, lanes) is not None
+    return None if is_of_pieces or len(span) > len(lanes) else span
+
+
+def _load_span(b: Builder, can: Abilities, side: Side, lanes: Lanes, span: range) -> Value:
+    """All elements between the first and the last by one load, then each in its lane."""
+    size, kind = 1 << (len(span) - 1).bit_length(), bits_type(side.data_type)
+    first = lanes[next(i for i, e in enumerate(lanes) if side.has(e) and side.offsets[e] == span[0])]
+    base, width = side.at(b, first), side.data_type.bits // 8
+    if len(span) == size:
+        whole = b.value(vector(kind, size), f"load {vector(kind, size)}, {base}, align 1")
+    elif can.masks:
+        whole = load_masked(b, kind, size, len(span), base)
+    else:
+        whole = load_prefix(b, kind, size, len(span), lambda lane: b.advance(base, lane * width))
+    absent = zeros(side.data_type, size)
+    return b.shuffle(whole, absent, [side.offsets[e] - span[0] if side.has(e) else size for e in lanes])
 
 
 def _load_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:

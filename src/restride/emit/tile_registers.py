@@ -10,7 +10,7 @@ from ..plan.conversion import is_integer_move
 from ..plan.expression import is_costly
 from ..plan.machine import LINE
 from ..plan.nest import Compute
-from .access import Side, load, store
+from .access import Side, load, span_of, store
 from .builder import Builder, Value, element_of, vector
 from .code_tables import CodeTables, can_tabulate
 from .compute import StepInputs, Tensors, lanes_together, real_steps, run_steps
@@ -217,6 +217,10 @@ def _prefetch(b: Builder, side: Side, lanes: Lanes, ahead: int) -> None:
     Into the second cache, which holds a whole block; it may point past the end.
     """
     size, bits = piece(lanes, side.offsets), side.data_type.bits
+    if (span := span_of(side, lanes)) is not None:
+        for line in range(0, len(span) * bits // 8, LINE):
+            b.prefetch(b.advance(side.base, span[0] * bits // 8 + line + ahead))
+        return
     for group in (lanes[i : i + size] for i in range(0, len(lanes), size)):
         for line in range(0, max(size * bits // 8, 1), LINE):
             if side.has(first := group[line * 8 // bits]):
