@@ -39,10 +39,10 @@ def test_results_go_where_it_is_told():
     np.testing.assert_allclose(rs.softmax([1.0, 2.0]), softmax(np.array([1.0, 2.0]), 0))
 
 
-@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32])
+@pytest.mark.parametrize("kind", [np.uint8, np.int8, np.int32, np.bool_])
 @pytest.mark.parametrize("layout", ["ab", "AB4a4b"])
 def test_integers_give_fractions(kind, layout):
-    x = np.arange(20, dtype=kind).reshape(4, 5)
+    x = np.arange(20).reshape(4, 5).astype(kind)
     made = rs.softmax(rs.reorder(x, layout), 1)
     assert made.dtype == np.float32
     np.testing.assert_allclose(rs.reorder(made, "ab"), softmax(x, 1), rtol=3e-6)

@@ -74,6 +74,9 @@ def test_nothing_is_made_of_nothing():
     for x in (IMAGES[:0], IMAGES[:, :, :0], IMAGES[:, :0]):
         with refused("a window is larger than the image"):
             rs.pool(x, 10, stride=1)
+    for x in (IMAGES[:, :, :0], IMAGES[..., :0]):
+        with refused("pool: x has no positions"):
+            rs.pool(x, alg="avg")
     # Windows that lie in the padding alone.
     assert (
         rs.pool(IMAGES[:, :, :0], 1, alg="avg", stride=1, padding=1).tolist()

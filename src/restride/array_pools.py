@@ -145,6 +145,14 @@ def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, d
             why="tensors have a batch, channels and 1 to 3 spatial dims",
             hint="put axes of 1 where there are none, with x.reshape",
         )
+    if kernel is None and 0 in dims[2:]:
+        raise InvalidArguments(
+            "pool: x has no positions",
+            code="RS-R10",
+            where=f"x {tuple(dims)}",
+            why="without a kernel a window is all of an image, which has one position or more",
+            hint="pass a kernel",
+        )
     sizes = tuple(dims[2:]) if kernel is None else _numbers("kernel", kernel, count, 1)
     apart = _numbers("dilation", dilation, count, 1)
     # Neighbours unless there is a stride: windows that do not overlap.

@@ -40,7 +40,7 @@ class ArrayFunction:
     """A function on arrays: its name in messages, and its primitive in verbose lines.
 
     `may_be_in_place`: what is read may be written, where both lie alike. `is_real`: what it makes of integers
-    are fractions, so that a new result of them is f32.
+    and truth values are fractions, so that a new result of them is f32.
     """
 
     name: str
@@ -77,7 +77,8 @@ class ArrayFunction:
         """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
         if out is None:
             tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
-            kind = DataType.f32 if self.is_real and like.data_type.is_integral else like.data_type
+            is_whole = like.data_type.is_integral or like.data_type is DataType.boolean
+            kind = DataType.f32 if self.is_real and is_whole else like.data_type
             return Memory(MemoryDesc(dims, kind, tag), engine)
         return self.destination(out, engine)
 
