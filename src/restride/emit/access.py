@@ -9,7 +9,7 @@ the low half (M18). Every tile begins at a whole byte of both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
@@ -209,22 +209,35 @@ def span_of(side: Side, lanes: Lanes) -> range | None:
         return None
     span = range(min(found), max(found) + 1)
     is_of_pieces = len(set(found)) == len(found) and _pieces(side, lanes) is not None
-    return None if is_of_pieces or len(span) > len(lanes) else span
+    # Two vectors where every second element is wanted; shuffles of bytes of so many take long.
+    most = len(lanes) * (1 if side.data_type.bits == 8 else 2)
+    return None if is_of_pieces or len(span) > most else span
 
 
 def _load_span(b: Builder, can: Abilities, side: Side, lanes: Lanes, span: range) -> Value:
-    """All elements between the first and the last by one load, then each in its lane."""
-    size, kind = 1 << (len(span) - 1).bit_length(), bits_type(side.data_type)
-    first = lanes[next(i for i, e in enumerate(lanes) if side.has(e) and side.offsets[e] == span[0])]
-    base, width = side.at(b, first), side.data_type.bits // 8
-    if len(span) == size:
-        whole = b.value(vector(kind, size), f"load {vector(kind, size)}, {base}, align 1")
+    first = next(e for e in lanes if side.has(e) and side.offsets[e] == span[0])
+    places = [side.offsets[e] - span[0] if side.has(e) else None for e in lanes]
+    return load_close(b, can, side.data_type, side.at(b, first), places)
+
+
+def load_close(
+    b: Builder, can: Abilities, data_type: DataType, base: Value, places: Sequence[int | None]
+) -> Value:
+    """Elements at these places behind an address, of which one is 0, by one load or two; zero for None."""
+    kind, count = bits_type(data_type), max(place for place in places if place is not None) + 1
+    size = 1 << (count.bit_length() - 1)
+    full = vector(kind, size)
+    if size == count:
+        whole = b.value(full, f"load {full}, {base}, align 1")
     elif can.masks:
-        whole = load_masked(b, kind, size, len(span), base)
+        whole = load_masked(b, kind, 2 * size, count, base)
     else:
-        whole = load_prefix(b, kind, size, len(span), lambda lane: b.advance(base, lane * width))
-    absent = zeros(side.data_type, size)
-    return b.shuffle(whole, absent, [side.offsets[e] - span[0] if side.has(e) else size for e in lanes])
+        # The last elements are in both of two vectors, so that nothing behind them is read.
+        last = b.advance(base, (count - size) * data_type.bits // 8)
+        whole = b.join([b.value(full, f"load {full}, {at}, align 1") for at in (base, last)])
+        places = [None if at is None else at if at < size else at + 2 * size - count for at in places]
+    absent = lanes_of(whole)
+    return b.shuffle(whole, zeros(data_type, absent), [absent if at is None else at for at in places])
 
 
 def _load_lanes(b: Builder, side: Side, lanes: Lanes) -> Value:

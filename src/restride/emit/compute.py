@@ -12,7 +12,7 @@ from ..plan.eltwise import ALGORITHMS
 from ..plan.eltwise import apply as eltwise
 from ..plan.expression import evaluate, is_costly
 from ..plan.nest import SCALAR, Compute, Step
-from .access import load_run
+from .access import load_close, load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, from_real, real_type, to_real
 from .network import NOTHING, Lanes
@@ -180,9 +180,13 @@ class Tensors:
         return self._known[key]
 
     def _load(self, index: int, distinct: tuple[int, ...]) -> Value:
-        """One load for each run of consecutive offsets."""
-        b, kind = self._b, bits_type(self._types[index])
-        parts = [self._run(index, run) for run in _runs(distinct)]
+        """One load for each run of consecutive offsets; fewer where single ones lie close together."""
+        b, data_type, runs = self._b, self._types[index], _runs(distinct)
+        kind = bits_type(data_type)
+        if len(runs) > 2 and data_type.bits >= 16 and distinct[-1] - distinct[0] < 2 * len(distinct):
+            base = b.advance(self._pointers[index], distinct[0] * data_type.bits // 8)
+            return load_close(b, self._can, data_type, base, [offset - distinct[0] for offset in distinct])
+        parts = [self._run(index, run) for run in runs]
         value = parts[0]
         for part in parts[1:]:
             value = _append(b, value, part, kind)

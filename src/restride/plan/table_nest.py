@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -87,8 +88,8 @@ def parts_of(dst: MemoryDesc, readers: Sequence[TableOperand]) -> tuple[DimPart,
     if size == dst.padded_dims[dim] and any(dim in reader.tables for reader in readers):
         tables = [reader.offsets(dim, size) for reader in readers]
         for period in range(1, min(size // 2, _LONGEST_PERIOD) + 1):
-            for first in range(period + 1):
-                count = (size - first) // period * period
+            for first, left_out in product(range(period + 1), repeat=2):
+                count = (size - first - left_out) // period * period
                 if all(_repeats(table[first : first + count], period) for table in tables):
                     behind = first + count
                     middle = DimPart(dim, first, count, period)
