@@ -57,6 +57,18 @@ def test_gradients_are_those_of_source_and_weights(engine, dims, format):
     np.testing.assert_allclose(elements(made[rs.ARG_DIFF_WEIGHTS]), wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("dims", WEIGHTS)
+def test_the_gradient_of_weights_of_what_is_no_number_is_none(engine, dims):
+    x, w, gradient = random(DIMS), random(dims, 1), random(DIMS, 2)
+    x[1, 3, 2, 1] = np.nan
+    pd = BackwardPD(engine, _md(), _md(dims), _md(), _md(dims), _md())
+    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, rs.ARG_DIFF_DST: gradient}
+    made = computed(rs.PReLUBackward, pd, engine, values, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS)
+    repeated = tuple(dim for dim in range(4) if dims[dim] != DIMS[dim])
+    wanted = (np.minimum(x, 0).astype(np.float64) * gradient).sum(repeated, keepdims=True)
+    np.testing.assert_allclose(elements(made[rs.ARG_DIFF_WEIGHTS]), wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("data_type", ["bf16", "f16"])
 def test_one_channel_behind_the_whole_vectors_is_written_alone(engine, data_type):
     """A single lane of 16 bits: what lies behind it is another pixel's, or nobody's."""

@@ -87,6 +87,23 @@ def test_results_and_gradients_are_those_of_the_formula(engine, case, alg):
         assert padding_is_zero(made[rs.ARG_DIFF_SRC])
 
 
+@pytest.mark.parametrize("alg", ALGORITHMS)
+@pytest.mark.parametrize("size", [5, 7, 12, 13])
+def test_an_infinite_gradient_stays_with_what_it_was_computed_from(engine, size, alg):
+    src, dst = _mds(((5, 4), (size, 8)), "axb", channels=3)
+    d = random(dst.dims, 1)
+    d[0, :, 0, 0], d[1, :, -1, 3] = np.inf, np.nan
+    pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_training", alg, src, dst)
+    back = rs.ResamplingBackward.PrimitiveDesc(engine, alg, src, any_like(dst), hint_pd=pd)
+    made = computed(rs.ResamplingBackward, back, engine, {rs.ARG_DIFF_DST: d}, rs.ARG_DIFF_SRC)
+    reached = _gradient(alg, (~np.isfinite(d)).astype(np.float64), src.dims[2:]) > 0
+    found = elements(made[rs.ARG_DIFF_SRC])
+    assert (np.isfinite(found) == ~reached).all()
+    assert (np.isposinf(found[0]) == reached[0]).all()
+    wanted = _gradient(alg, np.where(np.isfinite(d), d, 0).astype(np.float64), src.dims[2:])
+    np.testing.assert_allclose(found[~reached], wanted[~reached], rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("data_type", ["bf16", "f16", "s8", "f64"])
 def test_every_type_is_computed_and_rounded_once(engine, data_type):
     sizes = _SIZES["2d"]

@@ -95,7 +95,8 @@ class PReLUBackwardProblem(ProblemBase):
         outer = tuple(axis for axis, kept in zip(axes, is_kept, strict=True) if kept)
         inner = tuple(axis for axis, kept in zip(axes, is_kept, strict=True) if not kept)
         element, gradient = src.load(*axes), diff_dst.load(*axes)
-        term = gradient * apply("min", element, 0.0)
+        # Of a NaN min gives the second.
+        term = gradient * apply("min", 0.0, element)
         slope = apply("select", apply("gt", element, 0.0), 1.0, weights.load(*axes))
         made = diff_src.store(axes, slope * gradient)
         body: tuple[Item, ...] = (diff_weights.store(axes, term), made)

@@ -48,10 +48,21 @@ def gradient_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
             if weight:
                 found[place].append((out, weight))
     most = max(map(len, found), default=0) or 1
-    rows = [sorted(each) + [(0, 0.0)] * (most - len(each)) for each in found]
+    rows = [_of_length(sorted(each), most) for each in found]
     return tuple(
         DimTerm(tuple(row[i][0] for row in rows), tuple(row[i][1] for row in rows)) for i in range(most)
     )
+
+
+def _of_length(looks: list[tuple[int, float]], length: int) -> list[tuple[int, float]]:
+    """So many places and weights that add up to the same. The first is split in halves: a place of weight 0
+    would make a NaN of an infinite gradient there.
+    """
+    if not looks:
+        return [(0, 0.0)] * length
+    (place, weight), *rest = looks
+    halves = [weight / 2**i for i in range(1, length - len(looks) + 1)]
+    return [*((place, each) for each in halves), (place, weight - sum(halves)), *rest]
 
 
 def _term(index: Array, weights: Array) -> DimTerm:
