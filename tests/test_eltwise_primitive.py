@@ -75,6 +75,21 @@ def test_a_gradient_is_that_of_its_formula(engine, alg):
     np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SRC]), wanted, rtol=1e-6, atol=1e-6)
 
 
+_ENDS = {"linear": (0.5, 0.5), "swish": (0.0, 1.0), "relu": (0.5, 1.0), "square": (-np.inf, np.inf)}
+_ENDS |= dict.fromkeys(("tanh", "logistic", "hardsigmoid"), (0.0, 0.0))
+_ENDS |= dict.fromkeys(("soft_relu", "gelu_tanh", "gelu_erf", "mish", "hardswish", "elu"), (0.0, 1.0))
+
+
+@pytest.mark.parametrize("data_type", ["f32", "f64"])
+@pytest.mark.parametrize("alg", sorted(_ENDS))
+def test_a_gradient_at_infinity_is_its_limit(engine, alg, data_type):
+    md = rs.MemoryDesc((2,), data_type, "a")
+    pd = _backward(alg, engine, md)
+    values = {rs.ARG_SRC: np.array([-np.inf, np.inf]), rs.ARG_DIFF_DST: np.ones(2)}
+    made = computed(rs.EltwiseBackward, pd, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
+    assert tuple(elements(made)) == _ENDS[alg]
+
+
 @pytest.mark.parametrize("format", FORMATS, ids=str)
 def test_every_format_gives_the_bits_of_the_reference(engine, format):
     x = random(DIMS)

@@ -33,7 +33,8 @@ def _relu(s: Term[V], alpha: Term[V]) -> Term[V]:
 
 
 def _linear(s: Term[V], alpha: Term[V]) -> Term[V]:
-    return alpha + s * 0.0
+    """One for each element, infinite ones too."""
+    return (s > 0.0).where(alpha, alpha)
 
 
 def _clip(s: Term[V], low: Term[V], high: Term[V]) -> Term[V]:
@@ -107,7 +108,7 @@ def _logistic_dst(d: Term[V]) -> Term[V]:
 def _swish(s: Term[V], alpha: Term[V]) -> Term[V]:
     y = alpha * s
     weight = logistic(y)
-    return weight + weight * weigh(y, logistic(0.0 - y))
+    return weight + weigh(y, weight * logistic(0.0 - y))
 
 
 def _gelu_tanh(s: Term[V]) -> Term[V]:
