@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..nearest import equally_near
+from ..nearest import equally_near, nearest
 
 LETTERS = "abcdefghijkl"
 """The letter of each axis in a base tag; a descriptor has at most 12 axes."""
@@ -111,6 +111,8 @@ _LONGEST = 60
 _FOLDED = {name.lower(): name for name in WELL_KNOWN}
 _SHAPE = "a tag looks like 'nchw', 'acdb', 'nChw16c' or 'aBx16b'"
 _SEPARATORS = str.maketrans("", "", " ,_-")
+_REST = "..."
+_SIZE = re.compile("[1-9][0-9]{0,8}")
 
 
 def tag_hint(text: str, ndims: int | None = None) -> str:
@@ -120,7 +122,7 @@ def tag_hint(text: str, ndims: int | None = None) -> str:
     kind = _type_named(text)
     if kind is not None:
         return f"{str(kind)!r} is a data type: pass it as dtype"
-    found = _nearest_tags(text, ndims) if len(text) <= _LONGEST else ()
+    found = _nearest_names(text, ndims) if len(text) <= _LONGEST else ()
     return f"did you mean {' or '.join(map(repr, found))}?" if found else _SHAPE
 
 
@@ -138,11 +140,14 @@ def _type_named(text: str) -> DataType | None:
         return None
 
 
-def _nearest_tags(text: str, ndims: int | None) -> Sequence[str]:
-    """The well-known tags most like `text`: two where both are equally like it."""
+def _nearest_names(text: str, ndims: int | None) -> Sequence[str]:
+    """The word or the well-known tags most like `text`: two where both are equally like it."""
+    words = [word for word in WORDS if ndims in (None, 5) or word != "channels_last_3d"]
+    if word := nearest(text.lower(), words, cutoff=0.7):
+        return (word,)
     folded = text.lower().translate(_SEPARATORS)
     near = [name for name in _FOLDED if _is_near(name, folded, ndims)]
-    return [_FOLDED[name] for name in equally_near(folded, near, cutoff=0.5)[: 1 if ndims is None else 2]]
+    return [_FOLDED[name] for name in equally_near(folded, near, cutoff=0.5)[:2]]
 
 
 def _is_near(name: str, word: str, ndims: int | None) -> bool:
@@ -160,24 +165,35 @@ def _rank(name: str) -> int:
 
 def _pattern_hint(text: str) -> str:
     """A pattern of axes, "n c h w -> n h w c", as the tag whose memory lies in that order."""
-    left, right = text.split("->", 1)
+    left, right = _spread(*(side.strip() for side in text.split("->", 1)))
     axes, after = list(_groups(left)), right.split()
     outer = [parts[0] for parts in axes]
-    inner = [name for name in after if name not in outer]
     blocked = {parts[1]: d for d, parts in enumerate(axes) if len(parts) == 2}
-    is_whole = (
-        sorted(after) == sorted([*outer, *blocked]) and after[: len(outer)] == after[: -len(inner) or None]
-    )
-    if not is_whole or len(set(after)) < len(after) or not 1 <= len(axes) <= len(LETTERS):
+    inner = after[len(outer) :]
+    is_order = sorted(after[: len(outer)]) == sorted(outer) and sorted(inner) == sorted(blocked)
+    # The axes that are not named are behind all others, as those of the `x` in a tag are.
+    is_open = _REST in after
+    is_told = not is_open or (outer[-1:] == [_REST] and len(outer) > 1)
+    if not (is_order and is_told) or len(set(after)) < len(after) or not 1 <= len(axes) <= len(LETTERS):
         return f"dims stay as they are: name the axes outermost first, as memory holds them. {_SHAPE}"
     order = [outer.index(name) for name in after[: len(outer)]]
     known = axes_of_letters("".join(outer))
     if not blocked and known is not None and [known.get(name) for name in after] == order:
         return f"write {''.join(after)!r}"
-    letters = [LETTERS[d].upper() if d in blocked.values() else LETTERS[d] for d in order]
-    sizes = "".join(f"16{LETTERS[blocked[name]]}" for name in inner)
-    more = f", with the size of {inner[0]} in place of 16" if inner else ""
-    return f"write {''.join(letters) + sizes!r}{more}"
+    letters = [*LETTERS[: len(outer) - is_open], *("x" if is_open else "")]
+    upper = [letters[d].upper() if d in blocked.values() else letters[d] for d in order]
+    sizes = "".join(f"{name if _SIZE.fullmatch(name) else 16}{letters[blocked[name]]}" for name in inner)
+    named = [name for name in inner if not _SIZE.fullmatch(name)]
+    sized = "size" if len(named) == 1 else "sizes"
+    more = f", with the {sized} of {' and '.join(named)} in place of 16" if named else ""
+    return f"write {''.join(upper) + sizes!r}{more}"
+
+
+def _spread(left: str, right: str) -> tuple[str, str]:
+    """Both sides with spaces between the axes, where each is a word of the same letters: "nchw->nhwc"."""
+    if left.isalpha() and len(left) > 1 and sorted(left) == sorted(right):
+        return " ".join(left), " ".join(right)
+    return left, right
 
 
 def _groups(text: str) -> Iterator[list[str]]:
