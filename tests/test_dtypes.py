@@ -2,6 +2,7 @@
 
 import pickle
 from itertools import product
+from typing import get_args
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 import restride as rs
 from restride.plan.conversion import PROVIDED
+from restride.typing import WayName
 from support.by_offset import attr_of, check_reorder
+from support.errors import refused
 from support.packed import bytes_of
 from support.values import patterns
 
@@ -126,6 +129,11 @@ def test_what_is_no_type_is_refused_with_the_list_of_types(stranger):
         ("i8", "NumPy's int64", None),
         (np.complex64, "NumPy's complex64", None),
         ("qqq", "no element type of that name", None),
+        ("float", "no element type of that name", "f32' or 'f64"),
+        ("floaty", "no element type of that name", "f64' or 'f32' or 'f16"),
+        ("u16", "no element type of that name", None),
+        ("i32", "no element type of that name", "s32"),
+        ("s64", "no element type of that name", None),
     ],
     ids=str,
 )
@@ -346,3 +354,9 @@ def test_conversions_into_and_out_of_blocks_land_in_their_places(src, dst, way):
     dims = (18, 19, 3, 4)
     src_md, dst_md = rs.MemoryDesc(dims, src, src_format), rs.MemoryDesc(dims, dst, dst_format)
     check_reorder(src_md, dst_md, CPU, alpha=alpha, beta=beta, seed=list(BLOCKED).index(way))
+
+
+@pytest.mark.parametrize("way", [*get_args(WayName), "MXFP4"])
+def test_a_way_of_quantising_is_no_type_and_is_told_where_it_goes(way):
+    with refused("unknown data type", f"rs.quantize(x, '{way.lower()}')"):
+        rs.reorder(np.ones((1, 32), np.float32), dtype=way)

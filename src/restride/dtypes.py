@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -10,7 +11,7 @@ import numpy as np
 
 from .errors import InvalidArguments
 from .foreign import plain_text
-from .nearest import nearest
+from .nearest import equally_near
 
 
 class _Row(NamedTuple):
@@ -72,6 +73,7 @@ _WORDS = {
 # Words that leave open which type is meant, and short names of others: for hints alone. NumPy's f8 and f4
 # count bytes.
 _SHORT = {
+    "float": ("f32", "f64"),
     "f8": ("f64", "f8_e4m3", "f8_e5m2"),
     "f4": ("f32", "f4_e2m1", "f4_e3m0"),
     **dict.fromkeys(("fp8", "float8"), ("f8_e4m3", "f8_e5m2")),
@@ -80,6 +82,9 @@ _SHORT = {
     **dict.fromkeys(("fp4", "float4"), ("f4_e2m1", "f4_e3m0")),
     **dict.fromkeys(("e2m1", "e2m1fn", "fp4_e2m1", "float4_e2m1"), ("f4_e2m1",)),
 }
+_INTEGERS = re.compile("[isu][0-9]+")
+# What `rs.quantize` takes beside the types.
+_WAYS = ("mxfp4", "mxfp8", "nvfp4")
 
 
 class DataType(enum.Enum):
@@ -167,6 +172,9 @@ def _unknown(value: object) -> InvalidArguments:
         why, near = "its bytes are in the other order", (twin.name,)
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    if isinstance(value, str) and value.lower() in _WAYS:
+        why = "it is a type of 4 or 8 bits with scales, one for each group of elements"
+        meant = f"quantise: rs.quantize(x, {value.lower()!r}); for one type alone "
     return InvalidArguments(
         f"unknown data type {_shown(value)}",
         code="RS-P15",
@@ -199,9 +207,14 @@ def _in_short(value: object) -> tuple[str, ...]:
 
 
 def _nearest(value: object) -> tuple[str, ...]:
+    """The types whose words are most like this one; a short name of integers is like those as wide."""
+    if not isinstance(value, str):
+        return ()
+    word = value[:60].lower()
     words = {name: name for name in DataType.__members__ if name != "undef"} | _WORDS
-    near = nearest(value[:60].lower(), words) if isinstance(value, str) else ""
-    return (words[near],) if near else ()
+    if _INTEGERS.fullmatch(word):
+        return tuple(name for name in words if _INTEGERS.fullmatch(name) and name[1:] == word[1:])
+    return tuple(dict.fromkeys(words[near] for near in equally_near(word, words)))[:3]
 
 
 def _twin_of(dtype: np.dtype[Any]) -> DataType | None:
