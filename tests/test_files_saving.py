@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.files import npz_compressed
 from support.descriptors import shapes, strided, tags
+from support.errors import refused
 from support.file_contents import contents_of
 
 _FORMATS = ("npy", "npz", "safetensors", "gguf")
@@ -341,3 +342,32 @@ def test_an_archive_that_lies_about_its_length_or_does_not_fit_is_refused(
     monkeypatch.setattr(npz_compressed.os, "fstatvfs", lambda handle: room)
     with pytest.raises(rs.RuntimeFailure, match="no room"):
         rs.load("a.npz")
+
+
+@pytest.mark.parametrize(
+    ("content", "why", "hint"),
+    [
+        (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "pickled Python objects", "torch.load"),
+        (b"\x89HDF\r\n\x1a\n" + bytes(40), "HDF5", "h5py"),
+        (b'{"metadata": {}, "weight_map": {}}', "JSON", "shards"),
+        (b"hi", "begins as no file of tensors does", ".safetensors"),
+        (b"#!/bin/sh\necho\n", "begins as no file of tensors does", ".safetensors"),
+    ],
+    ids=["pickle", "hdf5", "json", "short", "text"],
+)
+def test_files_of_other_kinds_are_told_as_such(content: bytes, why: str, hint: str) -> None:
+    Path("x.bin").write_bytes(content)
+    for read in (rs.load, lambda name: rs.convert(name, "y.safetensors", [])):
+        with refused("cannot read x.bin", why, hint):
+            read("x.bin")
+    Path("x.safetensors").write_bytes(content)
+    with refused("cannot read x.safetensors", "cut off or changed"):
+        rs.load("x.safetensors")
+
+
+def test_an_archive_of_torch_is_told_as_such() -> None:
+    with zipfile.ZipFile("x.pt", "w") as archive:
+        archive.writestr("x/data.pkl", b"\x80\x02}.")
+        archive.writestr("x/data/0", bytes(8))
+    with refused("cannot read x.pt", "pickled Python objects", "torch.load"):
+        rs.load("x.pt")

@@ -39,6 +39,12 @@ _PAD_TAG, _ZIP64_TAG = 0xD935, 0x0001
 _MOST_MEMBERS = 1 << 20
 _SAVE_AGAIN = "save it again: np.savez(file, name=x)"
 
+HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
+"""What is wrong with a file that torch.save wrote."""
+
+OUT_OF_PICKLES = "save its tensors: rs.save(torch.load(path, weights_only=True), 'x.safetensors')"
+"""What to do about it."""
+
 
 def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
     """The open archive itself, or where members of it are compressed, one in which they are not.
@@ -57,6 +63,8 @@ def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
             members = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error, OverflowError):
         raise bad_file(path, "it is no zip archive, or a damaged one", _SAVE_AGAIN) from None
+    if any(member.filename.endswith("/data.pkl") for member in members):
+        raise bad_file(path, HOLDS_PICKLES, OUT_OF_PICKLES)
     if len(members) > _MOST_MEMBERS:
         raise bad_file(path, f"it has {len(members)} members", _SAVE_AGAIN)
     if len({member.filename.removesuffix(".npy") for member in members}) < len(members):

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from typing import BinaryIO, NamedTuple
 
+from ..errors import InvalidArguments
 from .gguf import MAGIC, read_gguf
 from .npy import read_npy
-from .npz import plain_archive, read_npz
-from .plain_file import FileState, opened, read_at, state_of
+from .npz import HOLDS_PICKLES, OUT_OF_PICKLES, plain_archive, read_npz
+from .plain_file import FileState, bad_file, opened, read_at, state_of
 from .safetensors import read_safetensors
 from .stored_tensors import Contents
 
-_LEAD = 6
+_LEAD = 8
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+# Files of others that people have tensors in: how they begin, what they are, what to do.
+_OTHERS = (
+    (b"\x80", HOLDS_PICKLES, OUT_OF_PICKLES),
+    (
+        b"\x89HDF",
+        "it is an HDF5 file",
+        "read its arrays with h5py, and save them: rs.save(arrays, 'x.safetensors')",
+    ),
+    (
+        b"{",
+        "it is a file of JSON",
+        "name a file of tensors; an index of shards names some, and rs.convert takes it",
+    ),
+)
 
 
 class TensorFile(NamedTuple):
@@ -50,13 +65,25 @@ def tensor_file(path: str, folder: str | None = None) -> TensorFile:
 def _contents_of(file: BinaryIO, path: str) -> Contents:
     """The tensors in an open file; `path` is what errors call it. No data are read."""
     lead = _lead(file, path)
-    if lead == b"\x93NUMPY" or not lead:
+    if lead.startswith(b"\x93NUMPY") or not lead:
         return read_npy(file, path)
     if lead[:4] in _ZIP:
         return read_npz(file, path)
     if lead[:4] == MAGIC:
         return read_gguf(file, path)
+    is_named = path.lower().endswith(".safetensors")
+    if not is_named and int.from_bytes(lead, "little") + _LEAD > state_of(file).nbytes:
+        raise _of_other_kind(path, lead)
     return read_safetensors(file, path)
+
+
+def _of_other_kind(path: str, lead: bytes) -> InvalidArguments:
+    """The error for a file that begins with no length of a header, and is not said to."""
+    for start, why, hint in _OTHERS:
+        if lead.startswith(start):
+            return bad_file(path, why, hint)
+    hint = "restride reads .npy, .npz, .safetensors, .gguf and .zarr"
+    return bad_file(path, "it begins as no file of tensors does", hint)
 
 
 def _lead(file: BinaryIO, path: str) -> bytes:
