@@ -111,7 +111,7 @@ STRANGE = {
     "odd strides": (np.zeros(4, [("a", "u1"), ("b", "f4")])["b"], "ascontiguousarray"),
     "masked": (np.ma.zeros(3, "f4"), "filled"),
     "rows of two lengths": ([[1.0], [1.0, 2.0]], "equal lengths"),
-    "nothing": (None, "asarray"),
+    "nothing": (None, "pass an array"),
 }
 
 
@@ -255,6 +255,22 @@ def test_errors_name_reorder_and_x_where_it_is_no_array(x):
         if bad is not None:
             with refused("reorder: out is no array"):
                 rs.reorder(x, "nhwc", out=bad)
+
+
+@pytest.mark.parametrize(
+    ("bad", "hint"),
+    [
+        ("x.npy", "rs.load"),
+        (None, "pass an array"),
+        (b"xxxx", "np.frombuffer"),
+        ({}, "one by one"),
+        ({1}, "asarray"),
+    ],
+    ids=["text", "none", "bytes", "dict", "set"],
+)
+def test_the_hint_at_what_is_no_array_leads_to_one(bad, hint):
+    with refused("reorder: x cannot be read", hint):
+        rs.reorder(bad, "nhwc")
 
 
 def test_a_src_that_does_not_fit_is_named(x):

@@ -531,8 +531,14 @@ def test_operators_are_told_that_none_is_no_tensor(call):
 def test_what_is_handed_over_in_place_of_a_type_is_refused():
     """An operator called with a number as its type gets whatever torch makes of it."""
     kernels = pytest.importorskip("restride.frontend.torch_kernels")
-    with refused("elements of torch.strided", "restride has no such type"):
+    with refused("dtype is torch.strided", "restride has no such type"):
         kernels.reorder_new(image(), "nhwc", torch.strided, None)
+
+
+def test_a_type_that_is_asked_for_and_is_none_is_told_as_the_argument():
+    for dtype in (torch.int64, torch.complex64):
+        with refused(f"restride.torch.reorder: dtype is {dtype}", "use one of torch.float64, torch.float32"):
+            rt.reorder(image(), "nhwc", dtype=dtype)
 
 
 def test_nested_tensors_are_refused():

@@ -140,7 +140,7 @@ def dequantize(
             "dequantize: scale is None",
             code="RS-A15",
             why="it says what a step is worth",
-            hint="pass quantize's",
+            hint="pass what quantize gave: rs.dequantize(q, scale, zero_point)",
         )
     kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
     _check_real(kind, out, dst)

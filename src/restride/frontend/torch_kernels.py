@@ -231,7 +231,10 @@ def _make_reorder(
     if dtype not in _TWINS and kind is dtype and not is_scaled:
         kinds = _kind_of_bits(shape, strides, dtype), _kind_of_bits(shape, out_strides, dtype)
     else:
-        kinds = _kind(shape, strides, _twin(dtype)), _kind(shape, out_strides, _twin(kind))
+        kinds = (
+            _kind(shape, strides, _twin(dtype)),
+            _kind(shape, out_strides, _twin(kind, is_asked=kind is not dtype)),
+        )
     return _TensorCall(bind_reorder(*kinds, is_scaled), dtype.itemsize, shape, out_strides, kind)
 
 
@@ -258,16 +261,19 @@ def _kind_of_bits(shape: Any, strides: Any, dtype: Any) -> ArrayKind:
     return _kind(shape, strides, carried(np.dtype(widths.get(dtype.itemsize, f"V{dtype.itemsize}"))))
 
 
-def _twin(dtype: Any) -> np.dtype[Any]:
+def _twin(dtype: Any, *, is_asked: bool = False) -> np.dtype[Any]:
+    """NumPy's type of elements of torch's; `is_asked`: it is the `dtype` of a call, not that of `x`."""
     found = _TWINS.get(dtype)
     if found is not None:
         return found
-    parts = "make the parts an axis: torch.view_as_real(x.resolve_conj())"
+    if is_asked:
+        what, hint = f"dtype is {dtype}", f"use one of {', '.join(map(str, _TWINS))}"
+    elif getattr(dtype, "is_complex", False):
+        what, hint = f"elements of {dtype}", "make the parts an axis: torch.view_as_real(x.resolve_conj())"
+    else:
+        what, hint = f"elements of {dtype}", "convert, for example x.float() or x.int()"
     raise InvalidArguments(
-        f"restride.torch.reorder: elements of {dtype}",
-        code="RS-A17",
-        why="restride has no such type",
-        hint=parts if getattr(dtype, "is_complex", False) else "convert, for example x.float() or x.int()",
+        f"restride.torch.reorder: {what}", code="RS-A17", why="restride has no such type", hint=hint
     )
 
 

@@ -117,9 +117,18 @@ def _of_kind(shape: Shape, strides: Shape, dtype: NumpyType, format: Format | Me
     return own if format is None else _confirmed(shape, own, format)
 
 
+# What to pass in place of what NumPy makes no numbers of.
+_INSTEAD: dict[type, str] = {
+    str: "pass an array; rs.load(path) reads those of a file",
+    type(None): "pass an array",
+    dict: "pass the arrays in it one by one",
+    bytes: "say what the bytes are: np.frombuffer(x, np.float32)",
+}
+
+
 def _check_array(x: object) -> None:
     if not isinstance(x, np.ndarray):
-        hint = "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)"
+        hint = _INSTEAD.get(type(x), "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)")
         raise _refused(f"{type(x).__name__} is no NumPy array", hint)
     if is_masked(x):
         raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
