@@ -77,6 +77,11 @@ assert_type(rs.matmul(memory, x), rs.Memory)
 assert_type(rs.convolution(tensor, x, padding=1), Tensor)
 assert_type(rs.convolution(x, x, groups=3, dtype="bf16"), NDArray[Any])
 assert_type(rs.plan(x, "nhwc"), rs.Plan)
+assert_type(rs.empty((1, 3, 4, 4)), NDArray[Any])
+assert_type(rs.empty((1, 3, 4, 4), np.float16, "nhwc"), NDArray[Any])
+assert_type(rs.empty((1, 3, 4, 4), "s4"), rs.Memory)
+assert_type(rs.empty((1, 3, 4, 4), format="nChw16c"), rs.Memory)
+assert_type(rs.empty((1, 3, 4, 4), "bf16", "nChw16c"), rs.Memory)
 assert_type(memory.to("nchw", "s8"), rs.Memory)
 assert_type(memory.T, rs.Memory)
 assert_type(memory.shape, tuple[int, ...])
@@ -118,6 +123,8 @@ rs.dequantize(x, "half")  # wrong
 rs.softmax("hello")  # wrong
 rs.layer_norm(x, "one")  # wrong
 rs.pool(x, "two")  # wrong
+rs.empty((1, 2), "floaty")  # wrong
+rs.empty((1, 2), "f32", 5)  # wrong
 rs.matmul(x, "hello")  # wrong
 rs.matmul(x, x, dtype="floaty")  # wrong
 rs.convolution(x, x, padding=0.5)  # wrong
