@@ -259,7 +259,22 @@ def test_a_pipe_that_holds_no_array_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"nothing")))
-    assert failed(capsys, "explain", "-").startswith("1 error: cannot read ")
+    assert failed(capsys, "explain", "-").startswith("1 error: cannot read standard input\n")
+
+
+def test_files_that_are_used_in_parts_are_no_pipes(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    np.save("x.npy", np.ones((2, 3), np.float32))
+    for command in (("run", "-"), ("propagate", "-"), ("convert", "-", "y.npy"), ("convert", "x.npy", "-")):
+        assert failed(capsys, *command).startswith(f"2 error: restride {command[0]}: - is a pipe")
+    assert sorted(path.name for path in here.iterdir()) == ["x.npy"]
+
+
+def test_what_cannot_be_converted_to_is_wrong_usage(capsys: pytest.CaptureFixture[str], here: Path) -> None:
+    np.save("x.npy", np.ones((2, 3), np.float32))
+    assert failed(capsys, "convert", "x.npy", "y.foo").startswith("2 error: cannot write y.foo")
+    assert failed(capsys, "convert", "x.npy", "y").startswith("2 error: cannot write y")
+    error = failed(capsys, "convert", "x.npy", "y.npy", "--memory", "lots")
+    assert error.startswith("2 error: convert: memory is 'lots'")
 
 
 def test_errors_are_json_too(capsys: pytest.CaptureFixture[str]) -> None:

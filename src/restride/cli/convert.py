@@ -29,16 +29,17 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ..files.convert import run_conversion
-from ..files.file_formats import FILE_ENDS
+from ..files.file_formats import FILE_ENDS, image_maker, is_file_name
+from ..files.memory_size import parse_memory
 from ..files.replacement import shown
 from ..files.report import ConversionReport, ConvertedTensor
 from ..files.rules import parse_rules
 from ..view.names import aligned, counted
 from ..view.units import data_size, duration
 from .conversion_progress import Watcher
-from .named_files import add_force, check_output
+from .named_files import add_force, check_no_pipe, check_output
 from .output import Answer
-from .usage import Parser, typed
+from .usage import Parser, checked, typed
 
 _MOST_ROWS = 40
 _MOST_KEYS = 8
@@ -50,7 +51,13 @@ def add_arguments(parser: Parser) -> None:
     add("source", metavar="SRC", help="a file of tensors, or a folder of them")
     add("target", metavar="DST", help="the file or folder to write")
     add("--rule", action="append", default=[], metavar="RULE", help="GLOB=FORMAT,TYPE,...; may be repeated")
-    add("--memory", default="1GiB", metavar="SIZE", help="what tiles may take, as 512MiB; default 1GiB")
+    add(
+        "--memory",
+        type=checked(_memory),
+        default="1GiB",
+        metavar="SIZE",
+        help="what tiles may take, as 512MiB; default 1GiB",
+    )
     add("--dry-run", action="store_true", help="only say what would be done")
     add(
         "--resume", action="store_true", help="go on with what was left, and leave what is done if this fails"
@@ -61,9 +68,16 @@ def add_arguments(parser: Parser) -> None:
     add("--follow-links", action="store_true", help="read links that lead out of the folder")
 
 
+def _memory(text: str) -> int:
+    return parse_memory(text, "convert: memory")
+
+
 def run(options: argparse.Namespace) -> Answer:
     """Convert, and say what became of what."""
     rules = typed(parse_rules, options.rule)
+    check_no_pipe("restride convert", options.source, options.target)
+    if os.path.isfile(options.source) and not is_file_name(options.target):
+        typed(image_maker, options.target)
     if not options.dry_run and os.path.isfile(options.target):
         check_output("restride convert", options.target, FILE_ENDS, options.force)
     _allow_open_files()

@@ -11,11 +11,20 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
+from ..errors import Error
 from ..files.replacement import Replacement, shown
 from .output import writing_stdout
 from .usage import Parser, wrong_usage
 
-__all__ = ["PIPE", "add_force", "check_output", "input_file", "output_file", "write_output"]
+__all__ = [
+    "PIPE",
+    "add_force",
+    "check_no_pipe",
+    "check_output",
+    "input_file",
+    "output_file",
+    "write_output",
+]
 
 PIPE = "-"
 """The name of standard input and output."""
@@ -50,6 +59,16 @@ def check_output(command: str, path: str, suffixes: Sequence[str], force: bool) 
         )
 
 
+def check_no_pipe(command: str, *paths: str) -> None:
+    """Raise UsageError where `-` is named for a file that is read or written in parts."""
+    if PIPE in paths:
+        raise wrong_usage(
+            f"{command}: - is a pipe",
+            why="files are read and written in parts here, in any order",
+            hint="name a file",
+        )
+
+
 def write_output(path: str, content: bytes) -> None:
     """Write a file whole; for `-` to standard output. Raises RuntimeFailure, BrokenPipeError."""
     if path == PIPE:
@@ -61,7 +80,10 @@ def write_output(path: str, content: bytes) -> None:
 
 @contextlib.contextmanager
 def input_file(path: str, suffix: str) -> Iterator[str]:
-    """The file to read; for `-` one with all that comes from standard input, which is gone afterwards."""
+    """The file to read; for `-` one with all that comes from standard input, which is gone afterwards.
+
+    Errors name standard input, not that file.
+    """
     if path != PIPE:
         yield path
         return
@@ -69,7 +91,10 @@ def input_file(path: str, suffix: str) -> Iterator[str]:
         name = os.path.join(folder, f"standard-input{suffix}")
         with open(name, "wb") as file:
             shutil.copyfileobj(_binary(sys.stdin), file, _PIECE)
-        yield name
+        try:
+            yield name
+        except Error as error:
+            raise error.retold(error.what.replace(name, "standard input")) from None
 
 
 @contextlib.contextmanager

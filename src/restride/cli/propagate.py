@@ -34,7 +34,7 @@ from ..graph.propagation import RULES, InsertedReorder
 from ..view.network_page import NetworkPicture, network_page
 from ..view.network_rows import MeasuredTimes, network_rows
 from ..view.units import data_size, duration
-from .named_files import PIPE, add_force, check_output, write_output
+from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import named_dims, named_value, prepare, random_input
 from .output import Answer
 from .usage import Parser, checked, wrong_usage
@@ -79,6 +79,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """The table of the rules and the reorders of the best; as values the same."""
+    check_no_pipe("restride propagate", options.model)
     if options.html is not None:
         _check_page(options)
     dims = dict(options.dims)

@@ -37,7 +37,7 @@ from ..graph.network_plan import NetworkPlan, NetworkStep
 from ..graph.propagation import RULES
 from ..graph.run_program import StepTime
 from ..view.units import data_size, duration
-from .named_files import PIPE, add_force, check_output, write_output
+from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import Array, named_dims, named_value, prepare, random_input, read_input
 from .output import Answer
 from .usage import Parser, checked, wrong_usage
@@ -88,6 +88,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> Answer:
     """What the model gives, and the times; as values the same."""
+    check_no_pipe("restride run", options.model)
     if options.repeat < 1:
         raise wrong_usage(f"--repeat {options.repeat}", hint="a number from 1 on")
     if options.output is not None:
