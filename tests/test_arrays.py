@@ -273,6 +273,12 @@ def test_the_hint_at_what_is_no_array_leads_to_one(bad, hint):
         rs.reorder(bad, "nhwc")
 
 
+def test_the_hint_at_a_quantised_tensor_leads_to_its_numbers():
+    quantised = rs.quantize(np.ones((2, 32), np.float32), "s8", group=32)
+    with refused("reorder: x cannot be read", "x.dequantize()"):
+        rs.reorder(quantised, "ba")
+
+
 def test_a_src_that_does_not_fit_is_named(x):
     for src in ("nhwc", (1, 2, 3, 4), rs.MemoryDesc((3,), "f32"), rs.MemoryDesc(DIMS, "s8"), "nChw16c"):
         with pytest.raises(rs.InvalidArguments) as caught:

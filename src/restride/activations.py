@@ -63,7 +63,7 @@ def _softmax(x: Any, axis: Any, is_log: bool, out: Any) -> Any:
     target = _SOFTMAX.target(out, src, src.dims, engine)
     check_same_dims(_SOFTMAX.name, [("x", src), ("out", target.desc)])
     check_written(_SOFTMAX.name, "out", target.desc)
-    problem = SoftmaxProblem(is_log, src, target.desc, _SOFTMAX.axis(axis, src.ndims, f"x {src}"))
+    problem = SoftmaxProblem(is_log, src, target.desc, _SOFTMAX.axis(axis, src.ndims, src))
     how = f"alg:softmax_{'log' if is_log else 'accurate'} axis:{problem.axis}"
     _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how)
     if out is not None:

@@ -205,7 +205,7 @@ def _weights(scale: Any, shift: Any) -> dict[int, Any]:
 def _placed(function: ArrayFunction, x: Any, axis: Any) -> tuple[Any, int]:
     """The array with its axis last, and which axis it was."""
     ndims = _ndims_of(function, x)
-    at = function.axis(axis, ndims, f"x {x.desc if isinstance(x, Memory) else x.shape}")
+    at = function.axis(axis, ndims, x.desc if isinstance(x, Memory) else x.shape)
     return with_axis_last(x, at), at
 
 

@@ -88,15 +88,15 @@ class ArrayFunction:
         refuse_host_out(subject.refused, out, engine)
         return memory_of(out, engine, subject)
 
-    def axis(self, axis: Any, ndims: int, where: str) -> int:
-        """An axis, counted from 0. Raises InvalidArguments where there is none."""
+    def axis(self, axis: Any, ndims: int, read: object) -> int:
+        """An axis, counted from 0. Raises InvalidArguments where there is none, and shows `read` as `x`."""
         number = parse_int(axis, f"{self.name}: axis")
         if -ndims <= number < ndims:
             return number % ndims
         raise InvalidArguments(
             f"{self.name}: axis is {number}",
             code="RS-S05",
-            where=where,
+            where=f"x {read}",
             why=f"x has {ndims} axes",
             hint="negative ones count from the end",
         )

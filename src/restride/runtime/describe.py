@@ -129,6 +129,8 @@ _INSTEAD: dict[type, str] = {
 def _check_array(x: object) -> None:
     if not isinstance(x, np.ndarray):
         hint = _INSTEAD.get(type(x), "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)")
+        if hasattr(type(x), "dequantize"):
+            hint = "pass its numbers, x.dequantize(), or its values, x.values"
         raise _refused(f"{type(x).__name__} is no NumPy array", hint)
     if is_masked(x):
         raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
