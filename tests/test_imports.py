@@ -208,6 +208,21 @@ def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("rs.reoder", "Did you mean: 'reorder'?"),
+        ("rs.graph.GraphBuidler", "Did you mean: 'GraphBuilder'?"),
+        ("rs.torch", "import restride.torch first"),
+        ("rs.jax", "import restride.jax first"),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_the_one_that_was_meant(line: str, told: str) -> None:
+    code = f"import restride as rs; {line}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
+    assert told in done.stderr.splitlines()[-1], done.stderr
+
+
+@pytest.mark.parametrize(
     "before",
     [
         "",

@@ -7,6 +7,7 @@ Descriptors: `MemoryDesc`, `FormatTag`, `DataType`. The programming model: `Engi
 is public; all else is not.
 """
 
+import sys as _sys
 import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
@@ -449,12 +450,17 @@ _LATER = {
 }
 
 
+# Modules that a program imports itself: the first two import the library whose name they have.
+_OWN_IMPORT = ("torch", "jax", "typing")
+
 if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is an error
 
     def __getattr__(name: str) -> _typing.Any:
         """The public name `name`, from its module, which is loaded now (PEP 562)."""
         if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            what = f"module {__name__!r} has no attribute {name!r}"
+            more = f": import {__name__}.{name} first" if name in _OWN_IMPORT else ""
+            raise AttributeError(what + more, name=name, obj=_sys.modules[__name__])
         where = _LATER[name]
         module = _load_whole(f"{__name__}.{where}")
         found = globals()[name] = module if where == name else getattr(module, name)

@@ -12,6 +12,7 @@
 (1, 16, 8, 8)
 """
 
+import sys as _sys
 import typing as _typing
 
 from ..loading import load_whole as _load_whole
@@ -141,7 +142,8 @@ if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is 
     def __getattr__(name: str) -> _typing.Any:
         """The public name `name`, from its module, which is loaded now (PEP 562)."""
         if name not in _LATER:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            what = f"module {__name__!r} has no attribute {name!r}"
+            raise AttributeError(what, name=name, obj=_sys.modules[__name__])
         found = globals()[name] = getattr(_load_whole(f"{__name__}.{_LATER[name]}"), name)
         return found
 
