@@ -39,6 +39,8 @@ _WRONG: dict[str, Callable[[], Any]] = {
     "DataType.parse": lambda: rs.DataType.parse("floaty"),
     "Memory.to": lambda: rs.Memory(_MD, rs.Engine("cpu")).to("nchww"),
     "Memory.from_numpy": lambda: rs.Memory.from_numpy(_X, "nchww"),
+    "empty": lambda: rs.empty((1, 2, 3, 4), "f32", "nchww"),
+    "empty of a wrong type": lambda: rs.empty((1, 2), "floaty"),  # type: ignore[call-overload]
 }
 
 

@@ -12,6 +12,7 @@ from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_ints
 from ..desc.tags import Tag
+from ..errors import raises_at_the_call
 from ..runtime.alloc import Array, address_of, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -49,6 +50,7 @@ def empty(
 ) -> NDArray[Any]: ...
 @overload
 def empty(dims: Sequence[int], dtype: TypeLike = "f32", format: Format = None) -> Any: ...
+@raises_at_the_call
 def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any:
     """A new array of undefined content, in the memory that results get: for `out=`, and for sources.
 
