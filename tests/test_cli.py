@@ -269,6 +269,15 @@ def test_files_that_are_used_in_parts_are_no_pipes(capsys: pytest.CaptureFixture
     assert sorted(path.name for path in here.iterdir()) == ["x.npy"]
 
 
+def test_reorder_leaves_files_of_several_tensors_to_convert(
+    capsys: pytest.CaptureFixture[str], here: Path
+) -> None:
+    for name in ("x.safetensors", "x.npz", "x.GGUF"):
+        error = failed(capsys, "reorder", name, "y.npy", "--dst", "ba")
+        assert error.startswith(f"2 error: restride reorder: {name} may hold several tensors")
+        assert f"restride convert {name} OUT" in error
+
+
 def test_what_cannot_be_converted_to_is_wrong_usage(capsys: pytest.CaptureFixture[str], here: Path) -> None:
     np.save("x.npy", np.ones((2, 3), np.float32))
     assert failed(capsys, "convert", "x.npy", "y.foo").startswith("2 error: cannot write y.foo")

@@ -11,10 +11,8 @@ from ..errors import Error
 from ..files.npy import read_desc
 from ..formats import TensorFormat, example_shape, named, names
 from ..nearest import nearest
-from .named_files import PIPE, input_file
+from .named_files import PIPE, SEVERAL, input_file
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, typed, wrong_usage
-
-_SEVERAL = (".safetensors", ".npz", ".gguf", ".json")
 
 
 class NamedDesc(NamedTuple):
@@ -72,7 +70,7 @@ def described(options: argparse.Namespace) -> NamedDesc:
             raise wrong_usage("--dtype with a file", why="the file says what its elements are")
         with input_file(options.format, ".npy") as name:
             return NamedDesc(read_desc(name), "")
-    if options.dims is None and options.format.endswith(_SEVERAL):
+    if options.dims is None and options.format.endswith(SEVERAL):
         raise wrong_usage(
             f"{options.format[:120]} may hold several tensors",
             why="a layout is drawn of one .npy file, or of a format and dims",

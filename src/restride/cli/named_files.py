@@ -18,6 +18,7 @@ from .usage import Parser, wrong_usage
 
 __all__ = [
     "PIPE",
+    "SEVERAL",
     "add_force",
     "check_no_pipe",
     "check_output",
@@ -28,6 +29,8 @@ __all__ = [
 
 PIPE = "-"
 """The name of standard input and output."""
+SEVERAL = (".safetensors", ".npz", ".gguf", ".json")
+"""The ends of names of files that may hold several tensors."""
 _PIECE = 1 << 20
 
 

@@ -29,7 +29,7 @@ from ..frontend.formats import target_desc
 from ..view.names import aligned, counted
 from ..view.units import duration
 from .conversion_progress import Watcher
-from .named_files import PIPE, add_force, check_output, input_file, output_file
+from .named_files import PIPE, SEVERAL, add_force, check_output, input_file, output_file
 from .output import Answer, tell
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
 
@@ -55,6 +55,12 @@ def run(options: argparse.Namespace) -> Answer:
     given = (options.dst, options.dtype, options.scale, options.zero_point)
     if all(value is None for value in given):
         raise wrong_usage("restride reorder: nothing to do", hint="say --dst, --dtype or --scale")
+    if options.source.lower().endswith(SEVERAL):
+        raise wrong_usage(
+            f"restride reorder: {shown(options.source)} may hold several tensors",
+            why="this command reads one .npy file",
+            hint=f"restride convert {shown(options.source)} OUT --rule 'NAME=FORMAT'",
+        )
     check_output("restride reorder", options.target, (".npy",), options.force)
     if options.json and options.target == PIPE:
         raise wrong_usage("--json with the array on standard output", hint="name a file for OUT")
