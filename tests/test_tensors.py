@@ -52,6 +52,31 @@ def test_torch_in_torch_out(name):
 
 
 @pytest.mark.peer
+def test_hints_name_a_function_that_gradients_flow_through_where_there_is_one():
+    torch = pytest.importorskip("torch")
+    import restride.torch
+
+    x = torch.ones(2, 4, 6, 6, requires_grad=True)
+    calls = {
+        "softmax": lambda: rs.softmax(x),
+        "layer_norm": lambda: rs.layer_norm(x),
+        "pool": lambda: rs.pool(x, 2),
+        "reorder": lambda: rs.reorder(x, "nhwc"),
+        "shuffle": lambda: rs.shuffle(x, group_size=2),
+        "shuffle_channels": lambda: rs.shuffle_channels(x, group=2),
+        "channel_shuffle": lambda: rs.channel_shuffle(x, 2),
+        "group_norm": lambda: rs.group_norm(x, 2),
+        "batch_norm": lambda: rs.batch_norm(x, torch.zeros(4), torch.ones(4)),
+        "normalize": lambda: rs.normalize(x, 0.5, 0.5),
+        "concat": lambda: rs.concat([x, x]),
+    }
+    for name, call in calls.items():
+        with pytest.raises(rs.InvalidArguments) as caught:
+            call()
+        assert caught.value.hint.startswith("pass x.detach()")
+        assert (f"restride.torch.{name}" in caught.value.hint) == hasattr(restride.torch, name), name
+
+
 def test_torch_layouts_out_and_errors():
     torch = pytest.importorskip("torch")
     x = torch.rand(2, 8, 5, 3).contiguous(memory_format=torch.channels_last)

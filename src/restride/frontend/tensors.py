@@ -25,6 +25,8 @@ _CARRIED = {
     "float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
 }
 _LONGEST = 200
+# The functions on arrays that `restride.torch` has with gradients.
+_GRADED = ("channel_shuffle", "layer_norm", "pool", "reorder", "shuffle", "shuffle_channels", "softmax")
 _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
 
 
@@ -122,11 +124,9 @@ def _of_torch(x: Any, name: str) -> Array:
         hint = "x.cpu()" if x.device.type != "meta" else 'one with bytes, torch.empty_like(x, device="cpu")'
         raise _unreadable(name, f"the tensor is on {x.device}", f"pass {hint}")
     if x.requires_grad:
-        raise _unreadable(
-            name,
-            "gradients would not flow through",
-            "pass x.detach(), or use restride.torch, whose functions they flow through",
-        )
+        function = name.partition(":")[0]
+        more = f", or use restride.torch.{function}, which they flow through" if function in _GRADED else ""
+        raise _unreadable(name, "gradients would not flow through", f"pass x.detach(){more}")
     check_strided(x, name)
     try:
         found = _bytes_of_torch(x) if is_whole(x) else None
