@@ -140,6 +140,14 @@ def test_strides_that_overlap_or_run_backwards_are_refused(
     assert MemoryDesc(dims, "f32", strides, allow_empty=True).is_zero()
 
 
+def test_an_order_of_axes_in_place_of_strides_is_answered_with_its_tag() -> None:
+    for order, tag in (((0, 2, 3, 1), "acdb"), ((3, 0, 1, 2), "dabc")):
+        with pytest.raises(InvalidArguments, match="M08") as caught:
+            MemoryDesc((2, 3, 4, 5), "f32", order)
+        assert repr(tag) in caught.value.hint
+        assert MemoryDesc((2, 3, 4, 5), "f32", tag).outer_order == order
+
+
 @pytest.mark.parametrize(
     ("dims", "strides"),
     [

@@ -12,7 +12,7 @@ from ..foreign import plain_text
 from .inner_blocks import Blocks
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, extent_range, layout_of_tag, storage_elements
 from .parse import fail, parse_dims, parse_ints, parse_strides, parse_type, short_repr
-from .tag_names import tag_hint
+from .tag_names import LETTERS, tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
 # --- strides -----------------------------------------------------------------
@@ -100,11 +100,15 @@ def _literal_clash(layout: Layout) -> tuple[int, int] | None:
 
 def _clash_error(layout: Layout, outer: int, inner: int) -> InvalidArguments:
     need = layout.strides[inner] * layout.dims[inner]
+    hint = f"use a stride of at least {need}; overlapping sources need MemoryDesc.from_strides"
+    if sorted(layout.strides) == list(range(len(layout.dims))):
+        tag = "".join(LETTERS[d] for d in layout.strides)
+        hint = f"strides count elements; an order of axes is a tag, {layout.strides} is {tag!r}"
     return fail(
         "RS-M08",
         f"axes {outer} and {inner} overlap",
         f"strides[{outer}] is {layout.strides[outer]}, but axis {inner} spans {need} elements (M08)",
-        f"use a stride of at least {need}; overlapping sources need MemoryDesc.from_strides",
+        hint,
         f"dims {layout.dims} strides {layout.strides}",
     )
 
