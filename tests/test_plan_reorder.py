@@ -15,7 +15,7 @@ from restride.dtypes import DataType
 from restride.plan.conversion import storage_dtype
 from restride.plan.interpret import interpret
 from restride.plan.nest import Axis, Bound, Compute, LoopNest, linear
-from restride.plan.reorder import reorder_nest
+from restride.plan.reorder import index_digits, offset_at, offsets_at, reorder_nest
 from restride.plan.rewrites import normalise, peel
 from support.descriptors import crowded, pairs
 from support.effort import examples
@@ -271,3 +271,16 @@ def test_only_blocks_that_do_not_nest_become_a_table() -> None:
     assert [axis.extent for axis in nest.axes] == [2, 2, 48, 32, 6, 2]
     assert [axis.is_linear for axis in nest.axes] == [True, True, True, True, False, True]
     assert nest.axes[4].src == (0, 1, 4, 5, 8, 9)
+
+
+@pytest.mark.parametrize("tag", ["abcd", "acdb", "aBcd16b", "ABcd4b16a4b", "BAcd5a3b"])
+def test_offsets_of_an_array_of_indices_are_those_of_each(tag: str) -> None:
+    md = _tagged((20, 37, 3, 4), tag)
+    for dim, padded in enumerate(md.padded_dims):
+        digits, indices = index_digits(md, dim), np.arange(padded)
+        found = offsets_at(digits, indices)
+        zero = [0] * md.ndims
+        for i in range(padded):
+            at = (*zero[:dim], i, *zero[dim + 1 :])
+            assert found[i] == offset_at(digits, i) == md.offset(*at)
+        assert indices.tolist() == list(range(padded))

@@ -17,7 +17,7 @@ from .arithmetic import NumpyArithmetic
 from .conversion import Array, from_real, to_real
 from .expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, evaluate, fold
 from .interpret import gather, scatter
-from .reorder import IndexDigits
+from .reorder import offsets_at
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
 
 _NUMPY = NumpyArithmetic()
@@ -236,7 +236,7 @@ class _Interpreter:
         """The offsets of elements, by the digits of their indices."""
         places: Array = np.asarray(tensor.base)
         for digits, at in zip(tensor.digits, index, strict=True):
-            places = places + _offset(digits, at)
+            places = places + offsets_at(digits, at)
         return places
 
     def along(self, place: int) -> tuple[int, ...]:
@@ -266,15 +266,6 @@ def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -
 
 def _canonical(value: Array) -> Array:
     return np.asarray(np.where(np.isnan(value), value.dtype.type(np.nan), value))
-
-
-def _offset(digits: IndexDigits, index: Array) -> Array:
-    offset = np.zeros_like(index)
-    rest = index
-    for digit in reversed(digits):
-        offset = offset + rest // digit.step * digit.stride
-        rest = rest % digit.step
-    return offset
 
 
 def _inner_positions(each: Each) -> int:

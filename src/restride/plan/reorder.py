@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
+from typing import Any
+
+import numpy as np
 
 from ..desc.layout import layout_digits
 from ..desc.memory_desc import MemoryDesc
@@ -12,6 +15,8 @@ from ..dtypes import DataType
 from ..errors import Unimplemented
 from .nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 from .rewrites import linear_table
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 # --- digits ------------------------------------------------------------------
 # The digits of an index along one dimension: how far each moves in one operand (spec 2.1).
@@ -47,6 +52,15 @@ def offset_at(of: IndexDigits, index: int) -> int:
         offset += index // level.step * level.stride
         index %= level.step
     return offset
+
+
+def offsets_at(of: IndexDigits, indices: Array) -> Array:
+    """The offsets of an array of indices."""
+    found, rest = np.zeros_like(indices), indices
+    for level in reversed(of):
+        found = found + rest // level.step * level.stride
+        rest = rest % level.step
+    return found
 
 
 def offsets(of: IndexDigits, indices: Iterable[int]) -> Stride:
