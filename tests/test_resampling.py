@@ -138,6 +138,13 @@ def test_post_ops_follow_and_the_old_destination_is_added(engine):
     np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_tables_that_no_memory_holds_are_an_error_of_ours():
+    src = rs.MemoryDesc((1, 1, 3, 3), "f32", "nchw")
+    with pytest.raises(rs.OutOfMemory, match="where: dst f32 1x1x") as caught:
+        rs.ResamplingForward.PrimitiveDesc(CPU, "forward_inference", "nearest", src, factors=(2.0**45, 1.0))
+    assert caught.value.code == "RS-D01"
+
+
 def test_factors_give_the_size():
     src = rs.MemoryDesc((2, 3, 5, 4), "f32", "nhwc")
     pd = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_inference", "nearest", src, factors=(2.0, 0.5))
