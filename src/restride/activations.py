@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.parse import parse_bool
 from .frontend.array_problems import ArrayFunction
+from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
 from .plan.softmax_problem import SoftmaxProblem
 from .primitives.parse import check_written
@@ -53,10 +55,11 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
            [0.25, 0.75]], dtype=float32)
     """
     is_log = parse_bool("log", log)
-    return _SOFTMAX.on_arrays(lambda x, out: _softmax(x, axis, is_log, out), x, out)
+    how = "log" if is_log else "accurate"
+    return _SOFTMAX.by_signature(partial(_softmax, axis, is_log), (axis, how), x, out)
 
 
-def _softmax(x: Any, axis: Any, is_log: bool, out: Any) -> Any:
+def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: SignedCall | None) -> Any:
     engine = engine_of(x, out, None)
     source = _SOFTMAX.source(x, engine)
     src = check_known(_SOFTMAX.name, "x", source.desc)
@@ -65,7 +68,7 @@ def _softmax(x: Any, axis: Any, is_log: bool, out: Any) -> Any:
     check_written(_SOFTMAX.name, "out", target.desc)
     problem = SoftmaxProblem(is_log, src, target.desc, _SOFTMAX.axis(axis, src.ndims, src))
     how = f"alg:softmax_{'log' if is_log else 'accurate'} axis:{problem.axis}"
-    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how)
+    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how, signed)
     if out is not None:
         return out
     return target if isinstance(x, Memory) else np.asarray(target)

@@ -14,6 +14,7 @@ from .dtypes import DataType
 from .errors import InvalidArguments
 from .foreign import is_masked
 from .frontend.array_problems import ArrayFunction, with_axis_at, with_axis_last
+from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
 from .plan.normalization import NormKind, stat_dims
 from .plan.normalization_problem import NormFlags, NormForwardProblem
@@ -84,15 +85,17 @@ def layer_norm(
      [-0.71 -0.71  1.41]]
     """
 
-    def compute(x: Any, out: Any, scale: Any, shift: Any) -> Any:
+    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: SignedCall | None) -> Any:
         where, at = _placed(_LAYER, x, axis)
-        if _ndims_of(_LAYER, where) == 1:
+        ndims = _ndims_of(_LAYER, where)
+        if ndims == 1:
             return _row_alone(where, out, _weights(scale, shift), epsilon)
         target = None if out is None else with_axis_last(_of_axes(_LAYER, out, x), at)
-        made = _normalized(_LAYER, NormKind.layer, where, target, _weights(scale, shift), epsilon=epsilon)
+        weights, known = _weights(scale, shift), signed if at == ndims - 1 else None
+        made = _normalized(_LAYER, NormKind.layer, where, target, weights, epsilon=epsilon, signed=known)
         return out if out is not None else with_axis_at(made, at)
 
-    return _LAYER.on_arrays(compute, x, out, scale, shift)
+    return _LAYER.by_signature(compute, (axis, epsilon), x, out, scale, shift)
 
 
 @overload
@@ -129,12 +132,14 @@ def group_norm(
      [ 0.    0.  ]]
     """
 
-    def compute(x: Any, out: Any, scale: Any, shift: Any) -> Any:
+    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: SignedCall | None) -> Any:
         count = parse_int(groups, "group_norm: groups")
         weights = _weights(scale, shift)
-        return _normalized(_GROUP, NormKind.group, x, out, weights, groups=count, epsilon=epsilon)
+        return _normalized(
+            _GROUP, NormKind.group, x, out, weights, groups=count, epsilon=epsilon, signed=signed
+        )
 
-    return _GROUP.on_arrays(compute, x, out, scale, shift)
+    return _GROUP.by_signature(compute, (groups, epsilon), x, out, scale, shift)
 
 
 @overload
@@ -188,11 +193,13 @@ def batch_norm(
     [0.5, 0.0]
     """
 
-    def compute(x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
+    def compute(
+        x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any, signed: SignedCall | None
+    ) -> Any:
         weights = _weights(scale, shift) | {ARG_MEAN: mean, ARG_VARIANCE: variance}
-        return _normalized(_BATCH, NormKind.batch, x, out, weights, epsilon=epsilon)
+        return _normalized(_BATCH, NormKind.batch, x, out, weights, epsilon=epsilon, signed=signed)
 
-    return _BATCH.on_arrays(compute, x, out, mean, variance, scale, shift)
+    return _BATCH.by_signature(compute, (epsilon,), x, out, mean, variance, scale, shift)
 
 
 # --- what they share ----------------------------------------------------------------------------------------
@@ -252,6 +259,7 @@ def _normalized(
     *,
     epsilon: Any,
     groups: int = 1,
+    signed: SignedCall | None = None,
 ) -> Any:
     """`weights`: scale, shift and statistics by argument."""
     engine = engine_of(x, out, None)
@@ -286,7 +294,7 @@ def _normalized(
     )
     more = {arg: function.source(each, engine) for arg, each in numbers.items()}
     how = f"eps:{small:g}" + (f" groups:{groups}" if kind is NormKind.group else "")
-    function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, how)
+    function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, how, signed)
     if out is not None:
         return out
     return target if isinstance(x, Memory) else np.asarray(target)

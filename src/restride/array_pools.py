@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -11,6 +12,7 @@ from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.parse import parse_int, short_repr
 from .errors import InvalidArguments
 from .frontend.array_problems import ArrayFunction
+from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
 from .plan.pooling_problem import ALGORITHMS, PoolingProblem
 from .plan.windows import Windows
@@ -101,10 +103,12 @@ def pool(
     >>> rs.pool(image, alg="avg").ravel().tolist()
     [7.5]
     """
-    return _POOL.on_arrays(lambda x, out: _pooled(x, out, alg, (kernel, stride, padding, dilation)), x, out)
+    numbers = kernel, stride, padding, dilation
+    known = [tuple(each) if type(each) is list else each for each in (alg, *numbers)]
+    return _POOL.by_signature(partial(_pooled, alg, numbers), known, x, out)
 
 
-def _pooled(x: Any, out: Any, alg: Any, numbers: tuple[Any, Any, Any, Any]) -> Any:
+def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, signed: SignedCall | None) -> Any:
     engine = engine_of(x, out, None)
     source = _POOL.source(x, engine)
     src = check_known("pool", "x", source.desc)
@@ -114,7 +118,7 @@ def _pooled(x: Any, out: Any, alg: Any, numbers: tuple[Any, Any, Any, Any]) -> A
     check_written("pool", "out", target.desc)
     problem = PoolingProblem(chosen, found.windows, src, target.desc)
     how = f"alg:{chosen} kernel:{'x'.join(map(str, found.windows.kernel))}"
-    _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how)
+    _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how, signed)
     if out is not None:
         return out
     return target if isinstance(x, Memory) else np.asarray(target)

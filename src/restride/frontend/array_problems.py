@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, NAMES
 from ..desc.memory_desc import MemoryDesc
@@ -24,13 +25,19 @@ from ..primitives.implementation import (
 from ..primitives.primitive import run
 from ..runtime.describe import Subject
 from ..runtime.engine import Engine
+from ..runtime.executable import CpuExecutable
 from ..runtime.memory import Memory
 from ..runtime.transfer import refuse_host_out, settle
 from ..verbose import flags, write
+from .array_key import ArrayOperand, read_from, write_to
+from .binder import BoundCall, SignedCall, find_call, keep_call
 from .hints import told_to_owner
 from .operands import memory_of
+from .results import maker_of
 from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, narrowed, written
 
+# Types of parameters that may be in a signature.
+_PLAIN = frozenset((int, float, str))
 # What may be one memory, where both lie alike.
 _IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
 
@@ -48,6 +55,34 @@ class ArrayFunction:
     prop_kind: str = "forward_inference"
     may_be_in_place: bool = True
     is_real: bool = False
+
+    def by_signature(
+        self, compute: Callable[..., Any], parameters: Sequence[object], x: Any, out: Any, *operands: Any
+    ) -> Any:
+        """`compute(x, out, *operands, signed=...)` as `on_arrays` does it. A call like an earlier one, with
+        arrays of the same kinds and the same parameters, takes what that one has found.
+        """
+        sources = [read_from(each) for each in (x, *operands) if each is not None]
+        target = None if out is None else write_to(out)
+        is_clear = None not in sources and (out is None or target is not None) and _are_plain(parameters)
+        signed = None
+        if is_clear:
+            which = tuple([each is not None for each in operands])
+            kinds = tuple([source[0] for source in sources if source is not None])
+            types = tuple(map(type, parameters))
+            signature = self.name, *parameters, types, which, kinds, target and target[0]
+            call, found = find_call(signature), cast("list[ArrayOperand]", sources)
+            if call is None:
+                signed = SignedCall(signature, found, target)
+            elif len(found) > 1:
+                is_done, made = call.join(found, target)
+                if is_done:
+                    return made if out is None else out
+            elif target is None:
+                return call.into_new(found[0])
+            elif call.into(found[0], target):
+                return out
+        return self.on_arrays(partial(compute, signed=signed), x, out, *operands)
 
     def on_arrays(self, compute: Callable[..., Any], x: Any, out: Any, *operands: Any) -> Any:
         """`compute(x, out, *operands)`, arrays of other libraries as NumPy's; the result is of the library
@@ -101,8 +136,18 @@ class ArrayFunction:
             hint="negative ones count from the end",
         )
 
-    def run(self, problem: Problem, engine: Engine, memories: Mapping[int, Memory], how: str = "") -> None:
-        """Check, and run to the end. `memories` by argument, `how`: the parameters in a verbose line."""
+    def run(
+        self,
+        problem: Problem,
+        engine: Engine,
+        memories: Mapping[int, Memory],
+        how: str = "",
+        signed: SignedCall | None = None,
+    ) -> None:
+        """Check, and run to the end. `memories` by argument, `how`: the parameters in a verbose line.
+
+        `signed`: what later calls find this one by.
+        """
 
         def line(op: str, impl: Implementation, ms: float) -> list[object]:
             mds = named_descs(
@@ -128,6 +173,30 @@ class ArrayFunction:
         run(impl, dict(memories))
         if flags.profile_exec:
             write(line("exec", impl, (perf_counter() - start) * 1e3))
+        if signed is not None:
+            self._remember(signed, impl, memories)
+
+    def _remember(self, signed: SignedCall, impl: Implementation, memories: Mapping[int, Memory]) -> None:
+        """Let later calls go straight to the machine code, where that reads the bytes which a call brings."""
+        sources = [memories[arg] for arg in impl.args if arg is not None and arg != ARG_DST]
+        is_known = tuple(impl.args[:2]) == (ARG_SRC, ARG_DST) and len(sources) == len(signed.sources)
+        if not is_known or impl.computation.operands or not isinstance(impl.executable, CpuExecutable):
+            return
+        pairs = list(zip(signed.sources, sources, strict=True))
+        if not all(_has_bytes_of(*pair) for pair in pairs):
+            return
+        target = memories[ARG_DST]
+        is_memory = isinstance(signed.sources[0][0], MemoryDesc)
+        call = BoundCall(
+            impl,
+            [memory.desc for memory in sources],
+            target.desc,
+            [operand[1] - memory._address for operand, memory in pairs],
+            0 if signed.target is None else signed.target[1] - target._address,
+            make=maker_of(target.desc, is_memory=is_memory) if signed.target is None else None,
+            may_be_in_place=self.may_be_in_place,
+        )
+        keep_call(signed.signature, call)
 
     def _check_overlaps(self, arg: int, memories: Mapping[int, Memory]) -> None:
         target = memories[arg]
@@ -144,6 +213,20 @@ class ArrayFunction:
                 why="elements would be written before they are read (N9)",
                 hint="pass another array, or leave out out",
             )
+
+
+def _are_plain(parameters: Sequence[object]) -> bool:
+    """True for numbers and words, and tuples of integers, which are equal where they mean the same."""
+    return all(
+        each is None or type(each) in _PLAIN or (type(each) is tuple and {*map(type, each)} <= {int})
+        for each in parameters
+    )
+
+
+def _has_bytes_of(operand: ArrayOperand, memory: Memory) -> bool:
+    """True for the memory of an operand itself, not of a copy in another type."""
+    kind, address, held = operand
+    return memory._buffer is held if isinstance(kind, MemoryDesc) else memory._lo <= address < memory._hi
 
 
 def _name_of(arg: int) -> str:

@@ -102,7 +102,7 @@ class BoundCall:
         self.range: Span = extent(dst)[:2]
         self._words = words or CallWords(impl.computation, len(srcs) - 1)
         self._is_plain = self._words.is_empty
-        self._in_place = may_be_in_place and len(srcs) == 1 and is_same_place(srcs[0], dst)
+        self._in_place = may_be_in_place and is_same_place(srcs[0], dst)
 
     @property
     def reach(self) -> int:
@@ -140,7 +140,8 @@ class BoundCall:
             target, result = self._make()
         else:
             target, result = out[1] - self.out_below, None
-            if not all(self._is_apart(i, address, target) for i, address in enumerate(addresses)):
+            is_same = self._in_place and addresses[0] == target
+            if not all(self._is_apart(i, addresses[i], target) for i in range(is_same, len(addresses))):
                 return False, None
         words = self._words.packed(addresses[1:], NO_VALUES)
         self._call(addresses[0], target, packed_address(words))
