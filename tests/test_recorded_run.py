@@ -103,7 +103,8 @@ def test_with_other_threads_it_is_planned(saved: Path, monkeypatch: pytest.Monke
     before, made = rs.get_num_threads(), planned(monkeypatch)
     rs.set_num_threads(before + 1)
     try:
-        assert np.allclose(net(X), wanted, rtol=1e-5)
+        # Another split of the threads adds up in another order: elements are as large as 60.
+        assert np.allclose(net(X), wanted, rtol=1e-5, atol=1e-4)
         assert made
     finally:
         rs.set_num_threads(before)

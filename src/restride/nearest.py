@@ -21,10 +21,15 @@ def equally_near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[s
     load_whole("difflib")
     import difflib
 
-    matcher = difflib.SequenceMatcher(b=word)
-    ratios: dict[str, float] = {}
+    matcher, best, found = difflib.SequenceMatcher(b=word), cutoff, list[str]()
     for name in known:
         matcher.set_seq1(name)
-        ratios[name] = matcher.ratio()
-    best = max(ratios.values(), default=0.0)
-    return [name for name, ratio in ratios.items() if ratio == best >= cutoff]
+        # Bounds of the ratio, which cost little.
+        if matcher.real_quick_ratio() < best or matcher.quick_ratio() < best:
+            continue
+        ratio = matcher.ratio()
+        if ratio > best:
+            best, found = ratio, []
+        if ratio == best:
+            found.append(name)
+    return found
