@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 import restride as rs
 from support.errors import refused
+from support.python_calls import python_calls
 
 RNG = np.random.default_rng(11)
 DIMS = (2, 6, 5, 8)
@@ -43,23 +43,13 @@ def _first(call: Callable[..., Any], x: Any) -> Any:
         rs.set_primitive_cache_capacity(before)
 
 
-def _python_calls(run: Callable[[], object]) -> int:
-    found = []
-    sys.setprofile(lambda frame, event, _: found.append(frame) if event == "call" else None)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return len(found) - 1
-
-
 @each_call
 def test_later_calls_are_short_and_give_what_the_first_gives(call: Callable[..., Any]) -> None:
     # The second makes its list of launches.
     for _ in range(2):
         call(_held())
     x = _held()
-    assert _python_calls(lambda: call(x)) < 40
+    assert python_calls(lambda: call(x)) < 40
     assert call(x).tobytes() == _first(call, x).tobytes()
 
 

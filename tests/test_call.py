@@ -1,6 +1,5 @@
 """Runs that have been checked before: values change, and what will not do is still refused."""
 
-import sys
 import threading
 import time
 
@@ -10,6 +9,7 @@ import pytest
 import restride as rs
 from restride.primitives import implementation
 from support.errors import refused
+from support.python_calls import python_calls
 
 CPU = rs.Engine("cpu")
 STREAM = rs.Stream(CPU)
@@ -213,17 +213,6 @@ def test_threads_that_ask_at_once_get_the_address_of_the_same_words(monkeypatch)
         thread.join()
     assert len(addresses) == 4
     assert len({*addresses, impl.direct_call()[1]}) == 1
-
-
-def python_calls(run):
-    """How many functions of Python a call goes through."""
-    found = []
-    sys.setprofile(lambda frame, event, _: found.append(frame) if event == "call" else None)
-    try:
-        run()
-    finally:
-        sys.setprofile(None)
-    return len(found) - 1
 
 
 def test_executions_in_place_are_short_from_the_first_one_on_and_right():

@@ -15,7 +15,7 @@ from restride.dtypes import DataType
 from restride.plan.conversion import storage_dtype
 from restride.plan.interpret import interpret
 from restride.plan.nest import Axis, Bound, Compute, LoopNest, linear
-from restride.plan.reorder import index_digits, offset_at, offsets_at, reorder_nest
+from restride.plan.reorder import index_digits, offset_at, reorder_nest
 from restride.plan.rewrites import normalise, peel
 from support.descriptors import crowded, pairs
 from support.effort import examples
@@ -278,7 +278,7 @@ def test_offsets_of_an_array_of_indices_are_those_of_each(tag: str) -> None:
     md = _tagged((20, 37, 3, 4), tag)
     for dim, padded in enumerate(md.padded_dims):
         digits, indices = index_digits(md, dim), np.arange(padded)
-        found = offsets_at(digits, indices)
+        found = offset_at(digits, indices)
         zero = [0] * md.ndims
         for i in range(padded):
             at = (*zero[:dim], i, *zero[dim + 1 :])

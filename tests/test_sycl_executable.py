@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import pytest
 import restride as rs
 from restride import sycl_interop as interop
 from restride.errors import InvalidArguments
+from support.python_calls import python_calls
 from support.sycl import filled, host, on_device, raw_bytes, sycl_engine
 
 pytestmark = pytest.mark.sycl
@@ -25,27 +25,11 @@ def engine():
     return sycl_engine()
 
 
-def python_calls(work):
-    """How many functions of the library's Python `work` calls; dpctl's are no part of it."""
-    found = []
-
-    def note(frame, event, _):
-        if event == "call" and frame.f_code.co_filename.endswith((".py", "<string>")):
-            found.append(frame.f_code.co_name)
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return len(found) - 1
-
-
 def executed(primitive, *args):
     """Executes, and waits for the end elsewhere."""
     stream = rs.Stream(primitive.get_primitive_desc().get_engine())
     primitive.execute(stream, *args)
-    counts = [python_calls(lambda: primitive.execute(stream, *args)) for _ in range(64)]
+    counts = [python_calls(lambda: primitive.execute(stream, *args), (".py", "<string>")) for _ in range(64)]
     stream.wait()
     return counts
 

@@ -55,8 +55,7 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
            [0.25, 0.75]], dtype=float32)
     """
     is_log = parse_bool("log", log)
-    how = "log" if is_log else "accurate"
-    return _SOFTMAX.by_signature(partial(_softmax, axis, is_log), (axis, how), x, out)
+    return _SOFTMAX.by_signature(partial(_softmax, axis, is_log), (axis, int(is_log)), x, out)
 
 
 def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: SignedCall | None) -> Any:

@@ -12,12 +12,11 @@ from .dtypes import DataType
 from .errors import InvalidArguments
 from .foreign import attribute_of
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
-from .frontend.binder import BoundCall, CallWords, SignedCall, keep_call
+from .frontend.binder import CallWords, SignedCall, keep_bound
 from .frontend.carriers import NumpyType, is_same_type, move_of_bits, of_bits, shape_of_array
 from .frontend.formats import format_key, target_desc
 from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.operands import engine_of, source_of, target_of
-from .frontend.results import maker_of
 from .frontend.signature import NO_VALUES
 from .frontend.tensors import as_array, narrowed
 from .primitives.checks import overlaps
@@ -213,9 +212,4 @@ def _remember(
         if found is None:
             return
         words = found
-    out_below = 0 if signed.target is None else signed.target[1] - target._address
-    below = (signed.sources[0][1] - source._address,)
-    make = maker_of(target.desc, moved) if signed.target is None else None
-    mds = (source.desc,), target.desc
-    call = BoundCall(impl, *mds, below, out_below, make=make, words=words, may_be_in_place=True)
-    keep_call(signed.signature, call)
+    keep_bound(signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)

@@ -14,13 +14,12 @@ from .desc.tags import MAX_NDIMS, Tag
 from .errors import Error, InvalidArguments
 from .foreign import is_masked
 from .frontend.array_key import read_from, write_to
-from .frontend.binder import BoundCall, SignedCall, find_call, keep_call
+from .frontend.binder import SignedCall, find_call, keep_bound
 from .frontend.carriers import bits_of, of_bits, own_format
 from .frontend.formats import target_desc
 from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.hints import told_to_owner
 from .frontend.operands import engine_of, memory_of
-from .frontend.results import maker_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .plan.shuffle_problem import ShuffleProblem
 from .primitives.checks import check_destination, check_memory, share_bytes
@@ -154,11 +153,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
     _run(rule, impl, source, target)
     dtype = None if isinstance(x, Memory) else x.dtype
     if signed is not None:
-        make = None if signed.target else maker_of(target.desc, dtype, is_memory=dtype is None)
-        below = signed.sources[0][1] - source._address
-        out_below = signed.target[1] - target._address if signed.target else 0
-        call = BoundCall(impl, (source.desc,), target.desc, (below,), out_below, make=make)
-        keep_call(signed.signature, call)
+        keep_bound(signed, impl, [source], target, dtype=dtype, is_memory=dtype is None)
     if out is not None:
         return out
     return target if dtype is None else of_bits(np.asarray(target), dtype)

@@ -178,9 +178,9 @@ class Side:
 
 def load(b: Builder, can: Abilities, side: Side, lanes: Lanes) -> Value:
     """The bits of the present elements of `lanes`; zero in the other lanes."""
-    cut = _pieces(side, lanes)
     if (span := span_of(side, lanes)) is not None:
         return _load_span(b, can, side, lanes, span)
+    cut = _pieces(side, lanes)
     if side.data_type.bits == 4:
         nibbles = _load_nibble_lanes(b, side, lanes) if cut is None else _load_nibbles(b, can, side, cut)
         return with_sign(b, nibbles) if side.data_type is DataType.s4 else nibbles
@@ -205,13 +205,21 @@ def span_of(side: Side, lanes: Lanes) -> range | None:
     several lanes, or no two follow each other. None for what lies far apart, or has a load for each piece.
     """
     found = [side.offsets[e] for e in lanes if side.has(e)]
-    if len(found) < 2 or side.data_type.bits < 8:
+    if len(found) < 2:
         return None
     span = range(min(found), max(found) + 1)
+    if not are_close(side.data_type, len(span), len(lanes)):
+        return None
     is_of_pieces = len(set(found)) == len(found) and _pieces(side, lanes) is not None
-    # Two vectors where every second element is wanted; shuffles of bytes of so many take long.
-    most = len(lanes) * (1 if side.data_type.bits == 8 else 2)
-    return None if is_of_pieces or len(span) > most else span
+    return None if is_of_pieces else span
+
+
+def are_close(data_type: DataType, extent: int, lanes: int) -> bool:
+    """True where one load or two have all from the first to the last of so many elements for these lanes.
+
+    Two vectors where every second element is wanted; shuffles of bytes of so many take long.
+    """
+    return data_type.bits >= 8 and extent <= lanes * (1 if data_type.bits == 8 else 2)
 
 
 def _load_span(b: Builder, can: Abilities, side: Side, lanes: Lanes, span: range) -> Value:

@@ -30,10 +30,9 @@ from ..runtime.memory import Memory
 from ..runtime.transfer import refuse_host_out, settle
 from ..verbose import flags, write
 from .array_key import ArrayOperand, read_from, write_to
-from .binder import BoundCall, SignedCall, find_call, keep_call
+from .binder import SignedCall, find_call, keep_bound
 from .hints import told_to_owner
 from .operands import memory_of
-from .results import maker_of
 from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, narrowed, written
 
 # Types of parameters that may be in a signature.
@@ -74,14 +73,12 @@ class ArrayFunction:
             call, found = find_call(signature), cast("list[ArrayOperand]", sources)
             if call is None:
                 signed = SignedCall(signature, found, target)
-            elif len(found) > 1:
+            elif target is None and len(found) == 1:
+                return call.into_new(found[0])
+            else:
                 is_done, made = call.join(found, target)
                 if is_done:
                     return made if out is None else out
-            elif target is None:
-                return call.into_new(found[0])
-            elif call.into(found[0], target):
-                return out
         return self.on_arrays(partial(compute, signed=signed), x, out, *operands)
 
     def on_arrays(self, compute: Callable[..., Any], x: Any, out: Any, *operands: Any) -> Any:
@@ -182,21 +179,17 @@ class ArrayFunction:
         is_known = tuple(impl.args[:2]) == (ARG_SRC, ARG_DST) and len(sources) == len(signed.sources)
         if not is_known or impl.computation.operands or not isinstance(impl.executable, CpuExecutable):
             return
-        pairs = list(zip(signed.sources, sources, strict=True))
-        if not all(_has_bytes_of(*pair) for pair in pairs):
+        if not all(map(_has_bytes_of, signed.sources, sources)):
             return
-        target = memories[ARG_DST]
         is_memory = isinstance(signed.sources[0][0], MemoryDesc)
-        call = BoundCall(
+        keep_bound(
+            signed,
             impl,
-            [memory.desc for memory in sources],
-            target.desc,
-            [operand[1] - memory._address for operand, memory in pairs],
-            0 if signed.target is None else signed.target[1] - target._address,
-            make=maker_of(target.desc, is_memory=is_memory) if signed.target is None else None,
+            sources,
+            memories[ARG_DST],
+            is_memory=is_memory,
             may_be_in_place=self.may_be_in_place,
         )
-        keep_call(signed.signature, call)
 
     def _check_overlaps(self, arg: int, memories: Mapping[int, Memory]) -> None:
         target = memories[arg]

@@ -29,7 +29,8 @@ from ..runtime.kernel import packed_address, packer
 from ..runtime.memory import Memory
 from ..verbose import flags
 from .array_key import ArrayOperand
-from .results import Make
+from .carriers import NumpyType
+from .results import Make, maker_of
 from .signature import NO_VALUES, Values
 
 Span = tuple[int, int]
@@ -52,6 +53,36 @@ def find_call(signature: Hashable) -> BoundCall | None:
     if found is not None:
         calls.count_hit()
     return found
+
+
+def keep_bound(
+    signed: SignedCall,
+    impl: Implementation,
+    sources: Sequence[Memory],
+    target: Memory,
+    *,
+    dtype: NumpyType | None = None,
+    is_memory: bool = False,
+    words: CallWords | None = None,
+    may_be_in_place: bool = False,
+) -> None:
+    """Let later calls of the signature go straight to the machine code that has run on these memories.
+
+    They are over the bytes that the call brought. `dtype` and `is_memory`: of new results, as in `maker_of`.
+    """
+    pairs = zip(signed.sources, sources, strict=True)
+    below = [address - memory._address for (_, address, _), memory in pairs]
+    call = BoundCall(
+        impl,
+        [memory.desc for memory in sources],
+        target.desc,
+        below,
+        0 if signed.target is None else signed.target[1] - target._address,
+        make=maker_of(target.desc, dtype, is_memory=is_memory) if signed.target is None else None,
+        words=words,
+        may_be_in_place=may_be_in_place,
+    )
+    keep_call(signed.signature, call)
 
 
 def keep_call(signature: Hashable, call: BoundCall) -> None:

@@ -17,7 +17,7 @@ from .arithmetic import NumpyArithmetic
 from .conversion import Array, from_real, to_real
 from .expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, evaluate, fold
 from .interpret import gather, scatter
-from .reorder import offsets_at
+from .reorder import offset_at
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
 
 _NUMPY = NumpyArithmetic()
@@ -236,7 +236,7 @@ class _Interpreter:
         """The offsets of elements, by the digits of their indices."""
         places: Array = np.asarray(tensor.base)
         for digits, at in zip(tensor.digits, index, strict=True):
-            places = places + offsets_at(digits, at)
+            places = places + offset_at(digits, at)
         return places
 
     def along(self, place: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, lcm
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 from .rewrites import linear_table
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Index = TypeVar("Index", int, Array)
 
 # --- digits ------------------------------------------------------------------
 # The digits of an index along one dimension: how far each moves in one operand (spec 2.1).
@@ -45,22 +46,13 @@ def stride_at(of: IndexDigits, step: int) -> int:
     return level.stride * (step // level.step)
 
 
-def offset_at(of: IndexDigits, index: int) -> int:
-    """The offset of an index."""
-    offset = 0
+def offset_at(of: IndexDigits, index: Index) -> Index:
+    """The offset of an index; of an array of indices the offsets."""
+    offset = index * 0
     for level in reversed(of):
-        offset += index // level.step * level.stride
-        index %= level.step
+        offset = offset + index // level.step * level.stride
+        index = index % level.step
     return offset
-
-
-def offsets_at(of: IndexDigits, indices: Array) -> Array:
-    """The offsets of an array of indices."""
-    found, rest = np.zeros_like(indices), indices
-    for level in reversed(of):
-        found = found + rest // level.step * level.stride
-        rest = rest % level.step
-    return found
 
 
 def offsets(of: IndexDigits, indices: Iterable[int]) -> Stride:

@@ -13,7 +13,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Array
 from .nest import Axis, Bound, Compute, LoopNest, Operand
-from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offsets_at
+from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
 from .rewrites import linear_table
 
 # Longer runs of one source element are no tiles.
@@ -48,7 +48,7 @@ class TableOperand:
         """Where it is for each index of a dim; what is behind the end of a table does not matter."""
         table = self.tables.get(dim, range(padded))
         whole = np.array([*table, *[table[-1] if table else 0] * (padded - len(table))], np.int64)
-        return tuple(offsets_at(self.digits[dim], whole).tolist())
+        return tuple(offset_at(self.digits[dim], whole).tolist())
 
     def offsets_in(self, part: DimPart, size: int, padded: int) -> tuple[int, ...]:
         """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
