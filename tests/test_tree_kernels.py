@@ -156,6 +156,18 @@ def test_a_long_function_is_code_once_though_a_fold_has_few_positions() -> None:
     assert few == many > 0
 
 
+_CHANNEL = MemoryDesc((32,), "f32", "a")
+
+
+def _plus_a_channel(md: MemoryDesc) -> LoopTree:
+    """What the statistics of a channel do: the same number for all positions of it."""
+    x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
+    channel = TreeTensor.of_desc("channel", _CHANNEL)
+    axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(md.dims))
+    made = y.store(axes, x.load(*axes) + channel.load(axes[1]))
+    return LoopTree((x, channel, y), (Each(axes, (made,)),)).verify()
+
+
 def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     md = MemoryDesc((64, 256), "f32", "ab")
     tree = softmax_tree(md, md, 1)
@@ -172,6 +184,42 @@ def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     kernel_of(part, 1).call(0, 0, params.address)
     run_kernels(tree, [src, plain], _HOST)
     assert out.tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("tag", "type_name", "streams"),
+    [
+        ("nChw8c", "f32", True),
+        ("nChw16c", "bf16", True),
+        ("nChw16c", "u8", True),
+        ("nChw8c", "u8", False),
+        ("nChw4c", "f32", True),
+    ],
+)
+@pytest.mark.parametrize("channels", [32, 30])
+def test_parts_of_lines_that_follow_each_other_go_past_the_caches(
+    tag: str, type_name: str, streams: bool, channels: int
+) -> None:
+    dims = (2, channels, 8, 8)
+    md = MemoryDesc(dims, type_name, tag)
+    tree = _plus_a_channel(md)
+    part = LoweredTree(tree, _HOST, streams=True)
+    assert part.schedule.streams == streams
+    assert ("!nontemporal" in part.ir()) == streams
+    nbytes = md.size
+    raw = np.zeros(nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    src, channel = flat_of(md, RNG.integers(0, 9, dims)), flat_of(_CHANNEL, RNG.integers(0, 9, (32,)))
+    out, plain = raw[start : start + nbytes], flat_of(md)
+    params = KernelWords((), [address_of(src), address_of(channel), address_of(out)])
+    kernel_of(part, 1).call(0, 0, params.address)
+    run_kernels(tree, [src, channel, plain], _HOST)
+    assert out.tobytes() == plain.tobytes()
+
+
+def test_lines_that_a_plane_does_not_fill_stay_in_the_caches() -> None:
+    tree = _plus_a_channel(MemoryDesc((2, 32, 3, 5), "f32", "nChw8c"))
+    assert not LoweredTree(tree, _HOST, streams=True).schedule.streams
 
 
 def test_what_lies_in_memory_is_asked_for_a_row_ahead_and_means_the_same() -> None:

@@ -32,12 +32,13 @@ class Golden:
         `share`: which names the lines are of; the file is compared in these alone.
         """
         path = self._folder / name
+        kept = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        before = [line for line in kept if share(line.split(" | ")[0])]
         if self.updates or not path.exists():
-            self.check(name, "".join(f"{line}\n" for line in lines))
+            others = set(kept) - set(before)
+            whole = sorted([*lines, *others], key=lambda line: line.split(" | ")[0]) if others else lines
+            self.check(name, "".join(f"{line}\n" for line in whole))
             return
-        before = [
-            line for line in path.read_text(encoding="utf-8").splitlines() if share(line.split(" | ")[0])
-        ]
         if before != list(lines):
             pytest.fail(f"{name}: {_differing(before, lines)}\n{hint}", pytrace=False)
 

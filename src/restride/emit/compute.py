@@ -330,14 +330,17 @@ def _operand(b: Builder, step: Step, scalars: list[Value], inputs: StepInputs) -
     return x if step.factor < 0 else b.op("fmul", inputs.tensor(step.factor), x)
 
 
-def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> int:
-    """How many lanes a call of a costly function has: those of four registers, of two where there are few.
+# Registers of one call. Of 16 registers four leave four for each of what is computed together (measured).
+_REGISTERS_TOGETHER = 4
+
+
+def lanes_together(name: str, real: str, vector_bytes: int) -> int:
+    """How many lanes a call of a costly function has: those of four registers.
 
     Each operation waits for the one before it: of several registers one runs while another one waits.
     """
     is_double = real == "double" or (name in ALGORITHMS and ALGORITHMS[name].is_all_double)
-    registers = 4 if can.masks or can.neon else 2
-    return registers * vector_bytes // (8 if is_double else 4)
+    return _REGISTERS_TOGETHER * vector_bytes // (8 if is_double else 4)
 
 
 def call_function(b: Builder, name: str, args: Sequence[Value], can: Abilities) -> Value:

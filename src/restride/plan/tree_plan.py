@@ -6,7 +6,7 @@ ask while they write the loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -19,6 +19,8 @@ from .reorder import IndexDigit, IndexDigits, stride_at
 from .tree import Each, LoopTree, TreeTensor, values_of
 from .tree_access import Access
 
+# Bytes of a vector that is a part of a line which goes past the caches, at least.
+_LEAST_STREAMED = 16
 # Steps that threads may share, more or less.
 _GRID_STEPS = 1024
 # What is asked for ahead of its use, in bytes: a part of a core's second cache.
@@ -93,6 +95,12 @@ class EachPlan:
         positions = prod(digit.extent for digit in self.digits)
         return min(self.lanes, 1 << (max(positions, 1) - 1).bit_length())
 
+    @property
+    def longest(self) -> int:
+        """Lanes of the longest vectors that there are: less than the widest where the last digit is short."""
+        extent = self.digits[-1].extent if self.digits else 1
+        return min(self.widest, 1 << (extent - 1).bit_length())
+
     def lines(self) -> Iterator[str]:
         """The loops as text."""
         lanes = f" in vectors of {self.widest}" if self.lanes > 1 else ""
@@ -140,15 +148,16 @@ class TreeSchedule:
     def streams(self) -> bool:
         """True where some stores may be of whole lines."""
         stores = {(store.tensor, store.index) for store in self.tree.stores}
-        lanes = {plan.widest for plan in _plans_of(self.plan)}
+        lanes = {each for plan in _plans_of(self.plan) for each in (plan.widest, plan.longest)}
         return any(stores & self.streamed(each) for each in lanes)
 
     def streamed(self, lanes: int) -> frozenset[Access]:
-        """The accesses whose vectors of so many lanes are whole lines of an aligned tensor."""
-        digits = [digit for plan in _plans_of(self.plan) for digit in plan.digits]
-        return frozenset(access for access in self.computed if self._is_lines(access, lanes, digits))
+        """The accesses whose vectors of so many lanes fill whole lines of an aligned tensor, one vector or
+        some that follow each other.
+        """
+        return frozenset(access for access in self.computed if self._fills_lines(access, lanes))
 
-    def _is_lines(self, access: Access, lanes: int, digits: Sequence[TreeDigit]) -> bool:
+    def _fills_lines(self, access: Access, lanes: int) -> bool:
         tensor = self.tensors[access[0]]
         width, base = tensor.data_type.bits // 8, tensor.base
         if (
@@ -158,10 +167,28 @@ class TreeSchedule:
             or base * width % LINE
         ):
             return False
-        strides = [digit.stride(access) for digit in digits]
-        far = [stride for stride in strides if stride != 1]
-        is_whole = all(isinstance(stride, int) and stride * width % LINE == 0 for stride in far)
-        return is_whole and lanes * width % LINE == 0
+        along = None if lanes * width % LINE == 0 else self._vectors_behind(access, lanes)
+        if along is None and lanes * width % LINE:
+            return False
+        digits = (digit for plan in _plans_of(self.plan) for digit in plan.digits if digit != along)
+        far = [stride for digit in digits if (stride := digit.stride(access)) != 1]
+        return all(isinstance(stride, int) and stride * width % LINE == 0 for stride in far)
+
+    def _vectors_behind(self, access: Access, lanes: int) -> TreeDigit | None:
+        """The digit around vectors of so many lanes along which they follow each other, in whole lines.
+
+        A pixel of `nChw8c` after the other: half a line each.
+        """
+        for plan in _plans_of(self.plan):
+            if plan.lanes > 1 and len(plan.digits) > 1:
+                around, digit = plan.digits[-2:]
+                nbytes = lanes * self.tensors[access[0]].data_type.bits // 8
+                follow = (
+                    digit.extent == lanes and digit.stride(access) == 1 and around.stride(access) == lanes
+                )
+                if follow and nbytes >= _LEAST_STREAMED and around.extent * nbytes % LINE == 0:
+                    return around
+        return None
 
     def read_ahead(self, number: int) -> dict[Access, int]:
         """What an inner loop asks for before its use: how far accesses move to the next outer position.
