@@ -10,12 +10,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from restride.desc.attr import Attr
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.conversion import Array, to_real
 from restride.plan.expression import Ref, Scalar, TreeAxis, apply
 from restride.plan.interpret_tree import interpret_tree
+from restride.plan.pooling_problem import PoolingBackwardProblem
+from restride.plan.program import TreeStep
+from restride.plan.resampling_rows import ResamplingRows
 from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.plan.tree_schedule import schedule_tree
+from restride.plan.tree_streams import has_streams
+from restride.plan.windows import Windows
 from restride.runtime.alloc import address_of
 from restride.runtime.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import LoweredTree
@@ -172,7 +178,7 @@ def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     md = MemoryDesc((64, 256), "f32", "ab")
     tree = softmax_tree(md, md, 1)
     part = LoweredTree(tree, _HOST, streams=True)
-    assert part.schedule.streams
+    assert has_streams(part.schedule)
     assert "!nontemporal" in part.ir()
     assert "!nontemporal" not in LoweredTree(tree, _HOST).ir()
     assert part.without_streams() == LoweredTree(tree, _HOST)
@@ -200,26 +206,57 @@ def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
 def test_parts_of_lines_that_follow_each_other_go_past_the_caches(
     tag: str, type_name: str, streams: bool, channels: int
 ) -> None:
-    dims = (2, channels, 8, 8)
-    md = MemoryDesc(dims, type_name, tag)
-    tree = _plus_a_channel(md)
+    md = MemoryDesc((2, channels, 8, 8), type_name, tag)
+    _check_streams(_plus_a_channel(md), [md, _CHANNEL, md], is_there=streams)
+
+
+@pytest.mark.parametrize(
+    ("tag", "columns", "streams"),
+    [
+        ("nchw", 64, True),
+        ("nchw", 56, True),
+        ("nchw", 136, True),
+        ("nchw", 36, False),
+        ("nChw8c", 6, True),
+        ("nChw16c", 5, True),
+    ],
+)
+def test_what_some_stores_fill_together_goes_past_the_caches(tag: str, columns: int, streams: bool) -> None:
+    """Every second element and those between them, and pixels beside each other."""
+    small, large = (MemoryDesc((2, 16, 3 * n, columns * n), "f32", tag) for n in (1, 2))
+    program, _ = ResamplingRows(small, large).planned((1, 2), Attr(), backward=False, is_wide=False)
+    (step,) = program.steps
+    assert isinstance(step, TreeStep)
+    _check_streams(step.tree, [small, large], is_there=streams)
+
+
+@pytest.mark.parametrize(("tag", "streams"), [("nhwc", True), ("nChw8c", True), ("nchw", False)])
+def test_phases_of_strides_go_past_the_caches(tag: str, streams: bool) -> None:
+    windows = Windows((2, 2), (3, 3), (0, 0), (1, 1), (0, 0))
+    source, result = (MemoryDesc((2, 16, n, n), "f32", tag) for n in (10, 5))
+    problem = PoolingBackwardProblem("avg_include_padding", windows, source, result)
+    _check_streams(problem.tree(), [result, source], is_there=streams)
+
+
+def _check_streams(tree: LoopTree, mds: Sequence[MemoryDesc], *, is_there: bool) -> None:
+    """Stores past the caches of the last tensor are there or not, and write the same."""
     part = LoweredTree(tree, _HOST, streams=True)
-    assert part.schedule.streams == streams
-    assert ("!nontemporal" in part.ir()) == streams
-    nbytes = md.size
-    raw = np.zeros(nbytes + 64, np.uint8)
+    assert has_streams(part.schedule) == is_there
+    assert ("!nontemporal" in part.ir()) == is_there
+    *read, written = mds
+    raw = np.zeros(written.size + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    src, channel = flat_of(md, RNG.integers(0, 9, dims)), flat_of(_CHANNEL, RNG.integers(0, 9, (32,)))
-    out, plain = raw[start : start + nbytes], flat_of(md)
-    params = KernelWords((), [address_of(src), address_of(channel), address_of(out)])
+    out, plain = raw[start : start + written.size], flat_of(written)
+    flats = [flat_of(md, RNG.integers(0, 9, md.dims)) for md in read]
+    params = KernelWords((), [*map(address_of, flats), address_of(out)])
     kernel_of(part, 1).call(0, 0, params.address)
-    run_kernels(tree, [src, channel, plain], _HOST)
+    run_kernels(tree, [*flats, plain], _HOST)
     assert out.tobytes() == plain.tobytes()
 
 
 def test_lines_that_a_plane_does_not_fill_stay_in_the_caches() -> None:
     tree = _plus_a_channel(MemoryDesc((2, 32, 3, 5), "f32", "nChw8c"))
-    assert not LoweredTree(tree, _HOST, streams=True).schedule.streams
+    assert not has_streams(schedule_tree(tree))
 
 
 def test_what_lies_in_memory_is_asked_for_a_row_ahead_and_means_the_same() -> None:

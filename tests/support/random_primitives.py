@@ -132,11 +132,24 @@ def _prelu(rng: random.Random) -> RandomProblem:
     return RandomProblem(*rng.choice((forwards, backwards)))
 
 
+def _larger(rng: random.Random, kind: str) -> tuple[rs.MemoryDesc, rs.MemoryDesc]:
+    """Two tensors of one format, one of them with rows two or four times as long."""
+    format = rng.choice(("abx", "axb", "aBx8b", "aBx16b"))
+    small = tuple(rng.choice((2, 3, 5, 9, 17, 33)) for _ in range(rng.choice((1, 2, 2, 3))))
+    others = tuple(n * rng.choice((1, 2)) for n in small[-2:-1])
+    large = *small[:-2], *others, small[-1] * rng.choice((2, 2, 4))
+    outer = rng.choice((1, 2)), rng.choice((16, 16, 32, 12))
+    return rs.MemoryDesc((*outer, *small), kind, format), rs.MemoryDesc((*outer, *large), kind, format)
+
+
 def _resampling(rng: random.Random) -> RandomProblem:
     dims, kind = random_dims(rng), rng.choice(_FLOATS)
     result = (*dims[:2], *(rng.choice((1, 2, 5, 9, 12)) for _ in dims[2:]))
     algorithm = "resampling_" + rng.choice(("nearest", "linear"))
     src, dst, diff_src, diff_dst = (random_desc(rng, each, kind) for each in (dims, result) * 2)
+    if rng.random() < 0.4:
+        algorithm, (src, dst) = "resampling_linear", _larger(rng, kind)
+        diff_src, diff_dst = src, dst
 
     def forward(engine: rs.Engine) -> Pd:
         return rs.ResamplingForward.PrimitiveDesc(engine, "forward_training", algorithm, src, dst)

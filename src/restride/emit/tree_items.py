@@ -14,11 +14,13 @@ from ..plan.reorder import IndexDigits
 from ..plan.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
 from ..plan.tree_access import Access, items_of
 from ..plan.tree_plan import TreeSchedule
+from ..plan.tree_streams import streamed
 from .builder import Builder, Value, i64, lanes_of, vector
 from .compute import VectorArithmetic
 from .convert import bits_type, to_real
 from .kernel import Style
 from .tree_values import (
+    NONTEMPORAL,
     bits_of,
     broadcast,
     clear_lanes,
@@ -35,7 +37,7 @@ from .tree_values import (
 )
 
 if TYPE_CHECKING:
-    from .tree import TreeCursor
+    from .tree import TreeCursor, VectorRun
 
 _LINE = 64
 
@@ -55,6 +57,7 @@ class ItemWriter:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
         self.real = "double" if schedule.tree.wide else "float"
         self.streams, self.scalars = streams, scalars
+        self._streamed: dict[int, frozenset[Access]] = {}
         self.rows: dict[str, int] = {}
 
     # --- addresses
@@ -259,7 +262,8 @@ class ItemWriter:
         if cursor.only is None and count > run.valid:
             bits = clear_lanes(self.b, bits, run.valid)
         mask = None if cursor.mask is None else self._first(cursor, count)
-        store_lanes(self.b, bits, at, stride, count, mask, can, self._how(access, data_type, run.lanes))
+        how = self._how(access, data_type, run, count)
+        store_lanes(self.b, bits, at, stride, count, mask, can, how)
 
     def store_pair(self, even: Store, odd: Item, cursor: TreeCursor) -> bool:
         """Write two stores of every second element, one between those of the other, as one of neighbours.
@@ -284,7 +288,8 @@ class ItemWriter:
         _, at = self._address(accesses[0], cursor)
         both = self.b.shuffle(first, second, order)
         # A lane of the first store is two places of both: runs of neighbours begin at such.
-        store_lanes(self.b, both, lambda place: at(place // 2), 1, 2 * run.valid, None, self.can, "align 1")
+        how = self._how(accesses[0], tensor.data_type, run, 2 * run.valid, near=2)
+        store_lanes(self.b, both, lambda place: at(place // 2), 1, 2 * run.valid, None, self.can, how)
         self._forget_tensors(cursor, {even.tensor})
         return True
 
@@ -306,11 +311,19 @@ class ItemWriter:
             return self.b.bitcast(value, bits_type(data_type))
         return bits_of(self.b, value, data_type, self.can)
 
-    def _how(self, access: Access, data_type: DataType, lanes: int) -> str:
-        """What is known of the address of whole vectors: lines that go past the caches are aligned."""
-        if not self.streams or access not in self.schedule.streamed(lanes):
+    def _how(self, access: Access, data_type: DataType, run: VectorRun, count: int, near: int = 1) -> str:
+        """What is known of the address of so many elements, `near` for each lane: where whole lines go past
+        the caches, they are aligned.
+        """
+        nbytes = data_type.nbytes(count)
+        is_cut = count < near * run.lanes and nbytes % _LINE
+        if not self.streams or is_cut:
             return "align 1"
-        return f"align {min(_LINE, lanes * data_type.bits // 8)}, !nontemporal !0"
+        if run.lanes not in self._streamed:
+            self._streamed[run.lanes] = streamed(self.schedule, run.lanes)
+        if access not in self._streamed[run.lanes]:
+            return "align 1"
+        return f"align {min(_LINE, nbytes)}, {NONTEMPORAL}"
 
     def forget(self, cursor: TreeCursor, each: Each) -> None:
         """Forget what was known of tensors that a loop has written."""

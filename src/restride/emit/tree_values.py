@@ -166,6 +166,10 @@ def bits_of(b: Builder, value: Value, data_type: DataType, can: Abilities) -> Va
     return from_real(b, value, data_type, can)
 
 
+NONTEMPORAL = "!nontemporal !0"
+"""Of a store: past the caches."""
+
+
 def store_lanes(
     b: Builder,
     bits: Value,
@@ -176,26 +180,27 @@ def store_lanes(
     can: Abilities,
     how: str,
 ) -> None:
-    """Write the first `count` lanes, `stride` elements apart; `how`: what is known of the address."""
+    """Write the first `count` lanes, `stride` elements apart; `how`: what is known of the address, and of
+    that of every whole line behind it.
+    """
     lanes = lanes_of(bits)
     if mask is not None:
         _store_chosen(b, bits, at, stride, mask)
-    elif stride == 1 and (count == lanes or can.masks):
-        if count == lanes:
-            b.line(f"store {bits}, {at(0)}, {how}")
-            return
+    elif stride == 1 and count == lanes:
+        b.line(f"store {bits}, {at(0)}, {how}")
+    elif stride == 1 and can.masks and NONTEMPORAL not in how:
         store_masked(b, bits, count, at(0))
     else:
-        _store_parts(b, bits, at, stride, count)
+        _store_parts(b, bits, at, stride, count, how if stride == 1 else "align 1")
 
 
-def _store_parts(b: Builder, bits: Value, at: Address, stride: Stride, count: int) -> None:
+def _store_parts(b: Builder, bits: Value, at: Address, stride: Stride, count: int, how: str) -> None:
     """Runs of powers of two where elements are neighbours, else one element after the other."""
     done, lanes = 0, lanes_of(bits)
     while done < count:
         step = 1 << ((count - done).bit_length() - 1) if stride == 1 else 1
         part = bits if step == lanes else b.shuffle(bits, bits, tuple(range(done, done + step)))
-        b.line(f"store {part}, {at(done)}, align 1")
+        b.line(f"store {part}, {at(done)}, {how}")
         done += step
 
 

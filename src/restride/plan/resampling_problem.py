@@ -30,7 +30,8 @@ from .pointwise import moved_bytes
 from .problem import ProblemBase
 from .program import DST, SRC, NestStep, Place, Program, Slot
 from .reorder import TensorOperand
-from .resampling_terms import DimTerm, Tap, dim_terms, gradient_terms, taps_of
+from .resampling_rows import ResamplingRows
+from .resampling_terms import LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
 from .table_nest import TableOperand, parts_of, table_nest
 
 # Terms that one nest adds; more are added to what another has found.
@@ -43,6 +44,15 @@ class _Pass(NamedTuple):
     src: MemoryDesc
     dst: MemoryDesc
     terms: list[Tap]
+
+    @property
+    def looks(self) -> Array | None:
+        """1 for each element of the result that looks somewhere, else 0; None where all of them do."""
+        weights = [term.weights for term in self.terms if term.weights is not None]
+        if len(weights) < len(self.terms):
+            return None
+        found = np.any([each != 0 for each in weights], axis=0)
+        return None if found.all() else found.astype(np.float32)
 
 
 class _Writer:
@@ -129,11 +139,12 @@ class _Resampling:
         steps: list[Step] = []
         if not is_first:
             readers.append(TableOperand.of_desc(_kept(each.dst, self.is_wide)))
+        looks = each.looks if ends else None
         for term in terms:
             reader = TableOperand.of_desc(each.src, term.tables)
             if not readers:
                 readers.append(reader)
-                if term.weights is not None:
+                if term.weights is not None and not _are_equal(term.weights, looks):
                     steps.append(Step("mul", operand=len(places)))
                     self._add_weight(writer, term.weights, each.dst, readers, places)
                 continue
@@ -145,6 +156,10 @@ class _Resampling:
             else:
                 steps.append(Step("add", operand=number, factor=number + 1))
                 self._add_weight(writer, term.weights, each.dst, readers, places)
+        if looks is not None:
+            # Nothing, where nobody has looked: an infinite element would make a NaN of a weight of 0.
+            steps.append(Step("select", operand=len(places), condition=len(places)))
+            self._add_weight(writer, looks, each.dst, readers, places)
         computed = ComputationWriter(dst.dims, is_wide=self.is_wide, sources=len(places))
         if is_last:
             computed.finish(self.attr)
@@ -201,6 +216,11 @@ class _ResamplingDraft:
         )
 
 
+def _are_equal(weights: Array, looks: Array | None) -> bool:
+    """True where weights say no more than who looks somewhere."""
+    return looks is not None and bool((weights == looks).all())
+
+
 def _kept(md: MemoryDesc, is_wide: bool) -> MemoryDesc:
     """A tensor of its dims in which sums are kept between nests."""
     tag = Tag(md.outer_order, *md.layout.inner)
@@ -229,13 +249,19 @@ class ResamplingProblem(ProblemBase):
         only = _Pass(self.src, self.dst, taps_of(by_dim, self.dst.dims[2:]))
         return _Resampling(self.alg, (ARG_SRC, self.src), (ARG_DST, self.dst), (only,), self.attr)
 
+    def _planned(self) -> tuple[Program, Computation]:
+        resampling, rows = self._resampling(), ResamplingRows(self.src, self.dst)
+        if self.alg == LINEAR and self.attr.sum is None and rows.can_be(backward=False):
+            return rows.planned((ARG_SRC, ARG_DST), self.attr, backward=False, is_wide=resampling.is_wide)
+        return resampling.planned()
+
     def computation(self) -> Computation:
         """The weights, and what the attributes read."""
-        return self._resampling().planned()[1]
+        return self._planned()[1]
 
     def program(self) -> Program:
         """The program."""
-        return self._resampling().planned()[0]
+        return self._planned()[0]
 
     @property
     def moved_bytes(self) -> int:
@@ -282,13 +308,20 @@ class ResamplingBackwardProblem(ProblemBase):
             yield _Pass(at, to, taps_of({dim: by_dim[dim]}, dims[2:]))
             at = to
 
+    def _planned(self) -> tuple[Program, Computation]:
+        resampling, rows = self._resampling(), ResamplingRows(self.diff_src, self.diff_dst)
+        if self.alg == LINEAR and rows.can_be(backward=True):
+            args = ARG_DIFF_DST, ARG_DIFF_SRC
+            return rows.planned(args, self.attr, backward=True, is_wide=resampling.is_wide)
+        return resampling.planned()
+
     def computation(self) -> Computation:
         """The weights."""
-        return self._resampling().planned()[1]
+        return self._planned()[1]
 
     def program(self) -> Program:
         """The program."""
-        return self._resampling().planned()[0]
+        return self._planned()[0]
 
     @property
     def moved_bytes(self) -> int:

@@ -13,14 +13,11 @@ from math import prod
 
 from ..dtypes import DataType
 from .expression import Affine, Load, parts_of
-from .machine import LINE
 from .nest import Stride, highest, lowest
 from .reorder import IndexDigit, IndexDigits, stride_at
 from .tree import Each, LoopTree, TreeTensor, values_of
 from .tree_access import Access
 
-# Bytes of a vector that is a part of a line which goes past the caches, at least.
-_LEAST_STREAMED = 16
 # Steps that threads may share, more or less.
 _GRID_STEPS = 1024
 # What is asked for ahead of its use, in bytes: a part of a core's second cache.
@@ -144,52 +141,6 @@ class TreeSchedule:
         """All accesses."""
         return tuple(self.computed)
 
-    @property
-    def streams(self) -> bool:
-        """True where some stores may be of whole lines."""
-        stores = {(store.tensor, store.index) for store in self.tree.stores}
-        lanes = {each for plan in _plans_of(self.plan) for each in (plan.widest, plan.longest)}
-        return any(stores & self.streamed(each) for each in lanes)
-
-    def streamed(self, lanes: int) -> frozenset[Access]:
-        """The accesses whose vectors of so many lanes fill whole lines of an aligned tensor, one vector or
-        some that follow each other.
-        """
-        return frozenset(access for access in self.computed if self._fills_lines(access, lanes))
-
-    def _fills_lines(self, access: Access, lanes: int) -> bool:
-        tensor = self.tensors[access[0]]
-        width, base = tensor.data_type.bits // 8, tensor.base
-        if (
-            access[0] in self.read_again
-            or self.computed[access]
-            or any(at.constant for at in access[1])
-            or base * width % LINE
-        ):
-            return False
-        along = None if lanes * width % LINE == 0 else self._vectors_behind(access, lanes)
-        if along is None and lanes * width % LINE:
-            return False
-        digits = (digit for plan in _plans_of(self.plan) for digit in plan.digits if digit != along)
-        far = [stride for digit in digits if (stride := digit.stride(access)) != 1]
-        return all(isinstance(stride, int) and stride * width % LINE == 0 for stride in far)
-
-    def _vectors_behind(self, access: Access, lanes: int) -> TreeDigit | None:
-        """The digit around vectors of so many lanes along which they follow each other, in whole lines.
-
-        A pixel of `nChw8c` after the other: half a line each.
-        """
-        for plan in _plans_of(self.plan):
-            if plan.lanes > 1 and len(plan.digits) > 1:
-                around, digit = plan.digits[-2:]
-                nbytes = lanes * self.tensors[access[0]].data_type.bits // 8
-                follow = (
-                    digit.extent == lanes and digit.stride(access) == 1 and around.stride(access) == lanes
-                )
-                if follow and nbytes >= _LEAST_STREAMED and around.extent * nbytes % LINE == 0:
-                    return around
-        return None
-
     def read_ahead(self, number: int) -> dict[Access, int]:
         """What an inner loop asks for before its use: how far accesses move to the next outer position.
 
@@ -215,7 +166,7 @@ class TreeSchedule:
         Processors read on in a row by themselves, but not where several are read in turn, piece by piece.
         """
         outside = {axis.name for axis in self.plan.each.axes}
-        inside = {axis.name for plan in _plans_of(windows) for axis in plan.each.axes}
+        inside = {axis.name for plan in plans_of(windows) for axis in plan.each.axes}
         found: dict[Access, int] = {}
         for access in loads_of(windows):
             names = [{name for name, _ in index.terms} for index in access[1]]
@@ -265,15 +216,16 @@ class TreeSchedule:
         return "\n".join(self.plan.lines())
 
 
-def _plans_of(plan: EachPlan) -> Iterator[EachPlan]:
+def plans_of(plan: EachPlan) -> Iterator[EachPlan]:
+    """A loop, and those inside of it."""
     yield plan
     for inner in plan.inner:
-        yield from _plans_of(inner)
+        yield from plans_of(inner)
 
 
 def loads_of(plan: EachPlan) -> set[Access]:
     """What the items of a loop load, and those of the loops in it."""
-    items = (item for each in _plans_of(plan) for item in each.each.items)
+    items = (item for each in plans_of(plan) for item in each.each.items)
     parts = (part for item in items for value in values_of(item) for part in parts_of(value))
     return {(part.tensor, part.index) for part in parts if isinstance(part, Load)}
 

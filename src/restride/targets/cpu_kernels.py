@@ -22,6 +22,7 @@ from ..plan.tree import LoopTree
 from ..plan.tree_padding import padding_nests
 from ..plan.tree_plan import TreeSchedule, grid_of
 from ..plan.tree_schedule import schedule_tree
+from ..plan.tree_streams import has_streams
 from .compilable import WrittenInOrder
 from .cpu import machine_of
 from .cpu_contraction import LoweredContraction, lower_contraction
@@ -239,7 +240,7 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
 def _lowered(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredTree:
     """A tree whose stores go past the caches where it is larger than these, and they are of whole lines."""
     is_large = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors) >= caches.l3
-    return LoweredTree(tree, isa, is_large, streams=is_large and schedule_tree(tree).streams)
+    return LoweredTree(tree, isa, is_large, streams=is_large and has_streams(schedule_tree(tree)))
 
 
 def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -> LoweredInterleaved | None:

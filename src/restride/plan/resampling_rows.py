@@ -1,0 +1,303 @@
+"""Linear resampling to an even multiple of the size, and its gradient, by rows that stay in the first cache.
+
+Along a dim that becomes `scale` times as long each source position has `scale` **phases** around it. Each
+phase looks at that position and at a neighbour: at the one before it in its first half, else at the one
+behind it. Weights depend on the phase alone::
+
+    linear, 2 times as long      dst[2 * i] = 0.25 * src[i - 1] + 0.75 * src[i]
+                             dst[2 * i + 1] = 0.75 * src[i]     + 0.25 * src[i + 1]
+
+Beyond both ends the last position stands for its neighbour. The last dim but one is done first, into rows in
+which both ends are repeated, and the last dim from these rows: so nothing needs a table, or a test within a
+row. A gradient adds up likewise what has looked at a position, `2 * scale` elements a dim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from .computation import Computation, ComputationWriter
+from .expression import Affine, Expr, Load, TreeAxis
+from .pointwise import moved_bytes
+from .program import Place, Program, Slot, TreeStep
+from .resampling_terms import LINEAR, dim_terms
+from .tree import Each, Guard, Item, LoopTree, TreeTensor
+from .tree_steps import operand_loads, operand_tensors, with_steps
+
+# Elements of a row with several channels, where their number is free, and of any row, at most.
+_ROW_ELEMENTS, _MOST_ELEMENTS = 1 << 13, 1 << 15
+# Channels that are neighbours, at least: fewer fill a small part of a vector.
+_LEAST_CHANNELS = 8
+_LEAST_NDIMS = 3
+
+Index = tuple[Affine | TreeAxis, ...]
+Finish = Callable[[Expr, Index], Expr]
+"""What becomes of a value before it is stored at an index."""
+
+
+class _Phase(NamedTuple):
+    """One of the phases of a position: its weight there, and which neighbour has what weight."""
+
+    here: float
+    side: int
+    there: float
+
+
+def _phases(src: int, dst: int) -> tuple[_Phase, ...] | None:
+    """The phases of a dim; None where they are not the same all along it."""
+    if src < 2 or dst % (2 * src):
+        return None
+    scale = dst // src
+    low, high = dim_terms(LINEAR, src, dst)
+    position, phase = np.divmod(np.arange(dst), scale)
+    is_low = phase < scale // 2
+    there = np.clip(position + np.where(is_low, -1, 1), 0, src - 1)
+    if (np.where(is_low, there, position) != low.index).any():
+        return None
+    if (np.where(is_low, position, there) != high.index).any():
+        return None
+    weights = np.array([low.weights, high.weights]).reshape(2, src, scale)
+    if (weights != weights[:, :1]).any():
+        return None
+    below, above = weights[:, 0].tolist()
+    if below != above[::-1]:
+        return None
+    half = scale // 2
+    return tuple(
+        _Phase(above[p], -1, below[p]) if p < half else _Phase(below[p], 1, above[p]) for p in range(scale)
+    )
+
+
+def _added(terms: Sequence[tuple[float, Expr]]) -> Expr:
+    """Products added up, from the first on."""
+    total, *others = [value if weight == 1.0 else value * weight for weight, value in terms]
+    for each in others:
+        total = total + each
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class ResamplingRows:
+    """A linear resampling between the smaller and the larger of two tensors of one format."""
+
+    small: MemoryDesc
+    large: MemoryDesc
+
+    def can_be(self, *, backward: bool) -> bool:
+        """True where it may be done by rows, and they are faster.
+
+        Forward not where all channels are neighbours: there tables are as fast.
+        """
+        small, large = self.small, self.large
+        if small.ndims < _LEAST_NDIMS or not (small.nelems and large.nelems):
+            return False
+        if small.dims[:-2] != large.dims[:-2] or small.outer_order != large.outer_order:
+            return False
+        blocks = small.layout.inner
+        if blocks != large.layout.inner or len(blocks[0]) > 1 or any(dim != 1 for dim in blocks[1]):
+            return False
+        if self._along is None or (self._has_down and self._down is None):
+            return False
+        is_interleaved = self._channels == 1
+        if is_interleaved and (self.scale != 2 or abs(small.layout.strides[-1]) != 1):
+            return False
+        length = (self.large.dims[-1] + self.scale) * self._channels
+        return 0 < length <= _MOST_ELEMENTS and (backward or is_interleaved or blocks[0] != ())
+
+    @property
+    def scale(self) -> int:
+        """How many times as long the last dim becomes."""
+        return self.large.dims[-1] // self.small.dims[-1]
+
+    @property
+    def _has_down(self) -> bool:
+        """True where the dim before the last one changes."""
+        return self.small.ndims > _LEAST_NDIMS and self.small.dims[-2] != self.large.dims[-2]
+
+    @property
+    def _along(self) -> tuple[_Phase, ...] | None:
+        return _phases(self.small.dims[-1], self.large.dims[-1])
+
+    @property
+    def _down(self) -> tuple[_Phase, ...] | None:
+        return _phases(self.small.dims[-2], self.large.dims[-2])
+
+    @property
+    def _channels(self) -> int:
+        """How many channels a row has: a block, some neighbours, or one; 0 where there is no good number."""
+        md = self.small
+        block, channels = md.layout.blocks[1], md.dims[1]
+        if block > 1:
+            return 0 if channels % block else block
+        if md.layout.strides[1] != 1:
+            return 1
+        most = min(channels, _ROW_ELEMENTS // (self.large.dims[-1] + self.scale))
+        found = next((n for n in range(most, 0, -1) if channels % n == 0), 0)
+        return found if found >= _LEAST_CHANNELS else 0
+
+    # --- loops
+
+    @property
+    def _outer(self) -> tuple[TreeAxis, ...]:
+        """The loops around: batch, channels or groups of them, and dims that do not change."""
+        dims = self.small.dims
+        spatial = dims[2 : -2 if self._has_down else -1]
+        groups = TreeAxis("c", dims[1] // self._channels)
+        return (TreeAxis("n", dims[0]), groups, *(TreeAxis(f"d{i}", n) for i, n in enumerate(spatial)))
+
+    @property
+    def _inner(self) -> tuple[TreeAxis, ...]:
+        """The loop over the channels of a row."""
+        return (TreeAxis("lane", self._channels),) if self._channels > 1 else ()
+
+    def _at(self, *spatial: Affine | TreeAxis) -> Index:
+        """An index by the positions along the dims that change."""
+        batch, groups, *others = self._outer
+        channel = groups * self._channels + self._inner[0] if self._inner else groups
+        return (batch, channel, *others, *spatial)
+
+    def _row(self, name: str, size: int, repeated: int) -> TreeTensor:
+        return TreeTensor.row_major(name, (size + 2 * repeated, *(axis.extent for axis in self._inner)))
+
+    def _ends(self, rows: Sequence[TreeTensor], size: int, repeated: int) -> Each:
+        """The loop that repeats what is at both ends of rows, as in a mirror."""
+        pairs = [(repeated - 1 - k, repeated + k) for k in range(repeated)]
+        pairs += [(repeated + size + k, repeated + size - 1 - k) for k in range(repeated)]
+        stores = (
+            row.store((Affine((), to), *self._inner), row.load(at, *self._inner))
+            for row in rows
+            for to, at in pairs
+        )
+        return Each(self._inner, tuple(stores))
+
+    def planned(
+        self, args: tuple[int, int], attr: Attr, *, backward: bool, is_wide: bool
+    ) -> tuple[Program, Computation]:
+        """The program, and what the attributes read. `args`: those of what is read and of what is written."""
+        read, written = (self.large, self.small) if backward else (self.small, self.large)
+        writer = ComputationWriter(written.dims, is_wide=is_wide)
+        writer.finish(attr)
+        computed = writer.computation()
+        src, dst = TreeTensor.of_desc("src", read), TreeTensor.of_desc("dst", written)
+        operands = operand_tensors(computed.tensors, written.dims)
+
+        def finish(value: Expr, index: Index) -> Expr:
+            return with_steps(value, computed.compute, operand_loads(operands, index))
+
+        loop = (self.backward if backward else self.forward)(src, dst, finish)
+        scalars = computed.compute.scalars
+        tree = LoopTree((src, dst, *operands), (loop,), scalars, is_wide).verify()
+        slots = (Slot(args[0]), Slot(args[1], is_written=True), *computed.slots())
+        work = moved_bytes([read], written) + written.nelems
+        step = TreeStep(tree, tuple(map(Place, range(len(slots)))), work, (0, scalars))
+        return Program(slots, (step,), scalars=scalars).verify(), computed
+
+    def forward(self, src: TreeTensor, dst: TreeTensor, finish: Finish) -> Each:
+        """The loops that make the larger tensor."""
+        size, along = self.small.dims[-1], self._along or ()
+        w, j = TreeAxis("w", size), TreeAxis("j", size)
+        down = TreeAxis("i", self.small.dims[-2])
+        count = len(self._down or ()) if self._has_down else 1
+        rows = [self._row(f"row{p}", size, 1) for p in range(count)]
+        items: list[Item] = []
+        for number, row in enumerate(rows):
+            items += self._filled(row, w, 1, self._taps_forward(src, down, w, number))
+        items.append(self._ends(rows, size, 1))
+        stores: list[Item] = []
+        for number, row in enumerate(rows):
+            for place, phase in enumerate(along):
+                near, far = (row.load(j + 1 + side, *self._inner) for side in (0, phase.side))
+                pair = [(phase.here, near), (phase.there, far)]
+                to = [down * count + number] if self._has_down else []
+                at = self._at(*to, j * len(along) + place)
+                stores.append(dst.store(at, finish(_added(pair[:: phase.side]), at)))
+        items.append(Each((j, *self._inner), tuple(stores)))
+        outer = (*self._outer, down) if self._has_down else self._outer
+        return Each(outer, tuple(items), locals=tuple(rows))
+
+    def _taps_forward(
+        self, src: TreeTensor, down: TreeAxis, w: TreeAxis, number: int
+    ) -> Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]]:
+        """What the row of a phase adds up, with the guards under which it does."""
+        if not self._has_down or self._down is None:
+            yield (), [(1.0, src.load(*self._at(w)))]
+            return
+        phase, last = self._down[number], down.extent - 1
+        here, there = (src.load(*self._at(down + side, w)) for side in (0, phase.side))
+        terms = [(phase.here, here), (phase.there, there)]
+        yield (Guard(down + phase.side, down.extent),), terms[:: phase.side]
+        at_end = down * -1 if phase.side < 0 else down - last
+        # Both look at the last position there.
+        yield (Guard(at_end, 1),), [(phase.here + phase.there, here)]
+
+    def backward(self, src: TreeTensor, dst: TreeTensor, finish: Finish) -> Each:
+        """The loops that add up the gradient of the smaller tensor. `src`: that of the larger one."""
+        size, along = self.large.dims[-1], self._along or ()
+        scale = len(along)
+        repeated = scale // 2
+        w, j = TreeAxis("w", size), TreeAxis("j", self.small.dims[-1])
+        down = TreeAxis("i", self.small.dims[-2])
+        row = self._row("row", size, repeated)
+        terms = [
+            (weight, row.load(j * scale + tap, *self._inner))
+            for tap, weight in enumerate(_gradient_weights(along))
+        ]
+        at = self._at(down, j) if self._has_down else self._at(j)
+        items = (
+            *self._filled(row, w, repeated, self._taps_backward(src, down, w)),
+            self._ends((row,), size, repeated),
+            Each((j, *self._inner), (dst.store(at, finish(_added(terms), at)),)),
+        )
+        outer = (*self._outer, down) if self._has_down else self._outer
+        return Each(outer, items, locals=(row,))
+
+    def _taps_backward(
+        self, src: TreeTensor, down: TreeAxis, w: TreeAxis
+    ) -> Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]]:
+        """What a row adds up: within the tensor, and at both ends, where a mirror stands."""
+        if not self._has_down or self._down is None:
+            yield (), [(1.0, src.load(*self._at(w)))]
+            return
+        weights, scale, last = _gradient_weights(self._down), len(self._down), down.extent - 1
+        taps = dict(enumerate(weights, -(scale // 2)))
+
+        def terms(found: dict[int, float]) -> list[tuple[float, Load]]:
+            return [
+                (weight, src.load(*self._at(down * scale + tap, w))) for tap, weight in sorted(found.items())
+            ]
+
+        yield (Guard(down - 1, last - 1),), terms(taps)
+        first = {tap: weight for tap, weight in taps.items() if tap >= 0}
+        for tap in range(scale // 2):
+            first[tap] += self._down[tap].there
+        yield (Guard(down * -1, 1),), terms(first)
+        final = {tap: weight for tap, weight in taps.items() if tap < scale}
+        for tap in range(scale // 2, scale):
+            final[tap] += self._down[tap].there
+        yield (Guard(down - last, 1),), terms(final)
+
+    def _filled(
+        self,
+        row: TreeTensor,
+        w: TreeAxis,
+        repeated: int,
+        parts: Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]],
+    ) -> Iterator[Each]:
+        """The loops that fill a row between its ends."""
+        for guards, terms in parts:
+            loop = Each((w, *self._inner), (row.store((w + repeated, *self._inner), _added(terms)),))
+            yield Each((), (loop,), guards) if guards else loop
+
+
+def _gradient_weights(phases: Sequence[_Phase]) -> list[float]:
+    """With what weights the phases around a position look at it: from half a scale before its own on."""
+    half = len(phases) // 2
+    before = [phase.there for phase in phases[half:]]
+    behind = [phase.there for phase in phases[:half]]
+    return [*before, *(phase.here for phase in phases), *behind]
