@@ -174,6 +174,27 @@ def _plus_a_channel(md: MemoryDesc) -> LoopTree:
     return LoopTree((x, channel, y), (Each(axes, (made,)),)).verify()
 
 
+def test_of_every_second_element_the_last_ones_are_loaded_side_by_side_too() -> None:
+    """Twenty-eight windows, every second one of a row: 28 single loads took longer than all else."""
+    src, dst = (MemoryDesc((2, 3, 1, n), "f32", "nchw") for n in (57, 28))
+    x, y = TreeTensor.of_desc("src", src), TreeTensor.of_desc("dst", dst)
+    axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dst.dims))
+    taken = x.load(*axes[:3], axes[3] * 2)
+    tree = LoopTree((x, y), (Each(axes, (y.store(axes, taken),)),)).verify()
+    assert LoweredTree(tree, Isa.for_name("avx2")).ir().count("insertelement") < 28 // 2
+    _check(tree, _filled([src, dst]), _HOST, parts=2)
+
+
+def test_a_condition_is_asked_for_once() -> None:
+    md = MemoryDesc((64,), "f32", "a")
+    x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", md)
+    i = TreeAxis("i", 64)
+    chosen = apply("select", apply("eq", x.load(i), 2.0), 5.0, x.load(i))
+    tree = LoopTree((x, y), (Each((i,), (y.store((i,), chosen),)),)).verify()
+    assert LoweredTree(tree, _HOST).ir().count("fcmp oeq") == 1
+    _check(tree, [flat_of(md, np.arange(64) % 4), flat_of(md)], _HOST)
+
+
 def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     md = MemoryDesc((64, 256), "f32", "ab")
     tree = softmax_tree(md, md, 1)

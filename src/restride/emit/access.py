@@ -135,11 +135,22 @@ def store_masked(b: Builder, value: Value, count: int, address: Value) -> None:
 
 def load_prefix(b: Builder, kind: str, lanes: int, count: int, at: Callable[[int], Value]) -> Value:
     """The same by loads of powers of two; `at` gives the address of a lane."""
+
+    def load(first: int, size: int) -> Value:
+        part = vector(kind, size)
+        return b.value(part, f"load {part}, {at(first)}, align 1")
+
+    return prefix_of(b, kind, lanes, count, load)
+
+
+def prefix_of(b: Builder, kind: str, lanes: int, count: int, load: Callable[[int, int], Value]) -> Value:
+    """The first `count` of so many lanes, zero in the others: parts of powers of two, each by its first lane
+    and its size.
+    """
     value, done = Value(vector(kind, lanes), "zeroinitializer"), 0
     while done < count:
         step = 1 << ((count - done).bit_length() - 1)
-        part_type = vector(kind, step)
-        part = b.value(part_type, f"load {part_type}, {at(done)}, align 1")
+        part = load(done, step)
         wide = b.shuffle(part, part, [*range(step), *[-1] * (lanes - step)])
         mask = [lanes + i - done if done <= i < done + step else i for i in range(lanes)]
         value = b.shuffle(value, wide, mask)

@@ -73,6 +73,8 @@ class Builder:
         self.defined: dict[str, str] = {}
         self.constants: list[str] = []
         self.cuts: list[str] = []
+        # Of values that are 1 or 0 the conditions that say which.
+        self.conditions: dict[str, Value] = {}
         self.has_seldom = False
 
     def fresh(self) -> str:

@@ -86,7 +86,17 @@ class VectorArithmetic:
 
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """Lanes of `a` where the condition holds, else of `b`."""
-        return self.b.select(condition, a, b)
+        made = self.b.select(condition, a, b)
+        if (a, b) == (self.constant(1.0, a), self.constant(0.0, a)):
+            self.b.conditions[made.ref] = condition
+        return made
+
+    def equal(self, a: Value, b: Value) -> Value:
+        """The condition that two reals are equal. For one that is 1 or 0, that is the condition itself."""
+        condition = self.b.conditions.get(a.ref)
+        if condition is None or b != self.constant(0.0, a):
+            return self.b.compare("fcmp oeq", a, b)
+        return self.b.op("xor", condition, self.b.splat("i1", lanes_of(condition), "true"))
 
     def bits(self, a: Value) -> Value:
         """The bits of reals."""
@@ -113,7 +123,7 @@ class VectorArithmetic:
         )
 
     add, sub, mul, div = _op("add"), _op("sub"), _op("mul"), _op("div")
-    less, equal = _comparison("fcmp olt"), _comparison("fcmp oeq")
+    less = _comparison("fcmp olt")
     both, either = _op("and"), _op("or")
     shift_left, shift_right = _shift("shl"), _shift("lshr")
 

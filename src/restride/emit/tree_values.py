@@ -7,11 +7,12 @@ A value has as many lanes as the vectors of its loop, or one lane where it is th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from ..dtypes import DataType
 from ..plan.expression import evaluate, is_costly
 from ..plan.nest import Stride
-from .access import load_masked, load_prefix, prefix_mask, store_masked
+from .access import load_masked, load_prefix, prefix_mask, prefix_of, store_masked
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .compute import VectorArithmetic, call_function, lanes_together
 from .convert import Abilities, bits_type, canonical_nan, from_real, to_real
@@ -112,10 +113,12 @@ def load_lanes(
             return load_masked(b, element, lanes, count, at(0))
         return load_prefix(b, element, lanes, count, at)
     if stride == 2 and count == lanes and bits <= 32:
-        return _load_pairs(b, element, at, lanes)
+        return _load_pairs(b, element, at, 0, lanes)
     if stride == 2 and count > 1 and can.masks:
         both = load_masked(b, element, 2 * lanes, 2 * count - 1, at(0))
         return b.shuffle(both, both, range(0, 2 * lanes, 2))
+    if stride == 2 and bits <= 32:
+        return prefix_of(b, element, lanes, count, partial(_load_pairs, b, element, at))
     value = Value(kind, "zeroinitializer")
     for lane in range(count):
         scalar = b.value(element, f"load {element}, {at(lane)}, align 1")
@@ -123,17 +126,17 @@ def load_lanes(
     return value
 
 
-def _load_pairs(b: Builder, element: str, at: Address, lanes: int) -> Value:
+def _load_pairs(b: Builder, element: str, at: Address, first: int, lanes: int) -> Value:
     """Every second element: two loads of neighbours, the second one ending at the last element."""
     if lanes < 4:
         value = Value(vector(element, lanes), "zeroinitializer")
         for lane in range(lanes):
-            scalar = b.value(element, f"load {element}, {at(lane)}, align 1")
+            scalar = b.value(element, f"load {element}, {at(first + lane)}, align 1")
             value = b.value(value.type, f"insertelement {value}, {scalar}, i64 {lane}")
         return value
     kind, half, size = vector(element, lanes), lanes // 2, int(element[1:]) // 8
-    low = b.value(kind, f"load {kind}, {at(0)}, align 1")
-    high = b.value(kind, f"load {kind}, {b.advance(at(half), -size)}, align 1")
+    low = b.value(kind, f"load {kind}, {at(first)}, align 1")
+    high = b.value(kind, f"load {kind}, {b.advance(at(first + half), -size)}, align 1")
     return b.shuffle(low, high, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
 
 
