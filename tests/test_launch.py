@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.nest import linear
 from restride.plan.program import DST, SRC, NestStep, Place
@@ -12,13 +13,15 @@ from restride.plan.reorder import reorder_nest
 from restride.primitives.base import DEFAULT_ATTR
 from restride.primitives.checks import Names
 from restride.primitives.concat import concat_problem
-from restride.runtime import launch
+from restride.runtime import cpu, launch
 from restride.runtime.alloc import address_of
 from restride.runtime.executable import CpuExecutable
 from restride.runtime.kernel import Kernel, KernelCode, kernel_of, packed_address, packer
 from restride.runtime.launch import NestLaunch
 from restride.targets.cpu import lower
 from restride.targets.isa import CacheSizes, host_isa
+from support.by_offset import guarded
+from support.computed import memory_of
 from support.kernels import TINY
 
 
@@ -56,3 +59,22 @@ def test_launches_between_cache_lines_stream_nothing(width: int, start: int) -> 
     words = packer(1, 0)(address_of(y))
     executable.call(address_of(x), address_of(out), packed_address(words))
     np.testing.assert_array_equal(out.view(np.float32).reshape(65, width), np.concatenate([x, y]))
+
+
+@pytest.mark.parametrize("start", [0, 4, 64])
+@pytest.mark.parametrize("columns", [48, 64])
+def test_what_one_thread_does_alone_streams_nothing_between_cache_lines(
+    columns: int, start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # All columns are one vector, so that threads have nothing to share.
+    monkeypatch.setattr(cpu, "host_caches", lambda: TINY)
+    engine, md = rs.Engine("cpu"), MemoryDesc((columns, 20), "f32", "ba")
+    pd = rs.LayerNormalizationForward.PrimitiveDesc(engine, "forward_inference", md, md, 0.0, "none")
+    x = np.arange(20.0, dtype=np.float32) * np.linspace(1, 2, columns, dtype=np.float32)[:, None]
+    out = guarded(md, engine, start)
+    primitive, stream = rs.LayerNormalizationForward(pd), rs.Stream(engine)
+    primitive.execute(stream, {rs.ARG_SRC: memory_of(md, x, engine), rs.ARG_DST: out.memory})
+    stream.wait()
+    wanted = (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True)
+    np.testing.assert_allclose(out.memory.to_numpy(), wanted, rtol=1e-5, atol=1e-6)
+    out.check_canaries()

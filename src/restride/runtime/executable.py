@@ -205,10 +205,8 @@ class CpuExecutable:
 
 def _is_shared(launch: Launch) -> bool:
     """True where threads may share a launch, or its kernel depends on the address of the destination."""
-    if isinstance(launch, NestLaunch):
+    if isinstance(launch, NestLaunch | TreeLaunch):
         return launch.lower_unaligned is not None or not is_small(launch.lowered.steps, launch.work_bytes)
-    if isinstance(launch, TreeLaunch):
-        return not is_small(launch.lowered.steps, launch.work_bytes)
     return not isinstance(launch, RepeatLaunch) or any(map(_is_shared, launch.launches))
 
 
