@@ -11,6 +11,7 @@ import pytest
 import restride as rs
 from support.computed import any_like, computed, elements, padding_is_zero, random
 from support.errors import refused
+from support.python_calls import python_calls
 from support.resampled import gradient_of, resampled
 
 CPU = rs.Engine("cpu")
@@ -114,6 +115,19 @@ def test_tables_that_no_memory_holds_are_an_error_of_ours():
     with pytest.raises(rs.OutOfMemory, match="where: dst f32 1x1x") as caught:
         rs.ResamplingForward.PrimitiveDesc(CPU, "forward_inference", "nearest", src, factors=(2.0**45, 1.0))
     assert caught.value.code == "RS-D01"
+
+
+def test_positions_are_found_all_at_once_not_one_after_the_other():
+    """A minute of sound took half a minute to describe."""
+
+    def describe():
+        src, dst = rs.MemoryDesc((1, 1, 100_000), "f32", "ncw"), rs.MemoryDesc((1, 1, 150_000), "f32", "ncw")
+        for alg in ALGORITHMS:
+            pd = rs.ResamplingForward.PrimitiveDesc(CPU, "forward_training", alg, src, dst)
+            rs.ResamplingBackward.PrimitiveDesc(CPU, alg, src, dst, hint_pd=pd)
+
+    describe()
+    assert python_calls(describe, ("table_nest.py", "resampling_terms.py", "reorder.py")) < 2000
 
 
 def test_factors_give_the_size():

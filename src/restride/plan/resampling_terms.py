@@ -18,12 +18,12 @@ LINEAR = "linear"
 ALGORITHMS = (NEAREST, LINEAR)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DimTerm:
     """One of what is added along a dim: where each element of the result looks, and the weight there."""
 
-    index: tuple[int, ...]
-    weights: tuple[float, ...]
+    index: Array
+    weights: Array
 
 
 def dim_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
@@ -32,47 +32,46 @@ def dim_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
     at = at - np.float32(0.5)
     if alg == NEAREST:
         near = np.clip(np.floor(at + np.float32(0.5)), 0, max(src - 1, 0)).astype(np.int64)
-        return (_term(near, np.ones(dst, np.float32)),)
+        return (DimTerm(near, np.ones(dst, np.float32)),)
     low = np.floor(at)
     weight = (at - low).astype(np.float32)
     places = (np.clip(low + more, 0, max(src - 1, 0)).astype(np.int64) for more in (0, 1))
     pair = zip(places, (np.float32(1) - weight, weight), strict=True)
-    return tuple(_term(index, part) for index, part in pair if part.any())
+    return tuple(DimTerm(index, part) for index, part in pair if part.any())
 
 
 def gradient_terms(alg: str, src: int, dst: int) -> tuple[DimTerm, ...]:
-    """What each of `src` elements adds up: those of `dst` that have looked at it."""
-    found: list[list[tuple[int, float]]] = [[] for _ in range(src)]
-    for term in dim_terms(alg, src, dst):
-        for out, (place, weight) in enumerate(zip(term.index, term.weights, strict=True)):
-            if weight:
-                found[place].append((out, weight))
-    most = max(map(len, found), default=0) or 1
-    rows = [_of_length(sorted(each), most) for each in found]
-    return tuple(
-        DimTerm(tuple(row[i][0] for row in rows), tuple(row[i][1] for row in rows)) for i in range(most)
-    )
+    """What each of `src` elements adds up: those of `dst` that have looked at it, in their order.
 
-
-def _of_length(looks: list[tuple[int, float]], length: int) -> list[tuple[int, float]]:
-    """So many places and weights that add up to the same. The first is split in halves: a place of weight 0
-    would make a NaN of an infinite gradient there.
+    As many for each element: the first look of those that have fewer is split in halves, since a place of
+    weight 0 would make a NaN of an infinite gradient there. Who has none looks at place 0 with weight 0.
     """
-    if not looks:
-        return [(0, 0.0)] * length
-    (place, weight), *rest = looks
-    halves = [weight / 2**i for i in range(1, length - len(looks) + 1)]
-    return [*((place, each) for each in halves), (place, weight - sum(halves)), *rest]
-
-
-def _term(index: Array, weights: Array) -> DimTerm:
-    return DimTerm(tuple(index.tolist()), tuple(map(float, weights)))
+    terms = dim_terms(alg, src, dst)
+    place = np.concatenate([term.index for term in terms]) if terms else np.zeros(0, np.int64)
+    look = np.tile(np.arange(dst), len(terms))
+    weight = np.concatenate([term.weights for term in terms]).astype(np.float64) if terms else np.zeros(0)
+    order = np.lexsort((weight, look, place))
+    order = order[weight[order] != 0]
+    place, look, weight = place[order], look[order], weight[order]
+    counts = np.bincount(place, minlength=src)
+    most = int(counts.max(initial=0)) or 1
+    index, weights = np.zeros((most, src), np.int64), np.zeros((most, src))
+    missing = (most - counts)[place]
+    rank = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
+    index[rank + missing, place], weights[rank + missing, place] = look, weight
+    for halves in range(1, most):
+        split = place[(rank == 0) & (missing == halves)]
+        whole = weights[halves, split].copy()
+        for number in range(halves):
+            index[number, split], weights[number, split] = index[halves, split], whole / 2 ** (number + 1)
+        weights[halves, split] = whole - weights[:halves, split].sum(0)
+    return tuple(DimTerm(*each) for each in zip(index, weights, strict=True))
 
 
 class Tap(NamedTuple):
     """One term of all dims: tables by dim, and the weights over the spatial dims, None for ones."""
 
-    tables: dict[int, tuple[int, ...]]
+    tables: dict[int, Array]
     weights: Array | None
 
 

@@ -12,12 +12,13 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Array
-from .nest import Axis, Bound, Compute, LoopNest, Operand
+from .nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 from .reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
-from .rewrites import linear_table
 
 # Longer runs of one source element are no tiles.
 _LONGEST_PERIOD = 16
+# Periods of a table that are looked at before all of it is.
+_BEGIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,11 @@ class TableOperand:
     data_type: DataType
     base: int
     digits: tuple[IndexDigits, ...]
-    tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    tables: dict[int, Array] = field(default_factory=dict)
     values: Array | None = None
 
     @classmethod
-    def of_desc(cls, md: MemoryDesc, tables: dict[int, tuple[int, ...]] | None = None) -> TableOperand:
+    def of_desc(cls, md: MemoryDesc, tables: dict[int, Array] | None = None) -> TableOperand:
         """A tensor."""
         digits = tuple(index_digits(md, dim) for dim in range(md.ndims))
         return cls(md.data_type, md.offset0, digits, tables or {})
@@ -44,13 +45,15 @@ class TableOperand:
         """An operand of a computation."""
         return cls(operand.data_type, operand.base, operand.dims, values=values)
 
-    def offsets(self, dim: int, padded: int) -> tuple[int, ...]:
+    def offsets(self, dim: int, padded: int) -> Array:
         """Where it is for each index of a dim; what is behind the end of a table does not matter."""
-        table = self.tables.get(dim, range(padded))
-        whole = np.array([*table, *[table[-1] if table else 0] * (padded - len(table))], np.int64)
-        return tuple(offset_at(self.digits[dim], whole).tolist())
+        table = self.tables.get(dim)
+        if table is None:
+            return offset_at(self.digits[dim], np.arange(padded))
+        behind = np.full(padded - len(table), table[-1] if len(table) else 0)
+        return offset_at(self.digits[dim], np.concatenate([table, behind]))
 
-    def offsets_in(self, part: DimPart, size: int, padded: int) -> tuple[int, ...]:
+    def offsets_in(self, part: DimPart, size: int, padded: int) -> Array:
         """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
         first of them are read each time: that is a broadcast.
         """
@@ -63,7 +66,7 @@ class TableOperand:
         rows = values.reshape(-1, part.period, *values.shape[1:])
         if (rows != rows[:1]).any():
             return found
-        return tuple(found[i % part.period] for i in range(len(found)))
+        return found[np.arange(len(found)) % part.period]
 
 
 class DimPart(NamedTuple):
@@ -98,26 +101,35 @@ def parts_of(dst: MemoryDesc, readers: Sequence[TableOperand]) -> tuple[DimPart,
     return (DimPart(dim, 0, size),)
 
 
-def _repeats(table: Sequence[int], period: int) -> bool:
-    """True for a table of two digits, both of which move by a stride."""
+def _repeats(table: Array, period: int) -> bool:
+    """True for a table of two digits, both of which move by a stride. The beginning tells of most others."""
     if len(table) < 2 * period:
         return False
-    step = table[period] - table[0]
-    is_line = isinstance(linear_table(tuple(offset - table[0] for offset in table[:period])), int)
-    return is_line and all(b - a == step for a, b in zip(table, table[period:], strict=False))
+    begin = table[: _BEGIN * period]
+    for part in (begin, table) if len(begin) < len(table) else (table,):
+        if isinstance(_stride(part[:period]), tuple) or np.ptp(part[period:] - part[:-period]):
+            return False
+    return True
 
 
-def _table_digits(tables: Sequence[tuple[int, ...]], period: int) -> list[Axis]:
+def _stride(table: Array) -> Stride:
+    """How far a table moves, from its first offset on: a stride where it is one."""
+    if len(table) < 2:
+        return 0
+    steps = np.diff(table)
+    return tuple((table - table[0]).tolist()) if np.ptp(steps) else int(steps[0])
+
+
+def _table_digits(tables: Sequence[Array], period: int) -> list[Axis]:
     """The axes of a dim by where each operand is: two where there is a period, else one."""
-    moved = [tuple(offset - table[0] for offset in table) for table in tables]
-    size = len(moved[0])
-    levels = [(size, 1, moved)]
+    size = len(tables[0])
+    levels = [(size, 1, list(tables))]
     if period > 1:
-        outer = [table[::period] for table in moved]
-        levels = [(size // period, period, outer), (period, 1, [table[:period] for table in moved])]
+        outer = [table[::period] for table in tables]
+        levels = [(size // period, period, outer), (period, 1, [table[:period] for table in tables])]
     axes: list[Axis] = []
     for extent, step, steps in levels:
-        src, dst, *more = map(linear_table, steps)
+        src, dst, *more = map(_stride, steps)
         axes.append(Axis(extent, src, dst, step=step, more=tuple(more)))
     return axes
 
@@ -132,7 +144,7 @@ def table_nest(dst: MemoryDesc, readers: Sequence[TableOperand], compute: Comput
         if padded and any(dim in side.tables for side in sides):
             own = part if dim == part.dim else DimPart(dim, 0, size)
             tables = [side.offsets_in(own, size, padded) for side in sides]
-            bases = [base + table[0] for base, table in zip(bases, tables, strict=True)]
+            bases = [base + int(table[0]) for base, table in zip(bases, tables, strict=True)]
             digits = _table_digits(tables, own.period)
             if own.extent < size:
                 axes += [replace(axis, step=0) for axis in digits]
