@@ -340,17 +340,19 @@ def _operand(b: Builder, step: Step, scalars: list[Value], inputs: StepInputs) -
     return x if step.factor < 0 else b.op("fmul", inputs.tensor(step.factor), x)
 
 
-# Registers of one call. Of 16 registers four leave four for each of what is computed together (measured).
-_REGISTERS_TOGETHER = 4
+# What keeps so many values while it is computed that of 16 registers four at once are too many (measured).
+_KEEP_MUCH = ("swish", "elu")
 
 
-def lanes_together(name: str, real: str, vector_bytes: int) -> int:
-    """How many lanes a call of a costly function has: those of four registers.
+def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> int:
+    """How many lanes a call of a costly function has: those of four registers, or of two.
 
-    Each operation waits for the one before it: of several registers one runs while another one waits.
+    Each operation waits for the one before it: of several registers one runs while another one waits. Doubles
+    take two where there are 16 registers: their functions are longer, and what is kept would not find room.
     """
     is_double = real == "double" or (name in ALGORITHMS and ALGORITHMS[name].is_all_double)
-    return _REGISTERS_TOGETHER * vector_bytes // (8 if is_double else 4)
+    has_room = can.masks or can.neon or not (is_double or name in _KEEP_MUCH)
+    return (4 if has_room else 2) * vector_bytes // (8 if is_double else 4)
 
 
 def call_function(b: Builder, name: str, args: Sequence[Value], can: Abilities) -> Value:

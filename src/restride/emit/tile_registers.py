@@ -174,7 +174,7 @@ class TileRegisters:
         spec = self.spec
         names = [step.name for step in spec.compute.steps if step.is_eltwise and is_costly(step.name)]
         real = real_type(spec.src_type, spec.dst_type, spec.compute)
-        lanes = min((lanes_together(name, real, spec.vector_bytes) for name in names), default=1)
+        lanes = min((lanes_together(name, real, spec.vector_bytes, spec.can) for name in names), default=1)
         return max(1, lanes * carrier_bits(spec.mid_type) // (8 * spec.vector_bytes))
 
     def _finish_all(self, values: Sequence[Value], registers: Sequence[Lanes]) -> list[Value]:

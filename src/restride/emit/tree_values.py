@@ -55,7 +55,7 @@ def operation(b: Builder, op: str, args: Sequence[Value], can: Abilities, vector
     lanes = max(map(lanes_of, args))
     first, *others = args
     whole = [broadcast(b, first, lanes), *others]
-    size = min(lanes, lanes_together(op, element_of(first), vector_bytes))
+    size = min(lanes, lanes_together(op, element_of(first), vector_bytes, can))
     parts = [
         call_function(b, op, [_part(b, each, start, size) for each in whole], can)
         for start in range(0, lanes, size)

@@ -32,8 +32,9 @@ from .tree_steps import operand_loads, operand_tensors, with_steps
 
 # Elements of a row with several channels, where their number is free, and of any row, at most.
 _ROW_ELEMENTS, _MOST_ELEMENTS = 1 << 13, 1 << 15
-# Channels that are neighbours, at least: fewer fill a small part of a vector.
-_LEAST_CHANNELS = 8
+# Channels that are neighbours or a block, at least, and positions of a row of one channel: fewer fill a small
+# part of a vector.
+_LEAST_CHANNELS, _LEAST_COLUMNS = 8, 8
 _LEAST_NDIMS = 3
 
 Index = tuple[Affine | TreeAxis, ...]
@@ -92,7 +93,7 @@ class ResamplingRows:
     def can_be(self, *, backward: bool) -> bool:
         """True where it may be done by rows, and they are faster.
 
-        Forward not where all channels are neighbours: there tables are as fast.
+        Where all channels are neighbours tables are as fast forward, and where one dim alone changes.
         """
         small, large = self.small, self.large
         if small.ndims < _LEAST_NDIMS or not (small.nelems and large.nelems):
@@ -106,6 +107,10 @@ class ResamplingRows:
             return False
         is_interleaved = self._channels == 1
         if is_interleaved and (self.scale != 2 or abs(small.layout.strides[-1]) != 1):
+            return False
+        if is_interleaved and small.dims[-1] < _LEAST_COLUMNS:
+            return False
+        if not (is_interleaved or blocks[0] or self._has_down):
             return False
         length = (self.large.dims[-1] + self.scale) * self._channels
         return 0 < length <= _MOST_ELEMENTS and (backward or is_interleaved or blocks[0] != ())
@@ -134,7 +139,7 @@ class ResamplingRows:
         md = self.small
         block, channels = md.layout.blocks[1], md.dims[1]
         if block > 1:
-            return 0 if channels % block else block
+            return 0 if channels % block or block < _LEAST_CHANNELS else block
         if md.layout.strides[1] != 1:
             return 1
         most = min(channels, _ROW_ELEMENTS // (self.large.dims[-1] + self.scale))
