@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import pickle
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 import restride as rs
 from support.computed import any_like, computed, elements, padding_is_zero, random
 from support.errors import refused
+from support.pooled import gradient_of, pooled, pooled_dims
 
 CPU = rs.Engine("cpu")
 ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
@@ -35,57 +34,9 @@ CASES = {
 FORMATS = ("abx", "axb", "aBx16b")
 
 
-def _result_dims(dims, windows):
-    parts = zip(dims[2:], *windows, strict=True)
-    spatial = ((n + left + right - (k - 1) * (d + 1) - 1) // s + 1 for n, s, k, d, left, right in parts)
-    return (*dims[:2], *spatial)
-
-
-@functools.cache
-def _taps(dims, windows):
-    """Each output with its window: index, and (position, index in the source) of what is inside."""
-    strides, kernel, dilation, padding, _ = windows
-    result, made = _result_dims(dims, windows), []
-    for out in itertools.product(*map(range, result[2:])):
-        found = []
-        for number, tap in enumerate(itertools.product(*map(range, kernel))):
-            parts = zip(out, strides, padding, tap, dilation, strict=True)
-            at = tuple(o * s - p + k * (d + 1) for o, s, p, k, d in parts)
-            if all(0 <= i < n for i, n in zip(at, dims[2:], strict=True)):
-                found.append((number, at))
-        made.append((out, found))
-    return made
-
-
-def _pooled(alg, x, windows):
-    result = np.zeros(_result_dims(x.shape, windows))
-    places = np.full(result.shape, 255)
-    for out, taps in _taps(x.shape, windows):
-        values = np.stack([x[(..., *at)] for _, at in taps]).astype(np.float64)
-        if alg == "max":
-            result[(..., *out)] = values.max(0)
-            places[(..., *out)] = np.array([number for number, _ in taps])[values.argmax(0)]
-        else:
-            count = np.prod(windows[1]) if alg == "avg_include_padding" else len(taps)
-            result[(..., *out)] = values.sum(0) / count
-    return result, places
-
-
-def _gradient(alg, gradient, places, dims, windows):
-    result = np.zeros(dims)
-    for out, taps in _taps(dims, windows):
-        d = gradient[(..., *out)].astype(np.float64)
-        for number, at in taps:
-            if alg == "max":
-                result[(..., *at)] += np.where(places[(..., *out)] == number, d, 0)
-            else:
-                result[(..., *at)] += d / (np.prod(windows[1]) if alg == "avg_include_padding" else len(taps))
-    return result
-
-
 def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", data_type="f32"):
     src = rs.MemoryDesc(dims, data_type, format)
-    dst = rs.MemoryDesc(_result_dims(dims, windows), data_type, "any")
+    dst = rs.MemoryDesc(pooled_dims(dims, windows), data_type, "any")
     return rs.PoolingForward.PrimitiveDesc(engine, kind, f"pooling_{alg}", src, dst, *windows)
 
 
@@ -99,7 +50,7 @@ def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg, form
     pd = _forward(engine, alg, dims, windows, format=format)
     written = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
     made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, *written)
-    wanted, places = _pooled(alg, x, windows)
+    wanted, places = pooled(alg, x, windows)
     np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-6, atol=1e-6)
     assert padding_is_zero(made[rs.ARG_DST])
     gradient = random(wanted.shape, 1)
@@ -111,7 +62,7 @@ def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg, form
     back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
     assert (back.diff_src_desc(), back.diff_dst_desc()) == (pd.src_desc(), pd.dst_desc())
     out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
-    wanted = _gradient(alg, gradient, places, dims, windows)
+    wanted = gradient_of(alg, gradient, places, dims, windows)
     np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
     assert padding_is_zero(out)
 
@@ -137,10 +88,10 @@ def test_gradients_write_zeros_to_the_padding_and_nothing_beside_it(engine, case
     back = rs.PoolingBackward.PrimitiveDesc(
         engine, "avg_include_padding", any_like(pd.src_desc()), any_like(pd.dst_desc()), *windows, hint_pd=pd
     )
-    gradient = random(_result_dims(dims, windows))
+    gradient = random(pooled_dims(dims, windows))
     made = computed(rs.PoolingBackward, back, engine, {rs.ARG_DIFF_DST: gradient}, rs.ARG_DIFF_SRC)
     out = made[rs.ARG_DIFF_SRC]
-    wanted = _gradient("avg_include_padding", gradient, None, dims, windows)
+    wanted = gradient_of("avg_include_padding", gradient, None, dims, windows)
     np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
     assert padding_is_zero(out)
 
@@ -151,7 +102,7 @@ def test_gradients_write_zeros_to_the_padding_and_nothing_beside_it(engine, case
 def test_gradients_of_short_rows_have_every_type_and_gaps(engine, case, data_type):
     dims, windows = CASES[case]
     x = np.rint(random(dims))
-    wanted, places = _pooled("max", x, windows)
+    wanted, places = pooled("max", x, windows)
     gradient = np.rint(random(wanted.shape, 1))
     # Planes of windows lie behind each other with gaps, rows of the source too.
     src, dst = (
@@ -161,7 +112,7 @@ def test_gradients_of_short_rows_have_every_type_and_gaps(engine, case, data_typ
     back = rs.PoolingBackward.PrimitiveDesc(engine, "max", src, dst, *windows, hint_pd=hint)
     values = {rs.ARG_DIFF_DST: gradient, rs.ARG_WORKSPACE: places}
     out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
-    right = _gradient("max", gradient, places, dims, windows)
+    right = gradient_of("max", gradient, places, dims, windows)
     np.testing.assert_array_equal(elements(out).astype(np.float64), right)
 
 
@@ -183,10 +134,10 @@ def test_zeros_behind_a_phase_are_not_written_over_another(engine, format, data_
     back = rs.PoolingBackward.PrimitiveDesc(
         engine, "avg_include_padding", any_like(pd.src_desc()), any_like(pd.dst_desc()), *windows, hint_pd=pd
     )
-    gradient = np.rint(random(_result_dims(dims, windows), 1))
+    gradient = np.rint(random(pooled_dims(dims, windows), 1))
     made = computed(rs.PoolingBackward, back, engine, {rs.ARG_DIFF_DST: gradient}, rs.ARG_DIFF_SRC)
     out = made[rs.ARG_DIFF_SRC]
-    wanted = _gradient("avg_include_padding", gradient, None, dims, windows)
+    wanted = gradient_of("avg_include_padding", gradient, None, dims, windows)
     wanted = wanted if data_type != "s8" else np.rint(wanted)
     np.testing.assert_array_equal(elements(out).astype(np.float64), wanted)
     assert padding_is_zero(out)
@@ -201,7 +152,7 @@ def test_every_type_is_pooled_and_rounded_once(engine, alg, data_type):
     pd = _forward(engine, alg, dims, windows, "forward_inference", "axb", data_type)
     assert pd.workspace_desc().is_zero()
     got = elements(computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST])
-    wanted = _pooled(alg, x.astype(np.float64), windows)[0]
+    wanted = pooled(alg, x.astype(np.float64), windows)[0]
     if rs.DataType.parse(data_type).is_integral:
         near = np.abs(got.astype(np.float64) - wanted) <= 0.5 + 1e-6
         assert near.all()
@@ -255,12 +206,12 @@ def test_post_ops_follow_the_result(engine):
     post_ops.append_binary("add", rs.MemoryDesc((1, 17, 1, 1), "f32", "abcd"))
     post_ops.append_eltwise("linear", 0.5, -1.0)
     attr.set_post_ops(post_ops)
-    src, dst = rs.MemoryDesc(dims, "f32", "axb"), rs.MemoryDesc(_result_dims(dims, windows), "f32", "any")
+    src, dst = rs.MemoryDesc(dims, "f32", "axb"), rs.MemoryDesc(pooled_dims(dims, windows), "f32", "any")
     operand = rs.arg_attr_multiple_post_op(0) | rs.ARG_SRC_1
     for alg in ("max", "avg_exclude_padding"):
         pd = rs.PoolingForward.PrimitiveDesc(engine, "forward_inference", alg, src, dst, *windows, attr)
         made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x, operand: more}, rs.ARG_DST)
-        wanted = (_pooled(alg, x, windows)[0] + more) * 0.5 - 1
+        wanted = (pooled(alg, x, windows)[0] + more) * 0.5 - 1
         np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-5, atol=1e-6)
 
 
@@ -268,7 +219,7 @@ def test_an_empty_batch_is_pooled(engine):
     windows = CASES["2d"][1]
     pd = _forward(engine, "avg_include_padding", (0, 17, 7, 6), windows)
     made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: np.zeros((0, 17, 7, 6))}, rs.ARG_DST)
-    assert elements(made[rs.ARG_DST]).shape == _result_dims((0, 17, 7, 6), windows)
+    assert elements(made[rs.ARG_DST]).shape == pooled_dims((0, 17, 7, 6), windows)
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)

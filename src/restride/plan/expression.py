@@ -9,8 +9,8 @@ the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .arithmetic import Arithmetic, Term, V
@@ -48,6 +48,13 @@ class Affine:
 
     def __floordiv__(self, divisor: int) -> Affine:
         return Affine(self.terms, self.constant, self.divisor * divisor)
+
+    def with_axes(self, others: Mapping[str, Affine]) -> Affine:
+        """The same by other axes: what stands for those that are named."""
+        total = Affine((), self.constant)
+        for name, factor in self.terms:
+            total = total + others.get(name, Affine(((name, 1),))) * factor
+        return replace(total, divisor=self.divisor)
 
     @property
     def axis(self) -> str | None:

@@ -190,7 +190,7 @@ def row_pieces(axes: NormAxes) -> RowPieces | None:
     outside, inside, moved = pieces_of(axes.outer, max(_ROWS // max(axes.count, 1), 1))
     if prod(axis.extent for axis in inside) < _FEWEST_ROWS:
         return None
-    at, stats = (tuple(_substituted(index, moved) for index in each) for each in (axes.at, axes.stats))
+    at, stats = (tuple(index.with_axes(moved) for index in each) for each in (axes.at, axes.stats))
     return RowPieces(outside, inside, NormAxes((*outside, *inside), axes.inner, at, stats, axes.channel))
 
 
@@ -201,7 +201,7 @@ def piece_loops(
     position together as `mean` and `variance`.
     """
     outside, inside, moved = pieces_of(axes.inner)
-    at = tuple(_substituted(index, moved) for index in axes.at)
+    at = tuple(index.with_axes(moved) for index in axes.at)
     value, count = src.load(*at), prod(axis.extent for axis in inside)
     place = (*outside, *axes.outer)
     first = Each(
@@ -228,13 +228,6 @@ def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
     if prod(axis.extent for axis in outside) < 2:
         return ()
     return tuple(axis.extent for axis in (*outside, *axes.outer))
-
-
-def _substituted(index: Affine, by: Mapping[str, Affine]) -> Affine:
-    total = Affine((), index.constant)
-    for name, factor in index.terms:
-        total = total + by.get(name, Affine(((name, 1),))) * factor
-    return total
 
 
 # --- values ------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from .conversion import INTEGER_LIMITS
 from .expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from .nest import Compute
 from .pointwise import moved_bytes
-from .pooling_planes import PoolingPlanes
+from .pooling_gradient_rows import PoolingGradientRows
 from .pooling_rows import PoolingRows
 from .problem import ProblemBase
 from .program import DST, SRC, Place, Program, Slot, TreeStep
@@ -189,11 +189,12 @@ class PoolingBackwardProblem(ProblemBase):
         )
         has_phases = prod(self.windows.strides) <= _MOST_PHASES
         is_wide = _is_wide(self.diff_dst, self.diff_src)
-        planes = PoolingPlanes(self.windows, self.diff_src, self.diff_dst)
-        if self.alg == MAX and has_phases and planes.are_faster:
-            return self._by_planes(planes, out, is_wide=is_wide)
         more = self._further_tensors()
-        loop = (self._by_phases if has_phases else self._by_positions)(gradient, out, more)
+        rows = PoolingGradientRows(self.windows, self.diff_src, self.diff_dst, self.alg == MAX)
+        if has_phases and rows.are_faster:
+            loop = self._by_rows(rows, gradient, out, more)
+        else:
+            loop = (self._by_phases if has_phases else self._by_positions)(gradient, out, more)
         return LoopTree((gradient, out, *more), (loop,), wide=is_wide).verify()
 
     def _further_tensors(self) -> tuple[TreeTensor, ...]:
@@ -202,20 +203,16 @@ class PoolingBackwardProblem(ProblemBase):
             return (TreeTensor.of_desc("workspace", self.workspace),)
         return tuple(operand_tensors(self.computation().tensors, self.diff_dst.dims))
 
-    def _by_planes(self, planes: PoolingPlanes, out: TreeTensor, *, is_wide: bool) -> LoopTree:
-        """Planes of short rows."""
-        gradient, places = (
-            TreeTensor.of_desc(name, planes.merged(md))
-            for name, md in (("diff_dst", self.diff_dst), ("workspace", self.workspace))
-        )
+    def _by_rows(
+        self, rows: PoolingGradientRows, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]
+    ) -> Each:
+        """Rows of windows, then rows of the source."""
         outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
 
         def term(index: tuple[Affine | TreeAxis, ...], taps: Sequence[Affine]) -> Expr:
-            position = Coordinate(self.windows.position(taps))
-            return apply("select", apply("eq", places.load(*index), position), gradient.load(*index), 0.0)
+            return self._term(gradient.load(*index), index, taps, more)
 
-        loop = planes.loop(out, outer, term)
-        return LoopTree((gradient, out, places), (loop,), wide=is_wide).verify()
+        return rows.loop(out, outer, term, self._result)
 
     def _by_phases(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
         """Positions that are multiples of the strides, and those that follow: no window takes a division."""

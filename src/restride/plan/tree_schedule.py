@@ -230,13 +230,16 @@ class _Scheduler:
         """The cost of vectors along a digit, and the plan."""
         lanes = self._lanes(plan.each, {name for name, _ in digit.steps})
         used = min(digit.extent, lanes)
-        cost = self._cost(plan.each, digit, used, 1)
+        loops = (item for item in items_of((plan.each,)) if isinstance(item, Each))
+        rows = frozenset(tensor.name for loop in loops for tensor in loop.locals)
+        cost = self._cost(plan.each, digit, used, rows)
         if plan.each.folds:
             cost += _FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
         return cost, replace(plan, digits=tuple(order), lanes=lanes)
 
-    def _cost(self, each: Each, digit: TreeDigit, lanes: int, around: int) -> float:
+    def _cost(self, each: Each, digit: TreeDigit, lanes: int, rows: frozenset[str], around: int = 1) -> float:
+        """`rows`: the locals of which each lane has one of its own."""
         positions = around * each.positions
         names = {name for name, _ in digit.steps}
         is_masked = any(name in names for guard in each.guards for name, _ in guard.index.terms)
@@ -244,12 +247,13 @@ class _Scheduler:
         cost = 0.0
         for item in each.items:
             if isinstance(item, Each):
-                cost += self._cost(item, digit, lanes, positions)
+                cost += self._cost(item, digit, lanes, rows, positions)
                 continue
             for access in accesses_of(item):
                 is_store = isinstance(item, Store) and access == (item.tensor, item.index)
+                is_own = access[0] in rows and not self._is_computed(access, names)
                 one = self._access_cost(access, digit, names, lanes, is_store=is_store)
-                cost += positions * weight * one
+                cost += positions * weight * (1.0 / lanes if is_own else one)
         return cost
 
     def _access_cost(
@@ -258,7 +262,7 @@ class _Scheduler:
         if self._is_computed(access, names):
             return _COMPUTED_COST
         stride = digit.stride(access)
-        if stride in (0, 1) or access[0] in self.locals:
+        if stride in (0, 1):
             return 1.0 / lanes
         # Of every second element two loads of neighbours.
         return 2.0 / lanes if stride == 2 and self.widths[access[0]] <= 32 and not is_store else 1.0

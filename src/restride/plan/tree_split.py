@@ -53,7 +53,7 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))
     axes = tuple(inner if each == axis else each for each in found.axes)
     body = tuple(_indexed(item, index) for item in found.items)
-    guards = tuple(Guard(_substituted(guard.index, index), guard.size) for guard in found.guards)
+    guards = tuple(Guard(guard.index.with_axes(index), guard.size) for guard in found.guards)
     first = Each((pieces, *outer.axes), (replace(found, axes=axes, items=body, guards=guards), *stores))
     loads = dict(zip(states, (tensor.load(*at) for tensor in partial), strict=True))
     folds = tuple(
@@ -131,29 +131,22 @@ def _step(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
 # --- indices of pieces --------------------------------------------------------------------------------------
 
 
-def _substituted(index: Affine, by: dict[str, Affine]) -> Affine:
-    total = Affine((), index.constant)
-    for name, factor in index.terms:
-        total = total + by.get(name, Affine(((name, 1),))) * factor
-    return replace(total, divisor=index.divisor)
-
-
 def _indexed(item: Item, by: dict[str, Affine]) -> Item:
     if isinstance(item, Let):
         return replace(item, value=_value(item.value, by))
     if isinstance(item, Fold):
         return replace(item, values=tuple(_value(value, by) for value in item.values))
     if isinstance(item, Store):
-        index = tuple(_substituted(at, by) for at in item.index)
+        index = tuple(at.with_axes(by) for at in item.index)
         return replace(item, index=index, value=_value(item.value, by))
     return replace(item, items=tuple(_indexed(each, by) for each in item.items))
 
 
 def _value(expr: Expr, by: dict[str, Affine]) -> Expr:
     if isinstance(expr, Load):
-        return replace(expr, index=tuple(_substituted(at, by) for at in expr.index))
+        return replace(expr, index=tuple(at.with_axes(by) for at in expr.index))
     if isinstance(expr, Coordinate):
-        return Coordinate(_substituted(expr.index, by))
+        return Coordinate(expr.index.with_axes(by))
     if isinstance(expr, Apply):
         return replace(expr, args=tuple(_value(each, by) for each in expr.args))
     return expr

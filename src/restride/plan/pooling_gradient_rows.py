@@ -1,0 +1,195 @@
+"""Gradients of pooling where the last dim lies side by side: sums over rows of windows, then along them.
+
+A row of the source is in the windows of a few rows. These are added up first, in whole vectors: for maxima a
+row of sums for each place along a window, for averages one. Rows of sums stay in the first cache, with zeros
+at both ends. Then each position adds up what it has in them, and no window is outside. So a gradient is read
+once for each row of the source, not once for each position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from .expression import Affine, Const, Expr, Load, Ref, TreeAxis
+from .tree import Each, Item, Store, TreeTensor, fold_over
+from .windows import WindowPhase, Windows
+
+# Elements of the rows of sums for one row of the source, at most: they stay in the first cache.
+_MOST_ELEMENTS = 1 << 11
+# Elements of the rows of sums for all of an image, at most: all of them are found first then. What has just
+# been written is read the faster the longer ago that was.
+_MOST_OF_IMAGE = 1 << 12
+# Places along a window, or windows of a position, that are written out, at most; more are a loop.
+_WRITTEN_OUT = 5
+
+Index = tuple[Affine | TreeAxis, ...]
+Term = Callable[[Index, Sequence[Affine]], Expr]
+"""What a window adds, by the index of the window and the place in it."""
+
+
+class SumRows(NamedTuple):
+    """Rows of sums, for each position of some axes."""
+
+    tensor: TreeTensor
+    axes: tuple[TreeAxis, ...]
+
+    def store(self, place: Affine | TreeAxis | int, column: Affine | TreeAxis, value: Expr) -> Store:
+        """The item that writes a sum."""
+        return self.tensor.store((*self.axes, place, column), value)
+
+    def load(self, place: Affine, column: Affine) -> Load:
+        """A sum."""
+        return self.tensor.load(*self.axes, place, column)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingGradientRows:
+    """The rows of a gradient. `is_max`: of maxima, where what a window adds depends on the place in it."""
+
+    windows: Windows
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    is_max: bool
+
+    @property
+    def are_faster(self) -> bool:
+        """True where windows overlap along rows."""
+        mds = self.diff_src, self.diff_dst
+        if not all(md.nelems and not md.inner_blks and md.layout.strides[-1] == 1 for md in mds):
+            return False
+        _, along = self._phases(-1)
+        overlap = any(tap.extent > 1 for phase in along for tap in phase.taps)
+        return overlap and self.diff_dst.dims[-1] > 1 and self._size <= _MOST_ELEMENTS
+
+    @property
+    def _rows(self) -> int:
+        """How many rows of sums there are."""
+        return self.windows.kernel[-1] if self.is_max else 1
+
+    @property
+    def _length(self) -> int:
+        """Elements of a row of sums."""
+        return sum(self._ends) + self.diff_dst.dims[-1]
+
+    @property
+    def _size(self) -> int:
+        """Elements of all rows of sums for a row of the source."""
+        return self._rows * self._length
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """How many zeros rows of sums have on the left and on the right."""
+        axis, along = self._phases(-1)
+        outputs = [(phase.output, tap) for phase in along for tap in phase.taps]
+        # From a position's last window, which is the nearest to the left, to its first.
+        low = min(
+            output.constant + dict(output.terms)[tap.name] * (tap.extent - 1) for output, tap in outputs
+        )
+        high = max(output.constant for output, _ in outputs) + axis.extent
+        return max(0, -low), max(0, high - self.diff_dst.dims[-1])
+
+    def _phases(self, dim: int) -> tuple[TreeAxis, tuple[WindowPhase, ...]]:
+        """The phases of a spatial dim, counted from the last one."""
+        spatial = len(self.windows.kernel)
+        return self.windows.phases(spatial + dim, self.diff_src.dims[dim], self.diff_dst.dims[dim])
+
+    def loop(
+        self, out: TreeTensor, outer: Sequence[TreeAxis], term: Term, result: Callable[[Expr], Expr]
+    ) -> Each:
+        """The loops over all positions of the source. `result`: what a sum becomes."""
+        *deep, (columns, along) = (self._phases(dim) for dim in range(-len(self.windows.kernel), 0))
+        axes, phases = tuple(axis for axis, _ in deep), [*product(*(found for _, found in deep))]
+        of_image = prod(axis.extent for axis in axes) * len(phases) * self._size
+        own = axes if of_image <= _MOST_OF_IMAGE else ()
+        sums: list[Item] = []
+        stores: list[Item] = []
+        tensors: list[TreeTensor] = []
+        for depth in phases:
+            rows: SumRows | None = None
+            if all(phase.taps for phase in depth):
+                sizes = (*(axis.extent for axis in own), self._rows, self._length)
+                rows = SumRows(TreeTensor.row_major(f"sums{len(tensors)}", sizes), own)
+                tensors.append(rows.tensor)
+                sums += [*self._zeros(rows), self._sums(rows, outer, depth, term)]
+            for phase in along:
+                stores += self._stored(rows, out, outer, (*depth, phase), result)
+        # Stores last: so that those of neighbours are one.
+        stores.sort(key=_is_last)
+        if not own:
+            return Each((*outer, *axes), (*sums, Each((columns,), tuple(stores))), locals=tuple(tensors))
+        loops = Each(axes, tuple(sums)), Each((*axes, columns), tuple(stores))
+        return Each(tuple(outer), loops, locals=tuple(tensors))
+
+    def _zeros(self, rows: SumRows) -> list[Item]:
+        """The items that write the ends of rows of sums."""
+        left, right = self._ends
+        items: list[Item] = []
+        for side, first, size in (("left", 0, left), ("right", self._length - right, right)):
+            name = f"{rows.tensor.name}.{side}"
+            place, axis = TreeAxis(f"{name}.place", self._rows), TreeAxis(name, size)
+            if size:
+                items.append(Each((place, axis), (rows.store(place, axis + first, Const(0.0)),)))
+        return items
+
+    def _sums(
+        self, rows: SumRows, outer: Sequence[TreeAxis], depth: Sequence[WindowPhase], term: Term
+    ) -> Each:
+        """The sums over the rows of windows that have a row of the source, for each column of windows."""
+        name = rows.tensor.name
+        column, place = TreeAxis(f"{name}.column", self.diff_dst.dims[-1]), TreeAxis(f"{name}.at", self._rows)
+        index: Index = (*outer, *(phase.output for phase in depth), column)
+        guards = tuple(guard for phase in depth for guard in phase.guards)
+        taps = tuple(axis for phase in depth for axis in phase.taps)
+        is_short = self._rows <= _WRITTEN_OUT
+        places = [Affine((), number) for number in range(self._rows)] if is_short else [place + 0]
+        folds: list[Item] = []
+        stores: list[Item] = []
+        for number, at in enumerate(places):
+            value = term(index, [*(phase.tap for phase in depth), at])
+            folds.append(Each(taps, (fold_over("sum", f"{name}.{number}", value),), guards))
+            stores.append(rows.store(at, column + self._ends[0], Ref(f"{name}.{number}")))
+        return Each((column,) if is_short else (place, column), (*folds, *stores))
+
+    def _stored(
+        self,
+        rows: SumRows | None,
+        out: TreeTensor,
+        outer: Sequence[TreeAxis],
+        phases: Sequence[WindowPhase],
+        result: Callable[[Expr], Expr],
+    ) -> list[Item]:
+        """The items that write the positions of a phase of each dim."""
+        value: Expr = Const(0.0)
+        items: list[Item] = []
+        last = phases[-1]
+        if rows is not None and last.taps:
+            (tap,) = last.taps
+            places = (last.tap if self.is_max else Affine(), last.output + self._ends[0])
+            if tap.extent <= _WRITTEN_OUT:
+                numbers = ({tap.name: Affine((), number)} for number in range(tap.extent))
+                total = _added([rows.load(*(each.with_axes(at) for each in places)) for at in numbers])
+            else:
+                name = f"total.{rows.tensor.name}.{last.source.constant}"
+                items.append(Each((tap,), (fold_over("sum", name, rows.load(*places)),)))
+                total = Ref(name)
+            value = result(total)
+        made = out.store((*outer, *(phase.source for phase in phases)), value)
+        guards = tuple(guard for phase in phases for guard in phase.inside)
+        return [*items, Each((), (made,), guards) if guards else made]
+
+
+def _added(values: Sequence[Expr]) -> Expr:
+    total = values[0]
+    for value in values[1:]:
+        total = total + value
+    return total
+
+
+def _is_last(item: Item) -> bool:
+    """True for a store, under a guard too; False for the loop of a sum."""
+    return not (isinstance(item, Each) and item.folds)
