@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.expression import TreeAxis
+from restride.plan.expression import Ref, TreeAxis
 from restride.plan.reorder import IndexDigit, index_digits
-from restride.plan.tree import Each, LoopTree, TreeTensor
+from restride.plan.tree import Each, LoopTree, TreeTensor, fold_over
 from restride.plan.tree_padding import padding_nests
 from restride.plan.tree_plan import AxisLimits, axis_digits, grid_of, sections_of
 from restride.plan.tree_schedule import schedule_tree
@@ -48,6 +48,17 @@ def test_what_one_loop_reads_goes_on_by_itself() -> None:
     plan = schedule_tree(window_tree(src, dst, 3, 1, 0))
     assert plan.plan.inner
     assert not any(plan.read_ahead(number) for number in range(len(plan.plan.inner)))
+
+
+def test_pieces_of_a_position_each_are_no_windows() -> None:
+    """A sum over images, an image each: what is read goes on by itself, and is asked for by nobody."""
+    x = TreeTensor.of_desc("x", MemoryDesc((4, 8, 32, 64), "f32", "nChw8c"))
+    n, c, h, w = (TreeAxis(name, extent) for name, extent in zip("nchw", (1, 8, 32, 64), strict=True))
+    piece = TreeAxis("piece", 4)
+    y = TreeTensor.row_major("y", (4, 8))
+    fold = Each((n, h, w), (fold_over("sum", "found", x.load(piece + n, c, h, w)),))
+    plan = schedule_tree(LoopTree((x, y), (Each((piece, c), (fold, y.store((piece, c), Ref("found")))),)))
+    assert not plan.read_ahead(0)
 
 
 def test_axes_that_continue_each_other_are_one_digit() -> None:

@@ -210,22 +210,28 @@ class NormBackwardProblem(ProblemBase):
         )
         scale_sum = Ref("scale_sum") * inverse_of if is_common else Ref("scale_sum")
         stores: list[Item] = []
-        found: tuple[tuple[str, str, Expr], ...] = (
-            ("diff_shift", "shift_sum", Ref("shift_sum")),
-            ("diff_scale", "scale_sum", scale_sum),
-        )
-        for name, temporary, value in found:
+        for name, value in (("diff_shift", Ref("shift_sum")), ("diff_scale", scale_sum)):
             if name in parts.tensors:
                 stores.append(parts.tensors[name].store(axes.channel, value))
-            if sums:
-                stores.append(parts.temporary(temporary, self.stats.dims).store(axes.channel, value))
+        if sums:
+            stores += self._shared(parts, axes, scale_sum)
         parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
+
+    def _shared(self, parts: ProgramParts, axes: NormAxes, scale_sum: Expr) -> list[Item]:
+        """What the gradients of a channel's elements have in common, so that none takes a division."""
+        count, inverse_of = Const(float(axes.count)), parts.tensors["inverse"].load(*axes.stats)
+        scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
+        found = {"factor": inverse_of * scale, "slope": scale_sum / count * inverse_of}
+        found |= {} if self.flags.rms_norm else {"offset": Ref("shift_sum") / count}
+        return [
+            parts.temporary(name, self.stats.dims).store(axes.channel, value) for name, value in found.items()
+        ]
 
     def _data(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> Each:
         """The gradient of the source."""
         count = Const(float(axes.count))
-        normal, scaled = self._normal(parts, axes), Ref("dy")
-        gradient: Expr = scaled
+        normal = self._normal(parts, axes)
+        gradient: Expr = Ref("dy")
         if self.flags.use_scale:
             gradient = gradient * parts.tensors["scale"].load(*axes.channel)
         inverses = parts.tensors["inverse"].load(*axes.stats)
@@ -234,13 +240,14 @@ class NormBackwardProblem(ProblemBase):
             value: Expr = Ref("g") * inverses
             return self._each(parts, axes, lets, value, ())
         if sums:
-            # The scale of a channel is in none of its sums.
-            scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
-            rest = Ref("dy") - normal * (parts.tensors["scale_sum"].load(*axes.channel) / count)
-            if not self.flags.rms_norm:
-                rest = rest - parts.tensors["shift_sum"].load(*axes.channel) / count
-            lets = (lets[0],)
-            return self._each(parts, axes, lets, rest * (inverses * scale), ())
+            shared = {
+                name: parts.tensors[name].load(*axes.channel)
+                for name in ("factor", "slope", "offset")
+                if name in parts.tensors
+            }
+            rest = Ref("dy") - self._distance(parts, axes) * shared["slope"]
+            rest = rest - shared["offset"] if "offset" in shared else rest
+            return self._each(parts, axes, lets[:1], rest * shared["factor"], ())
         folds = (fold_over("sum", "a", Ref("g")), fold_over("sum", "b", Ref("g") * normal))
         before = (
             Each(axes.inner, (*lets, *folds)),

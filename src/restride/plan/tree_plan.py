@@ -166,7 +166,8 @@ class TreeSchedule:
         Processors read on in a row by themselves, but not where several are read in turn, piece by piece.
         """
         outside = {axis.name for axis in self.plan.each.axes}
-        inside = {axis.name for plan in plans_of(windows) for axis in plan.each.axes}
+        axes = (axis for plan in plans_of(windows) for axis in plan.each.axes)
+        inside = {axis.name for axis in axes if axis.extent > 1}
         found: dict[Access, int] = {}
         for access in loads_of(windows):
             names = [{name for name, _ in index.terms} for index in access[1]]
