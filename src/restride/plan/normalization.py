@@ -31,6 +31,7 @@ from ..dtypes import DataType
 from .expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
 from .program import Place, TreeStep
 from .tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
+from .tree_pieces import pieces_of
 
 # Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
 _PIECE = 1 << 10
@@ -148,35 +149,6 @@ def _distance(value: Expr, mean: str) -> tuple[Let, ...]:
     return (Let("d", value - Ref(mean)),)
 
 
-def pieces_of(
-    axes: Sequence[TreeAxis], most: int = _PIECE
-) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], dict[str, Affine]]:
-    """Axes cut into pieces of so many positions at most: axes of pieces, axes within one, and what the old
-    axes have become.
-    """
-    outside: list[TreeAxis] = []
-    inside: list[TreeAxis] = []
-    moved: dict[str, Affine] = {}
-    size = 1
-    for axis in reversed(axes):
-        length = _divisor(axis.extent, max(most // size, 1))
-        size *= length
-        if length == axis.extent:
-            inside.insert(0, axis)
-        elif length == 1:
-            outside.insert(0, axis)
-        else:
-            piece, rest = TreeAxis(f"{axis.name}.piece", axis.extent // length), TreeAxis(axis.name, length)
-            moved[axis.name] = piece * length + rest
-            outside.insert(0, piece)
-            inside.insert(0, rest)
-    return tuple(outside), tuple(inside), moved
-
-
-def _divisor(number: int, most: int) -> int:
-    return next(each for each in range(min(number, most), 0, -1) if number % each == 0) if number else 1
-
-
 class RowPieces(NamedTuple):
     """Rows cut into pieces: axes of pieces, axes of the rows in one, and the loops that know both."""
 
@@ -200,7 +172,7 @@ def piece_loops(
     """The loop that finds the mean and the squares of each piece, and the items that put the pieces of one
     position together as `mean` and `variance`.
     """
-    outside, inside, moved = pieces_of(axes.inner)
+    outside, inside, moved = pieces_of(axes.inner, _PIECE)
     at = tuple(index.with_axes(moved) for index in axes.at)
     value, count = src.load(*at), prod(axis.extent for axis in inside)
     place = (*outside, *axes.outer)
@@ -224,7 +196,7 @@ def piece_loops(
 
 def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
     """The extents of what is kept of each piece; empty where there is only one."""
-    outside, _, _ = pieces_of(axes.inner)
+    outside, _, _ = pieces_of(axes.inner, _PIECE)
     if prod(axis.extent for axis in outside) < 2:
         return ()
     return tuple(axis.extent for axis in (*outside, *axes.outer))

@@ -10,9 +10,11 @@ from dataclasses import replace
 from math import prod
 
 from ..dtypes import DataType
-from .expression import Affine, Apply, Coordinate, Expr, Load, Ref, TreeAxis, parts_of
+from .expression import Ref, TreeAxis
 from .program import Place, TreeStep
-from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor, values_of
+from .tree import Each, Fold, Guard, LoopTree, TreeTensor
+from .tree_columns import folds_by_rows
+from .tree_pieces import step_along, with_axes
 
 # A loop with fewer positions than this is split, where there is at least so much to fold in a piece.
 _FEW_OUTPUTS = 1024
@@ -37,7 +39,12 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     """
     (outer,) = step.tree.items
     found = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
-    if found is None or found is not outer.items[0] or not _is_worth(outer, found):
+    if found is None or found is not outer.items[0] or not _is_plain(outer, found):
+        return (step,), ()
+    columns = folds_by_rows(step.tree, outer, found)
+    if columns is not None:
+        return _steps(step, columns.loops, columns.partial, temporaries)
+    if outer.positions >= _FEW_OUTPUTS or found.positions < 2 * _PIECE:
         return (step,), ()
     axis, size = _cut(found, step.tree)
     count = axis.extent // size
@@ -52,7 +59,7 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     at = (pieces, *outer.axes)
     stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))
     axes = tuple(inner if each == axis else each for each in found.axes)
-    body = tuple(_indexed(item, index) for item in found.items)
+    body = tuple(with_axes(item, index) for item in found.items)
     guards = tuple(Guard(guard.index.with_axes(index), guard.size) for guard in found.guards)
     first = Each((pieces, *outer.axes), (replace(found, axes=axes, items=body, guards=guards), *stores))
     loads = dict(zip(states, (tensor.load(*at) for tensor in partial), strict=True))
@@ -60,23 +67,22 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
         Fold(each.op, each.names, tuple(loads[name] for name in each.names)) for each in found.folds
     )
     second = replace(outer, items=(Each((pieces,), folds), *outer.items[1:]))
-    nbytes = tuple(real.nbytes(prod(shape)) for _ in partial)
-    return _steps(step, (first, second), tuple(partial), temporaries), nbytes
+    return _steps(step, (first, second), tuple(partial), temporaries)
 
 
 def _steps(
-    step: TreeStep, loops: tuple[Each, Each], partial: tuple[TreeTensor, ...], temporaries: int
-) -> tuple[TreeStep, ...]:
+    step: TreeStep, loops: tuple[Each, ...], partial: tuple[TreeTensor, ...], temporaries: int
+) -> Steps:
     tree = step.tree
     tensors = (*tree.tensors, *partial)
     places = (*step.places, *(Place(~(temporaries + i)) for i in range(len(partial))))
     made = []
-    for loop, work in zip(loops, (step.work_bytes, step.work_bytes // _MOST_PIECES), strict=True):
+    for loop, work in zip(loops, (step.work_bytes, step.work_bytes // _MOST_PIECES), strict=False):
         part = _used(replace(tree, tensors=tensors, items=(loop,)))
         names = {tensor.name for tensor in part.tensors}
         kept = tuple(place for tensor, place in zip(tensors, places, strict=True) if tensor.name in names)
         made.append(replace(step, tree=part.verify(), places=kept, work_bytes=work))
-    return tuple(made)
+    return tuple(made), tuple(tensor.data_type.nbytes(prod(tensor.sizes)) for tensor in partial)
 
 
 def _used(tree: LoopTree) -> LoopTree:
@@ -85,10 +91,9 @@ def _used(tree: LoopTree) -> LoopTree:
     return replace(tree, tensors=tuple(tensor for tensor in tree.tensors if tensor.name in names))
 
 
-def _is_worth(outer: Each, inner: Each) -> bool:
+def _is_plain(outer: Each, inner: Each) -> bool:
     has_loops = any(isinstance(item, Each) for item in inner.items)
-    is_plain = not (outer.locals or inner.locals or has_loops)
-    return is_plain and outer.positions < _FEW_OUTPUTS and inner.positions >= 2 * _PIECE
+    return not (outer.locals or inner.locals or has_loops)
 
 
 def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
@@ -100,10 +105,10 @@ def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
     wanted = max(2, min(_MOST_PIECES, inner.positions // _PIECE))
     guarded = {name for guard in inner.guards for name, _ in guard.index.terms}
     axes = sorted(
-        (axis for axis in inner.axes if axis.name not in guarded), key=lambda a: -_step(a, inner, tree)
+        (axis for axis in inner.axes if axis.name not in guarded), key=lambda a: -step_along(a, inner, tree)
     )
     counts = [(axis, _pieces(axis.extent, 2 * wanted)) for axis in axes]
-    apart = [each for each in counts if _step(each[0], inner, tree) != 1 and each[1] > 1]
+    apart = [each for each in counts if step_along(each[0], inner, tree) != 1 and each[1] > 1]
     found = next((each for each in apart if each[1] >= min(wanted, _ENOUGH)), None)
     if found and found[0].extent <= _MOST_ALONE and inner.positions // found[0].extent >= _ALONE:
         return found[0], 1
@@ -114,39 +119,3 @@ def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
 def _pieces(extent: int, most: int) -> int:
     """The most pieces of equal length."""
     return next(count for count in range(min(extent, most), 0, -1) if extent % count == 0)
-
-
-def _step(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
-    """How far one position of an axis is from the next, in the first tensor that it moves through."""
-    parts = (part for item in inner.items for value in values_of(item) for part in parts_of(value))
-    for part in parts:
-        if isinstance(part, Load):
-            digits = tree.tensor(part.tensor).digits
-            steps = [of[0].stride for of, at in zip(digits, part.index, strict=True) if at.axis == axis.name]
-            if steps:
-                return steps[0]
-    return 0
-
-
-# --- indices of pieces --------------------------------------------------------------------------------------
-
-
-def _indexed(item: Item, by: dict[str, Affine]) -> Item:
-    if isinstance(item, Let):
-        return replace(item, value=_value(item.value, by))
-    if isinstance(item, Fold):
-        return replace(item, values=tuple(_value(value, by) for value in item.values))
-    if isinstance(item, Store):
-        index = tuple(at.with_axes(by) for at in item.index)
-        return replace(item, index=index, value=_value(item.value, by))
-    return replace(item, items=tuple(_indexed(each, by) for each in item.items))
-
-
-def _value(expr: Expr, by: dict[str, Affine]) -> Expr:
-    if isinstance(expr, Load):
-        return replace(expr, index=tuple(at.with_axes(by) for at in expr.index))
-    if isinstance(expr, Coordinate):
-        return Coordinate(expr.index.with_axes(by))
-    if isinstance(expr, Apply):
-        return replace(expr, args=tuple(_value(each, by) for each in expr.args))
-    return expr
