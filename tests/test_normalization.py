@@ -136,6 +136,24 @@ def test_variance_far_from_zero_and_of_many_pieces(engine):
     np.testing.assert_allclose(elements(made[rs.ARG_MEAN]), x.mean((0, 2, 3), dtype=np.float64), rtol=1e-6)
 
 
+@pytest.mark.parametrize("flags", ["none", "rms_norm"])
+@pytest.mark.parametrize("extent", [4096, 20_000, 4099])
+def test_statistics_of_long_columns_lose_little(engine, extent, flags):
+    """Rows whose neighbours are of other rows: elements are added one after the other, piece by piece."""
+    x = random((8, extent)) + 100
+    pd = forward_pd("layer", engine, _md(x.shape, "ba"), _md(x.shape, "ba"), flags)
+    is_rms = flags == "rms_norm"
+    written = (rs.ARG_DST, rs.ARG_VARIANCE, *(() if is_rms else (rs.ARG_MEAN,)))
+    made = computed(FORWARD["layer"], pd, engine, {rs.ARG_SRC: x}, *written)
+    y, mean, variance = normal(x, "layer", rms=is_rms)
+    # No divisor of a prime makes pieces.
+    near = 1e-4 if extent == 4099 else 3e-6
+    np.testing.assert_allclose(elements(made[rs.ARG_VARIANCE]).ravel(), variance, rtol=near)
+    np.testing.assert_allclose(elements(made[rs.ARG_DST]), y, atol=100 * near)
+    if not is_rms:
+        np.testing.assert_allclose(elements(made[rs.ARG_MEAN]).ravel(), mean, rtol=near / 3)
+
+
 @pytest.mark.parametrize("flag", ["fuse_norm_relu", "fuse_norm_add_relu"])
 @pytest.mark.parametrize("format", ["abcd", "aBcd16b"])
 def test_fused_relu_leaves_what_was_above_zero(engine, flag, format):

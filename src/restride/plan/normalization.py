@@ -35,6 +35,8 @@ from .tree_pieces import pieces_of
 
 # Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
 _PIECE = 1 << 10
+# Elements of a piece of a long column, at most, and at least; and how many pieces it has at least.
+_COLUMN_PIECE, _LEAST_PIECE = 1 << 8, 8
 # Elements of all rows of a piece, at most: source and gradient stay in a core's second cache. Of fewer rows
 # the sums of pieces would be as much as the rows.
 _ROWS, _FEWEST_ROWS = 1 << 15, 16
@@ -145,6 +147,33 @@ def statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]
     )
 
 
+def column_statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]:
+    """The same of a column, whose elements are added one after the other: of a long one by pieces."""
+    outside, inside, moved = pieces_of(axes.inner, _COLUMN_PIECE)
+    count = prod(axis.extent for axis in inside)
+    if min(count, axes.count // count) < _LEAST_PIECE:
+        return statistics(axes, value, is_rms=is_rms)
+    at = replace(value, index=tuple(index.with_axes(moved) for index in value.index))
+    if is_rms:
+        piece: tuple[Item, ...] = (Each(inside, (fold_over("sum", "piece", at * at),)),)
+        found = fold_over("sum", "squares", Ref("piece"))
+    else:
+        piece = _moments(at, inside, Const(float(count)), "piece")
+        states = (Const(float(count)), Ref("part"), Ref("piece"))
+        found = Fold("moments", ("count", "mean", "squares"), states)
+    mean = (Let("mean", Const(0.0)),) if is_rms else ()
+    return (Each(outside, (*piece, found)), *mean, Let("variance", Ref("squares") / Const(float(axes.count))))
+
+
+def _moments(value: Expr, inside: tuple[TreeAxis, ...], count: Const, squares: str) -> tuple[Item, ...]:
+    """The items that find the mean of a piece, `part`, and the sum of squares around it."""
+    return (
+        Each(inside, (fold_over("sum", "total", value),)),
+        Let("part", Ref("total") / count),
+        Each(inside, (*_distance(value, "part"), fold_over("sum", squares, Ref("d") * Ref("d")))),
+    )
+
+
 def _distance(value: Expr, mean: str) -> tuple[Let, ...]:
     return (Let("d", value - Ref(mean)),)
 
@@ -179,9 +208,7 @@ def piece_loops(
     first = Each(
         place,
         (
-            Each(inside, (fold_over("sum", "total", value),)),
-            Let("part", Ref("total") / Const(float(count))),
-            Each(inside, (*_distance(value, "part"), fold_over("sum", "squares", Ref("d") * Ref("d")))),
+            *_moments(value, inside, Const(float(count)), "squares"),
             means.store(place, Ref("part")),
             squares.store(place, Ref("squares")),
         ),

@@ -39,6 +39,7 @@ from .expression import Const, Expr, Ref, apply
 from .normalization import (
     NormAxes,
     NormKind,
+    column_statistics,
     inverse,
     norm_axes,
     piece_loops,
@@ -182,7 +183,8 @@ class NormForwardProblem(ProblemBase):
         src = parts.tensors["src"].load(*axes.at)
         items = self._given(parts, axes)
         if not self.flags.use_global_stats:
-            items = (*statistics(axes, src, is_rms=self.flags.rms_norm), *self._stored(parts, axes))
+            find = column_statistics if self._has_columns else statistics
+            items = (*find(axes, src, is_rms=self.flags.rms_norm), *self._stored(parts, axes))
         normal = (src - Ref("mean")) * Ref("inverse")
         body = (
             *items,
@@ -190,6 +192,11 @@ class NormForwardProblem(ProblemBase):
             Each(axes.inner, self._result(parts, axes, normal, is_scaled=False)),
         )
         parts.step(Each(axes.outer, body), self.work_bytes)
+
+    @property
+    def _has_columns(self) -> bool:
+        """True where the neighbour of an element is not of its row."""
+        return self.src.layout.blocks[-1] == 1 and self.src.layout.outer_order[-1] != self.src.ndims - 1
 
     def _channels(self, parts: ProgramParts, axes: NormAxes) -> None:
         """Groups of channels that lie side by side."""
