@@ -23,6 +23,7 @@ _SIZES = {
     "by four and two": ((3, 6), (12, 12)),
     "depth stays": ((3, 4, 5), (3, 8, 10)),
     "long rows": ((2, 70), (4, 140)),
+    "large": ((24, 90), (48, 180)),
 }
 _FORMATS = ("abx", "axb", "aBx8b", "aBx16b")
 

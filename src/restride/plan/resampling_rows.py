@@ -32,6 +32,9 @@ from .tree_steps import operand_loads, operand_tensors, with_steps
 
 # Elements of a row with several channels, where their number is free, and of any row, at most.
 _ROW_ELEMENTS, _MOST_ELEMENTS = 1 << 13, 1 << 15
+# Elements of all rows of an image, at most, where these are found before any is read; and bytes of the larger
+# tensor, which is in the caches then.
+_MOST_OF_IMAGE, _IN_CACHES = 1 << 12, 1 << 24
 # Channels that are neighbours or a block, at least, and positions of a row of one channel: fewer fill a small
 # part of a vector.
 _LEAST_CHANNELS, _LEAST_COLUMNS = 8, 8
@@ -167,15 +170,31 @@ class ResamplingRows:
         channel = groups * self._channels + self._inner[0] if self._inner else groups
         return (batch, channel, *others, *spatial)
 
-    def _row(self, name: str, size: int, repeated: int) -> TreeTensor:
-        return TreeTensor.row_major(name, (size + 2 * repeated, *(axis.extent for axis in self._inner)))
+    def _own(self, down: TreeAxis, size: int, rows: int) -> tuple[TreeAxis, ...]:
+        """The loop that has rows of its own for each position: of small images all rows come first."""
+        is_small = down.extent * rows * size <= _MOST_OF_IMAGE and self.large.size <= _IN_CACHES
+        # With several channels what is read together has been written together.
+        return (down,) if self._has_down and self._channels == 1 and is_small else ()
 
-    def _ends(self, rows: Sequence[TreeTensor], size: int, repeated: int) -> Each:
+    def _row(self, name: str, size: int, repeated: int, own: tuple[TreeAxis, ...]) -> TreeTensor:
+        extents = [axis.extent for axis in self._inner]
+        return TreeTensor.row_major(name, (*(axis.extent for axis in own), size + 2 * repeated, *extents))
+
+    def _around(
+        self, down: TreeAxis, own: tuple[TreeAxis, ...], rows: Sequence[TreeTensor], *loops: Sequence[Item]
+    ) -> Each:
+        """All loops: those that fill rows, and those that read them."""
+        before = (*self._outer, down) if self._has_down and not own else self._outer
+        if own:
+            loops = tuple([Each(own, tuple(items))] for items in loops)
+        return Each(before, tuple(item for items in loops for item in items), locals=tuple(rows))
+
+    def _ends(self, rows: Sequence[TreeTensor], size: int, repeated: int, own: tuple[TreeAxis, ...]) -> Each:
         """The loop that repeats what is at both ends of rows, as in a mirror."""
         pairs = [(repeated - 1 - k, repeated + k) for k in range(repeated)]
         pairs += [(repeated + size + k, repeated + size - 1 - k) for k in range(repeated)]
         stores = (
-            row.store((Affine((), to), *self._inner), row.load(at, *self._inner))
+            row.store((*own, Affine((), to), *self._inner), row.load(*own, at, *self._inner))
             for row in rows
             for to, at in pairs
         )
@@ -209,22 +228,21 @@ class ResamplingRows:
         w, j = TreeAxis("w", size), TreeAxis("j", size)
         down = TreeAxis("i", self.small.dims[-2])
         count = len(self._down or ()) if self._has_down else 1
-        rows = [self._row(f"row{p}", size, 1) for p in range(count)]
+        own = self._own(down, size, count)
+        rows = [self._row(f"row{p}", size, 1, own) for p in range(count)]
         items: list[Item] = []
         for number, row in enumerate(rows):
-            items += self._filled(row, w, 1, self._taps_forward(src, down, w, number))
-        items.append(self._ends(rows, size, 1))
+            items += self._filled(row, w, 1, own, self._taps_forward(src, down, w, number))
+        items.append(self._ends(rows, size, 1, own))
         stores: list[Item] = []
         for number, row in enumerate(rows):
             for place, phase in enumerate(along):
-                near, far = (row.load(j + 1 + side, *self._inner) for side in (0, phase.side))
+                near, far = (row.load(*own, j + 1 + side, *self._inner) for side in (0, phase.side))
                 pair = [(phase.here, near), (phase.there, far)]
                 to = [down * count + number] if self._has_down else []
                 at = self._at(*to, j * len(along) + place)
                 stores.append(dst.store(at, finish(_added(pair[:: phase.side]), at)))
-        items.append(Each((j, *self._inner), tuple(stores)))
-        outer = (*self._outer, down) if self._has_down else self._outer
-        return Each(outer, tuple(items), locals=tuple(rows))
+        return self._around(down, own, rows, items, [Each((j, *self._inner), tuple(stores))])
 
     def _taps_forward(
         self, src: TreeTensor, down: TreeAxis, w: TreeAxis, number: int
@@ -248,19 +266,17 @@ class ResamplingRows:
         repeated = scale // 2
         w, j = TreeAxis("w", size), TreeAxis("j", self.small.dims[-1])
         down = TreeAxis("i", self.small.dims[-2])
-        row = self._row("row", size, repeated)
+        own = self._own(down, size, 1)
+        row = self._row("row", size, repeated, own)
         terms = [
-            (weight, row.load(j * scale + tap, *self._inner))
+            (weight, row.load(*own, j * scale + tap, *self._inner))
             for tap, weight in enumerate(_gradient_weights(along))
         ]
         at = self._at(down, j) if self._has_down else self._at(j)
-        items = (
-            *self._filled(row, w, repeated, self._taps_backward(src, down, w)),
-            self._ends((row,), size, repeated),
-            Each((j, *self._inner), (dst.store(at, finish(_added(terms), at)),)),
-        )
-        outer = (*self._outer, down) if self._has_down else self._outer
-        return Each(outer, items, locals=(row,))
+        filled = self._filled(row, w, repeated, own, self._taps_backward(src, down, w))
+        items = [*filled, self._ends((row,), size, repeated, own)]
+        stores = [Each((j, *self._inner), (dst.store(at, finish(_added(terms), at)),))]
+        return self._around(down, own, (row,), items, stores)
 
     def _taps_backward(
         self, src: TreeTensor, down: TreeAxis, w: TreeAxis
@@ -292,11 +308,12 @@ class ResamplingRows:
         row: TreeTensor,
         w: TreeAxis,
         repeated: int,
+        own: tuple[TreeAxis, ...],
         parts: Iterator[tuple[tuple[Guard, ...], list[tuple[float, Load]]]],
     ) -> Iterator[Each]:
         """The loops that fill a row between its ends."""
         for guards, terms in parts:
-            loop = Each((w, *self._inner), (row.store((w + repeated, *self._inner), _added(terms)),))
+            loop = Each((w, *self._inner), (row.store((*own, w + repeated, *self._inner), _added(terms)),))
             yield Each((), (loop,), guards) if guards else loop
 
 
