@@ -25,10 +25,11 @@ from .tree_pieces import pieces_of, step_along, with_axes
 # Bytes of a tensor, and from a row to the next, of one fold and of many, at least: else columns are as fast.
 _LEAST_BYTES = 1 << 22
 _LEAST_STEP, _LEAST_STEP_OF_MANY = 1 << 9, 1 << 11
-# Rows of a block, at most and at least; columns of a chunk likewise; elements of the parts of a piece.
+# Rows of a block, at most and at least; columns of a chunk likewise; bytes of the parts of a piece, at most, as
+# they lie on the stack of a thread, and blocks of it, at least.
 _MOST_ROWS, _LEAST_ROWS = 8, 4
 _MOST_COLUMNS, _LEAST_COLUMNS = 1 << 12, 1 << 7
-_MOST_PARTS, _LEAST_BLOCKS = 1 << 15, 2
+_MOST_BYTES, _LEAST_BLOCKS = 1 << 17, 2
 
 Index = tuple[Affine | TreeAxis, ...]
 Axes = tuple[TreeAxis, ...]
@@ -56,11 +57,11 @@ class _Cut(NamedTuple):
 def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> ColumnFolds | None:
     """The loops; None where the fold of `inner`, the first in `outer`, goes through memory as it lies."""
     found = _columns(tree, outer, inner)
-    cut = _cut(tree, inner, found) if found else None
-    if cut is None:
-        return None
     real = DataType.f64 if tree.wide else DataType.f32
     names = [name for fold in inner.folds for name in fold.names]
+    cut = _cut(tree, inner, found, real.nbytes(len(names))) if found else None
+    if cut is None:
+        return None
     place = (*cut.blocks, *cut.columns)
     parts = {name: _kept(f"{name}.parts", place, real) for name in names}
     first = Each(cut.rows, tuple(with_axes(item, cut.by) for item in inner.items), cut.guards)
@@ -79,8 +80,8 @@ def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> ColumnFolds | Non
     return ColumnFolds((pieces, replace(outer, items=(ends, *outer.items[1:]))), tuple(partial.values()))
 
 
-def _cut(tree: LoopTree, inner: Each, found: Axes) -> _Cut | None:
-    """How rows and columns are cut; None where there are too few of them."""
+def _cut(tree: LoopTree, inner: Each, found: Axes, nbytes: int) -> _Cut | None:
+    """How rows and columns are cut, whose parts have so many bytes; None where there are too few of them."""
     far = sorted(inner.axes, key=lambda axis: -step_along(axis, inner, tree))
     outside, rows, by_rows = pieces_of(far, _MOST_ROWS)
     guards: tuple[Guard, ...] = ()
@@ -88,7 +89,7 @@ def _cut(tree: LoopTree, inner: Each, found: Axes) -> _Cut | None:
         outside, rows, by_rows = _blocks_with_a_rest(far)
         guards = (Guard(by_rows[far[-1].name], far[-1].extent),)
     chunks, columns, by_columns = pieces_of(found, _MOST_COLUMNS)
-    pieces, blocks, by_blocks = pieces_of(outside, _MOST_PARTS // _size(columns))
+    pieces, blocks, by_blocks = pieces_of(outside, _MOST_BYTES // (_size(columns) * nbytes))
     if _size(columns) < _LEAST_COLUMNS or _size(blocks) < _LEAST_BLOCKS:
         return None
     by = by_blocks | by_columns | {name: index.with_axes(by_blocks) for name, index in by_rows.items()}
