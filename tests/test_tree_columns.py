@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,12 +11,15 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.program import TreeStep
 from restride.plan.reduction_problem import ReductionProblem
+from restride.plan.tree import Guard
+from restride.plan.tree_columns import folds_by_rows
 from support.computed import computed, elements
 
 # dims of the source, and of the result.
 CASES = {
     "in pieces": ((8192, 256), (1, 256)),
-    "one piece": ((64, 16384), (1, 16384)),
+    "one piece": ((32, 32768), (1, 32768)),
+    "a prime of blocks": ((8 * 1031, 128), (1, 128)),
     "of several dims": ((33, 64, 32, 32), (1, 1, 32, 32)),
     "a batch": ((3, 1024, 512), (3, 1, 512)),
     "a prime of rows": ((8191, 160), (1, 160)),
@@ -76,10 +81,33 @@ def test_doubles_and_short_floats_are_folded_so_too(engine, data_type):
 
 def test_a_sum_of_many_elements_loses_little():
     """One after the other, numbers of one sign lose a hundred times as much."""
-    x = np.random.default_rng(3).random((100_003, 128), np.float32)
-    wanted = x.sum(0, dtype=np.float64)
-    found = _reduced(rs.Engine("cpu"), x, (1, 128), "sum")
-    assert np.abs(found / wanted - 1).max() < 1e-6
+    for rows in (100_003, 99_952):
+        x = np.random.default_rng(3).random((rows, 128), np.float32)
+        found = _reduced(rs.Engine("cpu"), x, (1, 128), "sum")
+        assert np.abs(found / x.sum(0, dtype=np.float64) - 1).max() < 1e-6
+
+
+@pytest.mark.parametrize("rows", [1_000_016, 1_000_003, 1_048_576])
+def test_pieces_are_few_whatever_divides_the_rows(rows):
+    program = _problem((rows, 512), (1, 512)).program()
+    assert sum(program.temporaries) <= rows * 512 * 4 // 400
+
+
+def test_a_loop_under_a_guard_goes_as_it_went():
+    tree = _problem((8192, 256), (1, 256)).tree()
+    (loop,) = tree.items
+    inner, guards = loop.items[0], (Guard(loop.axes[0] + 0, 3),)
+    assert folds_by_rows(tree, loop, inner)
+    assert not folds_by_rows(tree, replace(loop, guards=guards), inner)
+    assert not folds_by_rows(tree, loop, replace(inner, guards=guards))
+
+
+def test_columns_apart_go_as_they_went():
+    """Every second column: the neighbour of an element is of nobody."""
+    src = MemoryDesc.from_strides((8192, 256), "f32", (512, 2))
+    tree = ReductionProblem("sum", src, MemoryDesc((1, 256), "f32", "ab")).tree()
+    (loop,) = tree.items
+    assert not folds_by_rows(tree, loop, loop.items[0])
 
 
 def test_bits_do_not_depend_on_the_threads():

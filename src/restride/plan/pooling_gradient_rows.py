@@ -21,11 +21,13 @@ from .windows import WindowPhase, Windows
 
 # Elements of the rows of sums for one row of the source, at most: they stay in the first cache.
 _MOST_ELEMENTS = 1 << 11
-# Elements of the rows of sums for all of an image, at most: all of them are found first then. What has just
-# been written is read the faster the longer ago that was.
+# Elements of the rows of sums for all of an image, at most: all of them are found first then. What was
+# written a moment ago, in other vectors than it is read in, has to reach the cache before it can be read.
 _MOST_OF_IMAGE = 1 << 12
 # Places along a window, or windows of a position, that are written out, at most; more are a loop.
 _WRITTEN_OUT = 5
+# Windows of a row, at least; and at most where there are strides and more bytes than the caches hold.
+_LEAST_COLUMNS, _MOST_COLUMNS, _IN_CACHES = 2, 64, 1 << 24
 
 Index = tuple[Affine | TreeAxis, ...]
 Term = Callable[[Index, Sequence[Affine]], Expr]
@@ -58,13 +60,22 @@ class PoolingGradientRows:
 
     @property
     def are_faster(self) -> bool:
-        """True where windows overlap along rows."""
+        """True where windows overlap, along rows and from row to row; long rows from memory aside, of which a
+        stride makes several: these are written in bursts, where phase after phase writes all the while.
+        """
         mds = self.diff_src, self.diff_dst
         if not all(md.nelems and not md.inner_blks and md.layout.strides[-1] == 1 for md in mds):
             return False
-        _, along = self._phases(-1)
-        overlap = any(tap.extent > 1 for phase in along for tap in phase.taps)
-        return overlap and self.diff_dst.dims[-1] > 1 and self._size <= _MOST_ELEMENTS
+        *deep, is_along = (self._overlap(dim) for dim in range(-len(self.windows.kernel), 0))
+        if not (is_along and any(deep)) or self.diff_dst.dims[-1] < _LEAST_COLUMNS:
+            return False
+        is_far = sum(md.size for md in mds) > _IN_CACHES and prod(self.windows.strides) > 1
+        is_long = self.diff_dst.dims[-1] > _MOST_COLUMNS
+        return self._size <= _MOST_ELEMENTS and not (is_far and is_long)
+
+    def _overlap(self, dim: int) -> bool:
+        """True where a position of a dim is in several windows."""
+        return any(tap.extent > 1 for phase in self._phases(dim)[1] for tap in phase.taps)
 
     @property
     def _rows(self) -> int:
@@ -117,7 +128,7 @@ class PoolingGradientRows:
                 tensors.append(rows.tensor)
                 sums += [*self._zeros(rows), self._sums(rows, outer, depth, term)]
             for phase in along:
-                stores += self._stored(rows, out, outer, (*depth, phase), result)
+                stores += self._stores_of(rows, out, outer, (*depth, phase), result)
         # Stores last: so that those of neighbours are one.
         stores.sort(key=_is_last)
         if not own:
@@ -155,7 +166,7 @@ class PoolingGradientRows:
             stores.append(rows.store(at, column + self._ends[0], Ref(f"{name}.{number}")))
         return Each((column,) if is_short else (place, column), (*folds, *stores))
 
-    def _stored(
+    def _stores_of(
         self,
         rows: SumRows | None,
         out: TreeTensor,
@@ -172,7 +183,7 @@ class PoolingGradientRows:
             places = (last.tap if self.is_max else Affine(), last.output + self._ends[0])
             if tap.extent <= _WRITTEN_OUT:
                 numbers = ({tap.name: Affine((), number)} for number in range(tap.extent))
-                total = _added([rows.load(*(each.with_axes(at) for each in places)) for at in numbers])
+                total = _sum_of([rows.load(*(each.with_axes(at) for each in places)) for at in numbers])
             else:
                 name = f"total.{rows.tensor.name}.{last.source.constant}"
                 items.append(Each((tap,), (fold_over("sum", name, rows.load(*places)),)))
@@ -183,7 +194,7 @@ class PoolingGradientRows:
         return [*items, Each((), (made,), guards) if guards else made]
 
 
-def _added(values: Sequence[Expr]) -> Expr:
+def _sum_of(values: Sequence[Expr]) -> Expr:
     total = values[0]
     for value in values[1:]:
         total = total + value

@@ -20,8 +20,8 @@ from .windows import Windows
 # Elements of a row, at most: it stays in the first cache, as doubles too.
 _MOST_ELEMENTS = 1 << 11
 # Elements of all rows of an image, at most, where these are found before any is read; and bytes of a source
-# that is in the caches. What has just been written is read the faster the longer ago that was; but from
-# memory reading and writing go on together, row by row.
+# that is in the caches. What was written a moment ago, in other vectors than it is read in, has to reach the
+# cache before it can be read; but from memory reading and writing go on together, row by row.
 _MOST_OF_IMAGE, _IN_CACHES = 1 << 12, 1 << 24
 
 

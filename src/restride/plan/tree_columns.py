@@ -4,15 +4,15 @@ Down a column each row lies on another page. So eight rows are folded at a time,
 by side, into rows of parts that stay in the caches; then these, and then the pieces that threads share. A sum
 of many elements loses little so, as no part is of many.
 
-    each c 512: (each r 8192: s = sum(x[r, c])); y[c] = s   ->
-    each p 32: (each b 32, c 512: (each r 8: s = sum(x[256 p + 8 b + r, c])); part[b, c] = s),
-               (each c 512: (each b 32: s = sum(part[b, c])); t[p, c] = s)
-    each c 512: (each p 32: s = sum(t[p, c])); y[c] = s
+    each c 512: (each r 65536: s = sum(x[r, c])); y[c] = s   ->
+    each p 128: (each b 64, c 512: (each r 8: s = sum(x[512 p + 8 b + r, c])); part[b, c] = s),
+                (each c 512: (each b 64: s = sum(part[b, c])); t[p, c] = s)
+    each c 512: (each p 128: s = sum(t[p, c])); y[c] = s
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from typing import NamedTuple
@@ -20,16 +20,18 @@ from typing import NamedTuple
 from ..dtypes import DataType
 from .expression import Affine, Expr, Load, Ref, TreeAxis, parts_of
 from .tree import Each, Fold, Guard, Item, LoopTree, TreeTensor, values_of
-from .tree_pieces import pieces_of, step_along, with_axes
+from .tree_pieces import pieces_of, pieces_with_a_rest, step_along, with_axes
 
 # Bytes of a tensor, and from a row to the next, of one fold and of many, at least: else columns are as fast.
 _LEAST_BYTES = 1 << 22
 _LEAST_STEP, _LEAST_STEP_OF_MANY = 1 << 9, 1 << 11
-# Rows of a block, at most and at least; columns of a chunk likewise; bytes of the parts of a piece, at most, as
-# they lie on the stack of a thread, and blocks of it, at least.
+# Rows of a block, at most and at least; columns of a chunk likewise; bytes of the parts of a piece, at most,
+# as they lie on the stack of a thread, and its blocks, at least.
 _MOST_ROWS, _LEAST_ROWS = 8, 4
 _MOST_COLUMNS, _LEAST_COLUMNS = 1 << 12, 1 << 7
-_MOST_BYTES, _LEAST_BLOCKS = 1 << 17, 2
+_MOST_BYTES, _LEAST_BLOCKS = 1 << 17, 4
+# Pieces of all columns together, at least, where there are enough rows.
+_PIECES = 64
 
 Index = tuple[Affine | TreeAxis, ...]
 Axes = tuple[TreeAxis, ...]
@@ -56,69 +58,64 @@ class _Cut(NamedTuple):
 
 def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> ColumnFolds | None:
     """The loops; None where the fold of `inner`, the first in `outer`, goes through memory as it lies."""
-    found = _columns(tree, outer, inner)
+    near = _columns(tree, outer, inner)
     real = DataType.f64 if tree.wide else DataType.f32
     names = [name for fold in inner.folds for name in fold.names]
-    cut = _cut(tree, inner, found, real.nbytes(len(names))) if found else None
+    cut = _cut(tree, outer, inner, near, real.nbytes(len(names))) if near else None
     if cut is None:
         return None
     place = (*cut.blocks, *cut.columns)
-    parts = {name: _kept(f"{name}.parts", place, real) for name in names}
+    parts = {name: _tensor_of(f"{name}.parts", place, real) for name in names}
     first = Each(cut.rows, tuple(with_axes(item, cut.by) for item in inner.items), cut.guards)
     blocked = Each(place, (first, *(parts[name].store(place, Ref(name)) for name in names)))
-    together = Each(cut.blocks, _combined(inner, lambda name: parts[name].load(*place)))
-    others = tuple(axis for axis in outer.axes if axis not in found)
+    together = Each(cut.blocks, _folds_of(inner, lambda name: parts[name].load(*place)))
+    others = tuple(axis for axis in outer.axes if axis not in near)
     around, own = (*cut.pieces, *others, *cut.chunks), tuple(parts.values())
     if not cut.pieces:
         rest = tuple(with_axes(item, cut.by) for item in outer.items[1:])
         return ColumnFolds((Each(around, (blocked, Each(cut.columns, (together, *rest))), locals=own),), ())
-    partial = {name: _kept(f"{name}.pieces", (*cut.pieces, *outer.axes), real) for name in names}
+    partial = {name: _tensor_of(f"{name}.pieces", (*cut.pieces, *outer.axes), real) for name in names}
     at: Index = (*cut.pieces, *(cut.by.get(axis.name, axis) for axis in outer.axes))
     stores = (partial[name].store(at, Ref(name)) for name in names)
     pieces = Each(around, (blocked, Each(cut.columns, (together, *stores))), locals=own)
-    ends = Each(cut.pieces, _combined(inner, lambda name: partial[name].load(*cut.pieces, *outer.axes)))
+    ends = Each(cut.pieces, _folds_of(inner, lambda name: partial[name].load(*cut.pieces, *outer.axes)))
     return ColumnFolds((pieces, replace(outer, items=(ends, *outer.items[1:]))), tuple(partial.values()))
 
 
-def _cut(tree: LoopTree, inner: Each, found: Axes, nbytes: int) -> _Cut | None:
+def _cut(tree: LoopTree, outer: Each, inner: Each, near: Axes, nbytes: int) -> _Cut | None:
     """How rows and columns are cut, whose parts have so many bytes; None where there are too few of them."""
     far = sorted(inner.axes, key=lambda axis: -step_along(axis, inner, tree))
-    outside, rows, by_rows = pieces_of(far, _MOST_ROWS)
-    guards: tuple[Guard, ...] = ()
-    if _size(rows) < _LEAST_ROWS:
-        outside, rows, by_rows = _blocks_with_a_rest(far)
-        guards = (Guard(by_rows[far[-1].name], far[-1].extent),)
-    chunks, columns, by_columns = pieces_of(found, _MOST_COLUMNS)
-    pieces, blocks, by_blocks = pieces_of(outside, _MOST_BYTES // (_size(columns) * nbytes))
-    if _size(columns) < _LEAST_COLUMNS or _size(blocks) < _LEAST_BLOCKS:
+    rows = pieces_with_a_rest(far, _MOST_ROWS)
+    chunks, columns, by_columns = pieces_of(near, _MOST_COLUMNS)
+    if _positions(rows.inside) < _LEAST_ROWS or _positions(columns) < _LEAST_COLUMNS or not rows.outside:
         return None
-    by = by_blocks | by_columns | {name: index.with_axes(by_blocks) for name, index in by_rows.items()}
-    guards = tuple(Guard(guard.index.with_axes(by_blocks), guard.size) for guard in guards)
-    return _Cut(pieces, blocks, rows, chunks, columns, by, guards)
+    # Not more blocks than lie on a stack, and not so many that threads have nothing to do.
+    room = _MOST_BYTES // (_positions(columns) * nbytes)
+    share = _positions(rows.outside) * outer.positions // _positions(columns) // _PIECES
+    blocks = pieces_with_a_rest(rows.outside, min(room, max(share, _LEAST_BLOCKS)))
+    if _positions(blocks.inside) < 2:
+        return None
+    by = {name: index.with_axes(blocks.moved) for name, index in rows.moved.items()}
+    guards = (
+        *(Guard(guard.index.with_axes(blocks.moved), guard.size) for guard in rows.guards),
+        *blocks.guards,
+    )
+    by = blocks.moved | by_columns | by
+    return _Cut(blocks.outside, blocks.inside, rows.inside, chunks, columns, by, guards)
 
 
-def _kept(name: str, axes: Axes, data_type: DataType) -> TreeTensor:
+def _tensor_of(name: str, axes: Axes, data_type: DataType) -> TreeTensor:
     """A tensor of a number for each position."""
     return TreeTensor.row_major(name, tuple(axis.extent for axis in axes), data_type)
 
 
-def _combined(inner: Each, value: Callable[[str], Expr]) -> tuple[Item, ...]:
+def _folds_of(inner: Each, value: Callable[[str], Expr]) -> tuple[Item, ...]:
     """The folds of what folds have found."""
     return tuple(Fold(each.op, each.names, tuple(map(value, each.names))) for each in inner.folds)
 
 
-def _size(axes: Axes) -> int:
+def _positions(axes: Axes) -> int:
     return prod(axis.extent for axis in axes)
-
-
-def _blocks_with_a_rest(axes: Sequence[TreeAxis]) -> tuple[Axes, Axes, dict[str, Affine]]:
-    """As `pieces_of`, of the last axis, whose extent has no good divisor."""
-    *others, last = axes
-    blocks, row = (
-        TreeAxis(f"{last.name}.piece", -(-last.extent // _MOST_ROWS)),
-        TreeAxis(last.name, _MOST_ROWS),
-    )
-    return (*others, blocks), (row,), {last.name: blocks * _MOST_ROWS + row}
 
 
 def _columns(tree: LoopTree, outer: Each, inner: Each) -> Axes:

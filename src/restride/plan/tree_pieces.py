@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from .expression import Affine, Apply, Coordinate, Expr, Load, TreeAxis, parts_of
-from .tree import Each, Fold, Item, Let, LoopTree, Store, values_of
+from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, values_of
+
+
+class AxisPieces(NamedTuple):
+    """Axes of pieces, axes within one, what the old axes have become, and guards against what is outside."""
+
+    outside: tuple[TreeAxis, ...]
+    inside: tuple[TreeAxis, ...]
+    moved: dict[str, Affine]
+    guards: tuple[Guard, ...]
 
 
 def pieces_of(
@@ -34,6 +44,31 @@ def pieces_of(
     return tuple(outside), tuple(inside), moved
 
 
+def pieces_with_a_rest(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
+    """The same with pieces of nearly so many positions whatever the extents are: of the one axis that is cut
+    the last piece may be a shorter one, for which there is a guard.
+    """
+    inside: list[TreeAxis] = []
+    size = 1
+    *outside, last = axes
+    while last.extent * size <= most and outside:
+        inside.insert(0, last)
+        size *= last.extent
+        last = outside.pop()
+    room = max(most // size, 1)
+    count = -(-last.extent // room)
+    if count == 1:
+        return AxisPieces(tuple(outside), (last, *inside), {}, ())
+    even = (each for each in range(room, room // 2, -1) if last.extent % each == 0)
+    length = next(even, -(-last.extent // count))
+    if length == 1:
+        return AxisPieces((*outside, last), tuple(inside), {}, ())
+    piece, rest = TreeAxis(f"{last.name}.piece", -(-last.extent // length)), TreeAxis(last.name, length)
+    index = piece * length + rest
+    guards = (Guard(index, last.extent),) if piece.extent * length > last.extent else ()
+    return AxisPieces((*outside, piece), (rest, *inside), {last.name: index}, guards)
+
+
 def _divisor(number: int, most: int) -> int:
     return next(each for each in range(min(number, most), 0, -1) if number % each == 0) if number else 1
 
@@ -59,7 +94,8 @@ def with_axes(item: Item, by: Mapping[str, Affine]) -> Item:
     if isinstance(item, Store):
         index = tuple(at.with_axes(by) for at in item.index)
         return replace(item, index=index, value=_value(item.value, by))
-    return replace(item, items=tuple(with_axes(each, by) for each in item.items))
+    guards = tuple(Guard(guard.index.with_axes(by), guard.size) for guard in item.guards)
+    return replace(item, items=tuple(with_axes(each, by) for each in item.items), guards=guards)
 
 
 def _value(expr: Expr, by: Mapping[str, Affine]) -> Expr:

@@ -77,7 +77,9 @@ def _steps(
     tensors = (*tree.tensors, *partial)
     places = (*step.places, *(Place(~(temporaries + i)) for i in range(len(partial))))
     made = []
-    for loop, work in zip(loops, (step.work_bytes, step.work_bytes // _MOST_PIECES), strict=False):
+    # The second loop, where there is one, puts together what the first has left.
+    works = (step.work_bytes, step.work_bytes // _MOST_PIECES)[: len(loops)]
+    for loop, work in zip(loops, works, strict=True):
         part = _used(replace(tree, tensors=tensors, items=(loop,)))
         names = {tensor.name for tensor in part.tensors}
         kept = tuple(place for tensor, place in zip(tensors, places, strict=True) if tensor.name in names)
