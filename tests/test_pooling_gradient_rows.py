@@ -8,6 +8,7 @@ import pytest
 import restride as rs
 from restride.plan.pooling_gradient_rows import PoolingGradientRows
 from restride.plan.pooling_problem import PoolingBackwardProblem
+from restride.plan.tree import Store
 from restride.plan.windows import Windows
 from support.computed import computed, elements, random
 from support.pooled import gradient_of, pooled, pooled_dims
@@ -70,6 +71,15 @@ def test_an_infinite_gradient_reaches_the_positions_of_its_window_alone(engine, 
     wanted = gradient_of(alg, gradient, places, dims, windows)
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     assert not np.isnan(found).any()
+
+
+def test_stores_of_neighbours_stand_together():
+    """Behind all sums, so that two phases of a stride are written as one."""
+    dims, windows = (1, 1, 40, 40), ((2, 2), (13, 13), (0, 0), (6, 6), (6, 6))
+    src, dst = (rs.MemoryDesc(each, "f32", "abx") for each in (dims, pooled_dims(dims, windows)))
+    (loop,) = PoolingBackwardProblem("avg_include_padding", Windows(*windows), src, dst).tree().items
+    items = loop.items[-1].items
+    assert [isinstance(item, Store) for item in items] == [False] * 4 + [True] * 4
 
 
 def test_small_images_have_all_their_sums_first_and_large_ones_those_of_a_row():

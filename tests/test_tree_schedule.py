@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.expression import Ref, TreeAxis
+from restride.plan.expression import Const, Ref, TreeAxis
 from restride.plan.reorder import IndexDigit, index_digits
 from restride.plan.tree import Each, LoopTree, TreeTensor, fold_over
 from restride.plan.tree_padding import padding_nests
@@ -59,6 +59,19 @@ def test_pieces_of_a_position_each_are_no_windows() -> None:
     fold = Each((n, h, w), (fold_over("sum", "found", x.load(piece + n, c, h, w)),))
     plan = schedule_tree(LoopTree((x, y), (Each((piece, c), (fold, y.store((piece, c), Ref("found")))),)))
     assert not plan.read_ahead(0)
+
+
+def test_vectors_go_along_the_neighbours_of_a_row_that_all_lanes_share() -> None:
+    """Every second element is written either way: what is read decides, of a local of the loop around too."""
+    y, row = TreeTensor.row_major("y", (3, 32, 32)), TreeTensor.row_major("row", (16, 16))
+    n, i, j, p, q = (
+        TreeAxis(name, extent) for name, extent in zip("nijpq", (3, 16, 16, 16, 16), strict=True)
+    )
+    filled = Each((i, j), (row.store((i, j), Const(1.0)),))
+    for place, along in (((p, q), "q"), ((q, p), "p")):
+        read = Each((p, q), (y.store((n, p * 2, q * 2), row.load(*place)),))
+        plan = schedule_tree(LoopTree((y,), (Each((n,), (filled, read), locals=(row,)),)))
+        assert plan.plan.inner[-1].digits[-1].steps[0][0] == along
 
 
 def test_axes_that_continue_each_other_are_one_digit() -> None:

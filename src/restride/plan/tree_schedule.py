@@ -230,16 +230,13 @@ class _Scheduler:
         """The cost of vectors along a digit, and the plan."""
         lanes = self._lanes(plan.each, {name for name, _ in digit.steps})
         used = min(digit.extent, lanes)
-        loops = (item for item in items_of((plan.each,)) if isinstance(item, Each))
-        rows = frozenset(tensor.name for loop in loops for tensor in loop.locals)
-        cost = self._cost(plan.each, digit, used, rows)
+        cost = self._cost(plan.each, digit, used, 1)
         if plan.each.folds:
             cost += _FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
         return cost, replace(plan, digits=tuple(order), lanes=lanes)
 
-    def _cost(self, each: Each, digit: TreeDigit, lanes: int, rows: frozenset[str], around: int = 1) -> float:
-        """`rows`: the locals of which each lane has one of its own."""
+    def _cost(self, each: Each, digit: TreeDigit, lanes: int, around: int) -> float:
         positions = around * each.positions
         names = {name for name, _ in digit.steps}
         is_masked = any(name in names for guard in each.guards for name, _ in guard.index.terms)
@@ -247,13 +244,12 @@ class _Scheduler:
         cost = 0.0
         for item in each.items:
             if isinstance(item, Each):
-                cost += self._cost(item, digit, lanes, rows, positions)
+                cost += self._cost(item, digit, lanes, positions)
                 continue
             for access in accesses_of(item):
                 is_store = isinstance(item, Store) and access == (item.tensor, item.index)
-                is_own = access[0] in rows and not self._is_computed(access, names)
                 one = self._access_cost(access, digit, names, lanes, is_store=is_store)
-                cost += positions * weight * (1.0 / lanes if is_own else one)
+                cost += positions * weight * one
         return cost
 
     def _access_cost(
