@@ -720,7 +720,7 @@ def test_work_that_fails_ends_all_threads() -> None:
 
 def test_a_second_ctrl_c_still_waits_for_what_is_being_written() -> None:
     before, old = threading.active_count(), signal.signal(signal.SIGINT, signal.default_int_handler)
-    begun, ends = threading.Event(), list[int]()
+    begun, ends, both = threading.Event(), list[int](), threading.Barrier(2)
 
     def press(tally: tile_threads.Tally) -> None:
         if begun.is_set():
@@ -728,8 +728,10 @@ def test_a_second_ctrl_c_still_waits_for_what_is_being_written() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     def slowly(tile: int, space: object) -> int:
+        both.wait()
         begun.set()
-        time.sleep(0.4)
+        # The thread that is waited for first ends last.
+        time.sleep(0.8 if tile == 0 else 0.4)
         ends.append(tile)
         return 1
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from .places import Workspace
 
@@ -69,17 +70,17 @@ def do_tiles(
     """
     tally = Tally(total, first, first)
     threads = [
-        threading.Thread(target=_work, args=(tally, run), name="restride-convert", daemon=True)
+        _EndingThread(target=_work, args=(tally, run), name="restride-convert", daemon=True)
         for _ in range(min(jobs, max(total - first, 1)))
     ]
     ended = threading.Event()
-    noting = None if note is None else threading.Thread(target=_note, args=(tally, note, ended), daemon=True)
+    noting = None if note is None else _EndingThread(target=_note, args=(tally, note, ended), daemon=True)
     try:
         for thread in (*threads, *([noting] if noting else [])):
             thread.start()
         for thread in threads:
-            while thread.is_alive():
-                thread.join(_WATCH_S)
+            while not thread.ended.is_set():
+                thread.ended.wait(_WATCH_S)
                 if watch is not None:
                     watch(tally)
     except BaseException as error:
@@ -97,15 +98,37 @@ def do_tiles(
         watch(tally)
 
 
-def _await(thread: threading.Thread, tally: Tally) -> None:
-    """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
-    would be closed, and its handle might be another file's by then.
+class _EndingThread(threading.Thread):
+    """A thread that says itself that it has ended: up to Python 3.12 one that runs is taken for ended where
+    Ctrl-C comes while it is joined.
     """
-    while thread.is_alive():
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Run, and say that it has ended."""
         try:
-            thread.join()
+            super().run()
+        finally:
+            self.ended.set()
+
+
+def _await(thread: _EndingThread, tally: Tally) -> None:
+    """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
+    would be closed, and its handle might be another file's by then. One that never began has nothing to end.
+    """
+    while not thread.ended.is_set() and thread in threading.enumerate():
+        try:
+            thread.ended.wait()
         except BaseException as error:
             tally.fail(error)
+    try:
+        if thread.ended.is_set():
+            thread.join()
+    except BaseException as error:
+        tally.fail(error)
 
 
 def _work(tally: Tally, run: Callable[[int, Workspace], int]) -> None:
