@@ -522,11 +522,14 @@ def test_a_source_that_changes_while_it_is_verified_is_named(monkeypatch: pytest
             file.seek(-1000, os.SEEK_END)
             file.write(os.urandom(1000))
         os.utime("a.safetensors", ns=(1, 1))
-        return not check(step, *args)
+        found.append(check(step, *args))
+        return found[-1]
 
+    found: list[bool] = []
     monkeypatch.setattr(MoveStep, "check", late)
     with pytest.raises(rs.RuntimeFailure, match="changed while it was read"):
         rs.convert("a.safetensors", "b.safetensors", ["b=ba"], verify=True)
+    assert found == [False]
     assert names() == ["a.safetensors"]
 
 
