@@ -6,6 +6,7 @@ import errno
 import importlib.util
 import json
 import os
+import re
 import tempfile
 import threading
 from itertools import pairwise
@@ -84,13 +85,15 @@ def checkpoint(name: str = "a.safetensors") -> dict[str, Any]:
 )
 def test_elements_are_where_the_descriptor_says(end: str, format: str, data_type: str) -> None:
     x = np.rint(3 * random())
+    words = f"{format},{data_type}{',scale=1' if data_type == 's4' else ''}"
+    if data_type == "s4":
+        x = np.clip(x, -8, 7)
     rs.save(x, f"a.{end}")
-    rs.convert(f"a.{end}", f"b.{end}", [f"*={format},{data_type}"], verify=True)
+    rs.convert(f"a.{end}", f"b.{end}", [f"*={words}"], verify=True)
     found = rs.load(f"b.{end}")
     memory = found["x"] if isinstance(found, dict) else found
     assert memory.desc == rs.MemoryDesc(_SHAPE, data_type, format)
-    expected = np.clip(x, -8, 7) if data_type == "s4" else x
-    assert np.array_equal(memory.to_numpy().astype(np.float32), expected)
+    assert np.array_equal(memory.to_numpy().astype(np.float32), x)
     whole = rs.reorder(x, memory.desc)
     made = whole if isinstance(whole, rs.Memory) else rs.Memory.from_numpy(whole)
     assert bytes(memory.data.view(np.uint8)) == bytes(made.data.view(np.uint8))
@@ -195,8 +198,102 @@ def test_a_reorder_of_fortran_order_gives_the_physical_array(format: str) -> Non
 
 def test_a_number_that_multiplies() -> None:
     rs.save({"x": np.float32([[0.5, -2.0], [3.0, 100.0]])}, "a.safetensors")
-    rs.convert("a.safetensors", "b.safetensors", ["*=ba,s8,scale=2,zero_point=1"], verify=True)
+    rs.convert("a.safetensors", "b.safetensors", ["*=ba,s8,scale=2,zero_point=1"])
     assert rs.load("b.safetensors")["x"].to_numpy().tolist() == [[2, -3], [7, 127]]
+    with pytest.raises(rs.RuntimeFailure, match="beyond the ends"):
+        rs.convert("a.safetensors", "c.safetensors", ["*=ba,s8,scale=2,zero_point=1"], verify=True)
+    assert not os.path.exists("c.safetensors")
+
+
+_SHARDS = "model-00001-of-00001.safetensors"
+
+
+@pytest.mark.parametrize("rule", ["*=s8", "*=int4", "*_proj.weight=int4", "*=u8,zero_point=128", "*=f4_e2m1"])
+@pytest.mark.parametrize("source", ["a.safetensors", "a.npz", "a.gguf", "a.npy", "folder", _ZARR])
+def test_floats_become_integers_only_with_a_scale(here: Path, source: str, rule: str) -> None:
+    weights = (0.02 * random((32, 32))).astype(np.float32)
+    source = "a.zarr" if source == "zarr" else source
+    target = source.replace("a.", "b.") if "." in source else "out"
+    if source == "folder":
+        os.mkdir(source)
+        rs.save({"q_proj.weight": weights}, f"{source}/{_SHARDS}")
+        index = {"metadata": {}, "weight_map": {"q_proj.weight": _SHARDS}}
+        Path(source, "model.safetensors.index.json").write_text(json.dumps(index))
+    else:
+        rs.save(weights if source == "a.npy" else {"q_proj.weight": weights}, source)
+    rule = rule.replace("*_proj.weight", "a") if source == "a.npy" else rule
+    before = sorted(os.listdir(here))
+    for options in ({}, {"dry_run": True}, {"verify": True}):
+        with pytest.raises(rs.InvalidArguments, match="small ones would become 0") as caught:
+            rs.convert(source, target, [rule], **options)
+        assert caught.value.code == "RS-F07"
+        assert "scale=absmax" in caught.value.hint
+    assert sorted(os.listdir(here)) == before
+    assert main(["convert", source, target, "--rule", rule, "--verify"]) != 0
+    assert sorted(os.listdir(here)) == before
+    if "zero_point" in rule or "f4" in rule or source == "a.npy":
+        return
+    # What the hint says works, and loses what 8 and 4 bits lose.
+    report = rs.convert(source, target, [f"{rule},scale=absmax"], verify=True)
+    half = 0.5 / (127 if rule.endswith("8") else 7)
+    assert 0.9 * half < report.tensors[0].largest_error <= 1.001 * half
+
+
+def test_integers_become_other_integers_without_a_scale() -> None:
+    rs.save({"x": np.arange(-8, 8, dtype=np.int32).reshape(4, 4)}, "a.npz")
+    rs.convert("a.npz", "b.npz", ["*=s4"], verify=True)
+    assert np.array_equal(rs.load("b.npz")["x"].to_numpy().astype(int).ravel(), np.arange(-8, 8))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize(
+    ("words", "shared", "is_spread"),
+    [
+        ("s8,scale=absmax", (0, 1), False),
+        ("s8,axis=0,scale=absmax", (1,), False),
+        ("u8,axis=1,scale=minmax", (0,), True),
+        ("s4,group=16,scale=absmax", (2,), False),
+        ("mxfp4", (2,), False),
+        ("s8,scale=25", (0, 1), False),
+        ("f8_e4m3", (0, 1), False),
+        ("f16", (0, 1), False),
+    ],
+)
+def test_verification_tells_the_largest_and_the_mean_error(
+    words: str, shared: tuple[int, ...], is_spread: bool
+) -> None:
+    x = random((96, 64))
+    x = x.reshape(96, 4, 16) if "group" in words else x.reshape(96, 2, 32) if words == "mxfp4" else x
+    flat = x.reshape(96, 64)
+    rs.save({"w": flat}, "a.npz")
+    found = rs.convert("a.npz", "b.npz", [f"*={words}"], verify=True).tensors[0]
+    w = rs.load("b.npz")
+    values = w["w"]
+    if isinstance(values, rs.QuantizedTensor):
+        back = values.dequantize().to_numpy()
+    else:
+        back = np.asarray(values.to("ab", "f64").to_numpy()) if isinstance(values, rs.Memory) else values
+        if "w_scale" in w:
+            zero = w["w_zero_point"].to_numpy() if "w_zero_point" in w else 0
+            parts = [np.float64(part) for part in (w["w_scale"].to_numpy(), zero)]
+            scale, zero = (part.reshape((-1, 1) if "axis=0" in words else (1, -1)) for part in parts)
+            back = scale * (back - zero)
+        elif "scale=25" in words:
+            back = back / 25
+    error = np.abs(np.float64(back).reshape(x.shape) - x)
+    low, high = np.minimum(x.min(shared, keepdims=True), 0), np.maximum(x.max(shared, keepdims=True), 0)
+    relative = error / (high - low if is_spread else np.maximum(-low, high))
+    assert found.largest_error == pytest.approx(relative.max(), rel=1e-4)
+    assert found.mean_error == pytest.approx(relative.mean(), rel=1e-4)
+
+
+def test_a_scale_that_loses_all_values_fails_where_it_is_verified(capsys: pytest.CaptureFixture[str]) -> None:
+    rs.save({"w": (0.02 * random((32, 32))).astype(np.float32)}, "a.npz")
+    assert main(["convert", "a.npz", "b.npz", "--rule", "*=s8,scale=2", "--verify"]) == 1
+    assert "its largest error is 1 of the range" in capsys.readouterr().err
+    assert not os.path.exists("b.npz")
+    assert main(["convert", "a.npz", "b.npz", "--rule", "*=s8,scale=absmax", "--verify"]) == 0
+    assert re.search(r"largest error 0\.3\d% of the range, mean 0\.\d+%", capsys.readouterr().out)
 
 
 # What is quantised
@@ -406,16 +503,24 @@ def test_a_tensor_of_one_scale_that_cannot_be_read_ends_all_threads(
 @pytest.mark.parametrize("scale_type", ["f16", "bf16", "f8_e4m3", "f8_e5m2", "e8m0"])
 @pytest.mark.parametrize("words", ["s8,scale=absmax", "u4,scale=minmax", "f8_e4m3,scale=absmax"])
 @pytest.mark.parametrize("factor", [1.0, 1e-6, 1e37])
-def test_values_that_a_rounded_scale_lets_saturate_are_verified(
+def test_a_rounded_scale_may_let_values_saturate_as_far_as_its_type_reaches(
     scale_type: str, words: str, factor: float
 ) -> None:
     if scale_type == "e8m0" and "minmax" in words:
         pytest.skip("zero points are not beside powers of two")
-    rs.save({"w": random((64, 128)) * np.float32(factor)}, "a.safetensors")
-    report = rs.convert(
-        "a.safetensors", "b.npz", [f"*={words},group=32,scale_type={scale_type}"], verify=True
+    x = random((64, 128)) * np.float32(factor)
+    rs.save({"w": x}, "a.safetensors")
+    rules = [f"*={words},group=32,scale_type={scale_type}"]
+    wanted = np.abs(x).max() / {"s8": 127, "u4": 7, "f8": 448}[words[:2]]
+    least, most = {"f16": (2.0**-24, 65504), "f8_e4m3": (2.0**-9, 448), "f8_e5m2": (2.0**-16, 57344)}.get(
+        scale_type, (0, np.inf)
     )
-    assert report.verified
+    # Floats have smaller values than the smallest scale needs.
+    if (least / 2 < wanted or (words[0] == "f" and scale_type != "f8_e4m3")) and wanted < most:
+        assert rs.convert("a.safetensors", "b.npz", rules, verify=True).verified
+        return
+    with pytest.raises(rs.RuntimeFailure, match="its format may lose"):
+        rs.convert("a.safetensors", "b.npz", rules, verify=True)
 
 
 @pytest.mark.parametrize("words", ["s8,scale=absmax", "u8,axis=0,scale=minmax", "s8,group=4,scale=absmax"])
@@ -436,13 +541,13 @@ def test_a_value_that_is_another_one_is_seen_when_it_is_verified(words: str, cha
     draft.open(work.files, work.origin, resume=False)
     run = _Run(source, work, draft.place)
     run.tile(0, Workspace())
-    assert run.is_right(0, Workspace())
+    assert run.compare(0, Workspace()).is_right
     (_, start), *_ = work.steps[0].targets
     place = draft.place(0, start + 1000)
     byte = np.zeros(1, np.uint8)
     place.read(rs.MemoryDesc((1,), "u8"), (0,), (1,), byte)
     place.write(rs.MemoryDesc((1,), "u8"), (0,), (1,), byte + np.uint8(change))
-    assert not run.is_right(0, Workspace())
+    assert not run.compare(0, Workspace()).is_right
     draft.abandon(keep=False)
     source.close()
 

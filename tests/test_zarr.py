@@ -355,3 +355,13 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             rs.rechunk(source, dst)
     with pytest.raises(rs.InvalidArguments):
         rs.rechunk(source, source, memory="1KiB")
+
+
+def test_floats_are_stored_as_integers_only_with_scales(codecs: Any, tmp_path: Path) -> None:
+    x = (0.02 * random((16, 32))).astype(np.float32)
+    for data_type in ("s8", "int4", "f4_e2m1"):
+        with pytest.raises(rs.InvalidArguments, match="without scales"):
+            zarr.create_array(
+                tmp_path / "a", shape=x.shape, chunks=x.shape, dtype=x.dtype,
+                serializer=codecs.RestrideCodec(data_type=data_type), compressors=None,
+            )  # fmt: skip

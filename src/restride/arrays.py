@@ -168,7 +168,9 @@ def reorder(
             None, or left out, to keep the layout
     src     the format of `x` where its strides cannot say it: a blocked tag or a `MemoryDesc` makes it a
             physical array. Under a tag its dims are those of `out`, else padded
-    dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given
+    dtype   the data type of the result; that of a `MemoryDesc` in `dst`, of `out`, or of `x`, unless given.
+            Floats become integers by rounding to nearest even, and saturate: without a scale all that is
+            between -0.5 and 0.5 becomes 0. `rs.quantize` finds scales
     scale   a number that multiplies, or with `axis` one for each index of that axis; an array of one value
             is a number. An array or `Memory` of as many axes as `x`, at least two, has one for each group of
             elements, its extents dividing the dims; (that, a number): times a scale of the whole tensor

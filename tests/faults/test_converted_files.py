@@ -517,13 +517,14 @@ def test_a_file_that_fails_to_be_read_leaves_the_old_file_whole(monkeypatch: pyt
 def test_a_source_that_changes_while_it_is_verified_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     check = MoveStep.check
 
-    def late(step: MoveStep, *args: Any) -> bool:
+    def late(step: MoveStep, *args: Any) -> Any:
         with open("a.safetensors", "r+b") as file:
             file.seek(-1000, os.SEEK_END)
             file.write(os.urandom(1000))
         os.utime("a.safetensors", ns=(1, 1))
-        found.append(check(step, *args))
-        return found[-1]
+        errors = check(step, *args)
+        found.append(errors.is_right)
+        return errors
 
     found: list[bool] = []
     monkeypatch.setattr(MoveStep, "check", late)

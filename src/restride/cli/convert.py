@@ -108,7 +108,7 @@ def _allow_open_files() -> None:
 def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
     copied = sum(not tensor.rule for tensor in report.tensors)
     rows = [_row(tensor, options.dry_run) for tensor in report.tensors if tensor.rule or options.dry_run]
-    lines = aligned(rows[:_MOST_ROWS], "<<<<" if options.dry_run else "<<<") if rows else []
+    lines = aligned(rows[:_MOST_ROWS], "<<<<") if rows else []
     if len(rows) > _MOST_ROWS:
         more = counted(len(rows) - _MOST_ROWS, "tensor")
         lines = [*lines, f"and {more} more{'' if options.dry_run else ' by rules'}: --json tells all"]
@@ -144,7 +144,11 @@ def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str)
 def _row(tensor: ConvertedTensor, has_rule: bool) -> tuple[str, ...]:
     sizes = f"{data_size(tensor.nbytes_read)} -> {data_size(tensor.nbytes_written)}"
     row = shown(tensor.name), f"{tensor.source} -> {tensor.target}", sizes
-    return (*row, tensor.rule or "copied") if has_rule else row
+    if has_rule:
+        return (*row, tensor.rule or "copied")
+    largest, mean = tensor.largest_error, tensor.mean_error
+    is_off = largest is not None
+    return (*row, f"largest error {largest:.2%} of the range, mean {mean:.3%}" if is_off else "")
 
 
 def _values(options: argparse.Namespace, report: ConversionReport) -> dict[str, object]:

@@ -24,7 +24,7 @@ from ..files.convert import run_conversion
 from ..files.npy import Meaning, read_desc
 from ..files.replacement import shown
 from ..files.report import ConversionReport
-from ..files.rules import ConversionRule
+from ..files.rules import ConversionRule, needs_scale
 from ..frontend.formats import target_desc
 from ..view.names import aligned, counted
 from ..view.units import duration
@@ -92,8 +92,11 @@ def _answer(
         {"path": path, "text": str(desc), "desc": desc.to_dict(), "bytes": desc.size} for path, desc in files
     ]
     seconds = report.seconds or 0.0
+    lines = list(aligned(rows, "<<<"))
+    if options.scale is None and needs_scale(src.data_type, dst.data_type):
+        lines.append("floats were rounded, and small ones are 0 now: --scale multiplies them before")
     return Answer(
-        "\n".join([*aligned(rows, "<<<"), f"reordered in {duration(seconds)}, files included"]),
+        "\n".join([*lines, f"reordered in {duration(seconds)}, files included"]),
         {"source": values[0], "target": values[1], "seconds": seconds},
     )
 

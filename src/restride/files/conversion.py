@@ -70,10 +70,10 @@ class Conversion:
         """The memory that the largest tile takes."""
         return max((placed.step.tile_bytes for placed in self.steps), default=0)
 
-    def at(self, tile: int) -> tuple[PlacedStep, int]:
-        """The step of a tile, and the tile's number in it."""
+    def at(self, tile: int) -> tuple[int, int]:
+        """The number of a tile's step, and the tile's number in it."""
         found = bisect_right(self.firsts, tile) - 1
-        return self.steps[found], tile - self.firsts[found]
+        return found, tile - self.firsts[found]
 
     def weight_before(self, tile: int) -> int:
         """What the tiles before this one weigh."""

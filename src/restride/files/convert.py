@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,9 +24,10 @@ from .replacement import shown
 from .report import ConversionProgress, ConversionReport, report_of
 from .rules import parse_rules
 from .sources import ConversionSource, open_source
-from .steps import as_sample
+from .steps import ConversionStep, as_sample, check_scaled
 from .tile_threads import Tally, do_tiles
 from .time_estimate import SamplePlaces, expected_seconds
+from .value_errors import ValueErrors
 
 __all__ = ["convert"]
 
@@ -58,11 +60,13 @@ def convert(
     rules   texts such as `"*.weight=OIhw4i16o4i,s8,axis=0,scale=absmax"`, or tuples of their words; what fits
             none is copied byte for byte. `scale`: a number that multiplies, "absmax", or "minmax" for ranges
             with a zero point; found scales are for the tensor, each index of `axis`, or each `group` of so
-            many along it, and are written beside it as `NAME_scale` and `NAME_zero_point`
+            many along it, and are written beside it as `NAME_scale` and `NAME_zero_point`. Floats become
+            integers, or floats of 4 bits, only with a scale
     memory  what the conversion may take, whatever the size of the files: bytes, or text such as "512MiB"
     dry_run   only say what would be done
     resume    go on with what an earlier run has left, and leave what is done where this one fails
-    verify    read back what was written, and compare: moves are exact, quantised values within half a step
+    verify    read back what was written, and compare: moves are exact, and no value may be further from the
+              source's than its format allows. The report has the largest and the mean error of each tensor
     jobs      how many tiles are worked on at a time; as many as threads, unless given
     progress  a function that is called with a `ConversionProgress` several times a second, by this thread
     follow_links  read links that lead out of a folder
@@ -120,6 +124,9 @@ def run_conversion(
     try:
         _check_apart(source, dst)
         work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)
+        if meaning is None:
+            for placed in work.steps:
+                check_scaled(placed.step)
         if dry_run:
             check_place(dst, is_folder=work.is_folder)
             expected, room = _expected(source, work, dst, workers, verify), room_for(dst)
@@ -135,13 +142,16 @@ def run_conversion(
             if verify:
                 draft.forget_cached()
                 do_tiles(work.tiles, 0, workers, run.check, None, run.watcher("verifying", 0))
+                run.judge()
             draft.publish()
         except BaseException as error:
             draft.abandon(keep=resume and not _is_spoilt(error, source))
             raise
         seconds = time.perf_counter() - started
         verified = work.nbytes_read if verify else 0
-        return report_of(work, source, checked, workers, seconds, work.weight_before(first), verified)
+        return report_of(
+            work, source, checked, workers, seconds, work.weight_before(first), verified, errors=run.errors
+        )
     finally:
         source.close()
 
@@ -159,33 +169,54 @@ class _Run:
     ) -> None:
         self._source, self._work, self._place = source, work, place
         self._progress, self._started = progress, started
+        self._lock, self._found = threading.Lock(), [ValueErrors()] * len(work.steps)
+        self.errors: dict[int, tuple[float, float]] = {}
 
     def tile(self, number: int, space: Workspace) -> int:
         """Do a tile; its weight."""
-        placed, tile = self._work.at(number)
+        at, tile = self._work.at(number)
+        placed = self._work.steps[at]
         read, written = self._places(placed)
         placed.step.run(tile, read, written, space)
         return placed.step.weight(tile)
 
-    def is_right(self, number: int, space: Workspace) -> bool:
+    def compare(self, number: int, space: Workspace) -> ValueErrors:
         """Compare a tile with what was written."""
-        placed, tile = self._work.at(number)
+        at, tile = self._work.at(number)
+        placed = self._work.steps[at]
         read, written = self._places(placed)
         return placed.step.check(tile, read, written, space)
 
     def check(self, number: int, space: Workspace) -> int:
         """As that, where a difference is an error; the tile's weight."""
-        placed, tile = self._work.at(number)
-        if not self.is_right(number, space):
+        found, (at, tile) = self.compare(number, space), self._work.at(number)
+        step = self._work.steps[at].step
+        if not found.is_right:
             _check_unchanged(self._source)
-            raise RuntimeFailure(
-                f"{placed.step.source.array.name[:120]!r} was not written as it should be",
-                code="RS-F09",
-                where=str(placed.step.rule),
-                why="read back, it is not what the source converts to",
-                hint="try again, and test the disk and the memory of this machine",
+            raise _unlike(
+                step,
+                "read back, it is not what the source converts to, or a value is beyond the ends of its type",
+                "choose another scale or type; where they are right, test the disk and the memory",
             )
-        return placed.step.weight(tile)
+        with self._lock:
+            self._found[at] += found
+        return step.weight(tile)
+
+    def judge(self) -> None:
+        """Raise RuntimeFailure for a tensor that lost more than its format may."""
+        for at, found in enumerate(self._found):
+            step = self._work.steps[at].step
+            tolerance = step.tolerance
+            if tolerance is None:
+                continue
+            self.errors[at] = largest, _ = tolerance.relative(found)
+            if tolerance.is_exceeded(found):
+                raise _unlike(
+                    step,
+                    f"its largest error is {largest:.3g} of the range of the values that share a scale, "
+                    f"and its format may lose {tolerance.bound:.3g}",
+                    "scale=absmax finds a scale that fits; scales of groups may need a wider scale_type",
+                )
 
     def watcher(self, stage: str, first: int) -> Callable[[Tally], None] | None:
         """What tells the caller of the progress."""
@@ -197,7 +228,7 @@ class _Run:
         def watch(tally: Tally) -> None:
             done = min(before + tally.weight, total)
             at = min(tally.tile, self._work.tiles - 1)
-            name = self._work.at(at)[0].step.source.array.name if self._work.tiles else ""
+            name = self._work.steps[self._work.at(at)[0]].step.source.array.name if self._work.tiles else ""
             tell(ConversionProgress(stage, done, total, time.perf_counter() - self._started, name))
 
         return watch
@@ -216,7 +247,7 @@ def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, v
     try:
         steps = tuple(replace(placed, step=as_sample(placed.step)) for placed in work.steps)
         run = _Run(source, replace(work, steps=steps), places.place)
-        return expected_seconds(work, jobs, run.tile, run.is_right if verify else None, places)
+        return expected_seconds(work, jobs, run.tile, run.compare if verify else None, places)
     finally:
         places.close()
 
@@ -245,6 +276,12 @@ def _check_unchanged(source: ConversionSource) -> None:
             why="its length, its time or the file itself is another one",
             hint="wait for its writer, then convert it again",
         )
+
+
+def _unlike(step: ConversionStep, why: str, hint: str) -> RuntimeFailure:
+    """The error for a tensor that is not what it should be."""
+    name = f"{step.source.array.name[:120]!r} was not written as it should be"
+    return RuntimeFailure(name, code="RS-F09", where=str(step.rule), why=why, hint=hint)
 
 
 def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:

@@ -24,10 +24,13 @@ from .physical_boxes import box_shape
 from .places import FilePlace, TensorPlace, Workspace, copy_bytes
 from .rules import ConversionRule
 from .stored_tensors import StoredArray, StoredTensor, is_dense
-from .tiles import TileGrid, box_bytes, compact
+from .tiles import Ints, TileGrid, box_bytes, compact, pieces_of
+from .value_errors import ALL_LOST, GroupErrors, Quantization, Tolerance, ValueErrors, as_f64
 
 _CPU = Engine("cpu")
 _CHUNK = 32 << 20
+# What f32 arithmetic may be off by, relative to a value.
+_ROUNDING = 2.0**-22
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ class CopyStep:
         return PIECE
 
     @property
+    def tolerance(self) -> None:
+        """Nothing may be another."""
+        return None
+
+    @property
     def result_boxes(self) -> tuple[tuple[int, ...], ...]:
         """All of the array: where arrays lie in boxes, only those without axes are copied so."""
         return (self.results[0].shape,)
@@ -68,15 +76,17 @@ class CopyStep:
             source.read(self._line, (at,), (count,), piece)
             targets[0].write(self._line, (at,), (count,), piece)
 
-    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
+    def check(
+        self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
+    ) -> ValueErrors:
         """Whether both chunks are the same."""
         for at, count in _pieces(tile * _CHUNK, self.weight(tile)):
             read, written = space.bytes("source", count), space.bytes("written", count)
             source.read(self._line, (at,), (count,), read)
             targets[0].read(self._line, (at,), (count,), written)
             if not np.array_equal(read, written):
-                return False
-        return True
+                return ValueErrors(is_right=False)
+        return ValueErrors()
 
     @property
     def _line(self) -> MemoryDesc:
@@ -127,15 +137,30 @@ class MoveStep:
         made = self._made(source, start, size, space)
         targets[0].write(self.dst, start, size, made)
 
-    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
-        """Moves: what was written, moved back, is the source. Else: it is what the source converts to."""
+    @property
+    def tolerance(self) -> Tolerance | None:
+        """None where the result has the same values, because its type has all of the source's."""
+        read, written = self.src.data_type, self.dst.data_type
+        has_all = read is written or (
+            read.numpy is not None
+            and written.numpy is not None
+            and np.can_cast(read.numpy, written.numpy, "safe")
+        )
+        return None if has_all and not self._factors else ALL_LOST
+
+    def check(
+        self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
+    ) -> ValueErrors:
+        """Exact moves: whether what was written, moved back, is the source. Else: whether it is what the
+        source converts to, and how far that is from it.
+        """
         start = self.grid.start(tile)
         size = self.grid.size(start)
+        if self.tolerance is not None:
+            return self._errors(start, size, source, targets[0], space)
         src, dst = compact(self.src, size), compact(self.dst, size)
         written = space.bytes("written", dst.size)
         targets[0].read(self.dst, start, size, written)
-        if src.data_type is not dst.data_type or self._factors:
-            return bool(np.array_equal(written, self._made(source, start, size, space)))
         read, back = space.bytes("source", src.size), space.bytes("back", src.size)
         source.read(self.src, start, size, read)
         # Gaps and padding of the source may hold anything: they are taken as they are.
@@ -143,7 +168,29 @@ class MoveStep:
         reorder(Memory(dst, _CPU, written), None, out=Memory(src, _CPU, back))
         again = space.bytes("again", dst.size)
         reorder(Memory(src, _CPU, back), None, out=Memory(dst, _CPU, again))
-        return bool(np.array_equal(read, back) and (not is_dense(dst) or np.array_equal(written, again)))
+        is_same = np.array_equal(read, back) and (not is_dense(dst) or np.array_equal(written, again))
+        return ValueErrors(is_right=bool(is_same))
+
+    def _errors(
+        self, start: Ints, size: Ints, source: TensorPlace, target: TensorPlace, space: Workspace
+    ) -> ValueErrors:
+        """How far the values of a box are from the source's, as long as the bytes are what they must be."""
+        factors = self._factors
+        with np.errstate(all="ignore"):
+            step = np.float64(1) / factors.get("scale", 1.0)
+        rounding = _ROUNDING if factors else 0.0
+        how = Quantization(self.dst.data_type, step, factors.get("zero_point", 0), rounding=rounding)
+        ones, groups = (1,) * len(size), GroupErrors((1,) * len(size))
+        for first, extents in pieces_of((self.src, self.dst), size):
+            at = tuple(a + b for a, b in zip(start, first, strict=True))
+            src, dst = compact(self.src, extents), compact(self.dst, extents)
+            written = space.bytes("written", dst.size)
+            target.read(self.dst, at, extents, written)
+            if not np.array_equal(written, self._made(source, at, extents, space)):
+                return ValueErrors(is_right=False)
+            exact, stored = Memory(src, _CPU, space.bytes("source", src.size)), Memory(dst, _CPU, written)
+            groups.add(as_f64(exact), as_f64(stored), how, (0,) * len(size), ones)
+        return groups.summed_up(ALL_LOST)
 
     @property
     def _factors(self) -> dict[str, Any]:
@@ -153,9 +200,7 @@ class MoveStep:
         factors = {"scale": rule.scale, "zero_point": rule.zero_point or None}
         return {name: value for name, value in factors.items() if value is not None}
 
-    def _made(
-        self, source: TensorPlace, start: tuple[int, ...], size: tuple[int, ...], space: Workspace
-    ) -> Array:
+    def _made(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
         """The box of the result."""
         src, dst = compact(self.src, size), compact(self.dst, size)
         read, made = space.bytes("source", src.size), space.bytes("made", dst.size)

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import reorder
 from ..block_scales import quantize_in_groups
 from ..desc.memory_desc import MemoryDesc
 from ..desc.text_forms import order_tag
-from ..dtypes import DataType
 from ..group_scaling import GroupScaling
-from ..plan.scale_rule import ENDS, LARGEST
 from ..quantization import quantize, quantize_by
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
@@ -28,20 +25,10 @@ from .places import TensorPlace, Workspace, bytes_of
 from .rules import ConversionRule
 from .stored_tensors import StoredArray, StoredTensor
 from .tensor_ends import TensorEnds
-from .tiles import TileGrid, box_bytes, compact, plan_tiles
+from .tiles import TileGrid, box_bytes, compact, pieces_of
+from .value_errors import GroupErrors, Quantization, Tolerance, ValueErrors, as_f64, bound_of
 
 _CPU = Engine("cpu")
-# Of f32 arithmetic, in units of half a step.
-_SLACK = 1e-3
-# What is compared at a time.
-_CHECKED = 1 << 20
-# Bits behind the point, the exponent of the least step.
-_FLOATS = {
-    DataType.f8_e4m3: (3, -9),
-    DataType.f8_e5m2: (2, -16),
-    DataType.f4_e2m1: (1, -1),
-    DataType.f4_e3m0: (0, -2),
-}
 
 Ints = tuple[int, ...]
 Ends = tuple[float, float]
@@ -97,25 +84,34 @@ class _ScaledStep:
             assert result.desc is not None
             place.write(result.desc, *self._box_of(result.desc, start, size), part)
 
-    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
-        """Whether each value that was written is within half a step of the source.
+    def check(
+        self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
+    ) -> ValueErrors:
+        """How far what was written is from the source.
 
         In pieces: as floats a tile takes many times its bytes.
         """
         start = self.grid.start(tile)
         size = self.grid.size(start)
-        pieces = plan_tiles((compact(self.src, size), compact(self.dst, size)), _CHECKED, self._units)
-        for number in range(len(pieces)):
-            first = pieces.start(number)
+        errors, groups, tolerance = ValueErrors(), GroupErrors(self._groups_of(size)), self.tolerance
+        for first, extents in pieces_of((self.src, self.dst), size, self._units):
             at = tuple(a + b for a, b in zip(start, first, strict=True))
-            if not self._is_right(at, pieces.size(first), source, targets, space):
-                return False
-        return True
+            if self._units:
+                # Whole groups: there may be too many of them to keep those of a tile.
+                errors += groups.summed_up(tolerance)
+                groups = GroupErrors(self._groups_of(extents))
+            begin = (0,) * len(first) if self._units else self._groups_of(first, last=False)
+            groups.add(*self._read_back(at, extents, source, targets, space), begin, self._groups_of(extents))
+        return errors + groups.summed_up(tolerance)
 
-    def _is_right(
+    def _groups_of(self, place: Ints, *, last: bool = True) -> Ints:
+        """How many groups begin before a place, along each axis; or how many end."""
+        return tuple(-(-n // g) if last else n // g for n, g in zip(place, self.groups, strict=True))
+
+    def _read_back(
         self, start: Ints, size: Ints, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
-    ) -> bool:
-        """Whether the values of a box are."""
+    ) -> tuple[Array, Array, Quantization]:
+        """A box of the source, what was written of it, and the scales that were written beside it."""
         src, dst = compact(self.src, size), compact(self.dst, size)
         written, read = space.bytes("written", dst.size), space.bytes("source", src.size)
         targets[0].read(self.dst, start, size, written)
@@ -127,16 +123,33 @@ class _ScaledStep:
             desc = compact(result.desc, box[1])
             held = np.empty(desc.size, np.uint8)
             place.read(result.desc, *box, held)
-            value = np.asarray(reorder(Memory(desc, _CPU, held), None, dtype="f32"))
+            value = as_f64(Memory(desc, _CPU, held))
             parts[result.name.removeprefix(f"{self.results[0].name}_")] = self._along(value, size)
-        exact = np.asarray(reorder(Memory(src, _CPU, read), MemoryDesc(size, "f32")))
-        found = np.asarray(reorder(Memory(dst, _CPU, written), MemoryDesc(size, "f32")))
-        scale = parts["scale"] * parts.get("tensor_scale", np.float32(1))
-        return within_half_a_step(exact, found, self.dst.data_type, scale, parts.get("zero_point"))
+        scale = parts["scale"] * parts.get("tensor_scale", 1.0)
+        how = Quantization(self.dst.data_type, scale, parts.get("zero_point", 0.0), is_found=True)
+        return as_f64(Memory(src, _CPU, read)), as_f64(Memory(dst, _CPU, written)), how
+
+    @property
+    def groups(self) -> Ints:
+        """How many elements along each axis share a scale."""
+        raise NotImplementedError
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """Half a step of each group, and what the rounding of scales adds."""
+        scale, has_zeros = self.results[1].desc, self.rule.scale == "minmax"
+        assert scale is not None
+        bound, least = bound_of(self.dst.data_type, scale.data_type, has_zeros=has_zeros)
+        return Tolerance(bound, least, self._has_groups, has_zeros)
+
+    @property
+    def _has_groups(self) -> bool:
+        """False where one scale is for all of the tensor."""
+        return True
 
     @property
     def _units(self) -> Ints:
-        """Multiples that boxes keep along each axis, so that they have whole scales."""
+        """Multiples that boxes keep along each axis, so that they have whole groups; () for any."""
         return ()
 
     def _made(self, read: Memory, dst: MemoryDesc, ends: Ends | None) -> tuple[Array, ...]:
@@ -159,6 +172,15 @@ class QuantiseStep(_ScaledStep):
     """One scale for the tensor, or one for each index of an axis."""
 
     axis: int | None
+
+    @property
+    def groups(self) -> Ints:
+        """All elements, or all of an index of the axis."""
+        return tuple(1 if d == self.axis else max(n, 1) for d, n in enumerate(self.src.dims))
+
+    @property
+    def _has_groups(self) -> bool:
+        return self.axis is not None
 
     def _made(self, read: Memory, dst: MemoryDesc, ends: Ends | None) -> tuple[Array, ...]:
         is_symmetric = self.rule.scale == "absmax"
@@ -188,8 +210,13 @@ class GroupedStep(_ScaledStep):
     scaling: GroupScaling
 
     @property
-    def _units(self) -> Ints:
+    def groups(self) -> Ints:
+        """As the scaling has them."""
         return tuple(max(n, 1) for n in self.scaling.groups)
+
+    @property
+    def _units(self) -> Ints:
+        return self.groups
 
     def _made(self, read: Memory, dst: MemoryDesc, ends: Ends | None) -> tuple[Array, ...]:
         # Groups are axes of plain layouts.
@@ -223,27 +250,3 @@ class GroupedStep(_ScaledStep):
         for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
             part = part if m == 1 else part.repeat(n // m, axis)
         return part
-
-
-def within_half_a_step(
-    exact: Array, found: Array, data_type: DataType, scale: Array, zero: Array | None = None
-) -> bool:
-    """Whether quantised values `found`, of this type, stand for `exact` ones as well as they can.
-
-    What is beyond the ends of the type saturates, as it does where the type of scales has rounded one down.
-    Where a value is no number, any quantised one will do.
-    """
-    shifted = found if zero is None else found - zero
-    with np.errstate(all="ignore"):
-        # In steps: what a value stands for may be beyond the largest float.
-        wanted = exact / scale
-        if data_type in _FLOATS:
-            point, least = _FLOATS[data_type]
-            steps = np.exp2(np.maximum(np.frexp(shifted)[1] - 1 - point, least))
-            low, high = -LARGEST[data_type], LARGEST[data_type]
-        else:
-            steps, (low, high) = np.float32(1), ENDS[data_type]
-        is_end = ((found == low) & (wanted < shifted)) | ((found == high) & (wanted > shifted))
-        fits = np.abs(wanted - shifted) <= steps * (0.5 + _SLACK)
-        fits |= exact == scale * shifted
-    return bool((fits | is_end | ~np.isfinite(exact)).all())

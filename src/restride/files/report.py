@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .conversion import Conversion
@@ -23,7 +23,12 @@ class ConversionProgress:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedTensor:
-    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes."""
+    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes.
+
+    `largest_error`, `mean_error`: how far its values are from the source's, where that was verified, and None
+    where they are the same; relative to the range of the values that share a scale: their largest magnitude,
+    or with "minmax" from the smallest to the largest.
+    """
 
     name: str
     rule: str
@@ -32,6 +37,8 @@ class ConvertedTensor:
     nbytes_read: int
     nbytes_written: int
     file: str
+    largest_error: float | None = None
+    mean_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,11 @@ def report_of(
     verified: int = 0,
     expected: float | None = None,
     shortfall: int = 0,
+    errors: Mapping[int, tuple[float, float]] | None = None,
 ) -> ConversionReport:
     """The report of a conversion that is done, or planned."""
     tensors = []
-    for placed in work.steps:
+    for number, placed in enumerate(work.steps):
         array, result = placed.step.source.array, placed.step.results[0]
         is_copy = placed.step.rule is None
         was, now = (
@@ -81,8 +89,9 @@ def report_of(
         )
         written = sum(one.nbytes for one in placed.step.results)
         file = source.files[placed.source].name
+        off = (errors or {}).get(number, (None, None))
         rule = "" if placed.step.rule is None else str(placed.step.rule)
-        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file))
+        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file, *off))
     sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
     used = {placed.step.rule for placed in work.steps}
     unused = tuple(str(rule) for rule in rules if rule not in used)

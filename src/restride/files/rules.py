@@ -78,6 +78,12 @@ def rule_for(name: str, rules: Sequence[ConversionRule]) -> ConversionRule | Non
     return next((rule for rule in rules if fnmatchcase(name, rule.glob)), None)
 
 
+def needs_scale(read: DataType, written: DataType) -> bool:
+    """True for floats that become integers, or floats of 4 bits: small ones, as weights are, would be 0."""
+    is_coarse = written.kind in ("int", "uint") or written.bits <= 4
+    return read.kind == "float" and is_coarse and read.bits > 4
+
+
 def _parsed(rule: object) -> ConversionRule:
     if isinstance(rule, ConversionRule):
         return rule

@@ -21,10 +21,11 @@ from .move_steps import CopyStep, MoveStep
 from .physical_boxes import box_units, is_cut_in_boxes
 from .places import TensorPlace, Workspace
 from .quantise_steps import GroupedStep, QuantiseStep
-from .rules import ConversionRule
+from .rules import ConversionRule, needs_scale
 from .stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
 from .tensor_ends import TensorEnds
 from .tiles import TileGrid, box_bytes, plan_tiles
+from .value_errors import Tolerance, ValueErrors
 
 _REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
@@ -57,14 +58,20 @@ class ConversionStep(Protocol):
     def result_boxes(self) -> tuple[tuple[int, ...], ...]:
         """Of each result the extents of what the first tile writes of its array."""
 
+    @property
+    def tolerance(self) -> Tolerance | None:
+        """How far values may be from the source's; None where all bits are the same."""
+
     def weight(self, tile: int) -> int:
         """The bytes of the source that a tile stands for."""
 
     def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
         """Do one tile."""
 
-    def check(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> bool:
-        """Whether a tile that was written holds what it must."""
+    def check(
+        self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
+    ) -> ValueErrors:
+        """Whether a tile holds what it must, and how far its values are from the source's."""
 
 
 def plan_step(
@@ -264,6 +271,22 @@ def _in_groups(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Conver
     if scaling.is_two_level:
         grid, ends = room.whole(src, dst, values, units)
     return GroupedStep(room.tensor, (values, *parts), rule, src, dst, grid, ends, scaling)
+
+
+def check_scaled(step: ConversionStep) -> None:
+    """Refuse a rule that rounds floats and does not say how they are scaled: all of them may become 0."""
+    rule, read, written = step.rule, step.source.array.moved_as, step.results[0].desc
+    if rule is None or rule.data_type is None or (rule.scale, rule.named) != (None, None):
+        return
+    if read is None or written is None or not needs_scale(read.data_type, written.data_type):
+        return
+    raise InvalidArguments(
+        f"the rule {str(rule)!r} does not fit {step.source.array.name[:120]!r}",
+        code="RS-F07",
+        where=f"{step.source.array.kind.word} {step.source.array.shape}",
+        why=f"it does not say how floats are scaled to {rule.data_type}, and small ones would become 0",
+        hint=f"{f'{rule},scale=absmax'!r} finds the scale, scale=127 multiplies by it, scale=1 only rounds",
+    )
 
 
 def as_sample(step: ConversionStep) -> ConversionStep:

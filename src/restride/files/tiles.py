@@ -6,7 +6,7 @@ long its runs are says how often a side is visited: boxes are cut where that hur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
 from typing import NamedTuple
@@ -24,6 +24,7 @@ Ints = tuple[int, ...]
 _LEAST_BYTES = 4 << 20
 _LONG_RUN = 256 << 10
 _GROWTH = 4
+_COMPARED = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +115,14 @@ def plan_tiles(
         if runs >= _LONG_RUN or box == dims or budget >= most_bytes:
             return TileGrid(dims, box)
         budget = min(budget * _GROWTH, most_bytes)
+
+
+def pieces_of(descs: Sequence[MemoryDesc], size: Ints, units: Ints = ()) -> Iterator[tuple[Ints, Ints]]:
+    """Starts and extents of the pieces in which a box is compared: floats take many times its bytes."""
+    grid = plan_tiles([compact(desc, size) for desc in descs], _COMPARED, units)
+    for number in range(len(grid)):
+        start = grid.start(number)
+        yield start, grid.size(start)
 
 
 def box_bytes(descs: Sequence[MemoryDesc], box: Ints) -> int:

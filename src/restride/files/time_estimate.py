@@ -74,7 +74,7 @@ def expected_seconds(
     work: Conversion,
     jobs: int,
     run: Do,
-    check: Callable[[int, Workspace], bool] | None,
+    check: Callable[[int, Workspace], object] | None,
     places: SamplePlaces,
 ) -> float | None:
     """The seconds that all tiles take by `run`, and by `check` where they are verified, from a sample.

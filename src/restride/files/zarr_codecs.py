@@ -34,6 +34,7 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
 from .places import bytes_of
+from .rules import needs_scale
 
 __all__ = ["ReorderTransposeCodec", "RestrideCodec"]
 
@@ -97,7 +98,14 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
     def validate(self, *, shape: tuple[int, ...], dtype: Any, chunk_grid: Any) -> None:
         """Raise InvalidArguments where chunks of the array cannot be stored so."""
         chunk = getattr(chunk_grid, "chunk_shape", shape)
-        _plan(self, tuple(chunk), dtype.to_native_dtype())
+        plan = _plan(self, tuple(chunk), dtype.to_native_dtype())
+        if plan.scaling is None and needs_scale(DataType.parse(plan.dtype), plan.stored.data_type):
+            raise InvalidArguments(
+                f"the codec restride stores no {self.data_type} of {plan.dtype} without scales",
+                code="RS-A15",
+                why="small floats would become 0",
+                hint='name a group, as group=32, or a type that has groups, as "mxfp4"',
+            )
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
         """Bytes of a chunk."""
