@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -255,16 +256,19 @@ def test_without_resume_it_starts_anew() -> None:
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("change", ["rules", "content", "header"])
+@pytest.mark.parametrize("change", ["rules", "content", "content and time", "header"])
 def test_a_draft_of_something_else_is_not_gone_on_with(change: str) -> None:
     stopped()
     rules = _RULES
     if change == "rules":
         rules = ["[ab]=ba"]
-    elif change == "content":
+    elif change.startswith("content"):
+        before = os.stat("a.safetensors")
         with open("a.safetensors", "r+b") as file:
             file.seek(-1, os.SEEK_END)
             file.write(b"\0")
+        if change == "content and time":
+            os.utime("a.safetensors", ns=(before.st_atime_ns, before.st_mtime_ns))
     else:
         rs.save({"a": np.ones((256, 96), np.float32)}, "a.safetensors")
         rules = rules[:1]
@@ -273,6 +277,24 @@ def test_a_draft_of_something_else_is_not_gone_on_with(change: str) -> None:
     assert caught.value.code == "RS-F08"
     assert "--resume" in caught.value.hint
     assert not Path("b.safetensors").exists()
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("has_sums", [True, False])
+def test_what_was_written_and_changed_since_is_written_again(has_sums: bool) -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    stopped()
+    part, journal = Path(".b.safetensors.restride-part"), Path(".b.safetensors.restride-journal")
+    if has_sums:
+        wrong = bytearray(part.read_bytes())
+        wrong[Path("c.safetensors").stat().st_size // 9] ^= 1
+        part.write_bytes(wrong)
+    else:
+        # As a run without --resume leaves it.
+        journal.write_text(re.sub(r"(?m):[0-9a-f,]*$", ":", journal.read_text()))
+    report = rs.convert("a.safetensors", "b.safetensors", _RULES, resume=True)
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+    assert (report.resumed_at > 0) == has_sums
 
 
 @pytest.mark.usefixtures("small_tiles")
@@ -301,7 +323,7 @@ def test_after_a_power_cut_only_what_the_disk_has_counts(monkeypatch: pytest.Mon
     stopped()
     journal = Path(".b.safetensors.restride-journal")
     lines = [line for line in journal.read_text().splitlines() if not line.startswith("safe")]
-    journal.write_text("\n".join([*lines[:2], "safe 1", *lines[2:], "done 3"]) + "\nsafe 9999")
+    journal.write_text("\n".join([*lines[:2], "safe 1 0:", *lines[2:], "done 3 0:"]) + "\nsafe 9999 0:")
     monkeypatch.setattr(draft, "boot_id", lambda: "another")
     # What the disk has not said that it has is lost.
     with open(".b.safetensors.restride-part", "r+b") as file:

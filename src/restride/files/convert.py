@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..desc.parse import check_function, parse_bool, parse_int, short_repr
@@ -18,7 +19,7 @@ from .draft import Draft, check_place
 from .draft_room import room_for
 from .memory_size import parse_memory
 from .npy import Meaning, npy_image
-from .places import TensorPlace, Workspace
+from .places import Checksum, SummedPlace, TensorPlace, Workspace
 from .plain_file import path_text
 from .replacement import shown
 from .report import ConversionProgress, ConversionReport, report_of
@@ -26,6 +27,7 @@ from .rules import parse_rules
 from .sources import ConversionSource, open_source
 from .steps import ConversionStep, as_sample, check_scaled
 from .tile_threads import Tally, do_tiles
+from .tiles import compact
 from .time_estimate import SamplePlaces, expected_seconds
 from .value_errors import ValueErrors
 
@@ -136,7 +138,14 @@ def run_conversion(
         try:
             first = draft.open(work.files, work.origin, resume=resume)
             run = _Run(source, work, draft.place, progress, started)
-            do_tiles(work.tiles, first, workers, run.tile, draft.note, run.watcher("converting", first))
+            if first:
+                unlike: list[int] = []
+                compare = partial(run.compare_sum, draft.sums, unlike)
+                do_tiles(first, 0, workers, compare, None, run.watcher("checking", 0))
+                first = min(unlike, default=first)
+            sums = run.sum_up() if resume else None
+            note = draft.note if sums is None else partial(_note_sums, draft, sums)
+            do_tiles(work.tiles, first, workers, run.tile, note, run.watcher("converting", first))
             draft.complete()
             _check_unchanged(source)
             if verify:
@@ -169,6 +178,7 @@ class _Run:
     ) -> None:
         self._source, self._work, self._place = source, work, place
         self._progress, self._started = progress, started
+        self._sums: dict[int, int] | None = None
         self._lock, self._found = threading.Lock(), [ValueErrors()] * len(work.steps)
         self.errors: dict[int, tuple[float, float]] = {}
 
@@ -177,7 +187,29 @@ class _Run:
         at, tile = self._work.at(number)
         placed = self._work.steps[at]
         read, written = self._places(placed)
-        placed.step.run(tile, read, written, space)
+        if self._sums is None:
+            placed.step.run(tile, read, written, space)
+        else:
+            checksum = Checksum()
+            placed.step.run(tile, read, [SummedPlace(place, checksum) for place in written], space)
+            self._sums[number] = checksum.value
+        return placed.step.weight(tile)
+
+    def sum_up(self) -> dict[int, int]:
+        """From now on sum up what tiles write; the sums by the numbers of tiles."""
+        self._sums = {}
+        return self._sums
+
+    def compare_sum(self, sums: Mapping[int, int], unlike: list[int], number: int, space: Workspace) -> int:
+        """Add a tile to `unlike` where what was written is not what is there now; its weight."""
+        at, tile = self._work.at(number)
+        placed, checksum = self._work.steps[at], Checksum()
+        written = self._places(placed)[1]
+        for result, desc, start, size in placed.step.boxes(tile):
+            content = space.bytes("written", compact(desc, size).size)
+            SummedPlace(written[result], checksum).read(desc, start, size, content)
+        if sums.get(number) != checksum.value:
+            unlike.append(number)
         return placed.step.weight(tile)
 
     def compare(self, number: int, space: Workspace) -> ValueErrors:
@@ -276,6 +308,12 @@ def _check_unchanged(source: ConversionSource) -> None:
             why="its length, its time or the file itself is another one",
             hint="wait for its writer, then convert it again",
         )
+
+
+def _note_sums(draft: Draft, sums: dict[int, int], done: int, safe: bool) -> None:
+    """Note how many tiles are done, and the sums of those of which none were noted yet."""
+    first = min(sums, default=done)
+    draft.note(done, safe, first, [sums.pop(tile) for tile in range(first, done)])
 
 
 def _unlike(step: ConversionStep, why: str, hint: str) -> RuntimeFailure:

@@ -4,8 +4,9 @@
     .NAME.restride-journal    what they are made from, and how many tiles are done
 
 The journal is locked while somebody works, so that two never write one draft. Its lines say how many tiles
-are written ("done"), and for how many of them the disk has said so ("safe"). After a kill the system still
-has what was written; after a power cut, which the system's boot tells, only what is safe counts.
+are written ("done"), for how many of them the disk has said so ("safe"), and the checksums of tiles. After a
+kill the system still has what was written; after a power cut, which the system's boot tells, only what is
+safe counts. Whoever goes on compares checksums first.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator, Sequence
@@ -26,8 +28,9 @@ from .places import TensorPlace
 from .replacement import Replacement, cannot_write, shown, sync_folder
 from .safe_files import boot_id
 
-_VERSION = 1
+_VERSION = 2
 _MOST_JOURNAL = 64 << 20
+_LINE = re.compile(rb"(done|safe) (\d{1,18}) (\d{1,18}):([0-9a-f,]*)")
 
 
 class Origin(NamedTuple):
@@ -73,6 +76,8 @@ class Draft:
         self._part, self._journal = draft_paths(target)
         self._parts: list[DraftPart] = []
         self._is_published = False
+        self.sums: dict[int, int] = {}
+        """Of a draft that is gone on with: the sums of its tiles, by their numbers."""
         self._lock = self._locked()
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
@@ -93,13 +98,17 @@ class Draft:
         """Where a tensor of a file of the draft goes."""
         return self._parts[file].place(start)
 
-    def note(self, done: int, safe: bool = False) -> None:
-        """Say in the journal that the tiles below `done` are written; `safe`: once the disk says so."""
+    def note(self, done: int, safe: bool = False, first: int = 0, sums: Sequence[int] = ()) -> None:
+        """Say in the journal that the tiles below `done` are written; `safe`: once the disk says so.
+
+        `sums`: of what tiles have written, from the `first` on.
+        """
+        text = ",".join(f"{value:x}" for value in sums)
         try:
             if safe:
                 for part in self._parts:
                     part.make_safe()
-            os.write(self._lock, f"{'safe' if safe else 'done'} {done}\n".encode())
+            os.write(self._lock, f"{'safe' if safe else 'done'} {done} {first}:{text}\n".encode())
             if safe:
                 os.fdatasync(self._lock)
         except OSError as error:
@@ -211,9 +220,13 @@ class Draft:
             raise _other_draft(self.path, "rules or options were others when that was begun")
         counts = [0]
         for line in lines[1:]:
-            word, _, number = line.partition(b" ")
-            if number.isdigit() and (word == b"safe" or (word == b"done" and is_same_boot)):
+            said = _LINE.fullmatch(line)
+            if said is None:
+                continue
+            word, number, tile, values = said.groups()
+            if word == b"safe" or is_same_boot:
                 counts.append(int(number))
+            self.sums |= dict(enumerate((int(value, 16) for value in values.split(b",") if value), int(tile)))
         return max(counts)
 
     def _take_up(self, files: Sequence[DraftFile]) -> bool:

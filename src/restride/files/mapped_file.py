@@ -35,7 +35,8 @@ class MappedFile:
 
     def check(self) -> None:
         """Raise RuntimeFailure where the file was written since: what was cut off cannot even be read."""
-        if state_of(self._file) != self._state:
+        # It may be renamed or removed meanwhile: what it holds is the same.
+        if state_of(self._file)[:-1] != self._state[:-1]:
             raise RuntimeFailure(
                 f"cannot read {shown(self._path)} again",
                 code="RS-F02",

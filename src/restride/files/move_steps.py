@@ -6,10 +6,10 @@ was killed goes on with the tiles that are not done, and gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,15 @@ _CPU = Engine("cpu")
 _CHUNK = 32 << 20
 # What f32 arithmetic may be off by, relative to a value.
 _ROUNDING = 2.0**-22
+
+
+class TileBox(NamedTuple):
+    """A box that a tile writes: of which result, by which descriptor, from where on, of which extents."""
+
+    result: int
+    desc: MemoryDesc
+    start: Ints
+    size: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +80,28 @@ class CopyStep:
         if isinstance(source, FilePlace) and isinstance(targets[0], FilePlace):
             copy_bytes(source, targets[0], first, nbytes, space)
             return
-        for at, count in _pieces(first, nbytes):
-            piece = space.bytes("copy", count)
-            source.read(self._line, (at,), (count,), piece)
-            targets[0].write(self._line, (at,), (count,), piece)
+        for _, line, at, count in self.boxes(tile):
+            piece = space.bytes("copy", *count)
+            source.read(line, at, count, piece)
+            targets[0].write(line, at, count, piece)
+
+    def boxes(self, tile: int) -> Sequence[TileBox]:
+        """A chunk, in pieces."""
+        line = MemoryDesc((self.source.array.nbytes,), DataType.u8)
+        first, end = tile * _CHUNK, tile * _CHUNK + self.weight(tile)
+        return [TileBox(0, line, (at,), (min(PIECE, end - at),)) for at in range(first, end, PIECE)]
 
     def check(
         self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
     ) -> ValueErrors:
         """Whether both chunks are the same."""
-        for at, count in _pieces(tile * _CHUNK, self.weight(tile)):
-            read, written = space.bytes("source", count), space.bytes("written", count)
-            source.read(self._line, (at,), (count,), read)
-            targets[0].read(self._line, (at,), (count,), written)
+        for _, line, at, count in self.boxes(tile):
+            read, written = space.bytes("source", *count), space.bytes("written", *count)
+            source.read(line, at, count, read)
+            targets[0].read(line, at, count, written)
             if not np.array_equal(read, written):
                 return ValueErrors(is_right=False)
         return ValueErrors()
-
-    @property
-    def _line(self) -> MemoryDesc:
-        """The bytes of the tensor."""
-        return MemoryDesc((self.source.array.nbytes,), DataType.u8)
-
-
-def _pieces(first: int, nbytes: int) -> Iterator[tuple[int, int]]:
-    """Starts and lengths of what is read at a time."""
-    for at in range(first, first + nbytes, PIECE):
-        yield at, min(PIECE, first + nbytes - at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +136,13 @@ class MoveStep:
 
     def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
         """Read, reorder, write."""
+        (_, desc, start, size) = self.boxes(tile)[0]
+        targets[0].write(desc, start, size, self._made(source, start, size, space))
+
+    def boxes(self, tile: int) -> Sequence[TileBox]:
+        """The box of the result."""
         start = self.grid.start(tile)
-        size = self.grid.size(start)
-        made = self._made(source, start, size, space)
-        targets[0].write(self.dst, start, size, made)
+        return [TileBox(0, self.dst, start, self.grid.size(start))]
 
     @property
     def tolerance(self) -> Tolerance | None:

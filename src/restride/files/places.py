@@ -10,7 +10,9 @@ import ctypes
 import functools
 import os
 import sys
+import zlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -70,6 +72,35 @@ class FilePlace(NamedTuple):
         view = content.data
         for i, at in enumerate((runs.starts + self.start).tolist()):
             _write(self, at, view[i * runs.nbytes : (i + 1) * runs.nbytes])
+
+
+@dataclass(slots=True)
+class Checksum:
+    """The CRC-32 of bytes that came one after the other."""
+
+    value: int = 0
+
+    def add(self, content: Array) -> None:
+        """More bytes."""
+        self.value = zlib.crc32(content.data, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class SummedPlace:
+    """A place of which all that is written, and all that is read, goes into a checksum."""
+
+    place: TensorPlace
+    checksum: Checksum
+
+    def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
+        """As the place does."""
+        self.place.read(desc, start, size, into)
+        self.checksum.add(into)
+
+    def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
+        """As the place does."""
+        self.place.write(desc, start, size, content)
+        self.checksum.add(content)
 
 
 def bytes_of(memory: Memory) -> Array:

@@ -17,11 +17,21 @@ GET_AGAIN = "it was cut off or changed: get it again"
 
 
 class FileState(NamedTuple):
-    """What tells one state of a file from another without reading it."""
+    """What tells one state of a file from another without reading it.
+
+    Who writes a file can set back when it was modified, and not when its status changed; that changes where a
+    file is renamed, too.
+    """
 
     nbytes: int
     modified_ns: int
     inode: int
+    status_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> FileState:
+        """The state that the system tells."""
+        return cls(found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
 
 
 def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
@@ -85,8 +95,7 @@ def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
 
 def state_of(file: BinaryIO) -> FileState:
     """The state of an open file."""
-    found = os.fstat(file.fileno())
-    return FileState(found.st_size, found.st_mtime_ns, found.st_ino)
+    return FileState.of(os.fstat(file.fileno()))
 
 
 def read_at(file: BinaryIO, path: str, start: int, nbytes: int) -> bytes:

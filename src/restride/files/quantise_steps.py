@@ -19,7 +19,7 @@ from ..quantization import quantize, quantize_by
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .move_steps import share_of
+from .move_steps import TileBox, share_of
 from .physical_boxes import box_shape
 from .places import TensorPlace, Workspace, bytes_of
 from .rules import ConversionRule
@@ -79,10 +79,18 @@ class _ScaledStep:
         read = space.bytes("source", src.size)
         source.read(self.src, start, size, read)
         made = self._made(Memory(src, _CPU, read), dst, ends)
-        targets[0].write(self.dst, start, size, made[0])
-        for place, result, part in zip(targets[1:], self.results[1:], made[1:], strict=True):
+        for box, place, part in zip(self.boxes(tile), targets, made, strict=True):
+            place.write(box.desc, box.start, box.size, part)
+
+    def boxes(self, tile: int) -> Sequence[TileBox]:
+        """The box of the values, and those of the scales."""
+        start = self.grid.start(tile)
+        size = self.grid.size(start)
+        found = [TileBox(0, self.dst, start, size)]
+        for number, result in enumerate(self.results[1:], 1):
             assert result.desc is not None
-            place.write(result.desc, *self._box_of(result.desc, start, size), part)
+            found.append(TileBox(number, result.desc, *self._box_of(result.desc, start, size)))
+        return found
 
     def check(
         self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace

@@ -71,8 +71,7 @@ class SourceFile:
     def is_changed(self) -> bool:
         """True where the file is no longer what it was when it was opened."""
         try:
-            found = os.stat(self.path)
-            return FileState(found.st_size, found.st_mtime_ns, found.st_ino) != self.state
+            return FileState.of(os.stat(self.path)) != self.state
         except OSError:
             return True
 

@@ -17,7 +17,7 @@ from ..frontend.formats import target_desc
 from ..group_scaling import scaling_of
 from ..grouped import group_extents
 from ..quantization import quantize
-from .move_steps import CopyStep, MoveStep
+from .move_steps import CopyStep, MoveStep, TileBox
 from .physical_boxes import box_units, is_cut_in_boxes
 from .places import TensorPlace, Workspace
 from .quantise_steps import GroupedStep, QuantiseStep
@@ -67,6 +67,9 @@ class ConversionStep(Protocol):
 
     def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
         """Do one tile."""
+
+    def boxes(self, tile: int) -> Sequence[TileBox]:
+        """What a tile writes, in the order in which it does."""
 
     def check(
         self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace

@@ -25,7 +25,7 @@ from ..runtime.alloc import Array
 from .chunk_files import part_files
 from .element_kinds import KINDS, ElementKind, kind_of_dtype
 from .physical_boxes import physical_box
-from .plain_file import GET_AGAIN, bad_file, check_link
+from .plain_file import GET_AGAIN, FileState, bad_file, check_link
 from .replacement import shown, system_error
 from .stored_tensors import (
     KEY,
@@ -149,7 +149,7 @@ def tree_state(folder: str) -> str:
     """A hash of names, lengths and times of all files of a folder."""
     found = hashlib.sha256()
     for name, entry in sorted(_files(folder, "")):
-        facts = (name, entry.st_size, entry.st_mtime_ns, entry.st_ino)
+        facts = (name, *FileState.of(entry))
         found.update(repr(facts).encode("utf-8", "surrogateescape"))
     return found.hexdigest()
 
