@@ -1,21 +1,23 @@
 # What a person can do here: `make` lists it. Each target builds what it needs into .venv on first use.
-# PYTHON=python3.12 make test picks the interpreter, make bench ARGS="--quick" passes arguments on.
+# PYTHON=python3.12 VENV=.venv-3.12 make test picks another interpreter and an environment for it, and
+# make bench ARGS="--quick" passes arguments on. Versions of all that is installed are in constraints.txt.
 
 PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip -qq --disable-pip-version-check
-SILERO := silero-vad>=6.2,<7
-RAPIDOCR := rapidocr-onnxruntime>=1.4,<2
+INSTALL := $(PIP) install -c constraints.txt
+SILERO := silero-vad==6.2.3
+RAPIDOCR := rapidocr-onnxruntime==1.4.4
 
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo demo-network test test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
+.PHONY: help demo demo-network test test-core test-all test-sycl test-arm bench lint docs pictures notebooks wheel clean
 
 help: ## list what make can do
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(VENV)/.has-core ## the main job on real data, checked, beside NumPy and memcpy
 	@$(call try,$(VENV)/.has-demo,scikit-image: there will be no photograph)
@@ -30,6 +32,9 @@ demo-network: $(VENV)/.has-core ## trained networks read the text in a photograp
 
 test: lint ## lint, then the tests, in parallel
 	$(PY) -m pytest -n auto $(ARGS)
+
+test-core: $(VENV)/.has-test ## the tests of the library alone, as for another Python: make test-core PYTHON=python3.13 VENV=.venv-3.13
+	$(PY) -m pytest -n auto $(foreach name,bench demo docs driver faults network notebooks onnx openvino torch,--ignore-glob='tests/*$(name)*') $(ARGS)
 
 test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and OpenVINO where they can be installed
 	@$(call try,$(VENV)/.has-demo,scikit-image: its tests are skipped)
@@ -80,7 +85,7 @@ wheel: $(VENV)/.has-core ## the wheel of this checkout, into dist
 	@ls dist
 
 clean: ## remove what make has made, the environment too
-	rm -rf .venv .arm .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
+	rm -rf .venv* .arm .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps tell what an environment has, so that a complete one is used without a network.
@@ -88,14 +93,14 @@ clean: ## remove what make has made, the environment too
 $(PY):
 	$(PYTHON) -m venv $(VENV) || { rm -f $(PY); exit 1; }
 
-$(VENV)/.has-core: pyproject.toml | $(PY)
+$(VENV)/.has-core: pyproject.toml constraints.txt | $(PY)
 	@echo "installing restride into $(VENV)"
-	@test $(VENV)/.has-test -nt pyproject.toml || $(PIP) install -e .
+	@test $(VENV)/.has-test -nt pyproject.toml || $(INSTALL) -e .
 	@touch $@
 
-$(VENV)/.has-%: pyproject.toml | $(PY)
+$(VENV)/.has-%: pyproject.toml constraints.txt | $(PY)
 	@echo "installing restride[$*] into $(VENV)"
-	@$(PIP) install -e '.[$*]'
+	@$(INSTALL) -e '.[$*]'
 	@touch $@
 
 .arm/.is-built: tests/arm/build.sh | $(PY)

@@ -235,7 +235,8 @@ def test_every_page_has_a_place_in_the_tree() -> None:
         for index, text in blocks
         for line in re.findall(r"^[.\w].*", text, re.MULTILINE)
     ]
-    pages = {page.with_suffix("").resolve() for page in (*_PAGES, *_DOCS.rglob("*.ipynb"))}
+    results = (_ROOT / "benchmarks").rglob("*.md")
+    pages = {page.with_suffix("").resolve() for page in (*_PAGES, *results, *_DOCS.rglob("*.ipynb"))}
     assert pages - {path.resolve() for path in placed} == {_DOCS / "index"}
 
 

@@ -50,3 +50,16 @@ def test_the_citation_names_this_version_and_licence() -> None:
     assert citation["version"] == rs.__version__
     assert citation["license"] == project["license"]
     assert citation["title"] == project["name"]
+
+
+def _pins() -> dict[str, str]:
+    path = _ROOT / "constraints.txt"
+    lines = (line for line in path.read_text("utf-8").splitlines() if not line.startswith("#"))
+    return dict(line.split("==") for line in lines)
+
+
+def test_all_that_make_installs_has_an_exact_version() -> None:
+    project = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [project["dependencies"], *project["optional-dependencies"].values()]
+    names = {re.split(r"[^\w-]", name)[0].lower().replace("_", "-") for part in wanted for name in part}
+    assert names - set(_pins()) == set()

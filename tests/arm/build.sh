@@ -58,9 +58,10 @@ rm -rf host/*.deb apt/cache apt/lists
 
 # --- wheels ---------------------------------------------------------------------------------------------------
 "$python" -m pip download -qq --disable-pip-version-check --dest wheels --only-binary :all: \
+  -c "$here/../../constraints.txt" \
   --platform manylinux_2_28_aarch64 --platform manylinux_2_27_aarch64 --platform manylinux2014_aarch64 \
   --implementation cp --python-version "$version" \
-  'numpy>=1.26' 'llvmlite>=0.50' 'ml_dtypes>=0.5' 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100' \
+  numpy llvmlite ml_dtypes pytest pytest-timeout==2.4.0 hypothesis \
   || lack "pip download failed"
 for wheel in wheels/*.whl; do
   "$python" -m zipfile -e "$wheel" "root/usr/local/lib/python$version/dist-packages"
