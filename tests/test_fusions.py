@@ -94,6 +94,22 @@ def test_a_batch_norm_goes_into_the_convolution_before_it(groups, has_bias):
     assert str(_by(found, "batch_norm")[0]) == "batch_norm: batch_normalization into convolution"
 
 
+def test_a_batch_norm_goes_into_weights_of_halves_which_become_f32():
+    net = Network(2, 3, 4, 4)
+    x = net.builder.input("halves", (2, 3, 4, 4), "f16")
+    weights = net.builder.constant(net.rng.normal(size=(5, 3, 1, 1)).astype(np.float16))
+    window = rs.graph.ConvolutionOperation((1, 1), (0, 0), (0, 0), (0, 0))
+    graph = net.graph(net.batch_norm(net.add(window, x, weights)))
+    found = fuse(graph)
+    assert _kinds(found) == ["convolution"]
+    assert {str(each.type.data_type) for each in found.graph.constants.values()} == {"f32"}
+    values = net.rng.normal(size=(2, 3, 4, 4)).astype(np.float16)
+    inputs = {"x": values.astype(np.float32), "halves": values}
+    made = [rs.Network(graph, without=off)(inputs) for off in ((), rs.graph.FUSIONS)]
+    assert made[0].dtype == np.float16
+    np.testing.assert_allclose(*made, rtol=4e-3, atol=4e-3)
+
+
 def test_a_batch_norm_goes_into_a_deconvolution_and_an_inner_product():
     net = Network()
     up = rs.graph.DeconvolutionOperation((2, 2), (0, 0), (1, 1), (0, 1))
@@ -228,8 +244,7 @@ def test_other_nodes_have_epilogues_too(kind):
 def test_arithmetic_with_a_number_is_a_function(algorithm, value, is_left):
     net = Network()
     found = _checked(net.graph(net.scalar(algorithm, net.x, value, is_left)))
-    goes = is_left or algorithm != "div"
-    assert _kinds(found) == ["eltwise" if goes else "binary"]
+    assert _kinds(found) == ["eltwise"]
 
 
 def test_a_chain_of_linear_functions_is_one_or_none():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.dtypes import DataType
 from restride.graph import (
     BatchNormalizationOperation,
     BinaryOperation,
@@ -22,6 +23,7 @@ from restride.graph import (
     Graph,
     GraphBuilder,
     InnerProductOperation,
+    LayerNormalizationOperation,
     MatmulOperation,
     Node,
     Operation,
@@ -123,6 +125,19 @@ def test_dims_follow_from_the_operation(
 def test_what_does_not_fit_is_refused(operation: Operation, dims: list[tuple[int, ...]]) -> None:
     with pytest.raises(rs.InvalidArguments, match="fit"):
         operation.results(tensors(*dims))
+
+
+@pytest.mark.parametrize("kind", [DataType.f16, DataType.f64])
+@pytest.mark.parametrize(
+    ("operation", "count"), [(BatchNormalizationOperation(1e-5), 5), (LayerNormalizationOperation(1e-5), 3)]
+)
+def test_what_normalizes_is_f32(operation: Operation, count: int, kind: DataType) -> None:
+    for place in range(1, count):
+        types = [TensorType((4, 4), kind), *[TensorType((4,))] * (count - 1)]
+        assert operation.results(types) == (types[0],)
+        types[place] = TensorType((4,), kind)
+        with pytest.raises(rs.InvalidArguments, match="fit"):
+            operation.results(types)
 
 
 # --- graphs -------------------------------------------------------------------------------------------------

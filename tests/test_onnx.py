@@ -583,11 +583,23 @@ def test_sums_of_constants_over_no_axes_are_those_of_the_operator(
     assert np.array_equal(rs.onnx.load(model(nodes, {"x": (2, 5)}, constants))(x), x + np.float32(wanted))
 
 
-def test_quotients_by_numbers_without_a_reciprocal_are_finite() -> None:
-    tiny = np.float32(1e-40)
-    x = np.array([1e-40, 3e-39, 0], np.float32)
-    found = rs.onnx.load(model([node("Div", "x", "c")], {"x": (3,)}, {"c": tiny}))(x)
-    assert np.allclose(found, x / tiny, rtol=1e-5)
+@pytest.mark.parametrize("number", [1e-40, 3.1e38])
+def test_quotients_by_numbers_whose_reciprocal_is_no_normal_f32_are_those_of_a_division(
+    number: float,
+) -> None:
+    divisor, x = np.float32(number), np.array([number, number / 3, 0], np.float32)
+    found = rs.onnx.load(model([node("Div", "x", "c")], {"x": (3,)}, {"c": divisor}))(x)
+    assert np.array_equal(found, x / divisor)
+
+
+def test_of_limits_that_cross_the_upper_one_counts() -> None:
+    x = np.array([-1, 1.5, 3], np.float32)
+    for kind in (np.float32, np.float64):
+        limits = {"low": np.array(2, kind), "high": np.array(1, kind)}
+        made = typed(
+            model([node("Clip", "x", "low", "high")], {"x": (3,)}, limits), 1 if kind is np.float32 else 11
+        )
+        assert rs.onnx.load(made)(x.astype(kind)).tolist() == [1, 1, 1]
 
 
 def test_an_output_that_is_a_constant_of_another_type_is_named() -> None:

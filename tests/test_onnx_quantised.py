@@ -106,6 +106,19 @@ def test_numbers_that_do_not_fit_are_refused_with_the_name_of_the_node(
         rs.onnx.load(made)(values(*X))
 
 
+@pytest.mark.parametrize(("kind", "attributes"), [(np.float16, {}), (np.float32, {"output_dtype": 10})])
+def test_integers_that_stand_for_other_floats_than_f32_are_named(
+    kind: Any, attributes: dict[str, int]
+) -> None:
+    nodes = [
+        node("DequantizeLinear", "q", "s", name="first", to=["d"], **attributes),
+        node("Concat", "d", "d", axis=0),
+    ]
+    made = model(nodes, {"x": X}, {"q": np.arange(4, dtype=np.int8), "s": np.array(0.5, kind)}, opset=23)
+    with pytest.raises(rs.Unimplemented, match="first"):
+        rs.onnx.load(made)(values(*X))
+
+
 @pytest.mark.peer
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["u8", "s8"])

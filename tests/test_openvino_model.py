@@ -7,12 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ml_dtypes import bfloat16
 
 import restride as rs
 
 Array = np.ndarray
 X = np.random.default_rng(0).standard_normal((1, 4, 5, 6)).astype(np.float32)
 W = np.random.default_rng(1).standard_normal((3, 4, 1, 1)).astype(np.float32)
+KINDS = {"float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64"}
 PORT = '<output><port id="0" precision="FP32"/></output>'
 
 
@@ -23,7 +25,10 @@ def layer(number: int, name: str, kind: str, data: str, reads: int = 0) -> str:
 
 
 def saved(
-    folder: Path, layers: Sequence[tuple[str, str, Sequence[str]]], constants: dict[str, Array]
+    folder: Path,
+    layers: Sequence[tuple[str, str, Sequence[str]]],
+    constants: dict[str, Array],
+    kind: str = "f32",
 ) -> Path:
     """A model of an input "x", constants, and layers (type, attributes, names of inputs).
 
@@ -31,10 +36,10 @@ def saved(
     """
     blob, ids, edges = b"", {"x": 0}, []
     shape = ",".join(map(str, X.shape))
-    parts = [layer(0, "x", "Parameter", f'shape="{shape}" element_type="f32"')]
+    parts = [layer(0, "x", "Parameter", f'shape="{shape}" element_type="{kind}"')]
     for name, values in constants.items():
         ids[name] = len(ids)
-        kind, dims = ("f32" if values.dtype == np.float32 else "i64"), ",".join(map(str, values.shape))
+        kind, dims = KINDS[values.dtype.name], ",".join(map(str, values.shape))
         data = f'element_type="{kind}" shape="{dims}" offset="{len(blob)}" size="{values.nbytes}"'
         parts.append(layer(ids[name], name, "Const", data))
         blob += values.tobytes()
@@ -144,6 +149,27 @@ def test_constants_without_elements_may_have_a_byte_in_the_file(tmp_path: Path) 
     path.write_text(path.read_text().replace('size="0"', 'size="1"'))
     (tmp_path / "m.bin").write_bytes(b"\0")
     assert np.array_equal(rs.openvino.load(path)(X), X)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", bfloat16])
+def test_constants_keep_their_types(tmp_path: Path, dtype: str) -> None:
+    x, c = X.astype(dtype), np.arange(1, 7).astype(dtype) / np.array(3, dtype)
+    layers = [
+        ("Subtract", "", ["c", "x"]),
+        ("Clamp", 'min="0.1" max="0.7"', ["Subtract"]),
+        ("Concat", 'axis="3"', ["c", "Clamp"]),
+    ]
+    known = {"c": np.broadcast_to(c, (1, 4, 5, 6)).copy()}
+    found = rs.openvino.load(saved(tmp_path, layers, known, KINDS[np.dtype(dtype).name]))(x)
+    assert found.dtype == np.dtype(dtype)
+    limits = (0.1, 0.7) if dtype == "float64" else np.float32([0.1, 0.7])
+    assert np.array_equal(found[..., 6:], (c - x).astype("f8").clip(*limits).astype(dtype))
+
+
+def test_numbers_of_functions_that_would_round_doubles_are_named(tmp_path: Path) -> None:
+    path = saved(tmp_path, [("Elu", 'alpha="0.1"', ["x"])], {}, "f64")
+    with pytest.raises(rs.Unimplemented, match="Elu"):
+        rs.openvino.load(path)(X.astype(np.float64))
 
 
 POOL = 'strides="3,3" pads_begin="1,1" pads_end="1,1" kernel="2,2" exclude-pad="true" rounding_type='

@@ -32,6 +32,9 @@ def test_values_are_products_in_doubles_rounded_once() -> None:
     assert made.type == TensorType((4, 3, 2))
     with pytest.raises(ValueError, match="read-only"):
         made.values[0] = 1
+    halves = ScaledConstant(Constant(WEIGHTS.astype(np.float16)), FACTOR)
+    assert np.array_equal(halves.values, (WEIGHTS.astype(np.float16) * FACTOR).astype(np.float32))
+    assert halves.type == made.type
 
 
 def test_values_go_when_their_reader_does() -> None:

@@ -96,5 +96,7 @@ def _arithmetic(operation: Operation, sources: list[np.ndarray[Any, np.dtype[np.
     if isinstance(operation, BinaryOperation) and operation.algorithm in _BINARY:
         return _BINARY[operation.algorithm](*sources[:2])
     if isinstance(operation, EltwiseOperation) and operation.algorithm in _ELTWISE:
-        return _ELTWISE[operation.algorithm](sources[0], operation.alpha, operation.beta)
+        # A run has these numbers as f32.
+        numbers = (float(np.float32(each)) for each in (operation.alpha, operation.beta))
+        return _ELTWISE[operation.algorithm](sources[0], *numbers)
     return None

@@ -17,7 +17,7 @@ from math import isclose, isfinite
 
 from .graph import Node
 from .graph_draft import GraphDraft
-from .operations import BinaryOperation, EltwiseOperation, SumOperation, reciprocal_of
+from .operations import BinaryOperation, EltwiseOperation, SumOperation, function_of
 
 __all__ = ["fuse_functions"]
 
@@ -61,25 +61,11 @@ def _with_a_scalar(draft: GraphDraft, place: int, node: Node) -> bool:
         (*node.sources[::-1], False),
     ):
         value = draft.scalar(other)
-        function = None if value is None else _scalar_function(operation.algorithm, value, is_left)
+        function = None if value is None else function_of(operation.algorithm, value, is_left)
         if function is not None and draft.type(source) == draft.type(node.output):
             draft.fuse(place, replace(node, operation=function, inputs=(source,)))
             return True
     return False
-
-
-def _scalar_function(algorithm: str, value: float, is_left: bool) -> EltwiseOperation | None:
-    """`x op value`, or `value op x` where x is not on the left."""
-    if not isfinite(value):
-        return None
-    if algorithm == "binary_max" and value == 0:
-        return EltwiseOperation("eltwise_relu")
-    if algorithm == "binary_sub":
-        return _linear(1.0, -value) if is_left else _linear(-1.0, value)
-    if algorithm == "binary_div":
-        factor = reciprocal_of(value) if is_left else None
-        return None if factor is None else _linear(factor, 0.0)
-    return {"binary_add": _linear(1.0, value), "binary_mul": _linear(value, 0.0)}.get(algorithm)
 
 
 def _linear(alpha: float, beta: float) -> EltwiseOperation:

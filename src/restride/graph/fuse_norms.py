@@ -15,7 +15,7 @@ import numpy as np
 from .graph import Node
 from .graph_draft import Array, GraphDraft
 from .layer_operations import LayerNormalizationOperation, ReductionOperation
-from .operations import BinaryOperation, EltwiseOperation
+from .operations import AS_F32, BinaryOperation, EltwiseOperation
 
 __all__ = ["fuse_layer_norm"]
 
@@ -104,11 +104,11 @@ def _following(draft: GraphDraft, node: Node, algorithm: str) -> tuple[_Place, A
     other = next((name for name in reader.sources if name != node.output), "")
     values = draft.constant(other)
     extent = draft.type(node.output).dims[-1]
-    if values is None or values.dtype != np.float32 or values.size not in (1, extent):
+    if values is None or draft.type(other).data_type not in AS_F32 or values.size not in (1, extent):
         return None
     if values.size > 1 and values.shape[-1] != extent:
         return None
-    return (readers[0], reader), np.broadcast_to(values.reshape(-1), extent)
+    return (readers[0], reader), np.broadcast_to(values.reshape(-1).astype(np.float32), extent)
 
 
 def _is_binary(node: Node, algorithm: str) -> bool:

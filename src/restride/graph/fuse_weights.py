@@ -27,6 +27,9 @@ from .scaled_constant import ScaledConstant
 
 __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]
 
+# What becomes f32 beside its factor: of bf16 products have instructions, which read nothing else.
+_WEIGHTS = (DataType.f32, DataType.f16)
+
 
 @dataclass(frozen=True, eq=False)
 class _ChannelAffine:
@@ -149,7 +152,7 @@ def _fuse_into_norm(
 def _weights_and_bias(draft: GraphDraft, main: Node) -> tuple[Constant, Array] | None:
     """The weights as they are; the bias in doubles, one value for each channel."""
     found = [draft.known(name) for name in main.sources[1:]]
-    known = [each for each in found if each is not None and each.type.data_type is DataType.f32]
+    known = [each for each in found if each is not None and each.type.data_type in _WEIGHTS]
     if len(known) < len(found):
         return None
     count = int(np.prod(_channel_shape(main, known[0].type.dims)))

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DataType
 from .graph import Constant, Graph, Node
-from .operations import TensorType
+from .operations import AS_F32, TensorType
 
 __all__ = ["AppliedFusion", "GraphDraft"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +69,8 @@ class GraphDraft:
         return self._types.get(name) or self.graph.tensors[name]
 
     def is_computed_as_f32(self, node: Node) -> bool:
-        """True where all that a node reads and writes is of types whose arithmetic is that of f32.
-
-        Sums of integers are exact, and doubles have more places: neither goes through an f32.
-        """
-        return all(self.type(name).data_type in _AS_F32 for name in (*node.inputs, *node.outputs))
+        """True where all that a node reads and writes is of types whose arithmetic is that of f32."""
+        return all(self.type(name).data_type in AS_F32 for name in (*node.inputs, *node.outputs))
 
     def known(self, name: str) -> Constant | None:
         """A constant; None for what a run makes."""

@@ -49,7 +49,7 @@ class PoolingOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BatchNormalizationOperation(Operation):
-    """Source, then scale, shift, mean and variance, one value for each channel."""
+    """Source, then scale, shift, mean and variance, one f32 for each channel."""
 
     epsilon: float
 
@@ -59,14 +59,14 @@ class BatchNormalizationOperation(Operation):
     def result(self, *tensors: TensorType) -> TensorType:
         """The type of the source."""
         source, *others = tensors
-        if len(source.dims) < 2 or any(other.dims != source.dims[1:2] for other in others):
-            raise unfit("each of the others has a value for each channel of the source", tensors)
+        if len(source.dims) < 2 or any(other != TensorType(source.dims[1:2]) for other in others):
+            raise unfit("each of the others has an f32 for each channel of the source", tensors)
         return source
 
 
 @dataclass(frozen=True, slots=True)
 class LayerNormalizationOperation(Operation):
-    """Source, then scale and shift, one value for each place of the last dim, over which statistics go."""
+    """Source, then scale and shift, one f32 for each place of the last dim, over which statistics go."""
 
     epsilon: float
 
@@ -76,8 +76,8 @@ class LayerNormalizationOperation(Operation):
     def result(self, *tensors: TensorType) -> TensorType:
         """The type of the source."""
         source, *others = tensors
-        if len(source.dims) < 2 or any(other.dims != source.dims[-1:] for other in others):
-            raise unfit("each of the others has a value for each place of the last dim", tensors)
+        if len(source.dims) < 2 or any(other != TensorType(source.dims[-1:]) for other in others):
+            raise unfit("each of the others has an f32 for each place of the last dim", tensors)
         return source
 
 

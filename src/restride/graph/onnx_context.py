@@ -12,12 +12,9 @@ from ..dtypes import DataType
 from ..errors import Unimplemented
 from ..runtime.alloc import Array
 from .build import GraphBuilder
-from .move_operations import ReshapeOperation, TransposeOperation
+from .move_operations import ReorderOperation, ReshapeOperation, TransposeOperation
 from .onnx_model import OnnxNode
-from .operations import BinaryOperation, Operation
-
-# Integers of 64 bits are refused where they are placed.
-_INTEGERS = tuple(map(np.dtype, ("i1", "u1", "i4")))
+from .operations import AS_F32, BinaryOperation, EltwiseOperation, Operation, function_of
 
 Value = Array | str
 """A tensor whose values are known, or the name of one in the graph."""
@@ -65,12 +62,21 @@ class OnnxContext:
         """An input as a tensor of the graph."""
         return self.placed(self.value(at))
 
+    def parameter(self, value: Value) -> str:
+        """A scale or its like of a normalization as a tensor of the graph: f32, beside 16 bits too."""
+        kind = self.type_of(value)
+        if kind is DataType.f64:
+            raise self.unimplemented("it normalizes f64", "cast to f32 before")
+        if kind not in AS_F32[1:]:
+            return self.placed(value)
+        if isinstance(value, str):
+            return self.builder.add(ReorderOperation(DataType.f32), value)
+        return self.placed(value.astype(np.float32))
+
     def placed(self, value: Value) -> str:
-        """A value as a tensor of the graph; doubles and halves that are known become f32."""
+        """A value as a tensor of the graph, of its own type."""
         if isinstance(value, str):
             return value
-        if value.dtype.kind == "f" and value.dtype != np.float32:
-            value = value.astype(np.float32)
         if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
             raise self.unimplemented(
                 "it computes with integers of 64 bits",
@@ -80,14 +86,18 @@ class OnnxContext:
 
     def dims(self, at: int) -> tuple[int, ...]:
         """The dims of an input."""
-        value = self.value(at)
+        return self.dims_of(self.value(at))
+
+    def dims_of(self, value: Value) -> tuple[int, ...]:
+        """The dims of a value."""
         return self.builder.type(value).dims if isinstance(value, str) else value.shape
 
-    def types(self) -> tuple[DataType, ...]:
-        """The types of the first input, and of those that only a run knows."""
-        first = self.known(0)
-        known = () if first is None or first.dtype not in _INTEGERS else (DataType.parse(first.dtype),)
-        return (*known, *(self.builder.type(each).data_type for each in self.values if isinstance(each, str)))
+    def type_of(self, value: Value) -> DataType:
+        """The type of a value; undef for one that no tensor of a graph has, as integers of 64 bits."""
+        if isinstance(value, str):
+            return self.builder.type(value).data_type
+        twins = (each for each in DataType if each.numpy is not None and each.numpy == value.dtype)
+        return next(twins, DataType.undef)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute, or its default."""
@@ -99,6 +109,17 @@ class OnnxContext:
         return self.node.attributes
 
     # --- what is made ---------------------------------------------------------------------------------------
+
+    def function(self, algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> str:
+        """A function of the first input. Raises Unimplemented where that is f64, and numbers are no f32."""
+        if self.type_of(self.value(0)) is DataType.f64:
+            for number in (alpha, beta):
+                if float(np.float32(number)) != number:
+                    raise self.unimplemented(
+                        f"its number {number} is no f32, as numbers of functions are",
+                        "cast to f32 before",
+                    )
+        return self.add(EltwiseOperation(f"eltwise_{algorithm}", alpha, beta), self.tensor(0))
 
     def add(self, operation: Operation, *inputs: str) -> str:
         """A node of the graph; it has the ONNX node's name where that is free."""
@@ -125,19 +146,22 @@ class OnnxContext:
         return self.placed(value.reshape((*(1,) * (rank - value.ndim), *value.shape)))
 
     def binary(self, algorithm: str, left: Value, right: Value) -> str:
-        """A binary operation on tensors of any ranks."""
-        ranks = [self._rank(left), self._rank(right)]
+        """A binary operation on tensors of any ranks; with a known number a function of the other."""
+        ranks = [len(self.dims_of(each)) for each in (left, right)]
         axis = self.attribute("axis")
         if axis is not None and axis not in (ranks[0] - ranks[1], -ranks[1]):
             raise self.unimplemented(
                 f"it aligns its second input at axis {axis}, as before version 7",
                 "convert the model: onnx.version_converter.convert_version",
             )
-        names = [self.of_rank(each, max(ranks)) for each in (left, right)]
-        return self.add(BinaryOperation(f"binary_{algorithm}"), *names)
-
-    def _rank(self, value: Value) -> int:
-        return len(self.builder.type(value).dims) if isinstance(value, str) else value.ndim
+        operation = BinaryOperation(f"binary_{algorithm}")
+        for number, other, is_left in ((right, left, True), (left, right, False)):
+            if isinstance(number, str) or number.size != 1 or number.ndim > len(self.dims_of(other)):
+                continue
+            function = function_of(operation.algorithm, float(number.reshape(())), is_left)
+            if function is not None and self.type_of(other) in AS_F32:
+                return self.add(function, self.placed(other))
+        return self.add(operation, *(self.of_rank(each, max(ranks)) for each in (left, right)))
 
     def known_later(self, why: str) -> Unimplemented:
         """The error of what must be known before a run, and follows from inputs."""

@@ -10,34 +10,39 @@ from ..dtypes import DataType
 from .move_operations import ReorderOperation
 from .onnx_context import OnnxContext, Translator, Value
 from .onnx_tensors import ELEMENTS
-from .operations import EltwiseOperation, PReluOperation, SumOperation, reciprocal_of
+from .operations import PReluOperation, SumOperation
 
 
 def _eltwise(algorithm: str, alpha: float = 0.0, beta: float = 0.0, *named: str) -> Translator:
-    """A function of these numbers, or of attributes that are `named` as they are."""
+    """A function of these numbers, which ONNX has as f32, or of attributes that are `named` as they are."""
 
     def run(context: OnnxContext) -> Value:
-        numbers = {"alpha": alpha, "beta": beta}
+        numbers = {"alpha": float(np.float32(alpha)), "beta": float(np.float32(beta))}
         numbers |= {name: float(context.attribute(name, numbers[name])) for name in named}
-        return context.add(EltwiseOperation(f"eltwise_{algorithm}", **numbers), context.tensor(0))
+        return context.function(algorithm, **numbers)
 
     return run
 
 
 def _clip(context: OnnxContext) -> Value:
+    """The largest of the lower limit, and the least of that and the upper one, which has the last word."""
     limits = []
     for at, name, most in ((1, "min", -np.inf), (2, "max", np.inf)):
         found = context.needed(at, name) if context.has(at) else context.attribute(name, most)
         limits.append(float(np.asarray(found).reshape(())))
-    low, high = limits
+    low, high = min(limits), limits[1]
     if low == 0 and high == np.inf:
-        return context.add(EltwiseOperation("eltwise_relu"), context.tensor(0))
-    return context.add(EltwiseOperation("eltwise_clip", low, high), context.tensor(0))
+        return context.function("relu")
+    if context.type_of(context.value(0)) is not DataType.f64:
+        return context.function("clip", low, high)
+    made = context.value(0)
+    for word, limit in (("max", low), ("min", high)):
+        made = context.binary(word, made, np.array(limit))
+    return made
 
 
 def _gelu(context: OnnxContext) -> Value:
-    word = "gelu_tanh" if context.attribute("approximate", "none") == "tanh" else "gelu_erf"
-    return context.add(EltwiseOperation(f"eltwise_{word}"), context.tensor(0))
+    return context.function("gelu_tanh" if context.attribute("approximate", "none") == "tanh" else "gelu_erf")
 
 
 def _prelu(context: OnnxContext) -> Value:
@@ -45,60 +50,16 @@ def _prelu(context: OnnxContext) -> Value:
     return context.add(PReluOperation(), context.tensor(0), slopes)
 
 
-def _linear(context: OnnxContext, alpha: float, beta: float, at: int) -> Value:
-    return context.add(EltwiseOperation("eltwise_linear", alpha, beta), context.tensor(at))
-
-
-def _scalar(context: OnnxContext, at: int) -> float | None:
-    """An input of one known value that does not make the other larger."""
-    found = context.known(at)
-    if found is None or found.size != 1 or found.ndim > len(context.dims(1 - at)):
-        return None
-    return float(found.reshape(()))
-
-
-def _add(context: OnnxContext) -> Value:
-    for at in (0, 1):
-        number = _scalar(context, at)
-        if number is not None:
-            return _linear(context, 1.0, number, 1 - at)
-    return context.binary("add", context.value(0), context.value(1))
-
-
-def _subtract(context: OnnxContext) -> Value:
-    left, right = _scalar(context, 0), _scalar(context, 1)
-    if right is not None:
-        return _linear(context, 1.0, -right, 0)
-    if left is not None:
-        return _linear(context, -1.0, left, 1)
-    return context.binary("sub", context.value(0), context.value(1))
-
-
-def _multiply(context: OnnxContext) -> Value:
-    for at in (0, 1):
-        number = _scalar(context, at)
-        if number is not None:
-            return _linear(context, number, 0.0, 1 - at)
-    return context.binary("mul", context.value(0), context.value(1))
-
-
-def _divide(context: OnnxContext) -> Value:
-    left, right = _scalar(context, 0), _scalar(context, 1)
-    factor = None if right is None else reciprocal_of(right)
-    if factor is not None:
-        return _linear(context, factor, 0.0, 0)
-    if left is not None:
-        return context.add(EltwiseOperation("eltwise_pow", left, -1.0), context.tensor(1))
-    return context.binary("div", context.value(0), context.value(1))
-
-
 def _power(context: OnnxContext) -> Value:
-    exponent = _scalar(context, 1)
-    if exponent is None:
+    exponent = context.known(1)
+    if exponent is None or exponent.size != 1 or exponent.ndim > len(context.dims(0)):
         raise context.unimplemented("its exponent is no single known number", "use Exp and Log")
-    if exponent == 2:
-        return context.add(EltwiseOperation("eltwise_square"), context.tensor(0))
-    return context.add(EltwiseOperation("eltwise_pow", 1.0, exponent), context.tensor(0))
+    number = float(exponent.reshape(()))
+    if number == 2:
+        return context.function("square")
+    if float(np.float32(number)) != number:
+        raise context.unimplemented(f"its exponent {number} is no f32", "use Exp and Log")
+    return context.function("pow", 1.0, number)
 
 
 def _several(algorithm: str) -> Callable[[OnnxContext], Value]:
@@ -123,7 +84,7 @@ def _sum(context: OnnxContext) -> Value:
 
 def _cast(context: OnnxContext) -> Value:
     number = int(context.attribute("to"))
-    wanted = DataType.bf16 if number == 16 else DataType.parse(ELEMENTS[number])
+    wanted = DataType.parse(ELEMENTS[number])
     name = context.tensor(0)
     before = context.builder.type(name).data_type
     if wanted is before:
@@ -141,10 +102,10 @@ def _cast(context: OnnxContext) -> Value:
 
 ELEMENT_TRANSLATORS: dict[str, Translator] = {
     "Abs": _eltwise("abs"),
-    "Add": _add,
+    "Add": _several("add"),
     "Cast": _cast,
     "Clip": _clip,
-    "Div": _divide,
+    "Div": _several("div"),
     "Elu": _eltwise("elu", 1.0, 0.0, "alpha"),
     "Exp": _eltwise("exp"),
     "Gelu": _gelu,
@@ -155,7 +116,7 @@ ELEMENT_TRANSLATORS: dict[str, Translator] = {
     "Max": _several("max"),
     "Min": _several("min"),
     "Mish": _eltwise("mish"),
-    "Mul": _multiply,
+    "Mul": _several("mul"),
     "Neg": _eltwise("linear", -1.0),
     "PRelu": _prelu,
     "Pow": _power,
@@ -165,7 +126,7 @@ ELEMENT_TRANSLATORS: dict[str, Translator] = {
     "Sigmoid": _eltwise("logistic"),
     "Softplus": _eltwise("soft_relu", 1.0),
     "Sqrt": _eltwise("sqrt"),
-    "Sub": _subtract,
+    "Sub": _several("sub"),
     "Sum": _sum,
     "Tanh": _eltwise("tanh"),
 }

@@ -29,7 +29,7 @@ from .onnx_windows import (
     max_pooling,
     resize,
 )
-from .operations import EltwiseOperation
+from .operations import AS_F32, EltwiseOperation
 from .product_operations import InnerProductOperation, MatmulOperation
 
 
@@ -46,13 +46,19 @@ def made_of_onnx(context: OnnxContext) -> Made:
     if translator is None:
         raise context.known_later("it reads what is known only in a run; restride has it for shapes alone")
     if node.operator not in _OF_ANY_TYPE:
-        _check_floats(context)
+        _check_types(context)
     return translator(context)
 
 
-def _check_floats(context: OnnxContext) -> None:
-    for kind in context.types():
-        is_exact = kind in (DataType.s8, DataType.u8) and context.node.operator in _OF_BYTES
+def _check_types(context: OnnxContext) -> None:
+    """Raise Unimplemented for integers that f32 rounds, and for doubles beside other floats."""
+    operator = context.node.operator
+    read = context.values[:1] if operator in _OF_FIRST else context.values
+    kinds = tuple(dict.fromkeys(context.type_of(each) for each in read if each is not None))
+    if DataType.f64 in kinds and any(kind in AS_F32 for kind in kinds):
+        raise context.unimplemented(f"it mixes {' and '.join(map(str, kinds))}", "cast all to one type")
+    for kind in kinds:
+        is_exact = kind in (DataType.s8, DataType.u8) and operator in _OF_BYTES
         if kind.is_integral and not is_exact:
             raise context.unimplemented(
                 f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
@@ -67,7 +73,8 @@ def _batch_normalization(context: OnnxContext) -> Value:
     if len([name for name in context.node.outputs if name]) > 1 or context.attribute("training_mode", 0):
         raise context.unimplemented("it trains", "save the model for inference")
     operation = BatchNormalizationOperation(float(context.attribute("epsilon", 1e-5)))
-    return context.add(operation, *(context.tensor(at) for at in range(5)))
+    parameters = [context.parameter(context.value(at)) for at in range(1, 5)]
+    return context.add(operation, context.tensor(0), *parameters)
 
 
 def _layer_normalization(context: OnnxContext) -> Value:
@@ -75,9 +82,9 @@ def _layer_normalization(context: OnnxContext) -> Value:
     if axis_of(context.attribute("axis", -1), rank) != rank - 1 or len(context.node.outputs) > 1:
         raise context.unimplemented("its statistics are not of the last dim alone, or are outputs")
     channels = context.dims(0)[-1]
-    shift = context.tensor(2) if context.has(2) else context.placed(np.zeros(channels, np.float32))
+    shift = context.parameter(context.value(2) if context.has(2) else np.zeros(channels, np.float32))
     operation = LayerNormalizationOperation(float(context.attribute("epsilon", 1e-5)))
-    source, scale, dims = context.tensor(0), context.tensor(1), context.dims(0)
+    source, scale, dims = context.tensor(0), context.parameter(context.value(1)), context.dims(0)
     if rank > 1:
         return context.add(operation, source, scale, shift)
     row = context.builder.add(operation, context.reshaped(source, (1, *dims)), scale, shift)
@@ -217,10 +224,14 @@ TRANSLATORS: dict[str, Translator] = {
 """What each operator becomes where some of its inputs are known only in a run."""
 
 _OF_ANY_TYPE = frozenset((
-    "Cast", "Concat", "DequantizeLinear", "Dropout", "Flatten", "Gather", "Identity", "Pad", "QuantizeLinear",
-    "Reshape", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze",
+    "Cast", "Concat", "DequantizeLinear", "Dropout", "Flatten", "GRU", "Gather", "Identity", "LSTM", "Pad",
+    "QuantizeLinear", "RNN", "Reshape", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose",
+    "Unsqueeze",
 ))  # fmt: skip
 """Operators that move elements, or say themselves which types they take."""
+
+_OF_FIRST = frozenset(("Pow", "Resize", "Upsample", *(name for name in TRANSLATORS if name[:6] == "Reduce")))
+"""Operators whose result is of the type of the first input; the others, of any types, are numbers for it."""
 
 _OF_BYTES = frozenset((
     "Clip", "GlobalMaxPool", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin", "Relu", "Where",

@@ -45,6 +45,10 @@ def quantize(context: OnnxContext) -> Value:
 def dequantize(context: OnnxContext) -> Value:
     """DequantizeLinear of u8, s8 and s32."""
     scale, zero = _numbers(context)
+    if context.attribute("output_dtype", 0) not in (0, 1):
+        raise context.unimplemented(
+            "its result is of another type than f32", "leave output_dtype out, and cast"
+        )
     source = context.known(0)
     if source is not None and (source.size == 1 or source.dtype.str[1:] not in _INTEGERS):
         return ((source.astype(_F32) - zero) * scale).astype(_F32)
@@ -61,7 +65,9 @@ def _numbers(context: OnnxContext) -> tuple[Array, Array]:
     """Scale and zero point as f32, in a shape that is repeated along the axes of the tensor."""
     if context.attribute("block_size", 0):
         raise context.unimplemented("it has a scale for each block")
-    scale = context.needed(1, "the scale").astype(_F32)
+    scale = context.needed(1, "the scale")
+    if scale.dtype != _F32:
+        raise context.unimplemented(f"its scale is {scale.dtype}", "make it f32")
     zero = context.needed(2, "the zero point") if context.has(2) else np.zeros(scale.shape, np.uint8)
     if scale.shape != zero.shape and scale.size != zero.size:
         raise ValueError(f"{scale.size} scales and {zero.size} zero points")

@@ -222,7 +222,7 @@ def data_type_of(name: str, element: int) -> DataType:
     """The type of an input, by its number in ONNX. Raises Unimplemented, which names the input."""
     twin = ELEMENTS.get(element)
     try:
-        return DataType.bf16 if element == 16 else DataType.parse(twin)
+        return DataType.parse(twin)
     except Error:
         raise Unimplemented(
             f"input {name!r} is of a type that restride has not",

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..dtypes import DataType
 from ..runtime.alloc import Array
 from .onnx_context import OnnxContext, Value
+from .operations import AS_F32
 from .recurrent import RecurrentOperation
 
 __all__ = ["gru", "lstm", "vanilla_rnn"]
@@ -37,7 +37,6 @@ _FUNCTIONS = {
     "lbr_gru": ("Sigmoid", "Tanh"),
 }
 _ACTIVATIONS = {"Tanh": "tanh", "Relu": "relu", "Sigmoid": "logistic"}
-_FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
 
 
 def vanilla_rnn(context: OnnxContext) -> tuple[Value, ...]:
@@ -128,17 +127,13 @@ def _check_dims(context: OnnxContext, operation: RecurrentOperation, *, is_batch
 def _check_types(context: OnnxContext) -> None:
     """Raise ValueError for inputs of several types, Unimplemented for one that is not computed with."""
     first, *others = (at for at in (_X, _W, _R, _B, _H, _C, _P) if context.has(at))
-    kind = _type_of(context, first)
+    kind = context.type_of(context.value(first))
     for at in others:
-        if _type_of(context, at) is not kind:
-            raise ValueError(f"{_NAMES[at]} is {_type_of(context, at)}, X is {kind}: they are of one type")
-    if kind not in _FLOATS:
+        found = context.type_of(context.value(at))
+        if found is not kind:
+            raise ValueError(f"{_NAMES[at]} is {found}, X is {kind}: they are of one type")
+    if kind not in AS_F32:
         raise context.unimplemented(f"it computes with {kind}", "save the model with f32, bf16 or f16")
-
-
-def _type_of(context: OnnxContext, at: int) -> DataType:
-    value = context.value(at)
-    return context.builder.type(value).data_type if isinstance(value, str) else DataType.parse(value.dtype)
 
 
 def _check_forms(context: OnnxContext, *, is_batch_first: bool) -> None:

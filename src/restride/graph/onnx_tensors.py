@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..errors import RuntimeFailure
@@ -19,9 +20,9 @@ ELEMENTS: dict[int, np.dtype[Any]] = {
         1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
         12: "u4", 13: "u8",
     }.items()
-}  # fmt: skip
+} | {16: np.dtype(ml_dtypes.bfloat16)}  # fmt: skip
 
-_FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
+_FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64, _BFLOAT = 1, 7, 10, 11, 12, 13, 16
 
 
 def tensor_values(tensor: Message, content: memoryview | None) -> Array:
@@ -50,7 +51,7 @@ def _listed(tensor: Message, dtype: np.dtype[Any]) -> Array:
     if kind in (_UINT32, _UINT64):
         return np.array(tensor.uint64_data, np.int64).astype(np.uint64).astype(dtype)
     values = np.array(tensor.int32_data, np.int64)
-    return values.astype(np.uint16).view(dtype) if kind == _HALF else values.astype(dtype)
+    return values.astype(np.uint16).view(dtype) if kind in (_HALF, _BFLOAT) else values.astype(dtype)
 
 
 def _by_package(tensor: Message, content: memoryview | None) -> Array:

@@ -20,18 +20,11 @@ from ..frontend.openvino_ir import to_int
 from ..frontend.xml_source import opened, visit
 from ..runtime.alloc import Array
 from .onnx_model import OnnxInput, OnnxModel, OnnxNode, listed
-from .openvino_operators import OPENVINO_TRANSLATORS
+from .onnx_tensors import ELEMENTS
+from .openvino_operators import NUMBERS, OPENVINO_TRANSLATORS
 
 _EDGES = ("net", "edges", "edge")
 _LAYER = ("net", "layers", "layer")
-_TWINS = {
-    "f32": "f4", "f16": "f2", "f64": "f8", "i8": "i1", "u8": "u1", "i16": "i2", "u16": "u2", "i32": "i4",
-    "u32": "u4", "i64": "i8", "u64": "u8", "boolean": "?",
-}  # fmt: skip
-# The numbers that ONNX has for them.
-_ELEMENTS = {
-    "f32": 1, "u8": 2, "i8": 3, "i32": 6, "i64": 7, "boolean": 9, "f16": 10, "f64": 11, "bf16": 16,
-}  # fmt: skip
 _MOST_LAYERS = 1 << 20
 _HINT = "save the model again with OpenVINO"
 
@@ -137,9 +130,7 @@ class _WeightsFile:
     def array(self, layer: IrLayer) -> Array:
         """The values of a Const."""
         data = layer.data
-        twin = _TWINS.get(data.get("element_type", ""))
-        if twin is None:
-            _refuse(f"{layer} is of type {short_repr(data.get('element_type'))}")
+        twin = ELEMENTS[_number(layer)]
         dims = [
             to_int(part, f"shape of {layer}") for part in data.get("shape", "").split(",") if part.strip()
         ]
@@ -147,7 +138,7 @@ class _WeightsFile:
         held = self._held()
         if min(start, size, *dims, 0) < 0 or start + size > held.size:
             _refuse(f"{layer} takes {size} bytes from {start}, and its file has {held.size}")
-        wanted = np.dtype(twin).itemsize * int(np.prod(dims, dtype=object))
+        wanted = twin.itemsize * int(np.prod(dims, dtype=object))
         if not wanted:
             # OpenVINO writes a byte for what has no elements.
             return np.zeros(dims, twin)
@@ -220,12 +211,17 @@ def _tensor_names(layers: Mapping[str, IrLayer]) -> dict[tuple[str, str], str]:
 
 
 def _input(layer: IrLayer, name: str) -> OnnxInput:
-    element = layer.data.get("element_type", "")
     parts = [part.strip() for part in layer.data.get("shape", "").split(",") if part.strip()]
     dims = tuple(int(part) if part.isdecimal() else None for part in parts)
-    if element not in _ELEMENTS:
+    return OnnxInput(name, None if parts == ["..."] else dims, _number(layer))
+
+
+def _number(layer: IrLayer) -> int:
+    """The number of its element type in ONNX."""
+    element = layer.data.get("element_type", "")
+    if element not in NUMBERS:
         _refuse(f"{layer} is of type {short_repr(element)}")
-    return OnnxInput(name, None if parts == ["..."] else dims, _ELEMENTS[element])
+    return NUMBERS[element]
 
 
 def _only(layer: IrLayer, names: tuple[str, ...] | list[str]) -> str:

@@ -19,15 +19,15 @@ from .onnx_context import Made, OnnxContext, Translator, Value
 from .onnx_known import axis_of
 from .onnx_operators import made_of_onnx
 from .openvino_recurrent import sequence
-from .operations import EltwiseOperation
 from .product_operations import MatmulOperation
 
 _OPSET = 17
 _AUTO_PAD = {"explicit": "NOTSET", "valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
-# The numbers that ONNX has for element types, by OpenVINO's words.
-_NUMBERS = {
+NUMBERS = {
     "f32": 1, "u8": 2, "i8": 3, "u16": 4, "i16": 5, "i32": 6, "i64": 7, "boolean": 9, "f16": 10, "f64": 11,
+    "u32": 12, "u64": 13, "bf16": 16,
 }  # fmt: skip
+"""The numbers that ONNX has for element types, by OpenVINO's words."""
 
 
 def made_of_openvino(context: OnnxContext) -> Made:
@@ -190,7 +190,8 @@ def _attention(context: OnnxContext) -> Made:
     turned = context.transposed(key, [*range(rank - 2), rank - 1, rank - 2])
     scores = context.builder.add(MatmulOperation(), query, turned)
     scale = _number(context, 4, "its scale") if context.has(4) else depth**-0.5
-    scaled = context.builder.add(EltwiseOperation("eltwise_linear", scale), scores)
+    factor = np.array(scale, context.builder.type(scores).data_type.numpy)
+    scaled = replace(context, node=replace(context.node, outputs=())).binary("mul", scores, factor)
     weights = context.builder.add(SoftmaxOperation("softmax_accurate", rank - 1), scaled)
     return context.add(MatmulOperation(), weights, value)
 
@@ -204,7 +205,7 @@ def _lrn(context: OnnxContext) -> Made:
 
 def _swish(context: OnnxContext) -> Made:
     beta = _number(context, 1, "its beta") if context.has(1) else 1.0
-    return context.add(EltwiseOperation("eltwise_swish", beta), context.tensor(0))
+    return context.function("swish", beta)
 
 
 def _prelu(context: OnnxContext) -> Made:
@@ -284,7 +285,7 @@ def _split(context: OnnxContext) -> Made:
 
 
 def _convert(context: OnnxContext) -> Made:
-    return _by(context, "Cast", to=_NUMBERS[str(context.attribute("destination_type"))])
+    return _by(context, "Cast", to=NUMBERS[str(context.attribute("destination_type"))])
 
 
 def _concat(context: OnnxContext) -> Made:

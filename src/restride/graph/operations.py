@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isfinite, prod
 from typing import ClassVar
 
 from ..dtypes import DataType
@@ -17,6 +17,8 @@ from ..errors import InvalidArguments
 from .dims import Dims, by
 
 _LEAST_DIVISOR = 2.0**-126
+AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
+"""Types whose arithmetic is that of f32: sums of integers are exact, and doubles have more places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +205,22 @@ def broadcast(dims: Sequence[Dims], tensors: Sequence[TensorType]) -> Dims:
     return tuple(next(iter(each), 1) for each in sizes)
 
 
-def reciprocal_of(value: float) -> float | None:
-    """The factor that divides by a number; None for one so close to 0 that the factor is no f32."""
-    return 1.0 / value if abs(value) >= _LEAST_DIVISOR else None
+def function_of(algorithm: str, value: float, is_left: bool) -> EltwiseOperation | None:
+    """`x op value`, or `value op x` where x is not on the left, as a function of f32 numbers; None for none.
+
+    A divisor has one where its reciprocal is a normal f32.
+    """
+    if not isfinite(value):
+        return None
+    if algorithm == "binary_max" and value == 0:
+        return EltwiseOperation("eltwise_relu")
+    if algorithm == "binary_div" and not is_left:
+        return EltwiseOperation("eltwise_pow", value, -1.0)
+    if algorithm == "binary_div" and _LEAST_DIVISOR <= abs(value) <= 1 / _LEAST_DIVISOR:
+        return EltwiseOperation("eltwise_linear", 1.0 / value, 0.0)
+    numbers = {
+        "binary_add": (1.0, value),
+        "binary_sub": (1.0, -value) if is_left else (-1.0, value),
+        "binary_mul": (value, 0.0),
+    }.get(algorithm)
+    return EltwiseOperation("eltwise_linear", *numbers) if numbers else None

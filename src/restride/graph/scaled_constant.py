@@ -14,7 +14,7 @@ __all__ = ["ScaledConstant"]
 
 
 class ScaledConstant(Constant):
-    """f32 weights times a factor that broadcasts to them, in doubles, rounded once.
+    """Weights times a factor that broadcasts to them, in doubles, rounded once to f32.
 
     `values` are made whenever they are asked for, and live as long as their reader: nothing is held beside
     the weights, which may be a part of a mapped file.
@@ -42,8 +42,8 @@ class ScaledConstant(Constant):
 
     @property
     def type(self) -> TensorType:
-        """The dims and the type of the weights."""
-        return self.weights.type
+        """The dims of the weights, as f32."""
+        return TensorType(self.weights.type.dims)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ScaledConstant):
