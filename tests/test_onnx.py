@@ -561,6 +561,12 @@ def test_integers_of_32_bits_are_moved_to_the_bit() -> None:
     assert np.array_equal(rs.onnx.load(made)(x), wanted)
 
 
+def test_pads_of_nothing_move_integers_to_the_bit() -> None:
+    x = np.array([2**24 + 1, -(2**31) + 1], np.int32)
+    made = typed(model([node("Pad", "x", "n")], {"x": (2,)}, {"n": ints(0, 0)}), INT32)
+    assert np.array_equal(rs.onnx.load(made)(x), x)
+
+
 def test_no_elements_have_no_largest_truth_value() -> None:
     made = typed(model([node("ReduceMax", "x", name="none", axes=[1])], {"x": (2, 0, 4)}), BOOL)
     assert "'none'" in refusal(made, np.zeros((2, 0, 4), np.bool_)).what
@@ -592,6 +598,46 @@ def test_quotients_by_numbers_whose_reciprocal_is_no_normal_f32_are_those_of_a_d
     assert np.array_equal(found, x / divisor)
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "step", "wanted"),
+    [(-9, -9, -1, [0]), (9, -9, -2, [3, 1]), (2, -9, -1, [2, 1, 0]), (-9, 9, 3, [0, 3]), (3, 0, -2, [3, 1])],
+)
+@pytest.mark.parametrize("source", ["x", "c"])
+def test_slices_begin_and_end_at_the_nearest_element(
+    start: int, end: int, step: int, wanted: list[int], source: str
+) -> None:
+    x = np.arange(4, dtype=np.float32)
+    known = {"s": ints(start), "e": ints(end), "a": ints(0), "t": ints(step), "c": x}
+    made = model([node("Slice", source, "s", "e", "a", "t")], {"x": (4,)}, known)
+    assert rs.onnx.load(made)(x).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("pads", "constant", "reflect"),
+    [
+        ((-1, 0), [1, 2, 3], [1, 2, 3]),
+        ((-1, 2), [1, 2, 3, 9, 9], [1, 2, 3, 2, 1]),
+        ((2, -1), [9, 9, 0, 1, 2], [2, 1, 0, 1, 2]),
+        ((-5, 3), [9, 9], None),
+        ((1, -3), [9, 0], None),
+        ((-3, -1), [], []),
+        ((-2, -3), None, None),
+    ],
+)
+def test_negative_pads_cut_off(
+    pads: tuple[int, int], constant: list[int] | None, reflect: list[int] | None
+) -> None:
+    x = np.arange(4, dtype=np.float32)
+    for mode, wanted in (("constant", constant), ("reflect", reflect)):
+        made = model(
+            [node("Pad", "x", "n", "c", mode=mode)], {"x": (4,)}, {"n": ints(*pads), "c": np.float32(9)}
+        )
+        if wanted is None:
+            assert "node Pad" in refusal(made, x).what
+        else:
+            assert rs.onnx.load(made)(x).tolist() == wanted
+
+
 def test_of_limits_that_cross_the_upper_one_counts() -> None:
     x = np.array([-1, 1.5, 3], np.float32)
     for kind in (np.float32, np.float64):
@@ -600,6 +646,26 @@ def test_of_limits_that_cross_the_upper_one_counts() -> None:
             model([node("Clip", "x", "low", "high")], {"x": (3,)}, limits), 1 if kind is np.float32 else 11
         )
         assert rs.onnx.load(made)(x.astype(kind)).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("operator", "wanted"),
+    [
+        *(("ReduceL1", np.abs), ("ReduceL2", np.abs), ("ReduceSumSquare", np.square)),
+        *((f"Reduce{word}", np.positive) for word in ("Sum", "Mean", "Max", "Min", "Prod")),
+    ],
+)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_reductions_over_no_axes_are_of_each_element(operator: str, wanted: Any, is_known: bool) -> None:
+    x = values(2, 5)
+    for inputs in (("s",), ("s", "a")):
+        nodes = [
+            node("Identity", "c" if is_known else "x", to=("s",)),
+            node(operator, *inputs, to=("r",), noop_with_empty_axes=1),
+            node("Sub", "r", "x"),
+        ]
+        made = model(nodes, {"x": (2, 5)}, {"c": x, "a": ints()}, opset=18)
+        assert np.array_equal(rs.onnx.load(made)(x), wanted(x) - x)
 
 
 def test_an_output_that_is_a_constant_of_another_type_is_named() -> None:

@@ -151,6 +151,25 @@ def test_constants_without_elements_may_have_a_byte_in_the_file(tmp_path: Path) 
     assert np.array_equal(rs.openvino.load(path)(X), X)
 
 
+@pytest.mark.parametrize("layer_type", ["ReduceL1", "ReduceL2"])
+def test_norms_are_of_each_element_where_there_are_no_axes(tmp_path: Path, layer_type: str) -> None:
+    for axes, wanted in (((), np.abs(X)), ((2,), np.linalg.norm(X, int(layer_type[-1]), 2, keepdims=True))):
+        one = (layer_type, 'keep_dims="true"', ["x", "axes"])
+        found = rs.openvino.load(saved(tmp_path, [one], {"axes": numbers(*axes)}))(X)
+        assert np.allclose(found, wanted, rtol=1e-6)
+
+
+def test_parts_begin_at_the_nearest_element_and_negative_pads_cut_off(tmp_path: Path) -> None:
+    layers = [
+        ("Slice", "", ["x", "begin", "begin", "back", "last"]),
+        ("Pad", 'pad_mode="constant"', ["Slice", "low", "high"]),
+    ]
+    known = {"begin": numbers(-9), "back": numbers(-1), "last": numbers(3)}
+    known |= {"low": numbers(0, -1, 0, 1), "high": numbers(0, 0, 1, 0)}
+    found = rs.openvino.load(saved(tmp_path, layers, known))(X)
+    assert np.array_equal(found, np.pad(X[:, 1:, :, :1], ((0, 0), (0, 0), (0, 1), (1, 0))))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", bfloat16])
 def test_constants_keep_their_types(tmp_path: Path, dtype: str) -> None:
     x, c = X.astype(dtype), np.arange(1, 7).astype(dtype) / np.array(3, dtype)

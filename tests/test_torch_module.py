@@ -82,6 +82,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "parts": (lambda x: torch.cat(x.chunk(2, 1)[::-1], 1), IMAGE),
     "twice": (lambda x: (x + 1, x + 1, x), ROWS),
     "pad": (lambda x: F.pad(x, (1, 2, 0, 1), value=3.0), IMAGE),
+    "pad that cuts off": (lambda x: F.pad(x, (-1, 2, 3, -2), value=3.0), IMAGE),
     "poolings": (lambda x: (F.avg_pool2d(x, 3, 2, 1), F.max_pool2d(x, 2)), IMAGE),
     "adaptive poolings": (lambda x: F.adaptive_avg_pool2d(x, 4), IMAGE),
     "resizing": (lambda x: F.interpolate(x, scale_factor=2), IMAGE),

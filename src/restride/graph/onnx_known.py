@@ -128,25 +128,31 @@ def _concat(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:
     return np.concatenate([each for each in inputs if each is not None], int(node.attributes["axis"]))
 
 
-def slices(node: OnnxNode, inputs: Sequence[Array | None], rank: int) -> tuple[slice, ...]:
-    """What a Slice takes of each dim."""
+def slices(node: OnnxNode, inputs: Sequence[Array | None], dims: Sequence[int]) -> list[range]:
+    """The places that a Slice takes of each dim."""
     starts, ends = (listed_input(node, inputs, at, name) for at, name in ((1, "starts"), (2, "ends")))
     if starts is None or ends is None:
         raise ValueError("starts or ends are missing")
     axes = listed_input(node, inputs, 3, "axes") or list(range(len(starts)))
     steps = listed_input(node, inputs, 4, "steps") or [1] * len(starts)
-    made = [slice(None)] * rank
-    if len({axis_of(axis, rank) for axis in axes}) < len(axes):
+    made = [range(n) for n in dims]
+    if len({axis_of(axis, len(dims)) for axis in axes}) < len(axes):
         raise ValueError(f"an axis is there twice in {tuple(axes)}")
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
-        # The least end of a walk backwards is before the first element, which Python writes as None.
-        made[axis] = slice(start, None if step < 0 and end < -(2**31) + 1 else end, step)
-    return tuple(made)
+        n = dims[axis]
+        # A walk backwards begins at an element, and ends before the first one at most.
+        low, high = (0, n) if step > 0 else (-1, n - 1)
+        first, last = (min(max(at + n if at < 0 else at, low), high) for at in (start, end))
+        made[axis] = range(first if step > 0 else max(first, min(0, high)), last, step)
+    return made
 
 
 def _sliced(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:
     source = _of(inputs, 0)
-    return source[slices(node, inputs, source.ndim)]
+    spans = slices(node, inputs, source.shape)
+    # What Python calls -1 is the last element, not the end of a walk backwards.
+    parts = [slice(each.start, None if each.stop < 0 else each.stop, each.step) for each in spans]
+    return source[tuple(parts)]
 
 
 def _gathered(node: OnnxNode, inputs: Sequence[Array | None]) -> Array:

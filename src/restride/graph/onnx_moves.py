@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from ..runtime.alloc import Array
+from .dims import Dims
 from .move_operations import ConcatOperation, PadOperation, SliceOperation
 from .onnx_context import Made, OnnxContext, Translator, Value
 from .onnx_known import axis_of, listed_input, new_dims, slices, squeezed, unsqueezed
@@ -48,11 +50,11 @@ def _slice(context: OnnxContext) -> Value:
             context.needed(at, "what it takes")
     dims = context.dims(0)
     known: list[Array | None] = [None, *(context.known(at) for at in range(1, len(context.values)))]
-    ranges = [each.indices(n) for each, n in zip(slices(context.node, known, len(dims)), dims, strict=True)]
-    sizes = tuple(len(range(*each)) for each in ranges)
-    starts = tuple(start if size else 0 for (start, _, _), size in zip(ranges, sizes, strict=True))
+    spans = slices(context.node, known, dims)
+    sizes = tuple(map(len, spans))
+    starts = tuple(each.start if each else 0 for each in spans)
     # Of one element, or none, there is no next one.
-    steps = tuple(step if size > 1 else 1 for (_, _, step), size in zip(ranges, sizes, strict=True))
+    steps = tuple(each.step if len(each) > 1 else 1 for each in spans)
     if sizes == dims and min(steps, default=1) > 0:
         return context.tensor(0)
     return context.add(SliceOperation(starts, sizes, steps), context.tensor(0))
@@ -111,18 +113,34 @@ def _pad(context: OnnxContext) -> Value:
         axes = [axis_of(axis, rank) for axis in context.needed(3, "the list of axes").reshape(-1)]
         ends = dict(zip(axes, zip(pads[: len(axes)], pads[len(axes) :], strict=True), strict=True))
         pads = [ends.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(rank)]
-    low, high = tuple(pads[:rank]), tuple(pads[rank:])
+    name, low, high = _cropped(context, pads[:rank], pads[rank:])
     if mode == "reflect":
-        return _reflected(context, low, high)
+        return _reflected(context, name, low, high)
     if mode != "constant":
         raise context.unimplemented("it pads with other than a constant or a reflection")
     value = context.needed(2, "the value") if context.has(2) else np.array(context.attribute("value", 0.0))
-    return context.add(PadOperation(low, high, float(value.reshape(()))), context.tensor(0))
+    return context.add(PadOperation(low, high, float(value.reshape(()))), name)
 
 
-def _reflected(context: OnnxContext, low: tuple[int, ...], high: tuple[int, ...]) -> Value:
-    """Dim by dim the elements beside the first one and the last one, backwards, around the tensor."""
+def _cropped(context: OnnxContext, low: Sequence[int], high: Sequence[int]) -> tuple[str, Dims, Dims]:
+    """The source without what negative pads cut off, and what is left to pad."""
+    dims, starts, sizes, before, behind = context.dims(0), [], [], [], []
+    for n, front, back in zip(dims, low, high, strict=True):
+        total = n + front + back
+        if total < 0:
+            raise ValueError(f"pads of {front} and {back} cut more than {n} elements")
+        starts.append(min(max(-front, 0), n))
+        sizes.append(max(min(n, n + back) - starts[-1], 0))
+        before.append(min(max(front, 0), total))
+        behind.append(total - before[-1] - sizes[-1])
     name = context.tensor(0)
+    if tuple(sizes) != dims:
+        name = context.builder.add(SliceOperation(tuple(starts), tuple(sizes), (1,) * len(dims)), name)
+    return name, tuple(before), tuple(behind)
+
+
+def _reflected(context: OnnxContext, name: str, low: Dims, high: Dims) -> Value:
+    """Dim by dim the elements beside the first one and the last one, backwards, around the tensor."""
     for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
         dims = context.builder.type(name).dims
         if not 0 <= min(before, behind) <= max(before, behind) < max(dims[axis], 1):

@@ -111,18 +111,21 @@ def _softmax(algorithm: str) -> Translator:
     return run
 
 
-def _reduction(algorithm: str) -> Translator:
+def _reduction(algorithm: str, p: float = 0.0, alone: str = "") -> Translator:
+    """A reduction; `alone`: the function that it is of one element."""
+
     def run(context: OnnxContext) -> Value:
         dims, name = context.dims(0), context.tensor(0)
         if context.has(1):
             context.needed(1, "the list of axes")
         axes = listed_input(context.node, [None, context.known(1)], 1, "axes")
-        if not axes and context.attribute("noop_with_empty_axes", 0):
-            return name
-        which = tuple(sorted({axis_of(axis, len(dims)) for axis in axes or range(len(dims))}))
+        if not axes and not context.attribute("noop_with_empty_axes", 0):
+            axes = list(range(len(dims)))
+        which = tuple(sorted({axis_of(axis, len(dims)) for axis in axes or ()}))
+        if not which:
+            return context.function(alone) if alone else name
         if context.builder.type(name).data_type is DataType.boolean and not prod(dims[i] for i in which):
             raise context.unimplemented("it reduces no elements to a truth value")
-        p = 2.0 if algorithm.endswith("_sum") and "norm" in algorithm else 0.0
         made = context.builder.add(ReductionOperation(f"reduction_{algorithm}", which, p), name)
         if context.attribute("keepdims", 1):
             return made
@@ -211,12 +214,14 @@ TRANSLATORS: dict[str, Translator] = {
     "MaxPool": max_pooling,
     "RNN": vanilla_rnn,
     "QuantizeLinear": quantize,
-    "ReduceL2": _reduction("norm_lp_sum"),
+    "ReduceL1": _reduction("norm_lp_sum", 1.0, "abs"),
+    "ReduceL2": _reduction("norm_lp_sum", 2.0, "abs"),
     "ReduceMax": _reduction("max"),
     "ReduceMean": _reduction("mean"),
     "ReduceMin": _reduction("min"),
     "ReduceProd": _reduction("mul"),
     "ReduceSum": _reduction("sum"),
+    "ReduceSumSquare": _reduction("norm_lp_power_p_sum", 2.0, "square"),
     "Resize": resize,
     "Softmax": _softmax("softmax_accurate"),
     "Upsample": resize,

@@ -363,6 +363,8 @@ OPENVINO_TRANSLATORS: dict[str, Callable[[OnnxContext], Made]] = {
     "PReLU": _prelu,
     "Pad": _pad,
     "RNNSequence": sequence("RNN"),
+    "ReduceL1": _reduction("ReduceL1"),
+    "ReduceL2": _reduction("ReduceL2"),
     "ReduceMax": _reduction("ReduceMax"),
     "ReduceMean": _reduction("ReduceMean"),
     "ReduceMin": _reduction("ReduceMin"),

@@ -66,7 +66,8 @@ def _without_pad(
         epilogues, operands = (node.epilogues, node.operands) if is_last else ((), ())
         yield Node(f"{node.name}.{axis}", ConcatOperation(axis), (*parts, *operands), (source,), epilogues)
     if not axes:
-        yield replace(node, operation=EltwiseOperation("eltwise_linear", 1.0, 0.0))
+        idle = EltwiseOperation("eltwise_linear", 1.0) if node.epilogues else ReshapeOperation(tuple(dims))
+        yield replace(node, operation=idle)
 
 
 def _is_of_squares(graph: Graph, node: Node, operation: DeconvolutionOperation) -> bool:

@@ -104,8 +104,6 @@ def _pad(context: OnnxContext) -> Made:
     # Pairs of torch begin with the last dim.
     for place in range(len(pairs) // 2):
         low[rank - 1 - place], high[rank - 1 - place] = pairs[2 * place], pairs[2 * place + 1]
-    if min((*low, *high)) < 0:
-        raise context.unimplemented("it cuts", "use a slice")
     return by_onnx(
         context, "Pad", source, integers(*low, *high), np.array(argument_at(context, 2, "value", 0.0), F32)
     )
