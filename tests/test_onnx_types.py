@@ -208,7 +208,9 @@ def _slice(w: ModelWriter) -> None:
 
 
 def _reduction(w: ModelWriter) -> None:
-    words = ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin")
+    words = ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean")
+    # ONNX leaves open what the mean of no elements is.
+    words = words[:-1] if 0 in w.dims else words
     axes = w.pick(None, (), tuple(range(len(w.dims)))[:1], (-1,))
     read = [] if axes is None else [w.ints(*axes)]
     w.node(w.pick(*words), w.last, *read, noop_with_empty_axes=w.pick(0, 1), keepdims=1)
