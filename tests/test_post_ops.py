@@ -22,6 +22,9 @@ ELTWISE = (
     *("relu", "linear", "clip", "clip_v2", "abs", "sqrt", "square", "exp", "log", "tanh", "logistic", "pow"),
     *("gelu_erf", "gelu_tanh", "swish", "elu", "hardswish", "hardsigmoid", "round", "soft_relu", "mish"),
 )
+OF_DST = tuple(
+    f"{alg}_use_dst_for_bwd" for alg in ("relu", "tanh", "elu", "sqrt", "logistic", "exp", "clip_v2")
+)
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 
 
@@ -77,16 +80,24 @@ def test_a_prelu_is_read_back() -> None:
         ops.get_params_prelu(0)
 
 
+def test_sums_are_read_back_each_with_its_own_numbers() -> None:
+    ops = chain(add_sum(0.5, 3, "u8"), add_eltwise("relu"), add_sum(2.0, -1, "u8"))
+    assert [ops.kind(i) for i in range(3)] == ["sum", "eltwise", "sum"]
+    assert (ops.get_params_sum(0), ops.get_params_sum(2)) == ((0.5, 3, DataType.u8), (2.0, -1, DataType.u8))
+    assert repr(ops) == "<PostOps sum:0.5:3:u8+eltwise_relu+sum:2:-1:u8>"
+    assert pickle.loads(pickle.dumps(ops)) == copy.deepcopy(ops) == ops
+
+
 def test_a_sum_without_arguments_adds_the_old_destination() -> None:
     assert chain(add_sum()).get_params_sum(0) == (1.0, 0, None)
     assert chain(add_sum(1.0, 0, DataType.undef)).get_params_sum(0) == (1.0, 0, None)
 
 
-@pytest.mark.parametrize("alg", ELTWISE)
+@pytest.mark.parametrize("alg", [*ELTWISE, *OF_DST])
 def test_each_eltwise_algorithm_is_known_with_and_without_prefix(alg: str) -> None:
-    bare, whole = (chain(add_eltwise(name, -1.0, 2.0, 0.5)) for name in (alg, f"eltwise_{alg}"))
+    bare, whole = (chain(add_eltwise(name, 1.0, 2.0, 0.5)) for name in (alg, f"eltwise_{alg}"))
     assert bare == whole
-    assert bare.get_params_eltwise(0) == (alg, -1.0, 2.0, 0.5)
+    assert bare.get_params_eltwise(0) == (alg, 1.0, 2.0, 0.5)
 
 
 @pytest.mark.parametrize("alg", BINARY)
@@ -214,14 +225,16 @@ def test_the_33rd_post_op_is_out_of_memory(append: Any) -> None:
     assert len(ops) == 32
 
 
-def test_a_second_sum_is_refused() -> None:
-    ops = chain(add_sum(0.5), add_eltwise("relu"))
-    with pytest.raises(InvalidArguments, match="has a sum already"):
-        ops.append_sum(0.25)
-    assert len(ops) == 2
+@pytest.mark.parametrize("alg", ["relu", "elu"])
+def test_a_slope_below_0_hides_the_sign_of_the_source(alg: str) -> None:
+    ops = chain(add_eltwise(alg, -1.0))
+    for alpha in (-1.0, math.nan):
+        with pytest.raises(InvalidArguments, match="does not tell the sign"):
+            ops.append_eltwise(f"{alg}_use_dst_for_bwd", alpha)
+    assert len(ops) == 1
 
 
-@pytest.mark.parametrize("alg", ["clip", "clip_v2"])
+@pytest.mark.parametrize("alg", ["clip", "clip_v2", "clip_v2_use_dst_for_bwd"])
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, -1.0), (math.nan, 1.0), (0.0, math.nan), (math.inf, 1.0)])
 def test_a_clip_to_an_empty_range_is_refused(alg: str, alpha: float, beta: float) -> None:
     ops = PostOps()

@@ -92,7 +92,7 @@ def _run(
     # A device that holds one of the two does the work.
     runs = next((end for end in ends if not end.device.is_host), runs)
     bound = bind(given, source.desc, target.desc, runs)
-    if out is None and bound.attr.freeze().sum is not None:
+    if out is None and bound.attr.freeze().reads_dst:
         raise InvalidArguments(
             "reorder: beta without out",
             code="RS-A09",

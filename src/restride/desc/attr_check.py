@@ -48,6 +48,8 @@ def check_attr_of(
                 _check_integral(_NAMES[arg], tensors[arg].data_type)
         for i, op in enumerate(attr.post_ops):
             _check_post_op(i, op, tensors[ARG_DST])
+        if attr.post_ops:
+            _check_sums_agree(attr.post_ops, tensors[ARG_DST].data_type)
     except Error as error:
         where = "; ".join(f"{_NAMES[arg]} {md}" for arg, md in tensors.items())
         raise error.retold(f"{call}: {error.what}", where=where) from None
@@ -209,6 +211,17 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
             code="RS-R30",
             why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points (R30)",
             hint="leave the zero point out",
+        )
+
+
+def _check_sums_agree(post_ops: Sequence[PostOp], dst_type: DataType) -> None:
+    read = [op.data_type or dst_type for op in post_ops if isinstance(op, SumOp)]
+    if len(set(read)) > 1:
+        raise Unimplemented(
+            f"sums that read dst as {' and as '.join(dict.fromkeys(map(str, read)))}",
+            code="RS-R30",
+            why="the sums of a chain read one type (R30)",
+            hint="give all sums the same data type",
         )
 
 

@@ -204,9 +204,9 @@ class Attr:
         )
 
     @property
-    def sum(self) -> SumOp | None:
-        """The one sum of the chain."""
-        return next((op for op in self.post_ops if isinstance(op, SumOp)), None)
+    def reads_dst(self) -> bool:
+        """True where a sum reads what the destination holds; one of scale 0 does not."""
+        return any(isinstance(op, SumOp) and op.scale != 0.0 for op in self.post_ops)
 
     def scale_of(self, arg: int) -> Factor | None:
         """What `scales` has for an argument. Output scales are not among them."""

@@ -21,6 +21,12 @@ ELTWISE = (
 )
 """The eltwise algorithms of oneDNN, by name, and nan_to_zero."""
 
+_USE_DST = "_use_dst_for_bwd"
+ELTWISE_OF_DST = tuple(
+    alg + _USE_DST for alg in ("clip_v2", "elu", "exp", "logistic", "relu", "sqrt", "tanh")
+)
+"""Those whose gradient is found from the result. Forward they compute what they do without the suffix."""
+
 BINARY = ("add", "sub", "mul", "div", "min", "max", "ge", "gt", "le", "lt", "eq", "ne")
 """The binary algorithms of oneDNN that take one more operand, by name."""
 
@@ -64,7 +70,7 @@ class SumOp:
 class EltwiseOp:
     """An elementwise function of the result: result = scale * alg(result; alpha, beta) (P06).
 
-    `alg` is one of ELTWISE. The numbers are f32 values. Equality compares their bits.
+    `alg` is one of ELTWISE or ELTWISE_OF_DST. The numbers are f32 values. Equality compares their bits.
     """
 
     alg: str
@@ -78,13 +84,21 @@ class EltwiseOp:
         object.__setattr__(self, "bits", bits)
 
     @property
+    def is_of_dst(self) -> bool:
+        """True where the gradient is found from the result."""
+        return self.alg.endswith(_USE_DST)
+
+    @property
     def function(self) -> str:
-        """What a kernel computes: `alg`, or of a pow with an exponent of `FIXED_POWERS` what that is."""
-        return FIXED_POWERS.get(self.beta, self.alg) if self.alg == "pow" else self.alg
+        """What a kernel computes forward: of a pow with an exponent of `FIXED_POWERS` what that is."""
+        if self.alg == "pow":
+            return FIXED_POWERS.get(self.beta, self.alg)
+        return self.alg.removesuffix(_USE_DST)
 
     def structure(self) -> EltwiseOp:
         """The operation with stand-ins for the numbers that a kernel reads: equal for one `function`."""
-        return EltwiseOp(self.alg, 0.0, self.beta if self.function != self.alg else _ANY_EXPONENT, 1.0)
+        beta = self.beta if self.function in FIXED_POWERS.values() else _ANY_EXPONENT
+        return EltwiseOp(self.alg, 0.0, beta, 1.0)
 
     def verbose_str(self) -> str:
         """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default (spec 1.6)."""
@@ -149,9 +163,16 @@ def chain_str(entries: Sequence[PostOp]) -> str:
     return "+".join(entry.verbose_str() for entry in entries)
 
 
-def check_clip(op: EltwiseOp, call: str = "append_eltwise") -> None:
-    """Raise InvalidArguments for a clip to an empty range."""
-    if op.alg not in ("clip", "clip_v2", "clip_v2_dst") or op.alpha <= op.beta:
+def check_eltwise(op: EltwiseOp, call: str = "append_eltwise") -> None:
+    """Raise InvalidArguments for a clip to an empty range, and for a result that hides the source's sign."""
+    if op.is_of_dst and op.function in ("relu", "elu") and not op.alpha >= 0:
+        raise InvalidArguments(
+            f"{call}: eltwise_{op.alg} with alpha {op.alpha:g}",
+            code="RS-P06",
+            why="below 0 the result does not tell the sign of the source",
+            hint="take an alpha of 0 or more, or the algorithm that goes back from the source",
+        )
+    if op.function not in ("clip", "clip_v2") or op.alpha <= op.beta:
         return
     raise InvalidArguments(
         f"{call}: {op.alg} to an empty range",

@@ -13,6 +13,7 @@ from .parse import one_of, parse_int, short_repr, to_f32
 from .post_op_values import (
     BINARY,
     ELTWISE,
+    ELTWISE_OF_DST,
     MAX_POST_OPS,
     BinaryOp,
     DepthwiseOp,
@@ -21,8 +22,8 @@ from .post_op_values import (
     PReLUOp,
     SumOp,
     chain_str,
-    check_clip,
     check_depthwise,
+    check_eltwise,
 )
 from .tags import MAX_NDIMS
 
@@ -95,23 +96,14 @@ class PostOps:
     def append_sum(self, scale: float = 1.0, zero_point: int = 0, data_type: Any = None) -> None:
         """Add `scale * (old dst - zero_point)` to the result (R29); scale 0 does not read dst.
 
-        `data_type` reads the bits of dst as another type of the same size (R30).
-        Raises InvalidArguments for a second sum.
+        `data_type` reads the bits of dst as another type of the same size (R30). Of several sums each adds
+        what dst held before the execution, with a scale and a zero point of its own; all read one type.
         """
         factor = to_f32(scale, "append_sum: scale")
         shift = _parse_s32(zero_point, "append_sum: zero_point")
         dtype = None if data_type is None else DataType.parse(data_type)
-        op = SumOp(factor, shift, None if dtype is DataType.undef else dtype)
         self._check_length("append_sum")
-        if any(isinstance(entry, SumOp) for entry in self._entries):
-            raise InvalidArguments(
-                "append_sum: the chain has a sum already",
-                code="RS-R29",
-                where=repr(self),
-                why="the old destination is read once",
-                hint="add the two scales, and append one sum",
-            )
-        self._entries += (op,)
+        self._entries += (SumOp(factor, shift, None if dtype is DataType.undef else dtype),)
 
     def append_eltwise(
         self, alg: Algorithm | str, alpha: float | None = None, beta: float = 0.0, scale: float = 1.0
@@ -119,15 +111,16 @@ class PostOps:
         """Replace the result by `scale * alg(result; alpha, beta)` (P06).
 
         `alg` is an `Algorithm` or its word, as "relu" or "eltwise_relu". `alpha`: 0 unless given, of
-        soft_relu 1, as the document has it. Raises InvalidArguments for other names, and for a clip to an
-        empty range.
+        soft_relu 1, as the document has it. Names with `_use_dst_for_bwd` compute what the others do: their
+        gradients differ alone. Raises InvalidArguments for other names, for a clip to an empty range, and for
+        what the primitive of that name refuses.
         """
         name, alpha, beta = _of_older(alg, alpha, beta)
-        name = _parse_alg("append_eltwise", name, "eltwise_", ELTWISE)
+        name = _parse_alg("append_eltwise", name, "eltwise_", (*ELTWISE, *ELTWISE_OF_DST))
         alpha = _USUAL_ALPHA.get(name, 0.0) if alpha is None else alpha
         numbers = {"alpha": alpha, "beta": beta, "scale": scale}
         op = EltwiseOp(name, *(to_f32(v, f"append_eltwise: {key}") for key, v in numbers.items()))
-        check_clip(op)
+        check_eltwise(op)
         self._check_length("append_eltwise")
         self._entries += (op,)
 

@@ -288,10 +288,7 @@ def _copied(chain: PostOps, given: PostOps) -> PostOps:
             why="a binary or prelu entry of PostOps has no memory; that is an execution's",
             hint='pass post_ops=[("add", array)]',
         )
-    whole = PostOps.of((*chain.freeze(), *entries))
-    if len(chain) and any(kind == "sum" for kind in (given.kind(i) for i in range(len(given)))):
-        chain.append_sum()  # refuses the second sum
-    return whole
+    return PostOps.of((*chain.freeze(), *entries))
 
 
 def entries_of(post_ops: Any) -> Iterable[Any]:
@@ -338,7 +335,8 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
     elif name in BINARY or len(params) > 3:
         raise _no_chain(entry)
     else:
-        chain.append_eltwise(alg, *_eltwise_numbers(name, params, entry))
+        plain = name.removesuffix("_use_dst_for_bwd")
+        chain.append_eltwise(alg, *_eltwise_numbers(plain, params, entry))
 
 
 # What functions that are nothing without their numbers take where none is given: torch's.

@@ -63,4 +63,4 @@ class BinaryProblem(ProblemBase):
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written."""
-        return moved_bytes(self.srcs, self.dst, is_summed=self.attr.sum is not None)
+        return moved_bytes(self.srcs, self.dst, is_summed=self.attr.reads_dst)

@@ -24,21 +24,14 @@ from .problem import ProblemBase
 from .program import Program
 from .reorder_problem import function_bytes
 
-_OF_DST = "_dst"
+
+def has_gradient(function: EltwiseOp) -> bool:
+    """True for a function with a derivative."""
+    return _gradient(function) in ALGORITHMS
 
 
-def is_of_dst(alg: str) -> bool:
-    """True for an algorithm that goes back from its result."""
-    return alg.endswith(_OF_DST)
-
-
-def has_gradient(alg: str) -> bool:
-    """True for an algorithm with a derivative."""
-    return _gradient(alg) in ALGORITHMS
-
-
-def _gradient(alg: str) -> str:
-    return f"{alg}_gradient"
+def _gradient(function: EltwiseOp) -> str:
+    return f"{function.alg.replace('_use_dst_for_bwd', '_dst')}_gradient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +51,20 @@ class EltwiseProblem(ProblemBase):
         """The function, then the post-ops."""
         is_wide = DataType.f64 in (self.src.data_type, self.dst.data_type)
         writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide), self.function
-        alg = function.function.removesuffix(_OF_DST)
-        writer.step(alg, 0, function.alpha, function.beta, function.scale)
+        writer.step(function.function, 0, function.alpha, function.beta, function.scale)
         writer.finish(self.attr)
         return writer.computation()
 
     def program(self) -> Program:
         """The program: one nest."""
-        functions = function_bytes(self.attr, self.function.function.removesuffix(_OF_DST)) * self.dst.nelems
+        functions = function_bytes(self.attr, self.function.function) * self.dst.nelems
         work = self.moved_bytes + functions
         return pointwise_program({ARG_SRC: self.src}, (ARG_DST, self.dst), self.computation(), work)
 
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written."""
-        return moved_bytes([self.src], self.dst, is_summed=self.attr.sum is not None)
+        return moved_bytes([self.src], self.dst, is_summed=self.attr.reads_dst)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +89,21 @@ class EltwiseBackwardProblem(ProblemBase):
     @property
     def data_arg(self) -> int:
         """The argument of the data."""
-        return ARG_DST if is_of_dst(self.function.alg) else ARG_SRC
+        return ARG_DST if self.function.is_of_dst else ARG_SRC
 
     def computation(self) -> Computation:
         """The derivative, times the gradient of the destination."""
         mds = self.data, self.diff_src, self.diff_dst
         is_wide = any(md.data_type is DataType.f64 for md in mds)
         writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=1), self.function
-        writer.step(_gradient(function.alg), 0, function.alpha, function.beta, function.scale)
+        writer.step(_gradient(function), 0, function.alpha, function.beta, function.scale)
         writer.own_step(Step("mul", operand=0), 0)
         return writer.computation()
 
     def program(self) -> Program:
         """The program: one nest."""
         sources = {self.data_arg: self.data, ARG_DIFF_DST: self.diff_dst}
-        costly = ALGORITHMS[_gradient(self.function.alg)].in_double
+        costly = ALGORITHMS[_gradient(self.function)].in_double
         work = self.moved_bytes + function_bytes(self.attr, "exp" if costly else "relu") * self.dst.nelems
         return pointwise_program(sources, (ARG_DIFF_SRC, self.diff_src), self.computation(), work)
 

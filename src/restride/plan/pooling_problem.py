@@ -33,7 +33,7 @@ from .problem import ProblemBase
 from .program import DST, SRC, Place, Program, Slot, TreeStep
 from .reorder import TensorOperand
 from .tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
-from .tree_steps import operand_loads, operand_tensors, with_steps
+from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 from .windows import WindowPhase, Windows
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
@@ -97,10 +97,11 @@ class PoolingProblem(ProblemBase):
         guards = self.windows.guards(at, self.dst.dims[2:], self.src.dims[2:])
         value = src.load(*outer[:2], *at)
         loads = operand_loads(operands, outer)
-        old = dst.load(*outer)
+        old = old_tensors(computed.compute, dst)
+        before = old_element(old, dst, outer)
 
         def stored(found: Expr) -> Store:
-            result = with_steps(self._result(found, loads), computed.compute, loads, lambda _: old)
+            result = with_steps(self._result(found, loads), computed.compute, loads, before)
             return dst.store(outer, result)
 
         rows = PoolingRows(self.windows, self.src, self.dst, self.alg == MAX)
@@ -112,7 +113,7 @@ class PoolingProblem(ProblemBase):
             if self.leaves_positions:
                 items.append(places.store(outer, Ref("position")))
             loop = Each(outer, tuple(items))
-        tensors = (src, dst, *((places,) if self.leaves_positions else ()), *operands)
+        tensors = (src, dst, *((places,) if self.leaves_positions else ()), *operands, *old)
         return LoopTree(tensors, (loop,), computed.compute.scalars, self.is_wide).verify()
 
     def _folds(self, value: Expr, taps: tuple[TreeAxis, ...]) -> tuple[Fold, ...]:
@@ -135,7 +136,10 @@ class PoolingProblem(ProblemBase):
         more = (Slot(ARG_WORKSPACE, is_written=True),) if self.leaves_positions else ()
         slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *more, *computed.slots())
         places = (Place(SRC), Place(DST), *(Place(DST + 1 + i) for i in range(len(slots) - 2)))
-        step = TreeStep(self.tree(), places, self.work_bytes, (0, computed.compute.scalars))
+        tree = self.tree()
+        # The old destination, read as another type.
+        places = (*places, *[Place(DST)] * (len(tree.tensors) - len(places)))
+        step = TreeStep(tree, places, self.work_bytes, (0, computed.compute.scalars))
         return Program(slots, (step,), scalars=computed.compute.scalars).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:

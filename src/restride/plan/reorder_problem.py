@@ -102,8 +102,7 @@ class ReorderProblem(ProblemBase):
     def moved_bytes(self) -> int:
         """Bytes read and written, padding of the destination included, gaps between elements not."""
         written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        is_summed = self.attr.sum is not None and self.attr.sum.scale != 0.0
-        return self.src.data_type.nbytes(self.src.nelems) + (2 * written if is_summed else written)
+        return self.src.data_type.nbytes(self.src.nelems) + (1 + self.attr.reads_dst) * written
 
     @property
     def work_bytes(self) -> int:

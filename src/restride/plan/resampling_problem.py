@@ -251,7 +251,7 @@ class ResamplingProblem(ProblemBase):
 
     def _planned(self) -> tuple[Program, Computation]:
         resampling, rows = self._resampling(), ResamplingRows(self.src, self.dst)
-        if self.alg == LINEAR and self.attr.sum is None and rows.can_be(backward=False):
+        if self.alg == LINEAR and not self.attr.reads_dst and rows.can_be(backward=False):
             return rows.planned((ARG_SRC, ARG_DST), self.attr, backward=False, is_wide=resampling.is_wide)
         return resampling.planned()
 
@@ -266,7 +266,7 @@ class ResamplingProblem(ProblemBase):
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written."""
-        return moved_bytes([self.src], self.dst, is_summed=self.attr.sum is not None)
+        return moved_bytes([self.src], self.dst, is_summed=self.attr.reads_dst)
 
 
 @dataclass(frozen=True, slots=True)

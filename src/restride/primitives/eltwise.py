@@ -6,9 +6,9 @@ from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import to_f32
-from ..desc.post_op_values import ELTWISE, EltwiseOp, check_clip
-from ..errors import InvalidArguments, Unimplemented
-from ..plan.eltwise_problem import EltwiseBackwardProblem, EltwiseProblem, has_gradient, is_of_dst
+from ..desc.post_op_values import ELTWISE, ELTWISE_OF_DST, EltwiseOp, check_eltwise
+from ..errors import Unimplemented
+from ..plan.eltwise_problem import EltwiseBackwardProblem, EltwiseProblem, has_gradient
 from .forms import CallArguments, form_of
 from .parse import parse_attr
 from .pointwise import (
@@ -26,11 +26,7 @@ from .pointwise import (
 __all__ = ["EltwiseBackward", "EltwiseForward"]
 
 # nan_to_zero is no function of oneDNN's.
-_FUNCTIONS = tuple(alg for alg in ELTWISE if alg != "nan_to_zero")
-_OF_DST = ("relu_dst", "tanh_dst", "elu_dst", "sqrt_dst", "logistic_dst", "exp_dst", "clip_v2_dst")
-_ALGORITHMS = (*_FUNCTIONS, *_OF_DST)
-# With a slope below 0 the result does not tell the sign of the source.
-_SIGNED = ("relu_dst", "elu_dst")
+_ALGORITHMS = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *ELTWISE_OF_DST)
 
 
 class EltwisePrimitiveDesc(OneStepPrimitiveDesc):
@@ -46,8 +42,7 @@ class EltwisePrimitiveDesc(OneStepPrimitiveDesc):
     def get_algorithm(self) -> str:
         """The algorithm as oneDNN calls it: `eltwise_relu`, `eltwise_tanh_use_dst_for_bwd`."""
         self._implementation()
-        name = self._function.alg
-        return f"eltwise_{name.removesuffix('_dst')}" + ("_use_dst_for_bwd" if is_of_dst(name) else "")
+        return f"eltwise_{self._function.alg}"
 
     def get_alpha(self) -> float:
         """The first number of the algorithm, as rounded to f32."""
@@ -124,7 +119,7 @@ class EltwiseBackwardPrimitiveDesc(EltwisePrimitiveDesc):
         self, what: str, arguments: CallArguments
     ) -> tuple[EltwiseBackwardProblem, dict[int, MemoryDesc]]:
         function = self._function = _parse_function(what, arguments)
-        if not has_gradient(function.alg):
+        if not has_gradient(function):
             raise Unimplemented(
                 f"{what}: eltwise_{function.alg} has no backward step",
                 code="RS-V04",
@@ -147,14 +142,7 @@ def _parse_function(what: str, arguments: CallArguments) -> EltwiseOp:
     alg = parse_algorithm(what, arguments.algorithm, "eltwise_", _ALGORITHMS)
     alpha, beta = to_f32(arguments.alpha, f"{what}: alpha"), to_f32(arguments.beta, f"{what}: beta")
     function = EltwiseOp(alg, alpha, beta, 1.0)
-    check_clip(function, what)
-    if alg in _SIGNED and function.alpha < 0:
-        raise InvalidArguments(
-            f"{what}: eltwise_{alg.removesuffix('_dst')}_use_dst_for_bwd with alpha {function.alpha:g}",
-            code="RS-P06",
-            why="below 0 the result does not tell the sign of the source",
-            hint="take an alpha of 0 or more, or the algorithm that goes back from the source",
-        )
+    check_eltwise(function, what)
     return function
 
 

@@ -163,14 +163,9 @@ class OneStepPrimitive(Primitive):
 
 
 def parse_algorithm(what: str, alg: object, prefix: str, known: Sequence[str]) -> str:
-    """The algorithm that a word names, with oneDNN's prefix or without, as it is called here.
-
-    Algorithms that go back from their result end in `_dst`: oneDNN's `_use_dst_for_bwd`.
-    """
+    """The algorithm that a word names, with oneDNN's prefix or without, as it is called here."""
     word = plain_text(alg)
     name = word.removeprefix(prefix) if isinstance(word, str) else ""
-    if name.endswith("_use_dst_for_bwd"):
-        name = name.removesuffix("_use_dst_for_bwd") + "_dst"
     if name in known:
         return name
     raise InvalidArguments(

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from restride.cli.usage import UsageError, wrong_usage
-from restride.desc.post_op_values import BINARY, ELTWISE
+from restride.desc.post_op_values import BINARY, ELTWISE, ELTWISE_OF_DST
 
 from .type_names import TYPES
 
@@ -19,8 +19,9 @@ _POLICY = re.compile(r"(common|host_scalar|per_tensor|per_oc|per_ocic|per_dim_[0
 _ONE_VALUE = ("common", "host_scalar")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
 _GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
-_ABSENT_ELTWISE = ("eltwise_undef", "exp_dst", "logistic_dst", "sqrt_dst", "tanh_dst", "elu_dst", "relu_dst")
-_ABSENT = (*_ABSENT_ELTWISE, "clip_v2_dst", "select")
+_ABSENT = ("eltwise_undef", "select")
+OF_DST = {name.replace("_use_dst_for_bwd", "_dst"): name for name in ELTWISE_OF_DST}
+"""The functions whose gradient is found from the result, by benchdnn's names, as restride names them."""
 _WINDOW = re.compile(r"k([1-9][0-9]{0,3})s([1-9][0-9]{0,3})p([0-9]{1,4})\Z")
 
 
@@ -143,7 +144,7 @@ class PostOpText:
         """`sum`, `eltwise`, `binary`, `prelu`, `dw`, or the empty string for what restride does not have."""
         if self.name in ("sum", "prelu", "dw"):
             return self.name
-        kinds = (("eltwise", ELTWISE), ("binary", BINARY))
+        kinds = (("eltwise", (*ELTWISE, *OF_DST)), ("binary", BINARY))
         return next((kind for kind, names in kinds if self.name in names), "")
 
     @property

@@ -69,7 +69,7 @@ class Tolerance:
     def trusted_zeros(self, data_type: DataType) -> float:
         """Which part of the elements may be zero; more where all that is negative becomes zero."""
         is_cut = data_type is DataType.u8 or any(
-            op.name == "abs" or (op.name in _WITHOUT_SIGN and op.number(0, 0.0) == 0.0)
+            op.name == "abs" or (op.name.removesuffix("_dst") in _WITHOUT_SIGN and op.number(0, 0.0) == 0.0)
             for op in self.post_ops
         )
         percent = (100 + self.zeros) / 2 if is_cut and self.zeros == _USUAL_ZEROS else self.zeros
@@ -114,7 +114,7 @@ def _are_halves(points: Points) -> Array:
 
 
 def _after_post_ops(points: Points, data_type: DataType, tolerance: Tolerance) -> Array:
-    names = [op.name for op in tolerance.post_ops]
+    names = [op.name.removesuffix("_dst") for op in tolerance.post_ops]
     kinds = {op.kind for op in tolerance.post_ops}
     step, diff, rdiff = epsilon(data_type), points.diff, points.rdiff
     nan = tolerance.has_nan or data_type in _WITH_NAN or any(name in _GIVING_NAN for name in names)

@@ -16,7 +16,7 @@ from restride.desc.tags import Tag
 from restride.runtime.result_pool import allocate
 
 from . import fill
-from .attr_text import FactorText, PostOpText
+from .attr_text import OF_DST, FactorText, PostOpText
 from .cases import Case
 from .compare import Tolerance
 from .fill import Array, Bytes, rounded
@@ -253,7 +253,8 @@ def _append(
         post_ops.append_sum(op.number(0, 1.0), int(op.number(1, 0)), data_type)
         return []
     if op.kind == "eltwise":
-        post_ops.append_eltwise(op.name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
+        name = OF_DST.get(op.name, op.name)
+        post_ops.append_eltwise(name, op.number(0, 0.0), op.number(1, 0.0), op.number(2, 1.0))
         return []
     if op.kind == "dw":
         assert depthwise is not None

@@ -14,6 +14,7 @@ import restride as rs
 from restride import DataType
 from restride.desc.post_op_values import ELTWISE
 
+from ..attr_text import OF_DST
 from ..cases import ATTR_KNOB_NAMES, Case
 from ..compare import Points, Tolerance, epsilon
 from ..driver import Driver
@@ -22,8 +23,7 @@ from ..formulas import eltwise, eltwise_gradient, erf, finished
 from ..knobs import ATTR_KNOBS, Knob, caseless, choice, flag, parse_count, parse_real, parse_tag, parse_type
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
 
-_OF_DST = ("relu_dst", "tanh_dst", "elu_dst", "sqrt_dst", "logistic_dst", "exp_dst", "clip_v2_dst")
-_ALGORITHMS = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *_OF_DST)
+_ALGORITHMS = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *OF_DST)
 _ROUGHER = ("gelu_tanh", "elu", "swish", "tanh", "soft_relu", "mish", "log")
 _ROUGHER_FORWARD = ("elu_dst", "tanh_dst")
 _GIVING_NAN = ("exp", "exp_dst", "log", "pow", "sqrt", "sqrt_dst", "square")
@@ -61,7 +61,7 @@ class EltwiseCase(Case):
     @property
     def is_of_dst(self) -> bool:
         """True where the gradient is computed from the result."""
-        return self.alg in _OF_DST
+        return self.alg in OF_DST
 
 
 _KNOBS = {
@@ -81,11 +81,6 @@ def _work(case: EltwiseCase) -> CaseWork:
     return _forward(case) if case.is_forward else _backward(case)
 
 
-def _name(case: EltwiseCase) -> str:
-    """The algorithm as restride has it."""
-    return case.alg.removesuffix("_dst") + ("_use_dst_for_bwd" if case.is_of_dst else "")
-
-
 def _mds(case: EltwiseCase) -> tuple[rs.MemoryDesc, rs.MemoryDesc]:
     """The tensor whose format is known, and one of format any."""
     return rs.MemoryDesc(case.dims, case.dt, case.tag), rs.MemoryDesc(case.dims, case.dt, "any")
@@ -101,7 +96,7 @@ def _forward(case: EltwiseCase) -> CaseWork:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        alg, alpha, beta = _name(case), case.alpha, case.beta
+        alg, alpha, beta = OF_DST.get(case.alg, case.alg), case.alpha, case.beta
         return rs.EltwiseForward.PrimitiveDesc(engine, kind, alg, src, dst, alpha, beta, attr)
 
     def formula(values: Values) -> Values:
@@ -131,9 +126,11 @@ def _backward(case: EltwiseCase) -> CaseWork:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind, known = "forward_training", (case.alpha, case.beta)
-        hint = rs.EltwiseForward.PrimitiveDesc(engine, kind, _name(case), data, gradient, *known)
+        hint = rs.EltwiseForward.PrimitiveDesc(
+            engine, kind, OF_DST.get(case.alg, case.alg), data, gradient, *known
+        )
         return rs.EltwiseBackward.PrimitiveDesc(
-            engine, _name(case), gradient, gradient, data, *known, attr, hint_pd=hint
+            engine, OF_DST.get(case.alg, case.alg), gradient, gradient, data, *known, attr, hint_pd=hint
         )
 
     def formula(values: Values) -> Values:
