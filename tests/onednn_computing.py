@@ -55,12 +55,15 @@ def eltwise_number(alg: str) -> int:
 class ComputingOneDNN(OneDNN):
     """The library with the primitives that compute."""
 
+    _attr: Handle | None = None
+
     def answers(self, case: Case, work: CaseWork, shapes: Mapping[int, rs.MemoryDesc]) -> dict[int, Array]:
         """What the case writes, by argument, in logical order. `shapes`: the descriptor of each argument.
 
         Raises OneDNNError for what the library has not.
         """
         descs = {arg: self._plain(md) for arg, md in shapes.items()}
+        self._attr = self._attributes(case)
         forward, made = self._created(case, descs)
         memories = {one.arg: self._filled(one, descs) for one in work.reads}
         if work.sums:
@@ -79,6 +82,28 @@ class ComputingOneDNN(OneDNN):
             for one in work.writes
             if one.arg != rs.ARG_WORKSPACE
         }
+
+    def _attributes(self, case: Case) -> Handle | None:
+        """The sums and functions of a chain."""
+        if not case.attr_post_ops:
+            return None
+        attr, ops = ctypes.c_void_p(), ctypes.c_void_p()
+        self._check("dnnl_primitive_attr_create", ctypes.byref(attr))
+        self._check("dnnl_post_ops_create", ctypes.byref(ops))
+        made, chain = Handle(self.library, "primitive_attr", attr), Handle(self.library, "post_ops", ops)
+        for op in case.attr_post_ops:
+            first, second = (ctypes.c_float(op.number(i, float(op.name == "sum" and i == 0))) for i in (0, 1))
+            if op.name == "sum":
+                self._check("dnnl_post_ops_append_sum", ops, first, int(op.number(1, 0)), 0)
+            else:
+                self._check("dnnl_post_ops_append_eltwise", ops, eltwise_number(op.name), first, second)
+        self._check("dnnl_primitive_attr_set_post_ops", attr, chain.pointer)
+        return made
+
+    def _chosen(self, call: str, *arguments: Any) -> Handle:
+        """A primitive descriptor; the last argument stands for the attributes."""
+        last = arguments[-1] if self._attr is None else self._attr.pointer
+        return super()._chosen(call, *arguments[:-1], last)
 
     def _forward_memories(
         self, case: Any, memories: Mapping[int, OneDNNMemory], descs: Mapping[int, OneDNNDesc]

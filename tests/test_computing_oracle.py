@@ -63,6 +63,16 @@ def _repeated(r: Random, dims: str) -> str:
     return "x".join(r.choice((n, "1")) for n in dims.split("x"))
 
 
+def _post_ops(r: Random, line: str) -> str:
+    """The problem with a chain of sums and functions, where it is forward."""
+    if "--dir=BWD" in line or r.random() < 0.5:
+        return line
+    words = "sum", "sum:0.5", "sum:-2", "relu:0.5", "relu_dst", "linear:2:1", "abs"
+    chain = [r.choice(words) for _ in range(3)]
+    driver, rest = line.split(maxsplit=1)
+    return f"{driver} --attr-post-ops={'+'.join(chain)} {rest}"
+
+
 def _eltwise(r: Random) -> str:
     alg = r.choice(_FUNCTIONS)
     alpha, beta = r.choice((0.0, 0.25, 1.0)), r.choice((0.0, 1.5, 2.0))
@@ -78,7 +88,8 @@ def _binary(r: Random) -> str:
     first, second = (r.choice(("f32", "bf16", "s8", "u8", "s32")) for _ in range(2))
     to = r.choice(("f32", first))
     tags = f"{_tag(r)}:{r.choice(('any', 'abx', 'axb'))}"
-    return f"--binary --alg={alg} --sdt={first}:{second} --ddt={to} --stag={tags} {dims}:{_repeated(r, dims)}"
+    line = f"--binary --alg={alg} --sdt={first}:{second} --ddt={to} --stag={tags} {dims}:{_repeated(r, dims)}"
+    return _post_ops(r, line)
 
 
 def _prelu(r: Random) -> str:
@@ -102,7 +113,7 @@ def _reduction(r: Random) -> str:
     kind = r.choice(("f32", "bf16", "s8", "u8"))
     to = r.choice(("f32", kind))
     line = f"--reduction --alg={alg} --p={r.choice((1.0, 2.0))} --eps=0.5 --sdt={kind} --ddt={to}"
-    return f"{line} --stag={_tag(r)} {dims}:{_repeated(r, dims)}"
+    return _post_ops(r, f"{line} --stag={_tag(r)} {dims}:{_repeated(r, dims)}")
 
 
 def _resampling(r: Random) -> str:
@@ -110,7 +121,8 @@ def _resampling(r: Random) -> str:
     to = "".join(f"o{part}{r.randint(1, 12)}" for part in "dhw" if f"i{part}" in sizes)
     way, kind = r.choice(("FWD_D", "BWD_D")), r.choice(("f32", "bf16"))
     alg = r.choice(("nearest", "linear"))
-    return f"--resampling --dir={way} --alg={alg} --sdt={kind} --ddt={kind} --tag={_tag(r)} {head}{sizes}{to}"
+    line = f"--resampling --dir={way} --alg={alg} --sdt={kind} --ddt={kind} --tag={_tag(r)}"
+    return _post_ops(r, f"{line} {head}{sizes}{to}")
 
 
 def _window(r: Random, dims: str, sizes: dict[str, int]) -> str:
@@ -183,7 +195,8 @@ def _convolution(r: Random, driver: str) -> str:
     sizes, window = _windowed(r)
     kinds, tags = _types(r, is_forward=way.startswith("FWD")), [_tag(r, "any", "any") for _ in range(2)]
     line = f"--{driver} --dir={way} --dt={kinds} --stag={tags[0]} --dtag={tags[1]}"
-    return f"{line} --wtag={r.choice(('any', 'any', 'abx', 'axb'))} {head}{sizes}{window}"
+    line = f"{line} --wtag={r.choice(('any', 'any', 'abx', 'axb'))} {head}{sizes}{window}"
+    return _post_ops(r, line)
 
 
 def _conv(r: Random) -> str:
@@ -200,7 +213,8 @@ def _ip(r: Random) -> str:
     sizes = r.choice(("", sizes))
     tags = f"--stag={r.choice(('any', 'abx', 'axb'))} --wtag={r.choice(('any', 'abx', 'axb'))}"
     kinds = _types(r, is_forward=way.startswith("FWD"))
-    return f"--ip --dir={way} --dt={kinds} {tags} {head}oc{r.choice((1, 2, 5, 16, 17, 40))}{sizes}"
+    line = f"--ip --dir={way} --dt={kinds} {tags} {head}oc{r.choice((1, 2, 5, 16, 17, 40))}{sizes}"
+    return _post_ops(r, line)
 
 
 def _matmul(r: Random) -> str:
@@ -212,7 +226,7 @@ def _matmul(r: Random) -> str:
     bias = r.choice(("", f"--bia-dt=f32 --bia-mask={r.randrange(1 << len(batch) + 2)} "))
     kinds = _types(r, is_forward=True)
     problem = ":".join("x".join(map(str, dims)) for dims in ((*left, m, k), (*right, k, n)))
-    return f"--matmul --dt={kinds} {chosen} {bias}{problem}"
+    return _post_ops(r, f"--matmul --dt={kinds} {chosen} {bias}{problem}")
 
 
 # --- both, and what is between them -------------------------------------------------------------------------
