@@ -115,6 +115,17 @@ def test_what_nobody_asked_for_is_a_module(name: str) -> None:
     assert path.with_suffix(".py").exists() or path.is_dir()
 
 
+def test_importing_restride_compiles_few_texts() -> None:
+    """A dataclass of the standard library compiles one for each of its methods, which takes a millisecond."""
+    script = (
+        "import sys, numpy; seen = []; hook = lambda event, args: event == 'compile' and seen.append(args);"
+        "sys.addaudithook(hook); import restride; print(sum(name == '<string>' for _, name in seen))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 250
+
+
 def test_importing_restride_loads_nothing_that_is_not_for_reorders() -> None:
     loaded = _loaded_by(_IMPORT)
     assert "restride.primitives.reorder" in loaded

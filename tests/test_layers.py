@@ -43,7 +43,18 @@ _OPTIONAL = {
     "tensorflow",
 }
 _ROWS = (
-    ("errors", "foreign", "nearest", "forks", "loading", "dtypes", "settings", "verbose", "version"),
+    (
+        "errors",
+        "foreign",
+        "nearest",
+        "forks",
+        "frozen",
+        "loading",
+        "dtypes",
+        "settings",
+        "verbose",
+        "version",
+    ),
     ("desc",),
     ("plan",),
     ("emit",),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DataType
+from ..frozen import dataclass
 from .post_op_values import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
 
 # --- one argument's scales or zero points ------------------------------------

@@ -6,12 +6,12 @@ All offsets and strides count elements, all arithmetic is in Python integers, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd, prod
 from typing import NamedTuple
 
 from ..errors import Unimplemented
+from ..frozen import dataclass
 from .tags import Tag
 
 # --- layout ------------------------------------------------------------------

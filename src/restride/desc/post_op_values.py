@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..frozen import dataclass
 from .memory_desc import MemoryDesc
 from .parse import f32_bits
 from .text_forms import order_tag

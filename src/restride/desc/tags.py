@@ -19,11 +19,11 @@ axis's blocks further in, as oneDNN has it. Written steps order the digits of an
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import InvalidArguments
 from ..foreign import plain_text
+from ..frozen import dataclass
 from .inner_blocks import block_texts, canonical_blocks, clash_of_steps, usual_steps
 from .tag_names import ALIAS_LETTERS, IRREGULAR, LETTERS, WORDS, axes_of_letters, tag_hint
 from .tag_text import Scan, bad_tag, scan

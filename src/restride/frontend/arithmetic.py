@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from ..desc.post_op_values import BINARY, BinaryOp, PReLUOp
 from ..desc.post_ops import PostOps
 from ..errors import Error, InvalidArguments
 from ..foreign import attribute_of, is_masked, plain_text
+from ..frozen import dataclass
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory

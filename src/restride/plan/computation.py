@@ -7,7 +7,7 @@ is one known number is a scalar; the rest are operands, known values or memories
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp
 from ..dtypes import DataType
+from ..frozen import dataclass
 from .nest import SCALAR, Compute, Step
 from .program import Place, Slot
 from .reorder import TensorOperand

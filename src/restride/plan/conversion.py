@@ -8,13 +8,13 @@ the 4-bit floats, which saturate, have none. Where a side is f64, all is done in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..dtypes import DataType
+from ..frozen import dataclass
 from .arithmetic import NumpyArithmetic
 from .eltwise import apply as eltwise
 from .nest import SCALAR, Compute, Step

@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ..frozen import dataclass
 from . import eltwise_powers as powers
 from . import eltwise_singles as singles
 from .arithmetic import Term, V, polynomial

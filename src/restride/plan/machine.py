@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from ..dtypes import DataType
+from ..frozen import dataclass
 
 # What code takes for a cache line, in bytes, on every machine: streaming stores write so much at once, and
 # need it aligned; memory that is allocated begins at such a line.

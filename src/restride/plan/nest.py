@@ -33,10 +33,11 @@ first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from ..dtypes import DataType
+from ..frozen import dataclass
 from .eltwise import ALGORITHMS
 
 # --- the steps of a value ----------------------------------------------------

@@ -21,9 +21,10 @@ outputs. Scalars are no part of a program, only how many there are: an execution
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..frozen import dataclass
 from .nest import LoopNest
 from .rewrites import Span
 

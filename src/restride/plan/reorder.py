@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd, lcm
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from ..desc.layout import layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Unimplemented
+from ..frozen import dataclass
 from .nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 from .rewrites import linear_table
 

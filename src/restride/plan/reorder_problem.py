@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 
 from ..desc.arguments import ARG_DST, ARG_SRC
@@ -10,6 +10,7 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import FIXED_POWERS, EltwiseOp
+from ..frozen import dataclass
 from ..loading import load_whole
 from .computation import Computation, computation_of
 from .nest import LoopNest

@@ -13,12 +13,13 @@ low half of the byte: as a wider float on its way to 4 bits it would be rounded 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
+from ..frozen import dataclass
 from .nest import Axis, Compute, LoopNest, Operand, Stride, multiplied
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from ..frozen import dataclass
 from ..plan.program import Program
 from .alloc import Buffer
 

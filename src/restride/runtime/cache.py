@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import count
 from typing import Any, Generic, TypeVar
 
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
+from ..frozen import dataclass
 from ..settings import lookup_int
 
 T = TypeVar("T")

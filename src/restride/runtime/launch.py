@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ..frozen import dataclass
 from ..plan.machine import LINE
 from ..plan.program import NestStep, Place, SumStep, TreeStep, moved_places
 from .alloc import Array, address_of
