@@ -46,6 +46,7 @@ _OURS = (
     "concat_and_sum",
     "openvino",
     "plan.compensation",
+    "plan.interpret",
     "plan.concat",
     "plan.concat_problem",
     "plan.cost",
@@ -67,6 +68,7 @@ _OURS = (
     "quantization",
     "runtime.launch_list",
     "runtime.reduction",
+    "runtime.reference",
     "runtime.sycl",
     "runtime.sycl_executable",
     "runtime.sycl_sdk",
@@ -85,7 +87,10 @@ _LATER = (
     "llvmlite.binding",
     *(f"restride.targets.{name}" for name in ("cpu", "objects", "store")),
 )
-_WRITERS = ("restride.emit.kernel", "restride.emit.tile", "restride.targets.cpu_ir")
+_WRITERS = tuple(
+    f"restride.{name}"
+    for name in ("emit.kernel", "emit.tile", "plan.conversion", "plan.eltwise", "targets.cpu_ir")
+)
 _IMPORT = "import sys, numpy as np; before = set(sys.modules); import restride as rs"
 _REORDER = f"{_IMPORT}; rs.reorder(np.zeros((2, 3, 4, 5), 'f4'), 'nhwc', dtype='s8', scale=0.5)"
 

@@ -38,7 +38,6 @@ from math import prod
 
 from ..dtypes import DataType
 from ..frozen import dataclass
-from .eltwise import ALGORITHMS
 
 # --- the steps of a value ----------------------------------------------------
 # What happens to a value between source and destination: a chain of steps (N1).
@@ -50,6 +49,7 @@ SCALAR = -2
 """As the factor of an operand: a scalar."""
 
 _SUMS = {"sum": 1, "sum_shifted": 2}
+_NOT_ELTWISE = frozenset((*BINARY, *_SUMS, "rescale", "prelu", "prelu_slope", "select"))
 _ELTWISE_SCALARS = 3
 _SYMBOLS = {"mul": "*", "add": "+", "sub": "-", "div": "/"}
 
@@ -98,7 +98,7 @@ class Step:
     @property
     def is_eltwise(self) -> bool:
         """True for a function of the value alone."""
-        return self.name in ALGORITHMS
+        return self.name not in _NOT_ELTWISE
 
     @property
     def is_sum(self) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from ..loading import load_whole
 from .cpu import CpuDevice
 from .device import Device, Queue
-from .reference import ReferenceDevice
 
 
 class Platform(NamedTuple):
@@ -45,6 +44,13 @@ def find_platform(word: str) -> tuple[Platform, str] | None:
     first, colon, rest = word.partition(":")
     platform = _platforms.get(first)
     return None if platform is None or (colon and not platform.has_filters) else (platform, rest)
+
+
+def _reference() -> Device:
+    load_whole("restride.runtime.reference")
+    from .reference import DEVICE
+
+    return DEVICE
 
 
 def _open_sycl(selector: str, index: int) -> Device | None:
@@ -96,7 +102,7 @@ def sycl_objects(what: str, device: Device) -> tuple[Any, Any]:
 # "any" names no device, hence none of it can be opened.
 register_platform("any", Platform(lambda _, index: None, lambda _: 0))
 register_device(CpuDevice("cpu"))
-register_device(ReferenceDevice("reference"))
+register_platform("reference", Platform(lambda _, index: None if index else _reference(), lambda _: 1))
 register_platform(
     "gpu", Platform(lambda _, index: _open_sycl("gpu", index), lambda _: _count_sycl("gpu"), _why_no_sycl)
 )

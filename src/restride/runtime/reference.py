@@ -121,3 +121,7 @@ def _run_tree(step: TreeStep, memory: _ProgramMemory, scalars: Sequence[float]) 
     found = [memory.flat(place, tensor.data_type) for tensor, place in pairs]
     first, count = step.scalars
     interpret_tree(step.tree, [flat[at:] for flat, at in found], scalars[first : first + count])
+
+
+DEVICE = ReferenceDevice("reference")
+"""The only one."""
