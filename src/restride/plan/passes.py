@@ -2,6 +2,7 @@
 
     spread_bytes      4-bit elements that tiles would tear apart -> bytes of their own, and back
     unpack_operands   operands of 4 bits -> bytes of their own
+    widen_trees       tensors of 4 bits that loop trees read or write -> floats, and back
     split_sums        a sum of many sources -> one step for some of them at a time
 
 An engine names the passes that it needs, and says of a step whether it needs it.
@@ -11,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import TypeVar
 
 from ..dtypes import DataType
-from .nest import SCALAR, Compute, LoopNest, as_int, multiplied
+from .nest import SCALAR, Axis, Compute, LoopNest, as_int, multiplied
 from .nest import Step as ComputeStep
-from .program import NestStep, Place, Program, Step
+from .program import NestStep, Place, Program, Step, TreeStep
 from .rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
 
 _T = TypeVar("_T")
@@ -140,6 +142,49 @@ def _with_wide_operand(
 def _with(values: tuple[_T, ...], index: int, value: _T) -> tuple[_T, ...]:
     """The values with another one at `index`."""
     return (*values[:index], value, *values[index + 1 :])
+
+
+def widen_trees(program: Program) -> Program:
+    """Let loop trees compute on floats in place of 4-bit elements, which no tree can address.
+
+    The floats are those that the tree computes in, so that each result is rounded once.
+    """
+    trees = [step for step in program.steps if isinstance(step, TreeStep)]
+    if not any(tensor.data_type.bits < 8 for step in trees for tensor in step.tree.tensors):
+        return program
+    writer = _ProgramWriter(program)
+    for step in program.steps:
+        if isinstance(step, TreeStep):
+            _widen(writer, step)
+        else:
+            writer.steps.append(step)
+    return writer.program()
+
+
+def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
+    tree, real = step.tree, DataType.f64 if step.tree.wide else DataType.f32
+    read, packed = {load.tensor for load in tree.loads}, list[NestStep]()
+    tensors, places = list(tree.tensors), list(step.places)
+    for i, (tensor, place) in enumerate(zip(tree.tensors, step.places, strict=True)):
+        low, high = tensor.span
+        first, count = low - low % 2, high - low + low % 2
+        if tensor.data_type.bits >= 8 or not count:
+            continue
+        wide, start = writer.temporary(real.nbytes(count)), Place(place.buffer, place.offset + first // 2)
+        is_written = tensor.name in tree.written
+        # What lies between the elements that are written stays as it is.
+        if tensor.name in read or not is_written or count != prod(tensor.padded):
+            writer.steps.append(_line_step(_line(tensor.data_type, real, count), start, wide))
+        if is_written:
+            packed.append(_line_step(_line(real, tensor.data_type, count), wide, start))
+        tensors[i], places[i] = replace(tensor, data_type=real, base=tensor.base - first), wide
+    note = "; ".join(filter(None, (step.note, "through floats, as 4-bit elements have no addresses")))
+    made = replace(tree, tensors=tuple(tensors)).verify()
+    writer.steps += [replace(step, tree=made, places=tuple(places), note=note), *packed]
+
+
+def _line(read: DataType, written: DataType, count: int) -> LoopNest:
+    return LoopNest(read, written, (Axis(count, 1, 1),))
 
 
 # --- sums of many sources -----------------------------------------------------------------------------------

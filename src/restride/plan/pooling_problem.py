@@ -23,7 +23,7 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .computation import Computation, ComputationWriter, OperandSource
-from .conversion import INTEGER_LIMITS
+from .conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from .expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from .nest import Compute
 from .pointwise import moved_bytes
@@ -307,6 +307,8 @@ def least_of(data_type: DataType) -> float:
     """The least finite value of a type."""
     if data_type in INTEGER_LIMITS:
         return float(INTEGER_LIMITS[data_type][0])
+    if data_type in F4_MAGNITUDES:
+        return -F4_MAGNITUDES[data_type][-1]
     return 0.0 if data_type is DataType.boolean else float(ml_dtypes.finfo(data_type.numpy).min)
 
 

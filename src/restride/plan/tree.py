@@ -104,6 +104,19 @@ class TreeTensor:
         digits = tuple((IndexDigit(1, stride),) for stride in strides)
         return cls(name, data_type, sizes, sizes, digits)
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The elements [low, high) of its memory among which all its places are; both 0 where it has none."""
+        if 0 in self.padded:
+            return 0, 0
+        low = high = self.base
+        for size, digits in zip(self.padded, self.digits, strict=True):
+            ends = (*(digit.step for digit in digits[1:]), size)
+            for digit, end in zip(digits, ends, strict=True):
+                reach = (-(-end // digit.step) - 1) * digit.stride
+                low, high = low + min(reach, 0), high + max(reach, 0)
+        return low, high + 1
+
     def load(self, *indices: Affine | TreeAxis | int) -> Load:
         """The element at an index for each dim."""
         return Load(self.name, self._index(indices))

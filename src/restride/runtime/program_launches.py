@@ -36,14 +36,16 @@ _MOST_SOURCES = 16
 
 def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
     """The program in steps that kernels of the CPU can do."""
+    trees = (step.tree for step in program.steps if isinstance(step, TreeStep))
     has_nibbles = any(step.nest.has_nibbles for step in program.nests)
+    has_nibbles |= any(tensor.data_type.bits < 8 for tree in trees for tensor in tree.tensors)
     adds = any(step.nest.compute.steps[-1:] and _adds(step) for step in program.nests)
     if not (has_nibbles or adds):
         return program
     load_whole("restride.plan.passes")
-    from ..plan.passes import split_sums, spread_bytes, unpack_operands
+    from ..plan.passes import split_sums, spread_bytes, unpack_operands, widen_trees
 
-    made = unpack_operands(program, lambda step, _: _adds(step))
+    made = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
     return spread_bytes(split_sums(made, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
-from ..plan.passes import split_sums, spread_bytes, unpack_operands
+from ..plan.passes import split_sums, spread_bytes, unpack_operands, widen_trees
 from ..plan.program import NestStep, Program, RepeatStep, SumStep, TreeStep
 from ..plan.tree import LoopTree
 from ..plan.tree_padding import padding_nests
@@ -79,7 +79,7 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
     def splits_bytes(step: NestStep) -> bool:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
 
-    made = split_sums(unpack_operands(program, lambda _step, _operand: True), _MOST_SOURCES)
+    made = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
     return move_rows(spread_bytes(made, splits_bytes), facts)
 
 
