@@ -240,6 +240,13 @@ def test_every_page_has_a_place_in_the_tree() -> None:
     assert pages - {path.resolve() for path in placed} == {_DOCS / "index"}
 
 
+def test_every_primitive_has_a_row_in_the_table_of_propagation() -> None:
+    page = (_DOCS / "concepts" / "propagation.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| [")]
+    for primitive in (_DOCS / "primitives").glob("*.md"):
+        assert any(f"](../primitives/{primitive.name})" in row for row in rows), primitive.name
+
+
 @each_page
 def test_tables_are_whole(page: Path) -> None:
     """An empty line in a table would make text of its rest."""
