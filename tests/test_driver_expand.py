@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,9 @@ from restride_bench.driver.attr_text import FactorText, FlagText, PostOpText
 from restride_bench.driver.common import COMMON_KNOBS
 from restride_bench.driver.drivers import DRIVERS
 from restride_bench.driver.expand import Test, expand
-from restride_bench.driver.primitives.reorder import ReorderCase, Strides
+from restride_bench.driver.primitives.reorder import ReorderCase
 from restride_bench.driver.primitives.shuffle import ShuffleCase
+from restride_bench.driver.spatial import SpatialCase
 
 # benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
 _INPUTS = os.environ.get("BENCHDNN_INPUTS", "")
@@ -256,7 +259,7 @@ def test_numbers_beyond_their_limits_are_the_limits(knob: str, field: str, value
 def test_compensation_strides_and_names_are_read() -> None:
     case = _case('--oflag=s8s8_comp:1+zp_comp:1 --strides=6x1: 2x3_n"some:0"')
     assert case.oflag == (FlagText("s8s8_comp", 1), FlagText("zp_comp", 1))
-    assert case.strides == Strides((6, 1), ())
+    assert case.strides == ((6, 1), ())
     assert (case.dims, case.name) == ((2, 3), "some:0")
 
 
@@ -276,8 +279,8 @@ def test_the_shuffle_is_read() -> None:
         ("--reorder 2x3y", "neither a knob nor dims"),
         ("--reorder 1x1x1x1x1x1x1x1x1x1x1x1x1", "at most 12"),
         ("--reorder --attr-scales=src:per_oc 2x3", "please use per_dim_0 or per_dim_1"),
-        ("--reorder --attr-scales=src:common 2x3", "needs a value"),
-        ("--reorder --attr-scales=src:common:2+src:common:3 2x3", "named twice"),
+        ("--reorder --attr-scales=src:twice 2x3", "no argument and policy"),
+        ("--reorder --sdt=s8 --attr-zero-points=src:mx:s8 2x4", "no argument and policy"),
         ("--reorder --attr-zero-points=src:common:0.5 2x3", "no whole number"),
         ("--reorder --attr-post-ops=summ 2x3", "no post-op"),
         ("--reorder --attr-post-ops=add 2x3", "add:TYPE"),
@@ -293,7 +296,16 @@ def test_the_shuffle_is_read() -> None:
         ("--reorder --match=( 2x3", "regular expression"),
         ("--shuffle --dir=FWD 2x4", "FWD_D"),
         ("--shuffle --group=-1 2x4", "whole number"),
-        ("--rnn l1t3mb2_sic4_sic5", "sic is in it twice"),
+        ("--rnn l1t3mb2_sic4_sid5", "'sid5' is no part of it"),
+        ("--conv ic3oc4_iw2kw3", "no window fits into it"),
+        ("--matmul --encoding=cs::: 2x3:3x4", "csr, coo or packed"),
+        ("--matmul --grouped=2:1:8 8x3:1x3x4", "DIM:COUNT:SIZE"),
+        ("--matmul --strides=3x1: 2x3:3x4", "it is SRC:WEI:DST"),
+        ("--eltwise --alg=eltwise_add 2x3", "there are abs"),
+        ("--reorder --attr-post-ops=eltwise_add:f32 2x3", "no post-op"),
+        ("--reorder --attr-post-ops=add:f32:common:ab:3x 2x3", "TAG[:STRIDES]"),
+        ("--softmax --dir=BWD_X 2x3", "FWD_D"),
+        ("--rnn --scaling-proj=per_tensor l1t3mb2_sic4", "common and per_oc"),
         ("--reorder --start=-1 2x4", "whole number"),
         ("--reorder --ddt=f33 2x3", "--ddt: 'f33' cannot be read"),
         ("--shuffle --dt=f33 2x4", "--dt: 'f33' cannot be read"),
@@ -349,6 +361,53 @@ def test_a_batch_file_that_is_missing_is_looked_up_where_it_is_named(tmp_path: P
     assert caught.value.error.where == f"{tmp_path / 'top'}:2"
 
 
+# --- spellings -----------------------------------------------------------------------------------------
+
+
+_SPELLINGS = {
+    "--pool mb2ic4_iw60_ow31_kw3_sw2_pw7pw1": "--pool mb2ic4_iw60_ow31_kw3_sw2_pw1",
+    "--pool mb2ic4_iw9ow1_kw9_ih1oh1kh1_iw8ow1_kw8": "--pool mb2ic4_ih1oh1kh1_iw8ow1_kw8",
+    "--rnn l1t3mb2_sic4_sic5": "--rnn l1t3mb2_sic5",
+    '--deconv mb1ic4oc2_iw25kw5pd0n"ic%4!=0"': '--deconv mb1ic4oc2_iw25kw5pd0_n"ic%4!=0"',
+    "--deconv mb1ic4oc2_iw25kw5pd0": "--deconv mb1ic4oc2_iw25kw5",
+    "--conv ic3oc4_ih5iw6kh3kw3ph1": "--conv ic3oc4_ih5iw6kh3kw3ph1pw0",
+    "--conv ic3oc4_ih5iw6kh3kw3oh5": "--conv ic3oc4_ih5iw6kh3kw3ph1pw0",
+    "--conv ic3oc4_iw2kw3sw2ow1": "--conv ic3oc4_iw2kw3sw2",
+    "--bnorm ic8ih4eps.25": "--bnorm ic8ih4eps2.5e-1",
+    "--conv --alg=CONVOLUTION_auto ic3oc4_iw5kw3": "--conv --alg=auto ic3oc4_iw5kw3",
+    "--deconv --alg=deconvolution_direct ic3oc4_iw5kw3": "--deconv ic3oc4_iw5kw3",
+    "--pool --alg=pooling_avg_exclude_padding ic3_iw5kw3": "--pool --alg=avg_np ic3_iw5kw3",
+    "--pool --alg=pooling_avg_include_padding ic3_iw5kw3": "--pool --alg=avg_p ic3_iw5kw3",
+    "--softmax --alg=softmax_log 2x3": "--softmax --alg=LOGSOFTMAX 2x3",
+    "--softmax --dir=FWD_B 2x3": "--softmax --dir=FWD_D 2x3",
+    "--softmax --dir=BWD_W 2x3": "--softmax --dir=BWD_D 2x3",
+    "--bnorm --dir=BWD_W ic3": "--bnorm --dir=BWD_DW ic3",
+    "--bnorm --dir=BWD_D ic3": "--bnorm --dir=bwd_d ic3",
+    "--reduction --alg=reduction_norm_lp_sum 2x3:1x3": "--reduction --alg=norm_lp_sum 2x3:1x3",
+    "--resampling --alg=resampling_linear ic3_iw5ow3": "--resampling --alg=linear ic3_iw5ow3",
+    "--eltwise --alg=ELTWISE_Relu 2x3": "--eltwise --alg=relu 2x3",
+    "--eltwise --alg=srelu 2x3": "--eltwise --alg=soft_relu 2x3",
+    "--eltwise --alg=eltwise_elu_use_dst_for_bwd 2x3": "--eltwise --alg=elu_dst 2x3",
+    "--binary --alg=binary_mul 2x3:1x3": "--binary --alg=MUL 2x3:1x3",
+    "--sum --attr-post-ops=Eltwise_relu:1+SUM 2x3": "--sum --attr-post-ops=relu:1+sum 2x3",
+    "--sum --attr-post-ops=binary_sub:f32:6 2x3": "--sum --attr-post-ops=sub:f32:6 2x3",
+    "--sum --attr-post-ops=eltwise_relu_use_dst_for_bwd 2x3": "--sum --attr-post-ops=relu_dst 2x3",
+    "--reorder --attr-scales=src:common:2+src:common:3 2x3": "--reorder --attr-scales=src:common:3 2x3",
+    "--reorder --attr-scales=src:0:1e+2+dst:0:2 2x3": "--reorder --attr-scales=src:0:100+dst:0:2 2x3",
+    "--reorder --attr-scales=src:common 2x3": "--reorder --attr-scales=src:common:1 2x3",
+    "--reorder --attr-zero-points=src:common 2x3": "--reorder --attr-zero-points=src:common:0 2x3",
+    "--matmul --strides= --encoding= --grouped= 2x3:3x4": "--matmul --strides=:: 2x3:3x4",
+}
+
+
+@pytest.mark.parametrize("line", _SPELLINGS)
+def test_what_benchdnn_takes_as_the_same_is_the_same(line: str) -> None:
+    (first,), (second,) = _tests(line), _tests(_SPELLINGS[line])
+    # How a problem in letters was written is part of the case.
+    alike: dict[str, Any] = {"problem": ""} if isinstance(first.case, SpatialCase) else {}
+    assert replace(first.case, **alike) == replace(second.case, **alike)
+
+
 # --- reproducer lines ----------------------------------------------------------------------------------
 
 
@@ -363,6 +422,12 @@ def test_a_batch_file_that_is_missing_is_looked_up_where_it_is_named(tmp_path: P
         "--reorder --attr-deterministic=true --attr-scratchpad=user --def-scales=0.5,2 --skip-impl=a,b 2x3",
         '--mode=P --fix-times-per-prb=3 --engine=reference --reorder 2x3_n"name"',
         "--shuffle --dir=BWD_D --axis=0 --group=2 4x3",
+        "--conv --bia-dt=bf16 --dir=FWD_D --strides=40x10x1::30x6x1 ic4oc5_iw10kw5",
+        "--matmul --strides=8x1:: --attr-post-ops=add:f32:3:ab:9x1 --attr-scales=src:0:2 2x3:3x4:2x4",
+        "--matmul --encoding=csr+0.99:: 2x3:3x4",
+        "--matmul --grouped=0:2:1+1:4 2x3:2x3x4",
+        "--rnn --l=2 --t=3 --activation=UNDEF --cfg=f16f32 --scaling-proj=per_oc --alg=LBR_GRU l1t1sic4",
+        "--bnorm --strides=99x20x1: --check-alg=ALG_1 --debug-check-ws=true ic4iw10",
     ],
 )
 @pytest.mark.parametrize("canonical", [False, True])

@@ -15,13 +15,31 @@ from restride.desc.post_op_values import BINARY, ELTWISE, ELTWISE_OF_DST
 from .type_names import TYPES
 
 _ARG = re.compile(r"(src|dst|wei|bia|src[0-9]+|msrc[0-9]+|attr_post_op_dw_(wei|dst))\Z")
-_POLICY = re.compile(r"(common|host_scalar|per_tensor|per_oc|per_ocic|per_dim_[0-9]+|[0-9]+)\Z")
-_ONE_VALUE = ("common", "host_scalar")
+_POLICY = re.compile(r"(common|host_scalar|per_tensor|per_oc|per_ocic|per_dim_[0-9]+|[0-9]{1,4})\Z")
+COMPUTED = ("mx", "dynamic_fp")
+"""Policies of scales that the primitive is to find."""
+_ONE_VALUE = re.compile(r"(common|host_scalar|0+)\Z")
+# A plus sign separates arguments, but not a number from its exponent.
+_SUMMED = re.compile(r"(?<![0-9.]e)\+")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}\Z")
+STRIDES = re.compile(r"([0-9]{1,18}(x[0-9]{1,18})*)?\Z")
 _GROUPS = re.compile(r"[1-9][0-9]{0,9}(x[1-9][0-9]{0,9})*\Z")
-_ABSENT = ("eltwise_undef", "select")
 OF_DST = {name.replace("_use_dst_for_bwd", "_dst"): name for name in ELTWISE_OF_DST}
 """The functions whose gradient is found from the result, by benchdnn's names, as restride names them."""
+ELTWISE_NAMES = {
+    **{spelt: name for name in ELTWISE for spelt in (name, f"eltwise_{name}")},
+    "srelu": "soft_relu",
+    **{name: name for name in OF_DST},
+    **{f"eltwise_{name}": short for short, name in OF_DST.items()},
+}
+"""The functions by all the names that benchdnn takes, in small letters, and their names here."""
+BINARY_NAMES = {spelt: name for name in (*BINARY, "select") for spelt in (name, f"binary_{name}")}
+"""The binary operations, likewise."""
+_POST_OPS = {
+    **{name: name for name in ("sum", "prelu", "dw", "eltwise_undef", "binary_undef")},
+    **ELTWISE_NAMES,
+    **BINARY_NAMES,
+}
 _WINDOW = re.compile(r"k([1-9][0-9]{0,3})s([1-9][0-9]{0,3})p([0-9]{1,4})\Z")
 
 
@@ -84,17 +102,16 @@ def parse_output_scale(text: str) -> Factors:
 
 
 def _parse_factors(knob: str, text: str, is_whole: bool) -> Factors:
-    found = tuple(_parse_factor(knob, part, is_whole) for part in text.split("+")) if text else ()
-    args = [factor.arg for factor in found]
-    if len(set(args)) < len(args):
-        raise wrong(knob, text, "one argument is named twice", "name each once")
-    return found
+    found = [_parse_factor(knob, part, is_whole) for part in _SUMMED.split(text)] if text else []
+    # Of an argument that is named twice the last counts.
+    return tuple({factor.arg: factor for factor in found}.values())
 
 
 def _parse_factor(knob: str, text: str, is_whole: bool) -> FactorText:
     arg, *rest = text.split(":")
     rest[:1] = [policy.lower() for policy in rest[:1]]
-    if not _ARG.match(arg) or not rest or not _POLICY.match(rest[0]):
+    policies = () if is_whole else COMPUTED
+    if not _ARG.match(arg) or not rest or not (_POLICY.match(rest[0]) or rest[0] in policies):
         hint = "ARG:POLICY[:VALUE][:TYPE[:GROUPS]] with src or dst, and common, per_dim_0, …, per_tensor"
         raise wrong(knob, text, "no argument and policy", hint)
     policy, *rest = rest
@@ -106,14 +123,14 @@ def _parse_factor(knob: str, text: str, is_whole: bool) -> FactorText:
 def _take_value(
     knob: str, text: str, policy: str, rest: list[str], is_whole: bool
 ) -> tuple[float | None, list[str]]:
-    """The one value. That of a policy with many is read over, and so is the `*` of version 2."""
+    """The one value, which changes nothing where it is left out. That of a policy with many is read over, and
+    so is the `*` of version 2.
+    """
     if rest and (number := _number(rest[0].removesuffix("*"))) is not None:
         if is_whole and not _is_whole(number):
             raise wrong(knob, text, f"{rest[0]} is no whole number", "zero points are integers")
-        return (number if policy in _ONE_VALUE else None), rest[1:]
-    if policy in _ONE_VALUE:
-        raise wrong(knob, text, f"the policy {policy} needs a value", f"for example src:{policy}:2")
-    return None, rest
+        return (number if _ONE_VALUE.match(policy) else None), rest[1:]
+    return (int(not is_whole) if _ONE_VALUE.match(policy) else None), rest
 
 
 def _is_whole(number: float) -> bool:
@@ -154,6 +171,14 @@ class PostOpText:
         return self.fields[place].lower() if len(self.fields) > place else "common"
 
     @property
+    def format(self) -> str | tuple[int, ...]:
+        """The tag or the strides of the operand of a binary operation."""
+        tag, strides = (*self.fields[2:], *("", "")[len(self.fields[2:]) :])
+        if strides:
+            return tuple(map(int, strides.split("x")))
+        return tag if tag and tag != "any" else "abx"
+
+    @property
     def window(self) -> tuple[int, int, int]:
         """Kernel, stride and padding of a depthwise convolution."""
         found = _WINDOW.match(self.fields[0])
@@ -182,9 +207,9 @@ def parse_post_ops(text: str) -> PostOpTexts:
 
 def _parse_post_op(text: str) -> PostOpText:
     name, *fields = text.replace("dw_k", "dw:k", 1).split(":")
-    op = PostOpText(name, tuple(fields))
-    if not op.kind and name not in _ABSENT:
+    if name.lower() not in _POST_OPS:
         raise wrong("--attr-post-ops", text, f"there is no post-op {name!r}", "sum, relu, add:f32, …")
+    op = PostOpText(_POST_OPS[name.lower()], tuple(fields))
     checks = {
         "sum": _check_sum,
         "eltwise": _check_eltwise,
@@ -214,9 +239,10 @@ def _check_eltwise(op: PostOpText) -> None:
 
 
 def _check_binary(op: PostOpText) -> None:
-    is_right = 1 <= len(op.fields) <= 3 and op.fields[0] in TYPES
-    if not is_right or (op.fields[1:] and not _POLICY.match(op.fields[1].lower())):
-        raise wrong("--attr-post-ops", str(op), f"it is {op.name}:TYPE[:MASK_OR_POLICY[:TAG]]", "")
+    kind, policy, _, strides = (*op.fields, *("", "common", "any", "")[len(op.fields) :])[:4]
+    is_right = kind in TYPES and _POLICY.match(policy.lower()) and STRIDES.match(strides)
+    if not is_right or not 1 <= len(op.fields) <= 4:
+        raise wrong("--attr-post-ops", str(op), f"it is {op.name}:TYPE[:MASK_OR_POLICY[:TAG[:STRIDES]]]", "")
 
 
 def _check_prelu(op: PostOpText) -> None:

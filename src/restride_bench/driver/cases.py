@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -17,7 +18,27 @@ class Several(tuple[Any, ...]):
         return ":".join(map(str, self))
 
 
+class Strides(Several):
+    """The strides of each of several tensors in elements; empty where a tag says it."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ":".join("x".join(map(str, side)) for side in self)
+
+    def formats(self, *tags: str) -> tuple[Any, ...]:
+        """What each tensor is described by: strides, or else the tag."""
+        return tuple(side or tag for side, tag in zip(self, tags, strict=True))
+
+    def why_invalid(self, **tags: str) -> Iterator[str]:
+        """Why strides make no sense beside the tags of the same tensors, which are any or abx by default."""
+        for side, (name, tag) in zip(self, tags.items(), strict=True):
+            if side and tag not in ("any", "abx"):
+                yield f"Invalid case: strides and a tag, {tag}, for {name}"
+
+
 ROW_MAJOR, F32_TWICE = Several(("abx",)), Several(("f32", "f32"))
+NO_STRIDES, NO_STRIDES_OF_THREE = Strides(((), ())), Strides(((), (), ()))
 """What most knobs of several tensors are by default."""
 
 

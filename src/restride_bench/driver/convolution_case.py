@@ -11,7 +11,7 @@ import restride as rs
 from .attr_text import wrong
 from .cases import ATTR_KNOB_NAMES, Several
 from .products import LARGEST, ProductCase
-from .spatial import LetteredProblem, parse_lettered
+from .spatial import parse_lettered
 
 _LETTERS = ("g", "mb", "ic", "oc", *(f"{kind}{dim}" for kind in "iokspd" for dim in "dhw"))
 Sizes = tuple[int, ...]
@@ -31,14 +31,15 @@ class ConvCase(ProductCase):
     groups: int = 0
     source: Sizes = ()
     kernel: Sizes = ()
-    strides: Sizes = ()
+    window_strides: Sizes = ()
     dilation: Sizes = ()
     padding: Sizes = ()
 
     @classmethod
     def order(cls) -> tuple[str, ...]:
         """Names of the knobs as a reproducer line has them."""
-        return ("dir", "dt", "stag", "wtag", "dtag", "alg", "mb", *ATTR_KNOB_NAMES)
+        own = ("dir", "dt", "bia_dt", "stag", "wtag", "dtag", "strides", "alg", "mb")
+        return (*own, *ATTR_KNOB_NAMES)
 
     @property
     def src_dims(self) -> Sizes:
@@ -65,7 +66,7 @@ class ConvCase(ProductCase):
     @property
     def zeros(self) -> float:
         """How many percent of a result may be zero: where windows leave gaps, much of what is under them."""
-        return 100 - 30 / prod(self.strides)
+        return 100 - 30 / prod(self.window_strides)
 
     @property
     def window_sizes(self) -> Sizes:
@@ -82,11 +83,11 @@ class ConvCase(ProductCase):
         """The numbers that a descriptor takes, in its order."""
         parts = zip(
             *(self.window_sizes, self.point_sizes, self.kernel),
-            *(self.strides, self.dilation, self.padding),
+            *(self.window_strides, self.dilation, self.padding),
             strict=True,
         )
         behind = tuple((o - 1) * s - i + (k - 1) * (d + 1) + 1 - p for i, o, k, s, d, p in parts)
-        return self.strides, self.dilation, self.padding, behind
+        return self.window_strides, self.dilation, self.padding, behind
 
     @property
     def fused(self) -> ConvCase | None:
@@ -99,12 +100,13 @@ class ConvCase(ProductCase):
         return ConvCase(
             dims=(*self.dims[:2], *(-(-size // stride) for size in sizes)),
             dir=self.dir,
+            bia_dt=self.bia_dt,
             dt=Several((self.dt[2], self.dt[1], op.result_type)),
             channels=self.dims[1],
             groups=self.dims[1],
             source=sizes,
             kernel=(kernel,) * count,
-            strides=(stride,) * count,
+            window_strides=(stride,) * count,
             dilation=(0,) * count,
             padding=(padding,) * count,
         )
@@ -177,48 +179,15 @@ def parse_deconvolution(text: str) -> dict[str, Any]:
 
 def _parsed(text: str, *, is_transposed: bool) -> dict[str, Any]:
     found = parse_lettered(text, _LETTERS)
-    source, kernel, ndims = found.each("i"), found.each("k"), found.ndims
+    windows = found.windows("ic", "oc", is_transposed=is_transposed)
     inputs, outputs, groups = (found.whole(key) for key in ("ic", "oc", "g"))
-    if not inputs or not outputs or not ndims or len(source) != ndims or len(kernel) != ndims:
-        raise wrong("the problem", text, "ic, oc, a source and a kernel are needed", "ic16oc32_ih14kh3ph1")
     if ("g" in found.numbers and not groups) or (groups and (inputs % groups or outputs % groups)):
         raise wrong("the problem", text, f"{groups} groups of {inputs} and {outputs} channels", "")
-    spatial = _spatial(text, found, is_transposed=is_transposed)
-    result = spatial.pop("result")
-    dims = (found.whole("mb", 2), outputs, *result)
     return {
         "problem": found.text,
         "name": found.name,
-        "dims": dims,
+        "dims": (found.whole("mb", 2), outputs, *windows.pop("result")),
         "channels": inputs,
         "groups": groups,
-        **spatial,
-    }
-
-
-def _spatial(text: str, found: LetteredProblem, *, is_transposed: bool) -> dict[str, Sizes]:
-    """The spatial numbers; the result or the padding follow from the others where they are left out."""
-    source, kernel, result = found.each("i"), found.each("k"), found.each("o")
-    strides, dilation, padding = found.each("s", 1), found.each("d", 0), found.each("p")
-    if not all(strides):
-        raise wrong("the problem", text, "a stride of 0", "strides count from 1")
-    reach = [(k - 1) * (d + 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    if not result:
-        padding = padding or (0,) * len(source)
-        parts = zip(source, reach, strides, padding, strict=True)
-        result = tuple(
-            (i - 1) * s + span - 2 * p if is_transposed else (i - span + 2 * p) // s + 1
-            for i, span, s, p in parts
-        )
-    elif not padding:
-        points, windows = (source, result) if is_transposed else (result, source)
-        parts = zip(points, windows, reach, strides, strict=True)
-        padding = tuple(int(((o - 1) * s - i + span) / 2) for o, i, span, s in parts)
-    return {
-        "source": source,
-        "kernel": kernel,
-        "result": result,
-        "strides": strides,
-        "dilation": dilation,
-        "padding": padding,
+        **windows,
     }

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from restride import Error, FormatTag
 from restride.cli.usage import UsageError
 
-from .attr_text import parse_output_scale, parse_post_ops, parse_scales, parse_zero_points, wrong
-from .cases import Several
+from .attr_text import (
+    STRIDES,
+    parse_output_scale,
+    parse_post_ops,
+    parse_scales,
+    parse_zero_points,
+    wrong,
+)
+from .cases import Several, Strides
 from .type_names import TYPES
 
 _SHAPE = "[0-9]{1,19}(x[0-9]{1,19})*"
@@ -105,7 +113,7 @@ def parse_axis(knob: str, text: str) -> int:
     raise wrong(knob, text, "it is a whole number", "")
 
 
-def _matching(pattern: str, why: str, hint: str = "") -> Callable[[str, str], str]:
+def matching(pattern: str, why: str, hint: str = "") -> Callable[[str, str], str]:
     """What the pattern finds, as it was written; `why` says in words what that is."""
 
     def parse(knob: str, text: str) -> str:
@@ -116,10 +124,10 @@ def _matching(pattern: str, why: str, hint: str = "") -> Callable[[str, str], st
     return parse
 
 
-_CONTEXT = _matching(
+_CONTEXT = matching(
     "(auto|[1-9][0-9]{0,4})(:(auto|[0-9]{1,3})){0,2}", "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]"
 )
-_FPMATH_WORDS = _matching(
+_FPMATH_WORDS = matching(
     "(strict|bf16|f16|tf32|any)(:(true|false|0|1))?", "there are strict, bf16, f16, tf32 and any"
 )
 
@@ -128,12 +136,12 @@ def _parse_fpmath(knob: str, text: str) -> str:
     return _FPMATH_WORDS(knob, text or "strict")
 
 
-_ROUNDING = _matching(
+_ROUNDING = matching(
     "((src|dst|wei|bia|diff_src|diff_wei):)?(environment|stochastic)?(:[0-9]*)?",
     "it is ARG:MODE[:SEED]",
     "the modes are environment and stochastic",
 )
-_DROPOUT = _matching(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?", "it is PROBABILITY[:SEED[:TAG]]")
+_DROPOUT = matching(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?", "it is PROBABILITY[:SEED[:TAG]]")
 
 
 def choice(field: str, *allowed: str) -> Knob:
@@ -147,16 +155,27 @@ def choice(field: str, *allowed: str) -> Knob:
     return Knob(field, parse)
 
 
-def caseless(field: str, *allowed: str) -> Knob:
-    """A knob whose values are words in small or capital letters; `allowed` is how a reproducer has them."""
-    named = {word.lower(): word for word in allowed}
+def caseless(field: str, *allowed: str, also: Mapping[str, str] = MappingProxyType({})) -> Knob:
+    """A knob whose values are words in small or capital letters; `allowed` is how a reproducer has them.
+
+    `also` are other spellings, in small letters.
+    """
+    named = {word.lower(): word for word in allowed} | dict(also)
 
     def parse(knob: str, text: str) -> str:
         if text.lower() in named:
             return named[text.lower()]
-        raise wrong(knob, text, f"there are {', '.join(allowed)}", "")
+        raise wrong(knob, text, f"there are {', '.join(dict.fromkeys(named.values()))}", "")
 
     return Knob(field, parse)
+
+
+def direction(field: str, *own: str) -> Knob:
+    """The knob `--dir` of a driver without bias. Directions that are not its own stand for that without bias,
+    or for the last of its own, which goes backward.
+    """
+    others = {"fwd_b": "FWD_D"} | dict.fromkeys(("bwd_d", "bwd_w", "bwd_wb", "bwd_dw"), own[-1])
+    return caseless(field, *own, also=others | {word.lower(): word for word in own})
 
 
 def several(field: str, parse: Callable[[str, str], Any], least: int = 1) -> Knob:
@@ -170,6 +189,19 @@ def several(field: str, parse: Callable[[str, str], Any], least: int = 1) -> Kno
         return Several(parts * least if len(parts) == 1 else parts)
 
     return Knob(field, parse_all)
+
+
+def strides(*names: str) -> Knob:
+    """The knob `--strides` of so many tensors: `6x1:` of two, `::6x1` of three."""
+
+    def parse(knob: str, text: str) -> Strides:
+        sides = text.split(":") if text else [""] * len(names)
+        if len(sides) != len(names) or not all(STRIDES.match(side) for side in sides):
+            why = f"it is {':'.join(names)}, any of which may be empty"
+            raise wrong(knob, text, why, f"for example 6x1{':' * (len(names) - 1)}")
+        return Strides(tuple(map(int, side.split("x"))) if side else () for side in sides)
+
+    return Knob("strides", parse)
 
 
 def flag(field: str) -> Knob:

@@ -133,7 +133,7 @@ def _of_case(peer: Peer, case: Case, source: Bytes, answer: Bytes) -> tuple[Call
 
 def _problem(case: ReorderCase) -> PeerProblem:
     """The reorder as peers have it. Raises PeerRefusal for what they are not asked."""
-    if case.oflag or case.runtime_dim_mask or case.strides.src or case.strides.dst:
+    if case.oflag or case.runtime_dim_mask or any(case.strides):
         raise PeerRefusal("peers are asked for known dims, tags, and no compensation")
     for name in (case.sdt, case.ddt):
         _check_type(name, *_UNASKED)

@@ -15,11 +15,11 @@ import restride as rs
 from restride import DataType
 
 from .attr_text import FactorText
-from .cases import ATTR_KNOB_NAMES, Case, Several
+from .cases import ATTR_KNOB_NAMES, NO_STRIDES_OF_THREE, Case, Several, Strides
 from .compare import Tolerance
 from .fill import Array, rounded
 from .formulas import finished, scale_of, zero_point_of
-from .knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type, several
+from .knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type, several, strides
 from .spatial import SpatialCase
 from .work import AppendDepthwise, CaseOperand, CaseWork, Formula, Values, attributes
 
@@ -55,7 +55,7 @@ def numbers(data_type: DataType, dims: Sequence[int], terms: int, seed: int) -> 
     return np.asarray(rounded(found.astype(np.float64), data_type).astype(np.float64))
 
 
-def operand(arg: int, md: rs.MemoryDesc, tag: str, terms: int, seed: int) -> CaseOperand:
+def operand(arg: int, md: rs.MemoryDesc, tag: Any, terms: int, seed: int) -> CaseOperand:
     """A tensor of such numbers."""
     return CaseOperand(arg, md, tag, values=partial(numbers, md.data_type, md.dims, terms, seed))
 
@@ -103,6 +103,8 @@ class ProductCase(SpatialCase):
     stag: str = "any"
     wtag: str = "any"
     dtag: str = "any"
+    strides: Strides = NO_STRIDES_OF_THREE
+    bia_dt: str = "undef"
     mb: int = 0
 
     def __post_init__(self) -> None:
@@ -112,7 +114,7 @@ class ProductCase(SpatialCase):
     @classmethod
     def order(cls) -> tuple[str, ...]:
         """Names of the knobs as a reproducer line has them."""
-        return ("dir", "dt", "stag", "wtag", "dtag", "mb", *ATTR_KNOB_NAMES)
+        return ("dir", "dt", "bia_dt", "stag", "wtag", "dtag", "strides", "mb", *ATTR_KNOB_NAMES)
 
     @property
     def src_dims(self) -> tuple[int, ...]:
@@ -143,21 +145,31 @@ class ProductCase(SpatialCase):
 
     @property
     def bias_type(self) -> str:
-        """The type of the bias: that of what is written; f32 beside integers."""
-        kind = self.dt[2] if self.direction == "forward" else self.dt[1]
-        return "f32" if DataType.parse(self.dt[1]).is_integral else str(kind)
+        """The type of the bias, undef for none; with a direction that names a bias, f32, or f64 of f64."""
+        if self.dir in ("FWD_B", "BWD_WB"):
+            return "f64" if self.dt[1] == "f64" else "f32"
+        return self.bia_dt
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of all tensors."""
+        return (*self.dt, *({self.bias_type} - {"undef"}))
 
     @property
     def mds(self) -> dict[str, rs.MemoryDesc]:
         """Source, weights, result, and the bias where there is one."""
-        every = (self.src_dims, self.stag), (self.weight_dims, self.wtag), (self.dims, self.dtag)
+        every = zip((self.src_dims, self.weight_dims, self.dims), self.dt, self.formats, strict=True)
         found = {
-            name: rs.MemoryDesc(dims, kind, tag)
-            for name, (dims, tag), kind in zip(("src", "weights", "dst"), every, self.dt, strict=True)
+            name: rs.MemoryDesc(*each) for name, each in zip(("src", "weights", "dst"), every, strict=True)
         }
-        if self.dir in ("FWD_B", "BWD_WB"):
+        if self.bias_type != "undef" and self.direction != "backward_data":
             found["bias"] = rs.MemoryDesc(self.dims[1:2], self.bias_type, "a")
         return found
+
+    @property
+    def formats(self) -> tuple[Any, ...]:
+        """Tags or strides of source, weights and result."""
+        return self.strides.formats(self.stag, self.wtag, self.dtag)
 
     @property
     def written(self) -> rs.MemoryDesc:
@@ -183,6 +195,8 @@ PRODUCT_KNOBS = {
     "stag": Knob("stag", parse_tag),
     "wtag": Knob("wtag", parse_tag),
     "dtag": Knob("dtag", parse_tag),
+    "strides": strides("SRC", "WEI", "DST"),
+    "bia-dt": Knob("bia_dt", parse_type),
     "mb": Knob("mb", parse_count),
     **ATTR_KNOBS,
 }
@@ -242,7 +256,7 @@ def product_work(
 
 
 def _operands(case: ProductCase) -> dict[str, CaseOperand]:
-    args, tags = _ARGS[case.direction], {"src": case.stag, "weights": case.wtag, "dst": case.dtag}
+    args, tags = _ARGS[case.direction], dict(zip(("src", "weights", "dst"), case.formats, strict=True))
     mds = case.mds
     if case.direction == "forward":
         mds["dst"] = case.written
@@ -281,6 +295,7 @@ def invalid_attributes(case: Case, dst_type: str, *, shifts_floats: bool = False
 
 def invalid_product(case: ProductCase) -> Iterator[str]:
     """Why a case makes no sense."""
+    yield from case.strides.why_invalid(src=case.stag, wei=case.wtag, dst=case.dtag)
     yield from invalid_attributes(case, case.dt[2])
     if case.direction != "forward" and any(DataType.parse(kind).is_integral for kind in case.dt):
         yield "Invalid case: a gradient of integers"

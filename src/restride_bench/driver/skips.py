@@ -9,6 +9,7 @@ import restride as rs
 from restride.plan.conversion import PROVIDED
 from restride.runtime.pool import MOST_THREADS
 
+from .attr_text import COMPUTED
 from .cases import Case
 from .check import has_gaps
 from .common import CommonKnobs
@@ -72,9 +73,12 @@ def _of_case(case: Case) -> Iterator[str]:
         yield _no("--attr-dropout")
     if case.attr_precomputed_reductions:
         yield _no("--attr-precomputed-reductions")
+    for factor in case.attr_scales:
+        if factor.policy in COMPUTED:
+            yield _no(f"--attr-scales={factor}, scales are not computed")
     for op in case.attr_post_ops:
-        if not op.kind:
-            yield _no(f"post-op {op.name}")
+        if not op.kind or "grouped" in op.fields[2:3]:
+            yield _no(f"post-op {op}")
         if op.kind == "dw" and not case.takes_depthwise:
             yield _no(f"post-op {op} of other than a convolution")
         has_mask = op.kind in ("binary", "prelu") and op.policy.isdigit()

@@ -53,7 +53,9 @@ class CaseOperand:
         if self.md.format_kind == "blocked" and self.format is not None:
             return self
         md = self.md if self.md.format_kind == "blocked" else pd.query_md("exec_arg_md", self.arg)
-        return replace(self, md=md, format=Tag(md.outer_order, *md.layout.inner))
+        # What follows strides has gaps, too.
+        format = Tag(md.outer_order, *md.layout.inner) if md.layout.inner[0] else md.strides
+        return replace(self, md=md, format=format)
 
     def filled(self) -> Bytes:
         """The bytes of an input."""
@@ -165,7 +167,7 @@ def desc_of(dims: Sequence[int], data_type: str, tag: str) -> rs.MemoryDesc:
     return rs.MemoryDesc(dims, data_type, "any" if tag == "undef" else tag)
 
 
-def why_not_in_place(src: tuple[str, str], dst: tuple[str, str]) -> Iterator[str]:
+def why_not_in_place(src: tuple[str, Any], dst: tuple[str, Any]) -> Iterator[str]:
     """Why a tensor of this type and tag cannot lie where another one does."""
     if DataType.parse(src[0]).bits != DataType.parse(dst[0]).bits:
         yield f"Invalid case: in place with elements of two sizes, {src[0]} and {dst[0]}"
@@ -265,7 +267,6 @@ def _append(
         weights = rs.MemoryDesc((prod(dims),), "f32", "a")
         post_ops.append_prelu(mask)
         return [CaseOperand(arg | rs.ARG_WEIGHTS, weights, "a", lambda _: fill.operand_for(weights))]
-    tag = op.fields[2] if len(op.fields) > 2 and op.fields[2] != "any" else "abx"
-    md = rs.MemoryDesc(dims, op.fields[0], tag)
+    md = rs.MemoryDesc(dims, op.fields[0], op.format)
     post_ops.append_binary(op.name, md)
-    return [CaseOperand(arg | rs.ARG_SRC_1, md, tag, lambda _: fill.operand_for(md))]
+    return [CaseOperand(arg | rs.ARG_SRC_1, md, op.format, lambda _: fill.operand_for(md))]

@@ -11,10 +11,10 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
-from restride.desc.post_op_values import BINARY as OPERATIONS
 from restride.plan.conversion import INTEGER_LIMITS
 
-from ..cases import ATTR_KNOB_NAMES, F32_TWICE, Several, SeveralCase
+from ..attr_text import BINARY_NAMES
+from ..cases import ATTR_KNOB_NAMES, F32_TWICE, NO_STRIDES_OF_THREE, Several, SeveralCase, Strides
 from ..compare import Points, Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array, whole_numbers
@@ -28,6 +28,7 @@ from ..knobs import (
     parse_tag,
     parse_type,
     several,
+    strides,
 )
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
 
@@ -46,13 +47,19 @@ class BinaryCase(SeveralCase):
     ddt: str = "f32"
     stag: Several = _FOLLOWING
     dtag: str = "any"
+    strides: Strides = NO_STRIDES_OF_THREE
     alg: str = "ADD"
     inplace: bool = False
 
     @classmethod
     def order(cls) -> tuple[str, ...]:
         """Names of the knobs as a reproducer line has them."""
-        return ("sdt", "ddt", "stag", "dtag", "alg", "inplace", *ATTR_KNOB_NAMES)
+        return ("sdt", "ddt", "stag", "dtag", "strides", "alg", "inplace", *ATTR_KNOB_NAMES)
+
+    @property
+    def formats(self) -> tuple[Any, ...]:
+        """Tags or strides of both sources and of the result."""
+        return self.strides.formats(*self.stag, self.dtag)
 
     @property
     def operation(self) -> str:
@@ -65,7 +72,8 @@ _KNOBS = {
     "ddt": Knob("ddt", parse_type),
     "stag": several("stag", parse_tag, least=2),
     "dtag": Knob("dtag", parse_tag),
-    "alg": caseless("alg", *(name.upper() for name in (*OPERATIONS, "select"))),
+    "strides": strides("SRC0", "SRC1", "DST"),
+    "alg": caseless("alg", also={spelt: name.upper() for spelt, name in BINARY_NAMES.items()}),
     "inplace": flag("inplace"),
     **ATTR_KNOBS,
 }
@@ -73,16 +81,17 @@ _KNOBS = {
 
 def _work(case: BinaryCase) -> CaseWork:
     attr, inputs = attributes(case)
+    *formats, dst_format = case.formats
     mds = [
-        rs.MemoryDesc(dims, kind, tag)
-        for dims, kind, tag in zip(case.vdims, case.sdt, case.stag, strict=True)
+        rs.MemoryDesc(dims, kind, format)
+        for dims, kind, format in zip(case.vdims, case.sdt, formats, strict=True)
     ]
     if case.operation == "select":
-        mds.append(rs.MemoryDesc(case.vdims[0], "s8", case.stag[0]))
-    dst = rs.MemoryDesc(case.dims, case.ddt, case.dtag)
+        mds.append(rs.MemoryDesc(case.vdims[0], "s8", formats[0]))
+    dst = rs.MemoryDesc(case.dims, case.ddt, dst_format)
     sources = [
-        CaseOperand(arg, md, tag, values=partial(_values, arg, md))
-        for arg, md, tag in zip(_ARGS, mds, (*case.stag, case.stag[0]), strict=False)
+        CaseOperand(arg, md, format, values=partial(_values, arg, md))
+        for arg, md, format in zip(_ARGS, mds, (*formats, formats[0]), strict=False)
     ]
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
@@ -102,7 +111,7 @@ def _work(case: BinaryCase) -> CaseWork:
         create,
         rs.Binary,
         sources[0],
-        CaseOperand(rs.ARG_DST, dst, case.dtag, values=partial(_values, rs.ARG_DST, dst)),
+        CaseOperand(rs.ARG_DST, dst, dst_format, values=partial(_values, rs.ARG_DST, dst)),
         (*sources[1:], *inputs),
         sums=any(op.kind == "sum" for op in case.attr_post_ops),
         formula=Formula(formula, {rs.ARG_DST: _tolerance(case)}),
@@ -137,6 +146,7 @@ def _invalid(case: BinaryCase) -> Iterator[str]:
     if len(case.vdims) != 2 or len(case.sdt) != 2 or len(case.stag) != 2:
         yield "Invalid case: there are two sources"
         return
+    yield from case.strides.why_invalid(src0=case.stag[0], src1=case.stag[1], dst=case.dtag)
     is_summed = any(op.kind == "sum" for op in case.attr_post_ops)
     is_repeated = any(n == 1 != of for n, of in zip(first, second, strict=True))
     if is_repeated and (case.inplace or is_summed):
@@ -144,7 +154,7 @@ def _invalid(case: BinaryCase) -> Iterator[str]:
     if case.inplace and is_summed:
         yield "Invalid case: in place, and the old destination is summed"
     if case.inplace:
-        yield from why_not_in_place((case.sdt[0], case.stag[0]), (case.ddt, case.dtag))
+        yield from why_not_in_place((case.sdt[0], case.formats[0]), (case.ddt, case.formats[2]))
 
 
 BINARY_DRIVER = Driver(

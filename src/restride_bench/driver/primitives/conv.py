@@ -30,7 +30,9 @@ from ..work import CaseOperand, CaseWork, Values
 Slices = tuple[slice, ...]
 Tap = tuple[slice | int, ...]
 
-_KNOBS = {**PRODUCT_KNOBS, "alg": caseless("alg", "direct", "auto", "wino")}
+_ALGORITHMS = ("direct", "auto", "wino")
+_NAMES = {f"{kind}_{alg}": alg for kind in ("convolution", "deconvolution") for alg in _ALGORITHMS}
+_KNOBS = {**PRODUCT_KNOBS, "alg": caseless("alg", *_ALGORITHMS, also=_NAMES)}
 
 
 # --- what is run --------------------------------------------------------------------------------------------
@@ -141,7 +143,7 @@ def _taps(case: ConvCase) -> Iterator[tuple[Tap, Slices, Slices]]:
 
 
 def _along(case: ConvCase, dim: int, tap: int) -> tuple[slice, slice]:
-    stride = case.strides[dim]
+    stride = case.window_strides[dim]
     first = tap * (case.dilation[dim] + 1) - case.padding[dim]
     low = max(0, -(first // stride))
     high = min(case.point_sizes[dim], (case.window_sizes[dim] - 1 - first) // stride + 1)
@@ -208,6 +210,6 @@ def _invalid_depthwise(case: ConvCase, place: int) -> Iterator[str]:
 
 
 _TEMPLATE = "%dir%,%dt%,%stag%,%dtag%,%alg%,%DESC%"
-_MAKE = partial(Driver, types=lambda case: tuple(case.dt), template=_TEMPLATE, invalid=_invalid)
+_MAKE = partial(Driver, types=lambda case: case.types, template=_TEMPLATE, invalid=_invalid)
 CONV = _MAKE(ConvCase, _KNOBS, _work, parse=parse_convolution)
 DECONV = _MAKE(DeconvCase, _KNOBS, _work, parse=parse_deconvolution)

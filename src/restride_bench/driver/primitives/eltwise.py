@@ -12,18 +12,28 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
-from restride.desc.post_op_values import ELTWISE
 
-from ..attr_text import OF_DST
+from ..attr_text import ELTWISE_NAMES, OF_DST
 from ..cases import ATTR_KNOB_NAMES, Case
 from ..compare import Points, Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array, eltwise_values
 from ..formulas import eltwise, eltwise_gradient, erf, finished
-from ..knobs import ATTR_KNOBS, Knob, caseless, choice, flag, parse_count, parse_real, parse_tag, parse_type
+from ..knobs import (
+    ATTR_KNOBS,
+    Knob,
+    caseless,
+    direction,
+    flag,
+    parse_count,
+    parse_real,
+    parse_tag,
+    parse_type,
+)
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
 
-_ALGORITHMS = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *OF_DST)
+_NAMES = {spelt: alg for spelt, alg in ELTWISE_NAMES.items() if alg != "nan_to_zero"}
+_ALGORITHMS = tuple(dict.fromkeys(_NAMES.values()))
 _ROUGHER = ("gelu_tanh", "elu", "swish", "tanh", "soft_relu", "mish", "log")
 _ROUGHER_FORWARD = ("elu_dst", "tanh_dst")
 _GIVING_NAN = ("exp", "exp_dst", "log", "pow", "sqrt", "sqrt_dst", "square")
@@ -65,10 +75,10 @@ class EltwiseCase(Case):
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
     "dt": Knob("dt", parse_type),
     "tag": Knob("tag", parse_tag),
-    "alg": choice("alg", *_ALGORITHMS),
+    "alg": caseless("alg", *_ALGORITHMS, also=_NAMES),
     "alpha": Knob("alpha", parse_real),
     "beta": Knob("beta", parse_real),
     "mb": Knob("mb", parse_count),
@@ -79,6 +89,11 @@ _KNOBS = {
 
 def _work(case: EltwiseCase) -> CaseWork:
     return _forward(case) if case.is_forward else _backward(case)
+
+
+def _name(case: EltwiseCase) -> str:
+    """The algorithm as restride has it."""
+    return case.alg.removesuffix("_dst") + ("_use_dst_for_bwd" if case.is_of_dst else "")
 
 
 def _mds(case: EltwiseCase) -> tuple[rs.MemoryDesc, rs.MemoryDesc]:
@@ -96,7 +111,7 @@ def _forward(case: EltwiseCase) -> CaseWork:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        alg, alpha, beta = OF_DST.get(case.alg, case.alg), case.alpha, case.beta
+        alg, alpha, beta = _name(case), case.alpha, case.beta
         return rs.EltwiseForward.PrimitiveDesc(engine, kind, alg, src, dst, alpha, beta, attr)
 
     def formula(values: Values) -> Values:
@@ -126,11 +141,9 @@ def _backward(case: EltwiseCase) -> CaseWork:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind, known = "forward_training", (case.alpha, case.beta)
-        hint = rs.EltwiseForward.PrimitiveDesc(
-            engine, kind, OF_DST.get(case.alg, case.alg), data, gradient, *known
-        )
+        hint = rs.EltwiseForward.PrimitiveDesc(engine, kind, _name(case), data, gradient, *known)
         return rs.EltwiseBackward.PrimitiveDesc(
-            engine, OF_DST.get(case.alg, case.alg), gradient, gradient, data, *known, attr, hint_pd=hint
+            engine, _name(case), gradient, gradient, data, *known, attr, hint_pd=hint
         )
 
     def formula(values: Values) -> Values:

@@ -96,7 +96,7 @@ IP = Driver(
     InnerProductCase,
     PRODUCT_KNOBS,
     _work,
-    lambda case: tuple(case.dt),
+    lambda case: case.types,
     "%dir%,%dt%,%stag%,%dtag%,%DESC%",
     _invalid,
     _parse,

@@ -17,7 +17,7 @@ from ..cases import ATTR_KNOB_NAMES
 from ..compare import Points, Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array
-from ..knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type
+from ..knobs import ATTR_KNOBS, Knob, caseless, direction, parse_count, parse_tag, parse_type
 from ..spatial import SpatialCase, parse_lettered
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
@@ -86,7 +86,7 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
     "dt": Knob("dt", parse_type),
     "tag": Knob("tag", parse_tag),
     "alg": caseless("alg", *_ALGORITHMS),

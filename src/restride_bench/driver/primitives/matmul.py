@@ -12,20 +12,32 @@ import restride as rs
 from restride import DataType
 
 from ..attr_text import FactorText, wrong
-from ..cases import ATTR_KNOB_NAMES, Several, SeveralCase
+from ..cases import ATTR_KNOB_NAMES, NO_STRIDES_OF_THREE, Several, SeveralCase, Strides
 from ..driver import Driver
 from ..fill import Array
-from ..knobs import ATTR_KNOBS, Knob, parse_count, parse_several_dims, parse_tag, parse_type, several
+from ..knobs import (
+    ATTR_KNOBS,
+    Knob,
+    matching,
+    parse_count,
+    parse_several_dims,
+    parse_tag,
+    parse_type,
+    several,
+    strides,
+)
 from ..products import F32_THRICE, invalid_attributes, operand, result_of, tolerance
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
+_ENCODINGS = r"((csr|coo|packed)?(\+[0-9.]+)?(:(csr|coo|packed)?(\+[0-9.]+)?){2})?"
+_GROUPED = r"([01]:[0-9]{1,9}:[0-9]{1,18}(\+[0-9]{1,18})*(:[0-9]{1,18})?)?"
 _NO_MASKS = Several(())
 _BYTE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatmulCase(SeveralCase):
-    """A product. `dims` are those of the result, `vdims` those of the two factors."""
+    """A product. `dims` are those of the result; `vdims` those of both factors, or of all three tensors."""
 
     driver: ClassVar[str] = "matmul"
 
@@ -33,6 +45,9 @@ class MatmulCase(SeveralCase):
     stag: str = "any"
     wtag: str = "any"
     dtag: str = "any"
+    strides: Strides = NO_STRIDES_OF_THREE
+    encoding: str = ""
+    grouped: str = ""
     runtime_dims_masks: Several = _NO_MASKS
     bia_dt: str = "undef"
     bia_mask: int = 2
@@ -40,8 +55,13 @@ class MatmulCase(SeveralCase):
     @classmethod
     def order(cls) -> tuple[str, ...]:
         """Names of the knobs as a reproducer line has them."""
-        own = ("dt", "stag", "wtag", "dtag", "runtime_dims_masks", "bia_dt", "bia_mask")
-        return (*own, *ATTR_KNOB_NAMES)
+        own = ("dt", "stag", "wtag", "dtag", "strides", "encoding", "grouped", "runtime_dims_masks")
+        return (*own, "bia_dt", "bia_mask", *ATTR_KNOB_NAMES)
+
+    @property
+    def formats(self) -> tuple[Any, ...]:
+        """Tags or strides of source, weights and result."""
+        return self.strides.formats(self.stag, self.wtag, self.dtag)
 
     @property
     def bias_dims(self) -> tuple[int, ...]:
@@ -65,7 +85,7 @@ def _parse(text: str) -> dict[str, Any]:
     if not others or len(first) < 2:
         raise wrong("the problem", text, "it has two factors of 2 dims or more", "77x133:133x117")
     batch = (max(sizes) for sizes in zip(first[:-2], others[0][:-2], strict=True))
-    return {**found, "dims": (*batch, first[-2], others[0][-1])}
+    return {**found, "dims": others[1] if others[1:] else (*batch, first[-2], others[0][-1])}
 
 
 def _parse_masks(knob: str, text: str) -> Several:
@@ -77,6 +97,9 @@ _KNOBS = {
     "stag": Knob("stag", parse_tag),
     "wtag": Knob("wtag", parse_tag),
     "dtag": Knob("dtag", parse_tag),
+    "strides": strides("SRC", "WEI", "DST"),
+    "encoding": Knob("encoding", matching(_ENCODINGS, "it is SRC:WEI:DST of csr, coo or packed[+SPARSITY]")),
+    "grouped": Knob("grouped", matching(_GROUPED, "it is DIM:COUNT:SIZE+SIZE…[:LARGEST]")),
     "runtime-dims-masks": Knob("runtime_dims_masks", _parse_masks),
     "bia-dt": Knob("bia_dt", parse_type),
     "bia-mask": Knob("bia_mask", parse_count),
@@ -86,8 +109,8 @@ _KNOBS = {
 
 def _work(case: MatmulCase) -> CaseWork:
     attr, inputs = attributes(case)
-    dims = (*case.vdims, case.dims)
-    tags, args = (case.stag, case.wtag, case.dtag), (rs.ARG_SRC, rs.ARG_WEIGHTS, rs.ARG_DST)
+    dims = (*case.vdims[:2], case.dims)
+    tags, args = case.formats, (rs.ARG_SRC, rs.ARG_WEIGHTS, rs.ARG_DST)
     src, weights, dst = (rs.MemoryDesc(*each) for each in zip(dims, case.dt, tags, strict=True))
     reads: list[CaseOperand] = []
     bias: rs.MemoryDesc | None = None
@@ -122,7 +145,7 @@ def _left_open(case: MatmulCase, *mds: rs.MemoryDesc | None) -> list[rs.MemoryDe
     batch = (1 << len(case.dims) - 2) - 1
     of_dst = (of_src | of_weights) & batch | of_src & columns >> 1 | of_weights & columns
     masks = of_src, of_weights, of_dst & case.bia_mask, of_dst
-    tags = case.stag, case.wtag, "abx", case.dtag
+    tags = *case.formats[:2], "abx", case.formats[2]
     return [
         None if md is None else rs.MemoryDesc(_open_dims(md.dims, mask), md.data_type, tag)
         for md, mask, tag in zip(mds, masks, tags, strict=True)
@@ -139,22 +162,27 @@ def _product(a: Array, b: Array) -> Array:
 
 
 def _invalid(case: MatmulCase) -> Iterator[str]:
-    if len(case.vdims) != 2:
-        yield "Invalid case: there are two factors"
+    for name in ("encoding", "grouped"):
+        if getattr(case, name).strip(":"):
+            yield f"Case not supported: --{name}={getattr(case, name)}"
+            return
+    if len(case.vdims) > 3:
+        yield "Invalid case: there are two factors and a result"
         return
+    yield from case.strides.why_invalid(src=case.stag, wei=case.wtag, dst=case.dtag)
     are_whole = all(DataType.parse(kind).is_integral for kind in case.dt[:2])
     yield from invalid_attributes(case, case.dt[2], shifts_floats=are_whole)
     source = DataType.parse(case.dt[0])
     if source.is_integral and source.bits < _BYTE:
         yield f"Case not supported: a source of {source}; integers of 4 bits are weights alone"
-    src, weights = case.vdims
+    src, weights = case.vdims[:2]
     if src[-1] != weights[-2]:
         yield f"Invalid case: {src[-1]} columns times {weights[-2]} rows"
     if any(a != b and 1 not in (a, b) for a, b in zip(src[:-2], weights[:-2], strict=True)):
         yield "Invalid case: batch dims that differ, and are not 1"
     if case.bia_dt != "undef" and case.bia_mask >> len(case.dims):
         yield f"Invalid case: the mask {case.bia_mask} of the bias names dims that are not there"
-    if any(case.runtime_dims_masks) and "any" in (case.stag, case.wtag, case.dtag):
+    if any(case.runtime_dims_masks) and "any" in case.formats:
         yield "Invalid case: dims that are known only at execution, and a tag that is any"
     for name in ("src", "wei"):
         for factor in (*case.attr_scales, *case.attr_zero_points):

@@ -13,7 +13,7 @@ import restride as rs
 from restride import DataType
 
 from ..attr_text import wrong
-from ..cases import ATTR_KNOB_NAMES, F32_TWICE, Several
+from ..cases import ATTR_KNOB_NAMES, F32_TWICE, NO_STRIDES, Several, Strides
 from ..compare import Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array, whole_numbers
@@ -21,7 +21,8 @@ from ..formulas import finished, scale_of
 from ..knobs import (
     ATTR_KNOBS,
     Knob,
-    caseless,
+    choice,
+    direction,
     flag,
     of_value,
     parse_count,
@@ -30,6 +31,7 @@ from ..knobs import (
     parse_tag,
     parse_type,
     several,
+    strides,
 )
 from ..spatial import SpatialCase, parse_lettered
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
@@ -60,6 +62,7 @@ class NormCase(SpatialCase):
     tag: Several = _FOLLOWING
     stat_tag: str = "any"
     ss_dt: str = "f32"
+    strides: Strides = NO_STRIDES
     flags: str = ""
     mb: int = 0
     inplace: bool = False
@@ -103,9 +106,18 @@ class NormCase(SpatialCase):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchNormCase(NormCase):
-    """A batch normalization."""
+    """A batch normalization. How benchdnn fills tensors and looks at workspaces means nothing here."""
 
     driver: ClassVar[str] = "bnorm"
+
+    check_alg: str = ""
+    debug_check_ws: bool = False
+
+    @classmethod
+    def order(cls) -> tuple[str, ...]:
+        """Names of the knobs as a reproducer line has them."""
+        own = ("dir", "dt", "tag", "strides", "flags", "check_alg", "debug_check_ws", "mb", "inplace")
+        return (*own, *ATTR_KNOB_NAMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +165,19 @@ def _parse_lettered(text: str) -> dict[str, Any]:
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D", "BWD_DW"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D", "BWD_DW"),
     "dt": several("dt", parse_type, least=2),
     "tag": several("tag", parse_tag),
     "flags": Knob("flags", _parse_flags),
     "mb": Knob("mb", parse_count),
     "inplace": flag("inplace"),
     **ATTR_KNOBS,
+}
+_BATCH_KNOBS = {
+    **_KNOBS,
+    "strides": strides("SRC", "DST"),
+    "check-alg": choice("check_alg", "", "auto", "ALG_0", "ALG_1", "ALG_2", "ALG_AUTO"),
+    "debug-check-ws": flag("debug_check_ws"),
 }
 _LAYER_KNOBS = {
     **_KNOBS,
@@ -174,14 +192,15 @@ _LAYER_KNOBS = {
 # --- descriptors --------------------------------------------------------------------------------------------
 
 
-def _tags(case: NormCase) -> tuple[str, str]:
-    return (*case.tag, "any")[0], (*case.tag, "any")[1]
+def _formats(case: NormCase) -> tuple[Any, ...]:
+    """Tags or strides of source and destination."""
+    return case.strides.formats(*(*case.tag, "any")[:2])
 
 
 def _mds(case: NormCase) -> tuple[rs.MemoryDesc, rs.MemoryDesc]:
     """Source and destination."""
-    pairs = zip(case.dt, _tags(case), strict=True)
-    src, dst = (rs.MemoryDesc(case.dims, kind, tag) for kind, tag in pairs)
+    pairs = zip(case.dt, _formats(case), strict=True)
+    src, dst = (rs.MemoryDesc(case.dims, kind, format) for kind, format in pairs)
     return src, dst
 
 
@@ -297,8 +316,8 @@ def _forward(case: NormCase) -> CaseWork:
     return CaseWork(
         lambda engine, _: _forward_desc(case, engine, attr),
         _KINDS[case.driver][0],
-        CaseOperand(rs.ARG_SRC, src, _tags(case)[0], values=partial(_source, case)),
-        CaseOperand(rs.ARG_DST, dst, values=partial(_source, case, 7)),
+        CaseOperand(rs.ARG_SRC, src, _formats(case)[0], values=partial(_source, case)),
+        CaseOperand(rs.ARG_DST, dst, case.strides[1] or None, values=partial(_source, case, 7)),
         tuple(reads),
         tuple(writes),
         sums=any(op.kind == "sum" for op in case.attr_post_ops),
@@ -365,7 +384,7 @@ def _backward(case: NormCase) -> CaseWork:
     return CaseWork(
         create,
         _KINDS[case.driver][1],
-        CaseOperand(rs.ARG_SRC, src, _tags(case)[0], values=partial(_source, case)),
+        CaseOperand(rs.ARG_SRC, src, _formats(case)[0], values=partial(_source, case)),
         CaseOperand(rs.ARG_DIFF_SRC, rs.MemoryDesc(case.dims, case.dt[0], "any")),
         tuple(reads),
         tuple(writes),
@@ -429,9 +448,10 @@ def _invalid(case: NormCase) -> Iterator[str]:
         yield "Case not supported: a fused relu, batch normalization alone has one"
     if case.driver == "bnorm" and "M" in case.flags:
         yield "Case not supported: rms_norm of batches"
+    yield from case.strides.why_invalid(src=case.tag[0], dst=(*case.tag, "any")[1])
     if case.inplace:
-        tags = _tags(case)
-        yield from why_not_in_place((case.dt[0], tags[0]), (case.dt[1], tags[1]))
+        formats = _formats(case)
+        yield from why_not_in_place((case.dt[0], formats[0]), (case.dt[1], formats[1]))
     if not case.is_forward and any(DataType.parse(kind).is_integral for kind in case.dt):
         yield "Invalid case: a gradient of integers"
 
@@ -445,6 +465,6 @@ def _types(case: NormCase) -> tuple[str, ...]:
 
 
 _TEMPLATE = "%dir%,%dt%,%tag%,%flags%,%DESC%"
-BNORM = Driver(BatchNormCase, _KNOBS, _work, _types, _TEMPLATE, _invalid, _parse_lettered)
+BNORM = Driver(BatchNormCase, _BATCH_KNOBS, _work, _types, _TEMPLATE, _invalid, _parse_lettered)
 LNORM = Driver(LayerNormCase, _LAYER_KNOBS, _work, _types, _TEMPLATE, _invalid, parse_dims)
 GNORM = Driver(GroupNormCase, _KNOBS, _work, _types, _TEMPLATE, _invalid, _parse_lettered)

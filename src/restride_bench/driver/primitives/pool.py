@@ -14,13 +14,12 @@ import numpy as np
 import restride as rs
 from restride import DataType
 
-from ..attr_text import wrong
 from ..cases import ATTR_KNOB_NAMES, F32_TWICE, Several
 from ..compare import Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array, whole_numbers
 from ..formulas import finished
-from ..knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type, several
+from ..knobs import ATTR_KNOBS, Knob, caseless, direction, parse_count, parse_tag, parse_type, several
 from ..spatial import SpatialCase, parse_lettered
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
@@ -37,7 +36,7 @@ class PoolCase(SpatialCase):
 
     source: tuple[int, ...] = ()
     kernel: tuple[int, ...] = ()
-    strides: tuple[int, ...] = ()
+    window_strides: tuple[int, ...] = ()
     dilation: tuple[int, ...] = ()
     padding: tuple[int, ...] = ()
     dir: str = "FWD_D"
@@ -68,50 +67,28 @@ class PoolCase(SpatialCase):
     @property
     def padding_r(self) -> tuple[int, ...]:
         """The padding behind, which follows from the sizes."""
-        parts = zip(
-            self.dims[2:], self.source, self.kernel, self.strides, self.dilation, self.padding, strict=True
-        )
+        sizes = self.dims[2:], self.source, self.kernel
+        parts = zip(*sizes, self.window_strides, self.dilation, self.padding, strict=True)
         return tuple((o - 1) * s - i + (k - 1) * (d + 1) + 1 - p for o, i, k, s, d, p in parts)
 
     @property
     def windows(self) -> tuple[tuple[int, ...], ...]:
         """The numbers that a descriptor takes, in its order."""
-        return self.strides, self.kernel, self.dilation, self.padding, self.padding_r
+        return self.window_strides, self.kernel, self.dilation, self.padding, self.padding_r
 
 
 def _parse(text: str) -> dict[str, Any]:
     found = parse_lettered(text, _LETTERS)
-    ndims = found.ndims
-    kernel, source, result = found.each("k"), found.each("i"), found.each("o")
-    strides, dilation = found.each("s", 1), found.each("d", 0)
-    if len(kernel) != ndims or len(source) != ndims or not ndims or not found.whole("ic"):
-        raise wrong("the problem", text, "ic, a source and a kernel are needed", "mb2ic16_ih14oh7kh3sh2ph1")
-    padding = found.each("p")
-    reach = [(k - 1) * (d + 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    if not result:
-        padding = padding or (0,) * ndims
-        parts = zip(source, reach, strides, padding, strict=True)
-        result = tuple((i - span + 2 * p) // s + 1 for i, span, s, p in parts)
-    elif len(padding) != ndims:
-        parts = zip(result, source, reach, strides, strict=True)
-        padding = tuple(int(((o - 1) * s - i + span) / 2) for o, i, span, s in parts)
-    return {
-        "problem": found.text,
-        "name": found.name,
-        "dims": (found.whole("mb", 2), found.whole("ic"), *result),
-        "source": source,
-        "kernel": kernel,
-        "strides": strides,
-        "dilation": dilation,
-        "padding": padding,
-    }
+    windows = found.windows("ic")
+    dims = found.whole("mb", 2), found.whole("ic"), *windows.pop("result")
+    return {"problem": found.text, "name": found.name, "dims": dims, **windows}
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
     "dt": several("dt", parse_type, least=2),
     "tag": Knob("tag", parse_tag),
-    "alg": caseless("alg", *_NAMES),
+    "alg": caseless("alg", *_NAMES, also={f"pooling_{name}": alg for alg, name in _NAMES.items()}),
     "mb": Knob("mb", parse_count),
     **ATTR_KNOBS,
 }
@@ -187,7 +164,7 @@ def _taps(case: PoolCase) -> Iterator[tuple[int, Any, Array]]:
     for number, tap in enumerate(itertools.product(*map(range, case.kernel))):
         at, mask = list[Array](), np.ones((), np.bool_)
         for dim, size in enumerate(case.source):
-            starts = np.arange(case.dims[dim + 2]) * case.strides[dim] - case.padding[dim]
+            starts = np.arange(case.dims[dim + 2]) * case.window_strides[dim] - case.padding[dim]
             places = starts + tap[dim] * (case.dilation[dim] + 1)
             at.append(np.clip(places, 0, size - 1))
             mask = mask[..., None] & (places >= 0) & (places < size)

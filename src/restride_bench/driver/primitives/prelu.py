@@ -16,7 +16,7 @@ from ..cases import ATTR_KNOB_NAMES, F32_TWICE, Several, SeveralCase
 from ..compare import Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array
-from ..knobs import ATTR_KNOBS, caseless, parse_several_dims, parse_tag, parse_type, several
+from ..knobs import ATTR_KNOBS, direction, parse_several_dims, parse_tag, parse_type, several
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
 _FOLLOWING = Several(("abx", "any"))
@@ -44,7 +44,7 @@ class PReLUCase(SeveralCase):
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_DW"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_DW"),
     "sdt": several("sdt", parse_type, least=2),
     "stag": several("stag", parse_tag, least=2),
     **ATTR_KNOBS,

@@ -28,6 +28,7 @@ _FOLDS: dict[str, Callable[..., Array]] = {
     "mean": np.mean,
 }
 _NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
+_ALGORITHMS = (*_FOLDS, *_NORMS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ _KNOBS = {
     "ddt": Knob("ddt", parse_type),
     "stag": Knob("stag", parse_tag),
     "dtag": Knob("dtag", parse_tag),
-    "alg": caseless("alg", *_FOLDS, *_NORMS),
+    "alg": caseless("alg", *_ALGORITHMS, also={f"reduction_{alg}": alg for alg in _ALGORITHMS}),
     "p": Knob("p", parse_real),
     "eps": Knob("eps", parse_real),
     **ATTR_KNOBS,

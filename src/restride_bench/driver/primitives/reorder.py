@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
@@ -14,24 +13,12 @@ from restride.plan.conversion import PROVIDED
 
 from .. import fill
 from ..attr_text import Factors, Flags, parse_flags, parse_scales, wrong
-from ..cases import ATTR_KNOB_NAMES, Case
+from ..cases import ATTR_KNOB_NAMES, NO_STRIDES, Case, Strides
 from ..driver import Driver
-from ..knobs import ATTR_KNOBS, Knob, choice, of_value, parse_count, parse_tag, parse_type
+from ..knobs import ATTR_KNOBS, Knob, choice, of_value, parse_count, parse_tag, parse_type, strides
 from ..work import CaseOperand, CaseWork, attributes
 
-_USUAL_TAG = "abx"
 _OURS = tuple(kind.name for kind in PROVIDED)
-
-
-@dataclass(frozen=True, slots=True)
-class Strides:
-    """Strides in elements of source and destination; empty where the tag says it."""
-
-    src: tuple[int, ...] = ()
-    dst: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        return ":".join("x".join(map(str, side)) for side in (self.src, self.dst))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +31,7 @@ class ReorderCase(Case):
     ddt: str = "f32"
     stag: str = "abx"
     dtag: str = "abx"
-    strides: Strides = Strides()
+    strides: Strides = NO_STRIDES
     oflag: Flags = ()
     cross_engine: str = "none"
     runtime_dim_mask: int = 0
@@ -84,14 +71,6 @@ class _PairKnob(Knob):
         return {"sdt": sides[0], "ddt": sides[1]}
 
 
-def _parse_strides(knob: str, text: str) -> Strides:
-    sides = text.split(":") if text else ["", ""]
-    if len(sides) != 2 or not all(re.match(r"([0-9]{1,18}(x[0-9]{1,18})*)?\Z", side) for side in sides):
-        raise wrong(knob, text, "it is SRC:DST, either of which may be empty", "for example 3x4x5x6:")
-    src, dst = (tuple(map(int, side.split("x"))) if side else () for side in sides)
-    return Strides(src, dst)
-
-
 def _parse_reals(knob: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(",")) if text else ()
@@ -114,7 +93,7 @@ _KNOBS = {
     "dt": _PairKnob("sdt", parse_type),
     "stag": Knob("stag", parse_tag),
     "dtag": Knob("dtag", parse_tag),
-    "strides": Knob("strides", _parse_strides),
+    "strides": strides("SRC", "DST"),
     "oflag": Knob("oflag", of_value(parse_flags)),
     "cross-engine": choice("cross_engine", "none", "cpu2gpu", "gpu2cpu"),
     "runtime-dim-mask": Knob("runtime_dim_mask", parse_count),
@@ -128,7 +107,7 @@ _KNOBS = {
 
 
 def _reorder(case: ReorderCase) -> CaseWork:
-    src_format, dst_format = case.strides.src or case.stag, case.strides.dst or case.dtag
+    src_format, dst_format = case.strides.formats(case.stag, case.dtag)
     src, dst = rs.MemoryDesc(case.dims, case.sdt, src_format), rs.MemoryDesc(case.dims, case.ddt, dst_format)
     asked = _runtime_dims(case)
     open_src, open_dst = (
@@ -167,10 +146,7 @@ def _sums_desc(mask: int, dst: rs.MemoryDesc) -> rs.MemoryDesc:
 
 
 def _invalid(case: ReorderCase) -> Iterator[str]:
-    sides = (("src", case.strides.src, case.stag), ("dst", case.strides.dst, case.dtag))
-    for name, strides, tag in sides:
-        if strides and tag != _USUAL_TAG:
-            yield f"Invalid case: strides and a tag, {tag}, for {name}"
+    yield from case.strides.why_invalid(src=case.stag, dst=case.dtag)
     for factor in case.attr_zero_points:
         name = {"src": case.sdt, "dst": case.ddt}.get(factor.arg, "s32")
         if name in _OURS and not DataType.parse(name).is_integral:

@@ -19,12 +19,13 @@ from ..compare import Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array
 from ..formulas import finished
-from ..knobs import ATTR_KNOBS, Knob, caseless, parse_count, parse_tag, parse_type
+from ..knobs import ATTR_KNOBS, Knob, caseless, direction, parse_count, parse_tag, parse_type
 from ..spatial import SpatialCase, parse_lettered
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
 
 _LETTERS = ("mb", "ic", *(f"{kind}{dim}" for kind in "io" for dim in "dhw"))
 _RANGE = 16
+_ALGORITHMS = ("nearest", "linear")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +67,11 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
     "sdt": Knob("sdt", parse_type),
     "ddt": Knob("ddt", parse_type),
     "tag": Knob("tag", parse_tag),
-    "alg": caseless("alg", "nearest", "linear"),
+    "alg": caseless("alg", *_ALGORITHMS, also={f"resampling_{alg}": alg for alg in _ALGORITHMS}),
     "mb": Knob("mb", parse_count),
     **ATTR_KNOBS,
 }

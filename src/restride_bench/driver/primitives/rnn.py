@@ -19,7 +19,7 @@ from ..cases import ATTR_KNOB_NAMES, Several
 from ..compare import Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array, Bytes, whole_numbers
-from ..knobs import ATTR_KNOBS, Knob, caseless, parse_bool, parse_count, parse_tag, several
+from ..knobs import ATTR_KNOBS, Knob, caseless, direction, parse_bool, parse_count, parse_tag, several
 from ..rnn_formulas import CELLS, RnnNetwork, gradients_of, states_of
 from ..spatial import SpatialCase, parse_lettered
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes
@@ -37,6 +37,7 @@ _CONFIGURATIONS = {
     "bf16": ("bf16", "bf16", "f32"),
     "bf16f32": ("bf16", "f32", "f32"),
     "f16": ("f16", "f16", "f16"),
+    "f16f32": ("f16", "f32", "f32"),
 }
 # Of a source of u8 and weights of s8 the types of first and last states, and of the destination.
 _BYTES = {
@@ -45,7 +46,7 @@ _BYTES = {
     "f32u8f32u8": ("f32", "f32", "u8"),
     "f32u8f32f32": ("f32", "f32", "f32"),
 }
-_OTHERS = ("s8s8s8s8", "f32s8f32s8", "f32s8f32f32")
+_OTHERS = ("s8s8s8s8", "s8s8s8f32", "f32s8f32s8", "f32s8f32f32")
 # Data are value * scale + shift; two states in (-1, 1) add up to less than 256.
 _SCALE, _SHIFT = 48.0, 64.0
 # How much weights are larger as bytes, beside what keeps gates from being 0 or 1.
@@ -86,17 +87,22 @@ class RnnCase(SpatialCase):
     skip_nonlinear: bool = False
     with_peephole: bool = False
     with_projection: bool = False
+    scaling_proj: str = "common"
     mb: int = 0
+    l: int = 0  # noqa: E741 (the knob's name)
+    t: int = 0
 
     def __post_init__(self) -> None:
-        if self.mb:
-            object.__setattr__(self, "dims", (self.dims[0], self.mb, *self.dims[2:]))
+        steps, batch, *others = self.dims
+        object.__setattr__(self, "dims", (self.t or steps, self.mb or batch, *others))
+        object.__setattr__(self, "layers", self.l or self.layers)
 
     @classmethod
     def order(cls) -> tuple[str, ...]:
         """Names of the knobs as a reproducer line has them."""
         own = ("prop", "alg", "cfg", "direction", "activation", "tag", "trivial_strides", "flags", "scaling")
-        return (*own, "skip_nonlinear", "with_peephole", "with_projection", "mb", *ATTR_KNOB_NAMES)
+        others = ("scaling_proj", "skip_nonlinear", "with_peephole", "with_projection", "mb", "l", "t")
+        return (*own, *others, *ATTR_KNOB_NAMES)
 
     @property
     def cell(self) -> str:
@@ -177,19 +183,22 @@ def _direction(knob: str, text: str) -> str:
 
 
 _KNOBS = {
-    "prop": caseless("prop", "FWD_D", "FWD_I", "BWD_DW"),
+    "prop": direction("prop", "FWD_D", "FWD_I", "BWD_DW"),
     "alg": caseless("alg", *CELLS, "VANILLA_AUGRU", "LBR_AUGRU"),
     "cfg": caseless("cfg", *_CONFIGURATIONS, *_BYTES, *_OTHERS),
     "direction": Knob("direction", _direction),
-    "activation": caseless("activation", "RELU", "TANH", "LOGISTIC"),
+    "activation": caseless("activation", "RELU", "TANH", "LOGISTIC", "UNDEF"),
     "tag": several("tag", parse_tag, least=3),
     "trivial-strides": Knob("trivial_strides", parse_bool),
     "flags": Knob("flags", _flags),
     "scaling": Knob("scaling", _scaling),
+    "scaling-proj": Knob("scaling_proj", _scaling),
     "skip-nonlinear": Knob("skip_nonlinear", parse_bool),
     "with-peephole": Knob("with_peephole", parse_bool),
     "with-projection": Knob("with_projection", parse_bool),
     "mb": Knob("mb", parse_count),
+    "l": Knob("l", parse_count),
+    "t": Knob("t", parse_count),
     **ATTR_KNOBS,
 }
 
@@ -420,6 +429,8 @@ def _invalid(case: RnnCase) -> Iterator[str]:
     if case.alg not in CELLS:
         yield f"Case not supported: --alg={case.alg}, a GRU with attention"
         return
+    if case.cell == "VanillaRNN" and case.activation == "UNDEF":
+        yield "Invalid case: a vanilla network without an activation"
     if case.cfg in _OTHERS:
         yield f"Case not supported: --cfg={case.cfg}, bytes of a source are u8"
     if case.cfg in _BYTES and case.prop != "FWD_I":

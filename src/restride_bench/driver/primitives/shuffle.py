@@ -10,7 +10,7 @@ import restride as rs
 from .. import fill
 from ..cases import ATTR_KNOB_NAMES, Case
 from ..driver import Driver
-from ..knobs import ATTR_KNOBS, Knob, caseless, parse_axis, parse_count, parse_tag, parse_type
+from ..knobs import ATTR_KNOBS, Knob, direction, parse_axis, parse_count, parse_tag, parse_type
 from ..work import CaseOperand, CaseWork, attributes
 
 
@@ -33,7 +33,7 @@ class ShuffleCase(Case):
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
     "dt": Knob("dt", parse_type),
     "tag": Knob("tag", parse_tag),
     "fmt": Knob("tag", parse_tag),

@@ -17,10 +17,24 @@ from ..compare import Tolerance, epsilon
 from ..driver import Driver
 from ..fill import Array, rounded
 from ..formulas import finished, scale_of
-from ..knobs import ATTR_KNOBS, Knob, caseless, flag, parse_axis, parse_count, parse_tag, parse_type
+from ..knobs import (
+    ATTR_KNOBS,
+    Knob,
+    caseless,
+    direction,
+    flag,
+    parse_axis,
+    parse_count,
+    parse_tag,
+    parse_type,
+)
 from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
 
-_NAMES = {"SOFTMAX": "softmax_accurate", "LOGSOFTMAX": "softmax_log"}
+_NAMES = {
+    "SOFTMAX": "softmax_accurate",
+    "LOGSOFTMAX": "softmax_log",
+    "SOFTMAX_INF_AS_ZERO": "softmax_accurate_inf_as_zero",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +74,12 @@ class SoftmaxCase(Case):
 
 
 _KNOBS = {
-    "dir": caseless("dir", "FWD_D", "FWD_I", "BWD_D"),
+    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
     "sdt": Knob("sdt", parse_type),
     "ddt": Knob("ddt", parse_type),
     "stag": Knob("stag", parse_tag),
     "dtag": Knob("dtag", parse_tag),
-    "alg": caseless("alg", *_NAMES),
+    "alg": caseless("alg", *_NAMES, also={name: alg for alg, name in _NAMES.items()}),
     "axis": Knob("axis", parse_axis),
     "mb": Knob("mb", parse_count),
     "inplace": flag("inplace"),
@@ -169,6 +183,8 @@ def _tolerance(case: SoftmaxCase, kind: str) -> Tolerance:
 
 
 def _invalid(case: SoftmaxCase) -> Iterator[str]:
+    if case.alg == "SOFTMAX_INF_AS_ZERO":
+        yield f"Case not supported: --alg={case.alg}"
     if not 0 <= case.axis < len(case.dims):
         yield f"Invalid case: there is no axis {case.axis}"
     if case.inplace:
