@@ -247,12 +247,16 @@ def test_policies_are_read_in_any_case_and_knobs_with_either_dash() -> None:
 @pytest.mark.parametrize(
     ("knob", "field", "value"),
     [
+        ("--execution-mode=NATIVE_GRAPH", "execution_mode", "native_graph"),
+        ("--memory-kind=USM_shared", "memory_kind", "usm_shared"),
+        ("--cold-cache=all+tlb:1.5g", "cold_cache", "all+tlb:1.5g"),
+        ("--summary=no-failures+impl-csv", "summary", "no-failures+impl-csv"),
         ("--repeats-per-prb=0", "repeats_per_prb", 1),
         ("--fix-times-per-prb=-1", "fix_times_per_prb", 0),
         ("--max-ms-per-prb=0.5", "max_ms_per_prb", 10),
     ],
 )
-def test_numbers_beyond_their_limits_are_the_limits(knob: str, field: str, value: int) -> None:
+def test_words_are_read_in_any_case_and_numbers_kept_within_limits(knob: str, field: str, value: Any) -> None:
     assert getattr(_tests(f"{knob} --reorder 2x3")[0].common, field) == value
 
 
@@ -305,6 +309,9 @@ def test_the_shuffle_is_read() -> None:
         ("--reorder --attr-post-ops=eltwise_add:f32 2x3", "no post-op"),
         ("--reorder --attr-post-ops=add:f32:common:ab:3x 2x3", "TAG[:STRIDES]"),
         ("--softmax --dir=BWD_X 2x3", "FWD_D"),
+        ("--graph --case=mha.json", "there is no driver --graph"),
+        ("--reorder --attr-rounding-mode=dst:stochastic:7+nothing:environment 2x4", "ARG:MODE"),
+        ("--reorder --summary=no-impls 2x3", "impl-csv"),
         ("--rnn --scaling-proj=per_tensor l1t3mb2_sic4", "common and per_oc"),
         ("--reorder --start=-1 2x4", "whole number"),
         ("--reorder --ddt=f33 2x3", "--ddt: 'f33' cannot be read"),
@@ -396,6 +403,8 @@ _SPELLINGS = {
     "--reorder --attr-scales=src:0:1e+2+dst:0:2 2x3": "--reorder --attr-scales=src:0:100+dst:0:2 2x3",
     "--reorder --attr-scales=src:common 2x3": "--reorder --attr-scales=src:common:1 2x3",
     "--reorder --attr-zero-points=src:common 2x3": "--reorder --attr-zero-points=src:common:0 2x3",
+    "--reorder --attr-scratchpad=User --attr-acc-mode=STRICT --attr-fpmath=Bf16:true 2x3": "--reorder "
+    "--attr-scratchpad=user --attr-fpmath=bf16:true 2x3",
     "--matmul --strides= --encoding= --grouped= 2x3:3x4": "--matmul --strides=:: 2x3:3x4",
 }
 

@@ -148,6 +148,7 @@ _INVALID = {
     "--conv --stag=axb --strides=80x20x2:: ic4oc8_iw10kw3": "strides and a tag, axb, for src",
     "--binary --stag=axb:any --strides=30x10x1:: 2x3x4:1x3x1": "strides and a tag, axb, for src0",
     "--bnorm --tag=axb --strides=120x40x8x1: ic3ih5": "strides and a tag, axb, for src",
+    "--softmax --attr-rounding-mode=src:environment+dst:stochastic:7 2x3": "rounding is half to even",
     "--softmax --alg=softmax_accurate_inf_as_zero 2x3": "--alg=SOFTMAX_INF_AS_ZERO",
     "--rnn --activation=UNDEF t1mb2_sic8": "without an activation",
     "--matmul --bia-dt=f32 --bia-mask=4 3x4:4x5": "the mask 4 of the bias",

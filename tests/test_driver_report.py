@@ -83,6 +83,9 @@ def test_the_summary_of_implementations_is_given_when_asked_for() -> None:
     report = DriverReport()
     list(report.add(0, _test(), Result(Outcome.PASSED, impl="jit:copy")))
     assert "| jit:copy : 1 (100%) |" in list(report.closing(CommonKnobs(summary="impl"), 1.0))
+    assert "| jit:copy : 1 (100%) |" not in list(report.closing(CommonKnobs(summary="impl+no-impl"), 1.0))
+    lines = list(report.closing(CommonKnobs(summary="impl-csv"), 1.0))
+    assert "benchdnn_summary,impl_names,jit:copy:1" in lines
 
 
 def test_values_hold_everything() -> None:

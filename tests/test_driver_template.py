@@ -101,6 +101,14 @@ def test_other_templates_are_taken(template: str) -> None:
     check(template)
 
 
+def test_tokens_stand_for_what_other_drivers_have() -> None:
+    line = "--conv --mb=3 --dir=FWD_D --bia-dt=bf16 --wtag=xab ic3oc4_iw5kw3"
+    (conv,) = expand(line.split()).tests
+    (rnn,) = expand(["--rnn", "--activation=TANH", "--flags=O", "l1t1mb2sic4"]).tests
+    assert render("%mb%,%bia_dt%,%wtag%", 0, conv, _RESULT) == "3,bf16,xab"
+    assert render("%prop%,%activation%,%direction%,%flags%", 0, rnn, _RESULT) == "FWD_I,TANH,left2right,O"
+
+
 def test_every_token_has_a_value() -> None:
     assert tuple(VALUES) == PLAIN
     assert tuple(RATES) == tokens.RATES

@@ -56,6 +56,11 @@ class CommonKnobs:
         found = [(f.name, getattr(self, f.name), f.default) for f in fields(self)[: _printed()]]
         return [knob_text(name, value) for name, value, default in found if value != default]
 
+    def summarizes(self, what: str) -> bool:
+        """True where the summary has this part: as the last word about it says, or failures alone."""
+        found = [word for word in ("failures", *self.summary.split("+")) if word.removeprefix("no-") == what]
+        return found[-1:] == [what]
+
     @property
     def checks(self) -> bool:
         """True where answers are compared with the reference engine."""
@@ -120,8 +125,8 @@ def _parse_peers(common: CommonKnobs, text: str) -> CommonKnobs:
 
 def _parse_summary(common: CommonKnobs, text: str) -> CommonKnobs:
     for word in text.split("+"):
-        if word.removeprefix("no-") not in ("failures", "impl"):
-            raise wrong("--summary", text, "there are failures and no-failures, impl and no-impl", "")
+        if word.removeprefix("no-") not in ("failures", "impl", "impl-csv"):
+            raise wrong("--summary", text, "there are failures, impl, impl-csv, and no- before each", "")
     return replace(common, summary=text)
 
 
@@ -135,12 +140,12 @@ def _parse_template(common: CommonKnobs, text: str) -> CommonKnobs:
     return replace(common, perf_template=text or "def")
 
 
-def _text(field: str, pattern: str = ".*", why: str = "") -> Callable[[CommonKnobs, str], CommonKnobs]:
-    """A knob that takes what the pattern finds; `why` says in words what that is."""
+def _text(field: str, pattern: str, why: str) -> Callable[[CommonKnobs, str], CommonKnobs]:
+    """A knob that takes what the pattern finds, in any case; `why` says in words what that is."""
 
     def parse(common: CommonKnobs, text: str) -> CommonKnobs:
-        if re.match(rf"({pattern})\Z", text):
-            return _with(common, field, text)
+        if re.match(rf"({pattern})\Z", text.lower()):
+            return _with(common, field, text.lower())
         raise wrong(_knob(field), text, why, "")
 
     return parse
@@ -205,7 +210,7 @@ COMMON_KNOBS: dict[str, Callable[[CommonKnobs, str], CommonKnobs]] = {
     "canonical": _flag("canonical"),
     "cold-cache": _text(
         "cold_cache",
-        r"(none|wei|all|custom)(\+tlb(:[0-9]+[MG]?)?)?",
+        r"(none|wei|all|custom)(\+tlb(:[0-9]*\.?[0-9]+[mg]?)?)?",
         "there are none, wei, all and custom, with or without +tlb or +tlb:SIZE, as in all+tlb:1G",
     ),
     "fix-times-per-prb": _clamped("fix_times_per_prb"),
@@ -223,8 +228,8 @@ COMMON_KNOBS: dict[str, Callable[[CommonKnobs, str], CommonKnobs]] = {
     "cpu-isa-hints": _choice("cpu_isa_hints", "none", "no_hints", "prefer_ymm"),
     "global-impl": _filter("global_impl", "global_skip_impl"),
     "global-skip-impl": _filter("global_skip_impl", "global_impl"),
-    "buffer-prefix": _text("buffer_prefix"),
-    "execution-mode": _choice("execution_mode", "direct", "graph"),
+    "buffer-prefix": lambda common, text: _with(common, "buffer_prefix", text),
+    "execution-mode": _choice("execution_mode", "direct", "graph", "native_graph"),
     "summary": _parse_summary,
     "verbose": _count("verbose"),
     "perf-template": _parse_template,

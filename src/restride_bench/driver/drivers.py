@@ -45,6 +45,15 @@ _ALL = (
     RNN,
 )
 
+ABSENT = {
+    "brgemm": "restride has no kernels for batches of small products; --matmul multiplies matrices",
+    "graph": "networks are run by restride run and restride bench --networks",
+    "sdpa": "restride has no primitive of attention",
+    "self": "it tests benchdnn itself",
+    "zeropad": "padding is zero in every result, and is checked in every test",
+}
+"""Drivers of benchdnn that are not here, and why."""
+
 DRIVERS: dict[str, Driver] = {each.case.driver: each for each in _ALL}
 
 

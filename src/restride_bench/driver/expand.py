@@ -19,7 +19,7 @@ from . import words
 from .cases import Case
 from .common import COMMON_KNOBS, CommonKnobs, by_default
 from .driver import Driver
-from .drivers import DRIVERS
+from .drivers import ABSENT, DRIVERS
 
 _DEEPEST = 16
 _MOST_TESTS = 5_000_000
@@ -83,6 +83,8 @@ class _ExpansionState:
             return
         name, has_value, text = word.lstrip("-").partition("=")
         name = name.replace("_", "-")
+        if name in ABSENT and not has_value:
+            raise wrong_usage(f"restride bench: there is no driver --{name}", why=ABSENT[name], hint=_named())
         if name in DRIVERS and not has_value:
             self.driver = DRIVERS[name]
         elif re.match(r"-v[0-9]+\Z", word):

@@ -133,26 +133,22 @@ _FPMATH_WORDS = matching(
 
 
 def _parse_fpmath(knob: str, text: str) -> str:
-    return _FPMATH_WORDS(knob, text or "strict")
+    return _FPMATH_WORDS(knob, text.lower() or "strict")
 
 
-_ROUNDING = matching(
-    "((src|dst|wei|bia|diff_src|diff_wei):)?(environment|stochastic)?(:[0-9]*)?",
-    "it is ARG:MODE[:SEED]",
+_ONE_ROUNDING = "(src[01]?|dst|wei|bia|diff_src|diff_wei|diff_weights)(:(environment|stochastic)(:[0-9]*)?)?"
+_ROUNDING_WORDS = matching(
+    rf"({_ONE_ROUNDING}(\+{_ONE_ROUNDING})*)?",
+    "it is ARG:MODE[:SEED], with + between several",
     "the modes are environment and stochastic",
 )
+
+
+def _parse_rounding(knob: str, text: str) -> str:
+    return _ROUNDING_WORDS(knob, text.lower())
+
+
 _DROPOUT = matching(r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?", "it is PROBABILITY[:SEED[:TAG]]")
-
-
-def choice(field: str, *allowed: str) -> Knob:
-    """A knob whose values are words."""
-
-    def parse(knob: str, text: str) -> str:
-        if text in allowed:
-            return text
-        raise wrong(knob, text, f"there are {', '.join(allowed)}", "")
-
-    return Knob(field, parse)
 
 
 def caseless(field: str, *allowed: str, also: Mapping[str, str] = MappingProxyType({})) -> Knob:
@@ -214,10 +210,10 @@ ATTR_KNOBS = {
     "attr-oscale": Knob("attr_scales", of_value(parse_output_scale)),
     "attr-zero-points": Knob("attr_zero_points", of_value(parse_zero_points)),
     "attr-post-ops": Knob("attr_post_ops", of_value(parse_post_ops)),
-    "attr-scratchpad": choice("attr_scratchpad", "library", "user"),
+    "attr-scratchpad": caseless("attr_scratchpad", "library", "user"),
     "attr-fpmath": Knob("attr_fpmath", _parse_fpmath),
-    "attr-acc-mode": choice("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
-    "attr-rounding-mode": Knob("attr_rounding_mode", _ROUNDING),
+    "attr-acc-mode": caseless("attr_acc_mode", "strict", "relaxed", "any", "f32", "s32", "f16"),
+    "attr-rounding-mode": Knob("attr_rounding_mode", _parse_rounding),
     "attr-deterministic": Knob("attr_deterministic", parse_bool),
     "attr-dropout": Knob("attr_dropout", _DROPOUT),
     "attr-precomputed-reductions": Knob("attr_precomputed_reductions", of_value(str)),

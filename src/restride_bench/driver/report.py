@@ -116,12 +116,15 @@ class DriverReport:
 
     def closing(self, common: CommonKnobs, seconds: float) -> Iterator[str]:
         """The lines at the end."""
-        wanted = common.summary.split("+")
         if not self.is_complete:
             yield f"incomplete: {self.counts.total()} of {self.planned} tests were run"
-        if self.failures and "no-failures" not in wanted:
+        if self.failures and common.summarizes("failures"):
             yield from _summary(self.failures)
-        if "impl" in wanted:
+        if self.impls and common.summarizes("impl-csv"):
+            yield ",".join(
+                ("benchdnn_summary,impl_names", *(f"{n}:{c}" for n, c in self.impls.most_common()))
+            )
+        if common.summarizes("impl"):
             for name, count in self.impls.most_common():
                 yield f"| {name} : {count} ({100 * count // max(sum(self.impls.values()), 1)}%) |"
         yield " ".join(f"{name}:{count}" for name, count in self.totals().items())

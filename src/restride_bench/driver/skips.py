@@ -49,8 +49,8 @@ def _of_common(common: CommonKnobs) -> Iterator[str]:
         yield _no(f"--cold-cache={common.cold_cache}, there are none and all")
     if common.cpu_isa_hints == "prefer_ymm":
         yield _no("--cpu-isa-hints=prefer_ymm, RESTRIDE_MAX_CPU_ISA=avx2 keeps to narrower registers")
-    if common.execution_mode == "graph":
-        yield _no("--execution-mode=graph, there are no graphs to record")
+    if common.execution_mode != "direct":
+        yield _no(f"--execution-mode={common.execution_mode}, there are no graphs to record")
     if common.buffer_prefix:
         yield _no("--buffer-prefix, data is made up")
 
@@ -67,7 +67,7 @@ def _of_engine(common: CommonKnobs) -> Iterator[str]:
 
 
 def _of_case(case: Case) -> Iterator[str]:
-    if case.attr_rounding_mode and not case.attr_rounding_mode.endswith(":environment"):
+    if "stochastic" in case.attr_rounding_mode:
         yield _no(f"--attr-rounding-mode={case.attr_rounding_mode}, rounding is half to even")
     if case.attr_dropout:
         yield _no("--attr-dropout")

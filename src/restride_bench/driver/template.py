@@ -10,7 +10,7 @@ from . import clock
 from .cases import Case
 from .expand import Test
 from .result import Perf, Result
-from .tokens import TOKEN
+from .tokens import PLAIN, TOKEN
 
 _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9}
 
@@ -37,35 +37,25 @@ def _field(*names: str) -> Callable[[int, Test, Result], Any]:
 
 
 def _flags(case: Case) -> str:
-    return "+".join(map(str, getattr(case, "oflag", ())))
+    return str(getattr(case, "flags", "")) or "+".join(map(str, getattr(case, "oflag", ())))
 
 
 VALUES: dict[str, Callable[[int, Test, Result], Any]] = {
+    **{name: _field(name) for name in PLAIN},
     "idx": lambda index, test, result: index,
     "driver": lambda index, test, result: test.case.driver,
     "engine": lambda index, test, result: test.common.engine,
     "impl": lambda index, test, result: result.impl,
-    "name": _field("name"),
     "prb": lambda index, test, result: test.repro,
     "desc": lambda index, test, result: test.case.desc,
     "DESC": lambda index, test, result: test.case.shape,
     "attr": lambda index, test, result: test.case.attr_words(),
     "flags": lambda index, test, result: _flags(test.case),
-    "sdt": _field("sdt"),
-    "ddt": _field("ddt"),
     "idt": _field("sdt"),
     "odt": _field("ddt"),
-    "stag": _field("stag"),
-    "dtag": _field("dtag"),
     "itag": _field("stag"),
     "otag": _field("dtag"),
-    "dir": _field("dir"),
-    "dt": _field("dt"),
-    "tag": _field("tag"),
-    "group": _field("group"),
-    "axis": _field("axis"),
-    "cfg": _field("dt", "sdt"),
-    "alg": _field("alg"),
+    "cfg": _field("cfg", "dt", "sdt"),
 }
 
 

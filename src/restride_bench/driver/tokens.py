@@ -11,11 +11,12 @@ import re
 from restride.cli.usage import wrong_usage
 
 _TIMES = "%Gops%,%+ctime%,%-time%,%-Gflops%,%0time%,%0Gflops%"
-TOKEN = re.compile(r"%([-0+]?)([KMG]?)([A-Za-z]+)%")
+TOKEN = re.compile(r"%([-0+]?)([KMG]?)([A-Za-z_]+)%")
 PLAIN = (
     *("idx", "driver", "engine", "impl", "name", "prb", "desc", "DESC", "attr", "flags"),
     *("sdt", "ddt", "idt", "odt", "stag", "dtag", "itag", "otag"),
-    *("dir", "dt", "tag", "group", "axis", "cfg", "alg"),
+    *("dir", "dt", "tag", "group", "axis", "cfg", "alg", "mb", "eps"),
+    *("bia_dt", "wtag", "stat_tag", "prop", "activation", "direction"),
 )
 RATES = (
     *("time", "bw", "ctime", "cpdtime", "cptime", "ibytes", "obytes", "iobytes"),

@@ -21,7 +21,7 @@ from ..formulas import finished, scale_of
 from ..knobs import (
     ATTR_KNOBS,
     Knob,
-    choice,
+    caseless,
     direction,
     flag,
     of_value,
@@ -49,7 +49,7 @@ _KINDS = {
     "lnorm": (rs.LayerNormalizationForward, rs.LayerNormalizationBackward),
     "gnorm": (rs.GroupNormalizationForward, rs.GroupNormalizationBackward),
 }
-_EPSILON = 1.0 / 1024
+_EPSILON = 1.0 / 16
 _FOLLOWING = Several(("abx", "any"))
 
 
@@ -176,7 +176,7 @@ _KNOBS = {
 _BATCH_KNOBS = {
     **_KNOBS,
     "strides": strides("SRC", "DST"),
-    "check-alg": choice("check_alg", "", "auto", "ALG_0", "ALG_1", "ALG_2", "ALG_AUTO"),
+    "check-alg": caseless("check_alg", "", "auto", "ALG_0", "ALG_1", "ALG_2", "ALG_AUTO"),
     "debug-check-ws": flag("debug_check_ws"),
 }
 _LAYER_KNOBS = {

@@ -15,7 +15,7 @@ from .. import fill
 from ..attr_text import Factors, Flags, parse_flags, parse_scales, wrong
 from ..cases import ATTR_KNOB_NAMES, NO_STRIDES, Case, Strides
 from ..driver import Driver
-from ..knobs import ATTR_KNOBS, Knob, choice, of_value, parse_count, parse_tag, parse_type, strides
+from ..knobs import ATTR_KNOBS, Knob, caseless, of_value, parse_count, parse_tag, parse_type, strides
 from ..work import CaseOperand, CaseWork, attributes
 
 _OURS = tuple(kind.name for kind in PROVIDED)
@@ -95,7 +95,7 @@ _KNOBS = {
     "dtag": Knob("dtag", parse_tag),
     "strides": strides("SRC", "DST"),
     "oflag": Knob("oflag", of_value(parse_flags)),
-    "cross-engine": choice("cross_engine", "none", "cpu2gpu", "gpu2cpu"),
+    "cross-engine": caseless("cross_engine", "none", "cpu2gpu", "gpu2cpu"),
     "runtime-dim-mask": Knob("runtime_dim_mask", parse_count),
     "def-scales": Knob("def_scales", _parse_reals, is_list=False),
     **ATTR_KNOBS,

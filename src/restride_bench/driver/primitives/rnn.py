@@ -63,7 +63,7 @@ _NAMES = {
     "dst_iter_c": rs.ARG_DST_ITER_C,
 }
 _DIFF = rs.ARG_DIFF_SRC - rs.ARG_SRC
-_TAGS = Several(("abc", "any", "abc"))
+_TAGS = Several(("any", "any", "any"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class RnnCase(SpatialCase):
     layers: int = 1
     steps: int = 1
     states: int = 0
-    prop: str = "FWD_D"
+    prop: str = "FWD_I"
     alg: str = "VANILLA_RNN"
     cfg: str = "f32"
     direction: str = "left2right"
