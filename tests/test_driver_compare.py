@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from restride import DataType
-from restride_bench.driver.attr_text import parse_post_ops
+from restride_bench.driver.attr_text import parse_post_ops, parse_scales
 from restride_bench.driver.compare import Tolerance, are_near, epsilon, points_of
 from restride_bench.driver.fill import rounded
 
@@ -58,6 +58,19 @@ def test_integers_may_lie_on_either_side_of_a_half() -> None:
     assert not _is_near(3, 2.4, "s8")
 
 
+def test_floats_of_a_byte_may_lie_on_either_side_of_a_half() -> None:
+    assert _is_near(1.125, 1.0625, "f8_e4m3")
+    assert not _is_near(1.25, 1.0625, "f8_e4m3")
+    assert not _is_near(1.125, 1.01, "f8_e4m3")
+    assert not _is_near(1.0078125, 1.00390625, "bf16")
+
+
+def test_a_destination_may_be_multiplied_by_the_inverse_of_its_scale() -> None:
+    assert _is_near(1.000009, 1.0, scales=parse_scales("dst:common:3"))
+    assert not _is_near(1.000009, 1.0, scales=parse_scales("src:common:3"))
+    assert not _is_near(1.000009, 1.0, scales=parse_scales("dst:common:3:bf16"))
+
+
 def test_a_saturated_s32_is_as_near_as_a_float_comes() -> None:
     assert _is_near(2147483520, 3e9, "s32")
     assert not _is_near(2147480000, 3e9, "s32")
@@ -68,6 +81,7 @@ def test_post_ops_make_more_allowance() -> None:
     assert _is_near(1.00001, 1.0, post_ops=parse_post_ops("tanh"))
     assert _is_near(1.000005, 1.0, post_ops=parse_post_ops("add:f32"))
     assert not _is_near(1.01, 1.0, post_ops=parse_post_ops("tanh+add:f32"))
+    assert _is_near(float("nan"), float("nan"), post_ops=parse_post_ops("div:f32"))
 
 
 def test_what_a_driver_allows_is_allowed() -> None:

@@ -49,8 +49,12 @@ _LINES = (
     "--resampling --dir=BWD_D --alg=linear --tag=axb --sdt=bf16 --ddt=bf16 mb1ic9_id3od2_ih8oh5_iw7ow12",
     "--softmax --stag=axb --axis=1 2x19x17x13",
     "--softmax --stag=abx --dtag=aBx16b --axis=2 2x19x5x3",
-    "--softmax --dir=FWD_I --sdt=bf16 --ddt=u8 --attr-scales=dst:common:0.5 255x10",
+    "--softmax --dir=FWD_I --sdt=bf16 --ddt=u8 --attr-scales=src:common:64+dst:common:0.5 255x10",
     "--softmax --dir=BWD_D --alg=LOGSOFTMAX --inplace=true 2x19x5x3",
+    "--softmax --dir=BWD_D --sdt=bf16 --ddt=f16 --attr-acc-mode=relaxed 2x19x5x3",
+    "--softmax --dir=FWD_I --axis=0 --ddt=f16 --attr-post-ops=sum:0.5+add:f32 130x2x3",
+    "--softmax --sdt=u8 --ddt=bf16 --stag=axb --attr-scales=src:common:128 "
+    "--attr-post-ops=add:bf16:per_oc 5632x44",
     "--reduction --alg=norm_lp_sum --p=2 --eps=0.5 --stag=axb 5x3x2x9:1x3x2x9",
     "--reduction --sdt=s8 --ddt=s32 --attr-post-ops=sum:1:3+clip_v2_dst:-9:90+sum:2:-1 32x17x2x3:1x17x1x1",
     "--bnorm --tag=axb --flags=CHR mb2ic17ih5",

@@ -14,12 +14,12 @@ import numpy as np
 
 from restride import DataType
 
-from .attr_text import PostOpTexts
+from .attr_text import Factors, PostOpTexts
 from .fill import Array, rounded
 
 _SMALL, _LEAST_NORMAL = 1e-5, 2.0**-126
 _WITH_NAN = (DataType.f16, DataType.f8_e5m2, DataType.f8_e4m3)
-_GIVING_NAN = ("exp", "log", "pow", "sqrt", "square")
+_GIVING_NAN = ("exp", "log", "pow", "sqrt", "square", "div")
 _COMPARISONS = ("max", "min", "ge", "gt", "le", "lt", "eq", "ne")
 _ARITHMETIC = ("add", "sub", "mul", "div")
 # Below it lies the largest s32 that a float saturates to.
@@ -64,7 +64,7 @@ class Tolerance:
     has_nan: bool = False
     allows: Allowed | None = None
     post_ops: PostOpTexts = ()
-    has_dst_scale: bool = False
+    scales: Factors = ()
 
     def trusted_zeros(self, data_type: DataType) -> float:
         """Which part of the elements may be zero; more where all that is negative becomes zero."""
@@ -96,6 +96,8 @@ def are_near(points: Points, data_type: DataType, tolerance: Tolerance) -> Array
         ok |= np.where(size > _SMALL, rdiff, diff) <= tolerance.threshold
         if data_type.is_integral:
             ok |= np.isnan(points.exact) | _are_halves(points)
+        elif data_type.bits <= 8:
+            ok |= _are_beside(points, data_type)
         if data_type is DataType.s32:
             saturated = (points.got >= _LEAST_SATURATED) & (points.got < _LARGEST_S32)
             ok |= (points.right == _LARGEST_S32) & saturated
@@ -113,6 +115,16 @@ def _are_halves(points: Points) -> Array:
     return np.asarray(is_half & is_beside)
 
 
+def _are_beside(points: Points, data_type: DataType) -> Array:
+    """Floats of a byte or less that are next to a number on either side."""
+    half = epsilon(data_type) / 2
+    above, below = (rounded(points.exact + step, data_type).astype(np.float64) for step in (half, -half))
+    found = ((points.got == above) & (points.right == below)) | (
+        (points.got == below) & (points.right == above)
+    )
+    return np.asarray(found & (points.exact != points.right))
+
+
 def _after_post_ops(points: Points, data_type: DataType, tolerance: Tolerance) -> Array:
     names = [op.name.removesuffix("_dst") for op in tolerance.post_ops]
     kinds = {op.kind for op in tolerance.post_ops}
@@ -123,7 +135,7 @@ def _after_post_ops(points: Points, data_type: DataType, tolerance: Tolerance) -
         ok |= np.isnan(points.right) & np.isnan(points.got)
     if "eltwise" in kinds:
         ok |= (diff <= max(step, 2e-5)) | (rdiff <= max(step, 8e-6))
-    if tolerance.has_dst_scale:
+    if any(scale.arg == "dst" and scale.data_type in ("", "f32") for scale in tolerance.scales):
         ok |= rdiff <= max(step, 1e-5)
     if nan and any(name in _COMPARISONS for name in names):
         ok |= True

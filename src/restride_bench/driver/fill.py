@@ -63,7 +63,7 @@ def zero_points_for(count: int, data_type: DataType) -> Bytes:
 def operand_for(md: MemoryDesc) -> Bytes:
     """Storage of the other operand of a binary post-op."""
     values = np.array(_OPERANDS)
-    return _repeated(np.clip(values, *_limits(md.data_type)).astype(md.data_type.numpy), md.size)
+    return _repeated(np.clip(values, *limits(md.data_type)).astype(md.data_type.numpy), md.size)
 
 
 def whole_numbers(dims: Sequence[int], low: int, high: int, seed: int) -> Array:
@@ -120,7 +120,7 @@ def _pattern(data_type: DataType) -> Array:
         return np.asarray(places % 3 == 0)
     if data_type.bits == 4:
         return np.asarray((97 * places + 101) % 256, np.uint8)
-    low, high = _limits(data_type)
+    low, high = limits(data_type)
     special = np.resize(np.array([high, low, *_SPECIAL], np.float64), _PERIOD)
     telling = ((97 * places + 101) % 509 - 254) / 4
     chosen = np.where(places % 2 == 0, special[places // 2], telling)
@@ -129,7 +129,8 @@ def _pattern(data_type: DataType) -> Array:
     return values
 
 
-def _limits(data_type: DataType) -> tuple[float, float]:
+def limits(data_type: DataType) -> tuple[float, float]:
+    """The least and the largest number of a type."""
     if data_type in INTEGER_LIMITS:
         return INTEGER_LIMITS[data_type]
     if data_type is DataType.boolean:

@@ -88,7 +88,7 @@ def tolerance(case: Case, zeros: float = 70.0) -> Tolerance:
 
     `zeros` is how many percent of the result may be zero.
     """
-    return Tolerance(0.0, zeros, post_ops=case.attr_post_ops, has_dst_scale=bool(case.attr_scales))
+    return Tolerance(0.0, zeros)
 
 
 # --- problems in letters ------------------------------------------------------------------------------------

@@ -290,7 +290,11 @@ class _TestRun:
         before, formula = partial(self._initial, operand), self.work.formula
         if formula is None:
             return check.judge(operand, got, wanted[operand.arg], before)
-        return check.judge_near(operand, got, exact[operand.arg], formula.tolerances[operand.arg], before)
+        case = self.test.case
+        tolerance = replace(
+            formula.tolerances[operand.arg], post_ops=case.attr_post_ops, scales=case.attr_scales
+        )
+        return check.judge_near(operand, got, exact[operand.arg], tolerance, before)
 
     def _repeated(self, inputs: dict[int, GuardedStorage], first: dict[int, GuardedStorage]) -> Result:
         """A second run has to give the same bits."""

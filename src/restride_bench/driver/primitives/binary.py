@@ -138,7 +138,7 @@ def _tolerance(case: BinaryCase) -> Tolerance:
 
     names = (case.operation, *(op.name for op in case.attr_post_ops))
     zeros = 99.0 if any(name in _COMPARISONS for name in names) else 30.0
-    return Tolerance(step, zeros, allows=allows, post_ops=case.attr_post_ops)
+    return Tolerance(step, zeros, allows=allows)
 
 
 def _invalid(case: BinaryCase) -> Iterator[str]:

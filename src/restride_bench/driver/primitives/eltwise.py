@@ -178,7 +178,6 @@ def _tolerance(case: EltwiseCase) -> Tolerance:
         _trusted_zeros(case),
         case.alg in _GIVING_NAN,
         partial(_allows, case, threshold),
-        case.attr_post_ops,
     )
 
 

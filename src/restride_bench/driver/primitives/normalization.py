@@ -432,8 +432,6 @@ def _tolerance(case: NormCase, kind: str, factor: float = 1.0) -> Tolerance:
         step * factor,
         100.0,
         allows=lambda points: np.asarray(points.diff <= step * factor * size),
-        post_ops=case.attr_post_ops,
-        has_dst_scale=bool(case.attr_scales),
     )
 
 

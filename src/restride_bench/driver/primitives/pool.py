@@ -228,7 +228,7 @@ def _tolerance(case: PoolCase) -> Tolerance:
     threshold = 0.0 if case.alg == "max" else 10 * epsilon(DataType.parse(case.dt[1]))
     has_nan = case.alg == "max" and bool(case.attr_post_ops)
     zeros = 99.0 if case.is_forward else 100.0
-    return Tolerance(threshold, zeros, has_nan, post_ops=case.attr_post_ops)
+    return Tolerance(threshold, zeros, has_nan)
 
 
 def _invalid(case: PoolCase) -> Iterator[str]:

@@ -148,7 +148,7 @@ def _gradient(case: ResamplingCase, values: Values) -> Values:
 def _tolerance(case: ResamplingCase, read: str, written: str) -> Tolerance:
     before, after = (epsilon(DataType.parse(name)) for name in (read, written))
     threshold = before if before > after else 7 * after
-    return Tolerance(0.0 if case.alg == "nearest" else threshold, 99.0, post_ops=case.attr_post_ops)
+    return Tolerance(0.0 if case.alg == "nearest" else threshold, 99.0)
 
 
 RESAMPLING = Driver(
