@@ -48,6 +48,16 @@ def test_benchdnns_own_files_expand_to_as_many_tests(name: str) -> None:
     assert [again for test in tests for again in _tests(test.repro)] == list(tests)
 
 
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_benchdnns_own_files_are_all_read(driver: str) -> None:
+    """Also those that name problems alone: each problem is a test."""
+    files = [path for path in Path(_INPUTS, driver).rglob("*") if path.is_file()] if _INPUTS else []
+    if not files:
+        pytest.skip(f"BENCHDNN_INPUTS names no folder with {driver}/")
+    for path in files:
+        expand([f"--{driver}", f"--batch={path}"])
+
+
 # --- state ---------------------------------------------------------------------------------------------
 
 

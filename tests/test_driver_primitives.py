@@ -111,6 +111,7 @@ _LINES = (
     "--rnn --prop=BWD_DW --alg=LBR_GRU --cfg=bf16f32 --direction=sum --tag=bac:abdec:bac t3mb2_sic8_slc5",
     "--rnn --prop=BWD_DW --alg=VANILLA_GRU --direction=right2left l2t3mb2_sic9",
     "--rnn --prop=BWD_DW --alg=LBR_GRU --flags=O t3mb2_sic9",
+    "--rnn --prop=BWD_DW --cfg=f16f32 --tag=ntc:any:ntc --trivial-strides=false t3mb2_sic9",
     "--rnn --prop=BWD_DW --cfg=bf16 --direction=concat l8t3mb12_sic16",
     "--rnn --prop=FWD_I --alg=VANILLA_GRU --cfg=f32u8f32u8 --direction=sum --scaling=per_oc l2t4mb3_sic20",
 )

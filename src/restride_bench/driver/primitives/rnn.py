@@ -229,7 +229,7 @@ def _format(case: RnnCase, name: str, dims: tuple[int, ...]) -> Any:
     if case.trivial_strides:
         return tag or "abcd"
     # Rows that end in gaps, in the order of the tag.
-    order = [ord(letter) - ord("a") for letter in tag or "abcd"]
+    order = rs.MemoryDesc(dims, "f32", tag or "abcd").outer_order
     strides, count = [0] * len(dims), 1
     for place, dim in enumerate(reversed(order)):
         strides[dim] = count
