@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -88,6 +89,10 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "resizing": (lambda x: F.interpolate(x, scale_factor=2), IMAGE),
     "resizing by lines": (lambda x: F.interpolate(x, (5, 9), mode="bilinear"), IMAGE),
     "matmul": (lambda x: x @ x.transpose(1, 0), ROWS),
+    "group norm": (lambda x: F.group_norm(x, 3, x[0, :, 0, 0]), IMAGE),
+    "group norm of rows": (lambda x: F.group_norm(x, 2, bias=x[0]), ROWS),
+    "instance norm": (nn.InstanceNorm2d(6, affine=True).eval(), IMAGE),
+    "norm of a batch": (nn.BatchNorm2d(6, track_running_stats=False).eval(), IMAGE),
     "attention": (lambda x: F.scaled_dot_product_attention(x, x, x), IMAGE),
 }  # fmt: skip
 
@@ -183,8 +188,48 @@ def test_parts_that_are_replaced_or_train_are_noticed() -> None:
 
 
 def test_operators_that_are_missing_are_told_at_once() -> None:
-    with pytest.raises(rs.Unimplemented, match=r"aten\.sin: 'sin'; aten\.cumsum: 'cumsum'"):
+    here = r" at test_torch_module\.py:\d+"
+    with pytest.raises(rs.Unimplemented, match=rf"aten\.sin: 'sin{here}'; aten\.cumsum: 'cumsum{here}'"):
         rt.compile_module(Function(lambda x: x.sin().cumsum(0)), ROWS)
+
+
+MISSING: dict[str, Callable[[Any], Any]] = {
+    "aten.topk": lambda x: x.topk(2)[0],
+    "aten.max": lambda x: x.max(1)[1],
+    "aten.native_dropout": lambda x: F.dropout(x),
+    "aten.adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x, 2),
+    "aten._linalg_svd": lambda x: torch.linalg.svd(x)[1],
+    "aten.nonzero": lambda x: x.nonzero(),
+    "cond": lambda x: torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,)),
+    "restride.shuffle.default": lambda x: torch.ops.restride.shuffle(x, 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_an_operator_that_is_missing_is_named_whatever_it_gives(name: str) -> None:
+    module = torch.fx.symbolic_trace(MISSING[name]) if name == "aten.topk" else Function(MISSING[name])
+    with pytest.raises(rs.Unimplemented, match=rf"{re.escape(name)}: "):
+        rt.compile_module(module.eval(), IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("told", "function"),
+    [
+        ("aten.div.*rounding_mode='floor'", lambda x: x // 2),
+        ("aten.round.*decimals=2", lambda x: x.round(decimals=2)),
+        ("aten.sum.*torch makes float64 3", lambda x: x.sum(1, dtype=torch.float64)),
+        ("aten.mean.*torch makes float64 scalar", lambda x: x.mean(dtype=torch.float64)),
+        ("aten.pow.*no single known number", lambda x: 2**x),
+        ("aten.add.*argument 1", lambda x: x + 1j),
+        ("aten.clamp.*no number", lambda x: x.clamp(float("nan"), 1)),
+        ("aten.upsample_b.*no whole extents", lambda x: F.interpolate(x[None, None], None, 1.3, "bilinear")),
+    ],
+)  # fmt: skip
+def test_arguments_that_no_network_has_are_refused_by_operator_and_line(
+    told: str, function: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(rs.Error, match="(?s)" + told.replace(".*", r".* at test_torch_module\.py:\d+.*", 1)):
+        rt.compile_module(Function(function), ROWS)
 
 
 def test_what_torch_cannot_export_is_told_of_the_module() -> None:
@@ -198,6 +243,9 @@ def test_what_torch_cannot_export_is_told_of_the_module() -> None:
     [
         lambda: rt.compile_module(len, X),
         lambda: rt.compile_module(small_network(), [1]),
+        lambda: rt.compile_module(small_network(), 1),
+        lambda: rt.compile_module(small_network(), None),
+        lambda: rt.compile_module(small_network(), X, rule=[1]),
         lambda: rt.compile_module(small_network(), X.double()),
         lambda: rt.compile_module(Function(lambda x: (x, 3)), ROWS),
         lambda: rt.compile_module(small_network(), X)(X, X),

@@ -23,7 +23,6 @@ from .onnx_model import OnnxBranch, OnnxModel, OnnxNode, listed
 from .onnx_operators import CONDITIONAL, OPERATORS, made_of_onnx
 from .onnx_tensors import ELEMENTS
 
-_WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError)
 _MOST_SHOWN = 32
 
 
@@ -249,7 +248,7 @@ def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...
         raise error.retold(f"node {node}: {error.what}") from None
     except Error:
         raise
-    except _WRONG as error:
+    except Exception as error:
         raise InvalidArguments(
             f"node {node} cannot be translated",
             code="RS-G01",

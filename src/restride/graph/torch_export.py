@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import Error, InvalidArguments, Unimplemented
+from ..foreign import text_of
 from ..runtime.alloc import Array
 from .dims import Dims
 from .graph import Graph
 from .onnx_model import OnnxInput, OnnxModel, OnnxNode
 from .onnx_reader import refuse_missing, translated
-from .torch_arguments import TensorArgument
+from .torch_arguments import ARGUMENTS, RESULTS, CallArguments, TensorArgument
 from .torch_operators import TORCH_OPERATORS, made_of_torch
 
 __all__ = ["ExportedModule", "element_of", "exported"]
@@ -26,6 +29,7 @@ _WHOLE = (
     "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "prelu", "relu6",
     "scaled_dot_product_attention", "silu", "softplus",
 )  # fmt: skip
+_OF_TORCH = str(PurePath(torch.__file__).parent)
 _ELEMENTS = {torch.float32: 1, torch.float16: 10, torch.bfloat16: 16, torch.int32: 6}
 
 
@@ -76,10 +80,20 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
         raise InvalidArguments(
             f"compile_module: torch.export cannot export {type(module).__name__}",
             code="RS-G05",
-            why=f"{type(error).__name__}: {str(error).strip().splitlines()[0][:300] if str(error) else ''}",
+            why=f"{type(error).__name__}: {text_of(error).strip().splitlines()[0][:300]}",
             hint="call torch.export.export(module, example) to see what it says in full",
         ) from error
-    return _ProgramReader(program, example).read()
+    try:
+        return _ProgramReader(program, example).read()
+    except Error:
+        raise
+    except Exception as error:
+        raise Unimplemented(
+            f"compile_module: the program of {type(module).__name__} has what no network has",
+            code="RS-G02",
+            why=f"{type(error).__name__}: {text_of(error)[:300]}",
+            hint="call torch.export.export(module, example) to see the program",
+        ) from error
 
 
 def _decompositions(table: Any) -> Any:
@@ -150,18 +164,37 @@ class _ProgramReader:
                 yield name, _array_of(stored[target])
 
     def _add(self, node: Any) -> None:
-        word = f"aten.{node.target.__name__.split('.')[0]}" if _is_aten(node.target) else str(node.target)
+        value, name = node.meta.get("val"), f"{node.name}{_line_of(node)}"
+        results = value if isinstance(value, tuple | list) else (value,)
+        outputs = (node.name, *(f"{node.name}.{i}" for i in range(1, len(results))))
+        self._parts[node.name] = outputs
+        is_aten = getattr(node.target, "namespace", "") == "aten"
+        word = f"aten.{node.target.__name__.split('.')[0]}" if is_aten else str(node.target)
         if word not in TORCH_OPERATORS:
-            self._missing.setdefault(word, []).append(node.name)
+            self._missing.setdefault(word, []).append(name)
             return
         inputs: list[str] = []
-        args = self._argument(node.args, inputs)
-        named = {name: self._argument(value, inputs) for name, value in node.kwargs.items()}
-        value = node.meta.get("val")
-        count = len(value) if isinstance(value, tuple | list) else 1
-        outputs = (node.name, *(f"{node.name}.{i}" for i in range(1, count)))
-        self._parts[node.name] = outputs
-        self._nodes.append(OnnxNode(word, node.name, tuple(inputs), outputs, {**named, "args": args}))
+        attributes = {
+            ARGUMENTS: self._arguments(node, inputs),
+            RESULTS: [(tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results],
+        }
+        self._nodes.append(OnnxNode(word, name, tuple(inputs), outputs, attributes))
+
+    def _arguments(self, node: Any, inputs: list[str]) -> CallArguments:
+        """What a call brings, and what its schema has where it brings nothing."""
+        schema = node.target._schema.arguments
+        brought = {**{each.name: x for each, x in zip(schema, node.args, strict=False)}, **node.kwargs}
+        given = {
+            each.name
+            for each in schema
+            if (x := brought.get(each.name)) not in (None, False)
+            and not (each.has_default_value() and x == each.default_value)
+        }
+        values = {
+            each.name: self._argument(brought.get(each.name, each.default_value), inputs) for each in schema
+        }
+        named = {each.name: values.pop(each.name) for each in schema if each.kwarg_only}
+        return CallArguments(values, named, given)
 
     def _argument(self, value: Any, inputs: list[str]) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -172,8 +205,14 @@ class _ProgramReader:
         return value
 
 
-def _is_aten(target: Any) -> bool:
-    return getattr(target, "namespace", "") == "aten"
+def _line_of(node: Any) -> str:
+    """The line of the module's code that a call comes from, or the part of it: that of torch says nothing."""
+    frames = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
+    own = [each for each in frames if not each[0].startswith(_OF_TORCH)]
+    if own:
+        return f" at {PurePath(own[-1][0]).name}:{own[-1][1]}"
+    parts = [part for part, _ in (node.meta.get("nn_module_stack") or {}).values() if part]
+    return f" of {parts[-1]}" if parts else ""
 
 
 def _array_of(x: torch.Tensor) -> Array:

@@ -14,7 +14,7 @@ from .graph import Graph
 from .network import Network
 from .network_input import NetworkInput
 from .onnx_reader import data_type_of
-from .torch_export import ExportedModule, element_of, exported
+from .torch_export import element_of, exported
 
 __all__ = ["CompiledModule", "compile_module"]
 
@@ -29,7 +29,8 @@ def compile_module(
     rule     how formats are chosen: "plain", "greedy" or "optimal"
 
     Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
-    Unimplemented for operators that restride has not, all at once.
+    Unimplemented for operators that restride has not, all at once with the lines that call them, and for
+    arguments of operators that it has not.
     """
     try:
         return CompiledModule(module, _tensors("compile_module: example", example), rule)
@@ -133,25 +134,26 @@ class CompiledModule:
                 hint="call module.eval() first",
             )
         state, first = self._state_now(), exported(module, example)
-        known: dict[tuple[Dims, ...], ExportedModule] = {tuple(tuple(x.shape) for x in example): first}
+        names = [each.name for each in first.model.inputs]
+        of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
+        known = first.graph(of_example)
 
         def graph(dims: Mapping[str, Dims]) -> Graph:
-            extents = tuple(dims.values())
-            if extents not in known:
-                others = [x.new_zeros(each) for x, each in zip(example, extents, strict=True)]
-                return exported(module, others).graph(dims)
-            return known[extents].graph(dims)
+            if dims == of_example:
+                return known
+            others = [x.new_zeros(dims[name]) for name, x in zip(names, example, strict=True)]
+            return exported(module, others).graph(dims)
 
         inputs = [
-            NetworkInput(each.name, (None,) * x.dim(), data_type_of(each.name, element_of(x)))
-            for each, x in zip(first.model.inputs, example, strict=True)
+            NetworkInput(name, (None,) * x.dim(), data_type_of(name, element_of(x)))
+            for name, x in zip(names, example, strict=True)
         ]
         made = Network.of_source(inputs, first.model.outputs, graph, self._rule)
         return made, first.tree, state
 
 
 def _tensors(what: str, found: Any) -> tuple[torch.Tensor, ...]:
-    tensors = (found,) if isinstance(found, torch.Tensor) else tuple(found)
+    tensors = tuple(found) if isinstance(found, Sequence) else (found,)
     for each in tensors:
         if not isinstance(each, torch.Tensor):
             raise InvalidArguments(

@@ -30,7 +30,6 @@ def _permute(context: OnnxContext) -> Made:
 
 def _squeeze(context: OnnxContext) -> Made:
     source, axes = value_at(context, 0), argument_at(context, 1)
-    assert source is not None
     dims = dims_of(context, source)
     axes = [axes] if isinstance(axes, int) else axes
     ones = [axis_of(axis, len(dims)) for axis in axes if dims[axis_of(axis, len(dims))] == 1]
@@ -43,7 +42,6 @@ def _unsqueeze(context: OnnxContext) -> Made:
 
 def _expand(context: OnnxContext) -> Made:
     source, wanted = value_at(context, 0), argument_at(context, 1)
-    assert source is not None
     dims = dims_of(context, source)
     fits = zip((1,) * (len(wanted) - len(dims)) + dims, wanted, strict=True)
     if not all(size in (-1, n) for n, size in fits):
@@ -51,15 +49,21 @@ def _expand(context: OnnxContext) -> Made:
     return by_onnx(context, "Reshape", source, integers(*(1,) * (len(wanted) - len(dims)), *dims))
 
 
+def _repeat(context: OnnxContext) -> Made:
+    source, counts = value_at(context, 0), argument_at(context, "repeats")
+    if not isinstance(source, np.ndarray):
+        raise context.unimplemented("it repeats elements", "operators repeat dims of 1 by themselves")
+    return np.tile(source, counts)
+
+
 def _concat(context: OnnxContext) -> Made:
-    values = [context.value(each.place) for each in context.attribute("args")[0]]
-    return by_onnx(context, "Concat", *values, axis=int(argument_at(context, 1, "dim", 0)))
+    values = [context.value(each.place) for each in argument_at(context, 0)]
+    return by_onnx(context, "Concat", *values, axis=int(argument_at(context, "dim", 0)))
 
 
 def _split(context: OnnxContext) -> Made:
     source, sizes = value_at(context, 0), argument_at(context, 1)
-    assert source is not None
-    axis = axis_of(int(argument_at(context, 2, "dim", 0)), len(dims_of(context, source)))
+    axis = axis_of(int(argument_at(context, "dim", 0)), len(dims_of(context, source)))
     parts, start = [], 0
     for size in sizes:
         parts.append(_part(context, source, axis, start, start + size))
@@ -74,8 +78,7 @@ def _part(context: OnnxContext, source: Value, axis: int, start: int, end: int, 
 
 
 def _slice(context: OnnxContext) -> Made:
-    source, axis = value_at(context, 0), int(argument_at(context, 1, "dim", 0))
-    assert source is not None
+    source, axis = value_at(context, 0), int(argument_at(context, "dim", 0))
     start, end, step = (argument_at(context, at) for at in (2, 3, 4))
     size = dims_of(context, source)[axis]
     return by_onnx(
@@ -98,20 +101,18 @@ def _select(context: OnnxContext) -> Made:
 
 def _pad(context: OnnxContext) -> Made:
     source, pairs = value_at(context, 0), argument_at(context, 1)
-    assert source is not None
     rank = len(dims_of(context, source))
     low, high = [0] * rank, [0] * rank
     # Pairs of torch begin with the last dim.
     for place in range(len(pairs) // 2):
         low[rank - 1 - place], high[rank - 1 - place] = pairs[2 * place], pairs[2 * place + 1]
     return by_onnx(
-        context, "Pad", source, integers(*low, *high), np.array(argument_at(context, 2, "value", 0.0), F32)
+        context, "Pad", source, integers(*low, *high), np.array(argument_at(context, "value", 0.0), F32)
     )
 
 
 def _shuffle(context: OnnxContext) -> Made:
     source, groups = value_at(context, 0), int(argument_at(context, 1))
-    assert source is not None
     batch, channels, *rest = dims_of(context, source)
     digits = by_onnx(context, "Reshape", source, integers(batch, groups, channels // groups, *rest))
     mixed = by_onnx(context, "Transpose", digits, perm=[0, 2, 1, *range(3, len(rest) + 3)])
@@ -125,6 +126,7 @@ MOVE_TRANSLATORS: Mapping[str, Translator] = {
     "aten.constant_pad_nd": _pad,
     "aten.expand": _expand,
     "aten.permute": _permute,
+    "aten.repeat": _repeat,
     "aten.reshape": _view,
     "aten.select": _select,
     "aten.slice": _slice,

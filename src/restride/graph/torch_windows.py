@@ -20,8 +20,7 @@ def _convolution(context: OnnxContext) -> Made:
     strides, padding, dilations, is_transposed, more, groups = (
         argument_at(context, at) for at in range(3, 9)
     )
-    values = [value_at(context, at) for at in range(3 if argument_at(context, 2) is not None else 2)]
-    assert values[1] is not None
+    values = [value_at(context, at) for at in range(3) if at < 2 or argument_at(context, at) is not None]
     rank = len(dims_of(context, values[1])) - 2
     named: dict[str, Any] = {
         "strides": for_each_axis(strides, rank),
@@ -40,17 +39,15 @@ def _pooling(operator: str, rank: int) -> Translator:
         named: dict[str, Any] = {
             "kernel_shape": kernel,
             "strides": for_each_axis(argument_at(context, 2) or kernel, rank),
-            "pads": for_each_axis(argument_at(context, 3) or 0, rank) * 2,
+            "pads": for_each_axis(argument_at(context, "padding", 0), rank) * 2,
+            "ceil_mode": int(bool(argument_at(context, "ceil_mode", False))),
         }
         if operator == "MaxPool":
-            named["dilations"] = for_each_axis(argument_at(context, 4) or 1, rank)
-            return by_onnx(
-                context, operator, value_at(context, 0), ceil_mode=int(bool(argument_at(context, 5))), **named
-            )
-        if argument_at(context, 6, "divisor_override") is not None:
+            named["dilations"] = for_each_axis(argument_at(context, "dilation", 1), rank)
+            return by_onnx(context, operator, value_at(context, 0), **named)
+        if argument_at(context, "divisor_override") is not None:
             raise context.unimplemented("it divides by another number than there are elements")
-        named["ceil_mode"] = int(bool(argument_at(context, 4, "ceil_mode", False)))
-        named["count_include_pad"] = int(bool(argument_at(context, 5, "count_include_pad", True)))
+        named["count_include_pad"] = int(bool(argument_at(context, "count_include_pad", True)))
         return by_onnx(context, operator, value_at(context, 0), **named)
 
     return run
@@ -58,7 +55,6 @@ def _pooling(operator: str, rank: int) -> Translator:
 
 def _adaptive_average(context: OnnxContext) -> Made:
     source, sizes = value_at(context, 0), argument_at(context, 1)
-    assert source is not None
     spatial = dims_of(context, source)[-len(sizes) :]
     if any(not size or n % size for n, size in zip(spatial, sizes, strict=True)):
         raise context.unimplemented("its windows are of several sizes", "use sizes that divide the input's")
@@ -66,15 +62,17 @@ def _adaptive_average(context: OnnxContext) -> Made:
     return by_onnx(context, "AveragePool", source, kernel_shape=kernel, strides=kernel)
 
 
-def _resize(mode: str, flags: int) -> Translator:
-    """Upsampling to sizes or by scales; `flags` is the place of the sizes' last neighbour, the scales."""
+def _resize(mode: str) -> Translator:
+    """Upsampling to sizes or by scales."""
 
     def run(context: OnnxContext) -> Made:
-        source, sizes = value_at(context, 0), argument_at(context, 1)
-        assert source is not None
-        dims, scales = dims_of(context, source), argument_at(context, flags)
-        spatial = sizes or [int(n * scale) for n, scale in zip(dims[2:], scales, strict=True)]
-        is_aligned = flags > 2 and bool(argument_at(context, 2))
+        source, sizes = value_at(context, 0), argument_at(context, "output_size")
+        dims, scales = dims_of(context, source), argument_at(context, "scale_factors")
+        exact = sizes or [n * scale for n, scale in zip(dims[2:], scales, strict=True)]
+        spatial = list(map(int, exact))
+        is_aligned = bool(argument_at(context, "align_corners", False))
+        if spatial != list(exact) and not is_aligned:
+            raise context.unimplemented(f"it samples by {scales}, which make no whole extents", "pass a size")
         word = "align_corners" if is_aligned else "half_pixel" if mode == "linear" else "asymmetric"
         return by_onnx(
             context,
@@ -97,7 +95,7 @@ WINDOW_TRANSLATORS: Mapping[str, Translator] = {
     "aten.convolution": _convolution,
     "aten.max_pool2d_with_indices": _pooling("MaxPool", 2),
     "aten.max_pool3d_with_indices": _pooling("MaxPool", 3),
-    "aten.upsample_bilinear2d": _resize("linear", 3),
-    "aten.upsample_nearest2d": _resize("nearest", 2),
+    "aten.upsample_bilinear2d": _resize("linear"),
+    "aten.upsample_nearest2d": _resize("nearest"),
 }
 """By the name of the operator."""
