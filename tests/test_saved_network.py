@@ -19,6 +19,7 @@ import pytest
 import restride as rs
 from restride.graph import operations, stored_graph
 from restride.graph.graph import Constant
+from restride.graph.network_input import NetworkInput
 from restride.graph.recurrent import RecurrentOperation
 
 Array = np.ndarray
@@ -113,18 +114,93 @@ def test_dims_that_were_saved_run_and_others_are_refused_by_name(tmp_path: Path)
         x = builder.input("x", dims["x"])
         return builder.graph(builder.add(rs.graph.EltwiseOperation("eltwise_relu"), x, name="y"))
 
-    inputs = [type(rs.Network(graph({"x": (1, 2)})).inputs[0])("x", (None, 2), rs.f32)]
-    net = rs.Network.of_source(inputs, ["y"], graph)
+    net = rs.Network.of_source([NetworkInput("x", (None, None), rs.f32)], ["y"], graph)
     net(values(3, 2)), net(values(5, 2))
     net.save(tmp_path / "both.net")
     loaded = rs.Network.load(tmp_path / "both.net")
     for n in (3, 5):
         assert np.array_equal(loaded(values(n, 2)), np.maximum(values(n, 2), 0))
     with pytest.raises(rs.InvalidArguments, match="3x2; 5x2") as caught:
-        loaded(values(4, 2))
+        loaded(values(3, 4))
     assert caught.value.code == "RS-G03"
     net.save(tmp_path / "one.net", (7, 2))
     assert rs.Network.load(tmp_path / "one.net")(values(7, 2)).shape == (7, 2)
+
+
+def batched(x: Array, bias: Array) -> Array:
+    """What `open_network` computes: images in two halves, turned, added up and biased."""
+    rows = np.maximum(x, 0).reshape(2 * len(x), 6).reshape(len(x), 2, 6).transpose(0, 2, 1)
+    return (rows.sum(2) + bias).astype(np.float32)
+
+
+def open_network(cut: int = 10**9, of_batch: bool = False) -> rs.Network:
+    """Reshapes with the batch in them; `cut` rows are kept at most, the bias may have the batch."""
+    graph = rs.graph
+
+    def source(dims: Any) -> rs.graph.Graph:
+        (n, *_), builder = dims["x"], rs.graph.GraphBuilder()
+        y = builder.add(graph.EltwiseOperation("eltwise_relu"), builder.input("x", dims["x"]))
+        y = builder.add(graph.PadOperation((0, 0, 1), (0, 0, 1), 0.0), y)
+        y = builder.add(graph.SliceOperation((0, 0, 1), (min(n, cut), 3, 4), (1, 1, 1)), y)
+        y = builder.add(graph.ReshapeOperation((2 * min(n, cut), 6)), y)
+        y = builder.add(graph.ReshapeOperation((min(n, cut), 2, 6)), y)
+        y = builder.add(graph.TransposeOperation((0, 2, 1)), y)
+        y = builder.add(graph.ReductionOperation("reduction_sum", (2,)), y)
+        bias = np.tile(BIAS, (n if of_batch else 1, 1)).reshape(-1, 6, 1)
+        y = builder.add(graph.BinaryOperation("binary_add"), y, builder.constant(bias))
+        return builder.graph(builder.add(graph.ReshapeOperation((min(n, cut), 6)), y, name="y"))
+
+    return rs.Network.of_source([NetworkInput("x", (None, 3, 4), rs.f32)], ["y"], source)
+
+
+BIAS = values(6)
+
+
+@pytest.mark.parametrize("saved_for", [1, 2, 7, 1024, 3000])
+def test_a_file_of_an_open_batch_is_prepared_and_serves_other_batches(tmp_path: Path, saved_for: int) -> None:
+    net = open_network()
+    net.save(tmp_path / "a.net", (saved_for, 3, 4))
+    for path in ("a.net", "b.net"):
+        loaded = rs.Network.load(tmp_path / path)
+        loaded.prepare()
+        assert str(loaded.explain()) == str(net.explain((saved_for, 3, 4)))
+        for n in (saved_for, 1, 2, 5, 1024):
+            assert np.allclose(loaded(values(n, 3, 4)), batched(values(n, 3, 4), BIAS), atol=1e-5)
+        with pytest.raises(rs.InvalidArguments, match=f"batches of 1 to {max(saved_for, 1024)} of these"):
+            loaded(values(max(saved_for, 1024) + 1, 3, 4))
+        rs.Network.load(tmp_path / "a.net").save(tmp_path / "b.net")
+    assert (tmp_path / "b.net").read_bytes() == (tmp_path / "a.net").read_bytes()
+
+
+@pytest.mark.parametrize("how", [{"cut": 4}, {"cut": 1000}, {"of_batch": True}])
+def test_a_graph_that_changes_otherwise_with_the_batch_is_saved_for_its_own_alone(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    net = open_network(**how)
+    net.save(tmp_path / "a.net", (2, 3, 4))
+    loaded = rs.Network.load(tmp_path / "a.net")
+    assert np.allclose(loaded(values(2, 3, 4)), batched(values(2, 3, 4), BIAS), atol=1e-5)
+    with pytest.raises(rs.InvalidArguments, match=r"saved for 2x3x4\n"):
+        loaded(values(3, 3, 4))
+
+
+def test_constants_of_other_batches_are_stored_once(tmp_path: Path) -> None:
+    net = open_network()
+    net.save(tmp_path / "a.net", (2, 3, 4))
+    found: list[dict[str, Any]] = []
+    rewrite(tmp_path / "a.net", found.append)
+    assert len(found[0]["batches"]) == 1
+    assert sum(each["dims"] == [1, 6, 1] for each in found[0]["constants"]) == 1
+
+
+def test_a_loaded_network_keeps_the_plans_that_it_has_not_run(tmp_path: Path) -> None:
+    net = open_network(cut=4)
+    net(values(2, 3, 4)), net(values(3, 3, 4))
+    net.save(tmp_path / "a.net")
+    loaded = rs.Network.load(tmp_path / "a.net")
+    loaded(values(3, 3, 4))
+    loaded.save(tmp_path / "a.net")
+    assert rs.Network.load(tmp_path / "a.net")(values(2, 3, 4)).shape == (2, 6)
 
 
 def test_a_loaded_network_is_saved_to_the_same_bytes(saved: Path, tmp_path: Path) -> None:
@@ -262,6 +338,33 @@ CHANGES = {
 def test_a_header_that_does_not_hold_is_refused(saved: Path, name: str) -> None:
     rewrite(saved, CHANGES[name])
     assert refused(saved) in ("RS-F10", "RS-G01", "RS-G03")
+
+
+FORM = ("batches", 0)
+BATCHES = {
+    "a largest that is a word": _set(*FORM, "largest", "many"),
+    "a largest of 1": _set(*FORM, "largest", 1),
+    "a largest below 1": _set(*FORM, "largest", -1),
+    "no places": _set(*FORM, "places", []),
+    "a place that is not there": _set(*FORM, "places", [7]),
+    "no dims": _set(*FORM, "dims", [[]]),
+    "one end": _set(*FORM, "ends", FORM[1], _set),
+    "fewer nodes": _set(*FORM, "ends", 1, "nodes", []),
+    "another type": _set(*FORM, "ends", 1, "types", "x", "data_type", "s8"),
+    "another input": _set(*FORM, "ends", 0, "types", "x", "dims", [1, 3, 5]),
+    "constants that are not there": _set(*FORM, "ends", 0, "constants", {"constant": 99}),
+    "a form that is none": _set("batches", [3]),
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_a_header_whose_other_batches_do_not_hold_is_refused(tmp_path: Path, name: str) -> None:
+    open_network().save(tmp_path / "a.net", (2, 3, 4))
+    rewrite(tmp_path / "a.net", BATCHES[name])
+    for use in (lambda net: net(values(5, 3, 4)), lambda net: net.save(tmp_path / "b.net", (5, 3, 4))):
+        with pytest.raises(rs.Error) as caught:
+            use(rs.Network.load(tmp_path / "a.net"))
+        assert caught.value.code in ("RS-F10", "RS-G01", "RS-G03")
 
 
 def test_a_header_of_many_brackets_is_refused(saved: Path) -> None:

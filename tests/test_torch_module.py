@@ -271,7 +271,11 @@ def test_threads_may_share_a_compiled_module() -> None:
 
 
 def test_the_networks_of_a_module_are_saved_like_others(tmp_path: Any) -> None:
-    compiled = rt.compile_module(small_network(), X)
-    compiled(X)
+    compiled, module = rt.compile_module(small_network(), X), small_network()
     compiled.network.save(tmp_path / "module.net")
-    assert torch.equal(rs.Network.load(tmp_path / "module.net")(X), compiled(X))
+    served = rs.Network.load(tmp_path / "module.net")
+    served.prepare()
+    assert torch.equal(served(X), compiled(X))
+    with torch.no_grad():
+        many = torch.cat([X, X.flip(2), X.flip(3)])
+        assert torch.allclose(served(many), module(many), atol=1e-5)

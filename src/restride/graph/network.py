@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
+from ..desc.parse import parse_dims
 from ..errors import Error
 from ..loading import load_whole
 from ..runtime.alloc import address_of
@@ -65,19 +66,18 @@ class Network:
         source: GraphSource,
         rule: str = "optimal",
         without: Iterable[str] = (),
+        dims: Sequence[Dims] = (),
     ) -> Network:
-        """A network whose graph depends on the dims of its inputs: `source` makes it of them."""
+        """A network whose graph depends on the dims of its inputs: `source` makes it of them.
+
+        `dims`: of all inputs, what is planned where a caller names none and the inputs leave them open.
+        """
         load_whole("restride.graph.planned_runs")
         from .planned_runs import PlannedRuns
 
-        return cls._of(PlannedRuns(inputs, outputs, source, rule, without), inputs, outputs, rule)
-
-    @classmethod
-    def _of(
-        cls, plans: PlannedRuns, inputs: Sequence[NetworkInput], outputs: Sequence[str], rule: str
-    ) -> Network:
         made = cls.__new__(cls)
-        made._start(plans, inputs, outputs, rule)
+        made._start(PlannedRuns(inputs, outputs, source, rule, without), inputs, outputs, rule)
+        made._usual = (tuple(dims),) if dims else ()
         return made
 
     def _start(
@@ -89,7 +89,7 @@ class Network:
         file: NetworkFile | None = None,
     ) -> None:
         self._inputs, self._outputs, self._rule = tuple(inputs), tuple(outputs), rule
-        self._planned, self._file = plans, file
+        self._planned, self._file, self._usual = plans, file, file.dims if file else ()
         self._recorded: dict[tuple[Dims, ...], RecordedRun | None] = {}
 
     @property
@@ -109,23 +109,28 @@ class Network:
 
     def with_rule(self, rule: str) -> Network:
         """The same network, whose formats are chosen by another rule."""
-        return self._of(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
+        made = type(self).__new__(type(self))
+        made._start(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
+        made._usual = self._usual
+        return made
 
     # --- files ----------------------------------------------------------------------------------------------
 
     def save(self, path: str | PathLike[str], *dims: Sequence[int]) -> None:
         """Write the network to a file: what it computes, its constants, and these as its kernels read them.
 
-        `dims`: of each input in order, as in `plan`; without them all that have a plan are saved, and those
-        that the network fixes. Kernels are no part of the file: they lie in the store on disk. The file
-        appears whole under its name or not at all. Raises RuntimeFailure where the system refuses.
+        `dims`: of each input in order, as in `plan`; without them all that have a plan are saved, else those
+        of a module's example, or that the network fixes. Where the inputs leave the batch open, and the graph
+        is the same for all, the file serves other batches too, up to 1024. Kernels are no part of the file:
+        they lie in the store on disk. The file appears whole under its name or not at all. Raises
+        RuntimeFailure where the system refuses.
         """
-        known = () if dims else (self._plans.dims or (self._file.dims if self._file else ()))
-        self._plans.save(fspath(path), list(known) or [self._dims(dims)])
+        known = (*(self._file.dims if self._file else ()), *self._plans.dims)
+        self._plans.save(fspath(path), (not dims and list(dict.fromkeys(known))) or self._all_dims(dims))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Network:
-        """The network of a file that `save` wrote, for the dims that it was saved for.
+        """The network of a file that `save` wrote, for the dims that it was saved for, and other batches.
 
         Constants are mapped, and read when a run first wants them; a machine that wants them in other formats
         makes these of the plain ones. The file must not be changed while the network lives. Raises
@@ -165,11 +170,12 @@ class Network:
     def prepare(self, *dims: Sequence[int], told: Told | None = None) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
 
-        `dims`: as in `plan`. `told`: called meanwhile with how many steps are ready, and how many there are.
-        Raises as a call does.
+        `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
+        many steps are ready, and how many there are. Raises as a call does.
         """
         try:
-            self._runner(self._dims(dims), told or _untold)
+            for each in self._all_dims(dims):
+                self._runner(each, told or _untold)
         except Error as error:
             error.drop_frames()
             raise
@@ -181,11 +187,12 @@ class Network:
         return tuple(times)
 
     def plan(self, *dims: Sequence[int]) -> NetworkPlan:
-        """What runs for inputs of these dims, one for each input in order; none where the network fixes them.
+        """What runs for inputs of these dims, one for each input in order; none where the network fixes them,
+        or for the first that a file was saved for.
 
         Raises as a call does.
         """
-        return self._plans.plan(self._dims(dims))
+        return self._plans.plan(self._all_dims(dims)[0])
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
         """The plan for inputs of these dims in words, as `plan` has it.
@@ -193,7 +200,7 @@ class Network:
         What was fused, the format of every tensor, every reorder with its reason and cost, and the memory of
         a run.
         """
-        return self._plans.explain(self._dims(dims))
+        return self._plans.explain(self._all_dims(dims)[0])
 
     def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
         brought, names = self._brought(x), [each.name for each in self._inputs]
@@ -242,10 +249,11 @@ class Network:
             self._planned = planned_file(self._file)
         return self._planned
 
-    def _dims(self, dims: Sequence[Sequence[int]]) -> tuple[Dims, ...]:
-        """Dims of all inputs: those that the network fixes where there are none."""
-        dims = dims or [fixed_dims(each) for each in self._inputs]
-        return tuple(tuple(int(n) for n in each) for each in dims)
+    def _all_dims(self, dims: Sequence[Sequence[int]]) -> list[tuple[Dims, ...]]:
+        """Dims of all inputs: where a caller names none those of the file or the example, or fixed ones."""
+        if dims:
+            return [tuple(parse_dims(each, f"Network: dims[{i}]") for i, each in enumerate(dims))]
+        return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]
 
     def _runner(self, dims: tuple[Dims, ...], told: Told | None = None) -> Runner | RecordedRun:
         """What runs inputs of these dims: of a file first of all what was recorded on this machine.

@@ -14,6 +14,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..files.replacement import Replacement
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
+from .batch_form import BatchForm
 from .chosen_formats import chosen_values
 from .dims import Dims
 from .graph import Constant
@@ -48,11 +49,11 @@ class _NumberedTensors:
         self.constants: list[Constant] = []
         self.prepacked: list[Values] = []
         self.plain_tensors: list[int] = []
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[Constant, int] = {}
         self._formats: dict[tuple[int, MemoryDesc], int] = {}
 
     def number(self, constant: Constant) -> int:
-        found = self._numbers.setdefault(id(constant), len(self.constants))
+        found = self._numbers.setdefault(constant, len(self.constants))
         if found == len(self.constants):
             self.constants.append(constant)
         return found
@@ -85,20 +86,27 @@ class _NumberedTensors:
 
 
 def write_network(
-    path: str, inputs: Sequence[NetworkInput], outputs: Sequence[str], rule: str, plans: Sequence[SavedPlan]
+    path: str,
+    inputs: Sequence[NetworkInput],
+    outputs: Sequence[str],
+    rule: str,
+    plans: Sequence[SavedPlan],
+    forms: Sequence[BatchForm],
 ) -> WrittenNetwork:
-    """Write a network: the file appears whole under its name or not at all.
+    """Write a network: the file appears whole under its name or not at all. `forms`: for other batches.
 
     Raises RuntimeFailure where the system refuses.
     """
     writer = _NumberedTensors()
     stored_plans = [_plan_values(writer, each) for each in plans]
+    stored_forms = [_form_values(writer, each) for each in forms]
     header: Values = {
         "machine": machine_facts(),
         "rule": rule,
         "inputs": [_input_values(each) for each in inputs],
         "outputs": list(outputs),
         "plans": stored_plans,
+        "batches": stored_forms,
         "constants": writer.finished_constants(),
         "prepacked": writer.prepacked,
         "tensors": [],
@@ -130,6 +138,16 @@ def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
         "chosen": chosen_values(plan.formats.steps),
         "is_exact": plan.formats.is_exact,
         "fusions": [[each.fusion, list(each.nodes), each.into] for each in plan.fusions],
+    }
+
+
+def _form_values(writer: _NumberedTensors, form: BatchForm) -> Values:
+    constants = {name: writer.number(form.constants[at]) for name, at in form.ends[0]["constants"].items()}
+    return {
+        "dims": [list(each) for each in form.dims],
+        "places": list(form.places),
+        "largest": form.largest,
+        "ends": [{**each, "constants": constants} for each in form.ends],
     }
 
 

@@ -10,9 +10,10 @@ from ..desc.parse import one_of, short_repr
 from ..desc.viewer import Explanation
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
+from .batch_form import BatchForm, batch_form
 from .dims import Dims
 from .explaining import explain_plan
-from .fusions import parse_fusions
+from .fusions import fuse, parse_fusions
 from .graph import Graph
 from .network_file import NetworkFile
 from .network_input import NetworkInput, check_dims, wrong_inputs
@@ -48,7 +49,8 @@ def graph_inputs(graph: object) -> list[NetworkInput]:
 class PlannedRuns:
     """The plans of a network by the dims of its inputs; those made last stay. Threads may share it.
 
-    `saved`: the file that it comes from. Raises InvalidArguments for a rule or a fusion that is none.
+    `saved`: the file that it comes from. `forms`: what it has for other batches. Raises InvalidArguments for
+    a rule or a fusion that is none.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class PlannedRuns:
         without: Iterable[str] = (),
         saved: SavedNetwork | None = None,
         prepacked: PrepackedConstants | None = None,
+        forms: Sequence[BatchForm] = (),
     ) -> None:
         if rule not in RULES:
             raise InvalidArguments(
@@ -69,7 +72,7 @@ class PlannedRuns:
                 hint=one_of(RULES, rule),
             )
         self._inputs, self._outputs, self._source, self._rule = inputs, outputs, source, rule
-        self._without, self._saved = parse_fusions(without), saved
+        self._without, self._saved, self._forms = parse_fusions(without), saved, tuple(forms)
         self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
         self._engine = Engine("cpu")
         self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
@@ -78,9 +81,8 @@ class PlannedRuns:
 
     def with_rule(self, rule: str) -> PlannedRuns:
         """The same network, planned by another rule; constants are shared."""
-        return PlannedRuns(
-            self._inputs, self._outputs, self._source, rule, self._without, None, self._prepacked
-        )
+        shared = self._prepacked, self._forms
+        return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
 
     @property
     def dims(self) -> tuple[tuple[Dims, ...], ...]:
@@ -113,7 +115,12 @@ class PlannedRuns:
         runners = [self.runner(each) for each in dims]
         pairs = list(zip(dims, runners, strict=True))
         saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in pairs]
-        written = write_network(path, self._inputs, self._outputs, self._rule, saved)
+        forms = list(self._forms)
+        for each in dims:
+            if not any(form.covers(each) for form in forms):
+                found = batch_form(self._inputs, each, self._fused)
+                forms += [found] if found else []
+        written = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
         for (each, runner), tensors in zip(pairs, written.tensors, strict=True):
             record = runner.record(tensors)
             if record is not None:
@@ -135,12 +142,18 @@ class PlannedRuns:
             raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
         for each, extents in zip(self._inputs, dims, strict=True):
             check_dims(each, extents)
-        named = {each.name: extents for each, extents in zip(self._inputs, dims, strict=True)}
-        plan = plan_network(self._source(named), self._rule, self._engine, self._without)
+        plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)
         return Runner(plan, self._engine, self._prepacked)
+
+    def _graph(self, dims: tuple[Dims, ...]) -> Graph | PlannedGraph:
+        return self._source({each.name: own for each, own in zip(self._inputs, dims, strict=True)})
+
+    def _fused(self, dims: tuple[Dims, ...]) -> Graph:
+        found = self._graph(dims)
+        return (found.fused if isinstance(found, PlannedGraph) else fuse(found, self._without)).graph
 
 
 def planned_file(file: NetworkFile) -> PlannedRuns:
     """The plans of a saved network. Raises InvalidArguments where its header does not hold."""
     saved = SavedNetwork(file)
-    return PlannedRuns(file.inputs, file.outputs, saved.graph, file.rule, (), saved)
+    return PlannedRuns(file.inputs, file.outputs, saved.graph, file.rule, (), saved, forms=saved.forms)

@@ -15,10 +15,11 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .batch_form import BatchForm
 from .chosen_formats import chosen_ways
 from .dims import Dims, by
 from .fusions import FusedGraph
-from .graph import Constant
+from .graph import Constant, Graph
 from .graph_draft import AppliedFusion
 from .network_file import NetworkFile, damaged, machine_facts, told_of
 from .network_plan import FormatChoices, PlannedGraph, plain
@@ -44,6 +45,18 @@ class SavedNetwork:
         self._plans = dict(zip(self._file.dims, self._header["plans"], strict=True))
         self._constants = [self._constant(each) for each in self._header["constants"]]
         self._numbers = {id(each): number for number, each in enumerate(self._constants)}
+        self.forms = [
+            BatchForm(
+                tuple(map(tuple, each["dims"])),
+                tuple(each["places"]),
+                each["largest"],
+                tuple(each["ends"]),
+                self._constants,
+            )
+            for each in self._header.get("batches", ())
+        ]
+        if not all(each.covers(each.dims) for each in self.forms):
+            raise damaged(self._path, "a graph for other batches does not fit its own")
         self._formats = {
             (each["constant"], MemoryDesc.from_dict(each["md"])): each["tensor"]
             for each in self._header["prepacked"]
@@ -52,16 +65,20 @@ class SavedNetwork:
     def graph(self, dims: Mapping[str, Dims]) -> PlannedGraph:
         """The graph for inputs of these dims, with what propagation chose on a machine like this.
 
-        Raises InvalidArguments for dims that were not saved.
+        Raises InvalidArguments for dims that were not saved, and differ in more than the batch from those.
         """
-        found = self._plans.get(tuple(dims[each.name] for each in self._file.inputs))
-        if found is not None:
+        wanted = tuple(dims[each.name] for each in self._file.inputs)
+        if (found := self._plans.get(wanted)) is not None:
             return told_of(self._path, lambda: PlannedGraph(self._fused(found), self._choices(found)))
+        if (form := next((each for each in self.forms if each.covers(wanted)), None)) is not None:
+            return told_of(self._path, lambda: PlannedGraph(self._checked(form.graph(wanted), wanted)))
+        largest = max((each.largest for each in self.forms), default=0)
+        batches = f"; and for batches of 1 to {largest} of these" if self.forms else ""
         raise InvalidArguments(
             "Network: the file has no plan for inputs of these dims",
             code="RS-G03",
             where=", ".join(f"{name}: {by(each)}" for name, each in dims.items()),
-            why=f"it was saved for {'; '.join(', '.join(map(by, each)) for each in self._plans)}",
+            why=f"it was saved for {'; '.join(', '.join(map(by, each)) for each in self._plans)}{batches}",
             hint="save the network with the dims that it is to run with: net.save(path, dims)",
         )
 
@@ -96,13 +113,18 @@ class SavedNetwork:
 
     def _fused(self, values: Mapping[str, Any]) -> FusedGraph:
         graph = graph_of_values(values["graph"], self._constants.__getitem__)
-        names, wanted = [each.name for each in self._file.inputs], values["dims"]
+        applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
+        return self._checked(graph, tuple(map(tuple, values["dims"])), tuple(applied))
+
+    def _checked(
+        self, graph: Graph, wanted: tuple[Dims, ...], applied: tuple[AppliedFusion, ...] = ()
+    ) -> FusedGraph:
+        names = [each.name for each in self._file.inputs]
         if list(graph.inputs) != names or len(graph.outputs) != len(self._file.outputs):
             raise damaged(self._path, "a graph has other inputs or outputs than the network")
-        if [list(graph.tensors[name].dims) for name in names] != wanted:
+        if tuple(graph.tensors[name].dims for name in names) != wanted:
             raise damaged(self._path, "a graph has inputs of other dims than its plan")
-        applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
-        return FusedGraph(graph, tuple(applied))
+        return FusedGraph(graph, applied)
 
     def _choices(self, values: Mapping[str, Any]) -> FormatChoices | None:
         """What propagation chose, where it would choose the same here."""

@@ -141,14 +141,16 @@ class CompiledModule:
         def graph(dims: Mapping[str, Dims]) -> Graph:
             if dims == of_example:
                 return known
-            others = [x.new_zeros(dims[name]) for name, x in zip(names, example, strict=True)]
+            others = [x.new_empty(dims[name]) for name, x in zip(names, example, strict=True)]
             return exported(module, others).graph(dims)
 
         inputs = [
             NetworkInput(name, (None,) * x.dim(), data_type_of(name, element_of(x)))
             for name, x in zip(names, example, strict=True)
         ]
-        made = Network.of_source(inputs, first.model.outputs, graph, self._rule)
+        made = Network.of_source(
+            inputs, first.model.outputs, graph, self._rule, dims=tuple(of_example.values())
+        )
         return made, first.tree, state
 
 

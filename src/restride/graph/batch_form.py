@@ -1,0 +1,102 @@
+"""Graphs for any batch size: two of them say what all others are, and a third agrees (G8).
+
+    extents of a graph of 1 row, of 1024 rows      ->  extents of a graph of n rows, on the line through both
+
+The batch is the first extent of the first input that leaves it open, and of the others whose first extent is
+open and the same. A model is any program, so what it makes of other batches is asked, not supposed: graphs
+for the least and the largest batch and one between them have the same nodes and constants, and numbers that
+lie on a line. Then an extent cut off at a number, which is on no line, does not hide between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import Error
+from .dims import Dims
+from .graph import Constant, Graph
+from .network_input import NetworkInput
+from .stored_graph import Values, graph_of_values, values_of_graph
+
+__all__ = ["BatchForm", "batch_form"]
+
+_LARGEST = 1024
+
+
+@dataclass(frozen=True)
+class BatchForm:
+    """Graphs for all batches up to `largest`.
+
+    `dims`: of the inputs for a batch of 1. `places`: which inputs have the batch. `ends`: the graphs of the
+    least and the largest batch as values, where constants are numbers of `constants`.
+    """
+
+    dims: tuple[Dims, ...]
+    places: tuple[int, ...]
+    largest: int
+    ends: tuple[Values, Values]
+    constants: Sequence[Constant]
+
+    def covers(self, dims: Sequence[Dims]) -> bool:
+        """True for inputs of these dims but for the batch."""
+        size = next(iter(dims[self.places[0]]), 0)
+        return 1 <= size <= self.largest and _with_batch(self.dims, self.places, size) == dims
+
+    def graph(self, dims: Sequence[Dims]) -> Graph:
+        """The graph for dims that it covers. Raises ValueError where the values do not hold."""
+        return graph_of_values(self.values(dims[self.places[0]][0]), self.constants.__getitem__)
+
+    def values(self, size: int) -> Values:
+        """The graph for a batch size as values. Raises ValueError where the ends differ in more."""
+        first, last = self.ends
+        if first["constants"] != last["constants"]:
+            raise ValueError("constants change with the batch")
+        found: Values = _between(first, last, size - 1, self.largest - 1)
+        return found
+
+
+def batch_form(
+    inputs: Sequence[NetworkInput], dims: tuple[Dims, ...], fused: Callable[[tuple[Dims, ...]], Graph]
+) -> BatchForm | None:
+    """What `fused` makes for inputs of these dims but for the batch; None where it depends on more."""
+    is_open = [
+        bool(own) and (each.dims is None or each.dims[0] is None)
+        for each, own in zip(inputs, dims, strict=True)
+    ]
+    size = next((own[0] for own, may in zip(dims, is_open, strict=True) if may), 0)
+    places = tuple(i for i, own in enumerate(dims) if is_open[i] and own[0] == size)
+    if size < 1:
+        return None
+    sizes = (1, size if 1 < size < _LARGEST else 2, max(size, _LARGEST))
+    numbers: dict[Constant, int] = {}
+    try:
+        graphs = [fused(_with_batch(dims, places, each)) for each in sizes]
+        values = [
+            values_of_graph(graph, lambda each: numbers.setdefault(each, len(numbers))) for graph in graphs
+        ]
+        ends = values[0], values[2]
+        form = BatchForm(_with_batch(dims, places, 1), places, sizes[2], ends, list(numbers))
+        return form if form.values(sizes[1]) == values[1] else None
+    except (Error, ValueError):
+        return None
+
+
+def _with_batch(dims: Sequence[Dims], places: Sequence[int], size: int) -> tuple[Dims, ...]:
+    return tuple((size, *own[1:]) if i in places else tuple(own) for i, own in enumerate(dims))
+
+
+def _between(first: Any, last: Any, steps: int, count: int) -> Any:
+    """Values whose integers are so many of `count` steps on the way from one to the other."""
+    if isinstance(first, Mapping) and first.keys() == last.keys():
+        return {key: _between(value, last[key], steps, count) for key, value in first.items()}
+    if isinstance(first, list):
+        return [_between(*pair, steps, count) for pair in zip(first, last, strict=True)]
+    if type(first) is type(last) is int:
+        whole, rest = divmod((last - first) * steps, count)
+        if not rest:
+            return first + whole
+    if type(first) is type(last) and first == last:
+        return first
+    raise ValueError(f"{first!r} and {last!r} change with the batch")
