@@ -14,7 +14,7 @@ from .onnx_operators import made_of_onnx
 _OPSET = 18
 F32 = np.float32
 ARGUMENTS = "arguments"
-"""The attribute of a node that has its CallArguments."""
+"""The attribute of a node that has its AtenArguments."""
 RESULTS = "results"
 """The attribute of a node that has the dims and the data type of each result, as torch names it."""
 
@@ -29,7 +29,7 @@ class TensorArgument:
     place: int
 
 
-class CallArguments:
+class AtenArguments:
     """All arguments of a call by their names in the operator's schema, those by position first.
 
     `unread` are those that matter and nobody has asked for: a translator that does not know an argument must

@@ -19,7 +19,7 @@ from .dims import Dims
 from .graph import Graph
 from .onnx_model import OnnxInput, OnnxModel, OnnxNode
 from .onnx_reader import refuse_missing, translated
-from .torch_arguments import ARGUMENTS, RESULTS, CallArguments, TensorArgument
+from .torch_arguments import ARGUMENTS, RESULTS, AtenArguments, TensorArgument
 from .torch_operators import TORCH_OPERATORS, made_of_torch
 
 __all__ = ["ExportedModule", "element_of", "exported"]
@@ -180,7 +180,7 @@ class _ProgramReader:
         }
         self._nodes.append(OnnxNode(word, name, tuple(inputs), outputs, attributes))
 
-    def _arguments(self, node: Any, inputs: list[str]) -> CallArguments:
+    def _arguments(self, node: Any, inputs: list[str]) -> AtenArguments:
         """What a call brings, and what its schema has where it brings nothing."""
         schema = node.target._schema.arguments
         brought = {**{each.name: x for each, x in zip(schema, node.args, strict=False)}, **node.kwargs}
@@ -194,7 +194,7 @@ class _ProgramReader:
             each.name: self._argument(brought.get(each.name, each.default_value), inputs) for each in schema
         }
         named = {each.name: values.pop(each.name) for each in schema if each.kwarg_only}
-        return CallArguments(values, named, given)
+        return AtenArguments(values, named, given)
 
     def _argument(self, value: Any, inputs: list[str]) -> Any:
         if isinstance(value, torch.fx.Node):
