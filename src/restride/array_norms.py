@@ -355,7 +355,7 @@ def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array
         is_number = found.dtype.kind in "fiu" or found.dtype in _WEIGHT_TYPES
         if found.shape == (count,) and is_number and not is_masked(value):
             return found
-    except (TypeError, ValueError):  # NumPy makes no array of it
+    except Exception:  # NumPy makes no array of it
         pass
     raise InvalidArguments(
         f"{function.name}: {_NAMES[arg]} is {short_repr(value)}",

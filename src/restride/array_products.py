@@ -9,11 +9,10 @@ import numpy as np
 
 from .arrays import reorder
 from .desc.memory_desc import MemoryDesc
-from .desc.parse import one_of, parse_int, short_repr
+from .desc.parse import parse_int, parse_word
 from .desc.tags import Tag
 from .dtypes import DataType
 from .errors import Error, InvalidArguments
-from .foreign import plain_text
 from .frontend.hints import told_to_owner
 from .frontend.operands import engine_of
 from .frontend.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
@@ -200,14 +199,8 @@ def pack_weights(
     >>> rs.pack_weights(np.zeros((64, 48), np.float32)).desc.tag in ("Ba16b", "Ba8b")
     True
     """
-    word = plain_text(primitive)
-    if word not in _PRIMITIVES:
-        raise InvalidArguments(
-            f"pack_weights: primitive is {short_repr(primitive)}",
-            code="RS-V04",
-            why="it packs weights of these alone",
-            hint=one_of(_PRIMITIVES, word),
-        )
+    why = "it packs weights of these alone"
+    word = parse_word("pack_weights: primitive", primitive, _PRIMITIVES, why)
     engine = engine_of(weights, None, None)
     is_grouped = word == "convolution"
     source = _grouped("pack_weights", weights, groups if is_grouped else 1, engine)

@@ -15,7 +15,26 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-class Status(enum.IntEnum):
+class ValueLookup:
+    """What enumerations share that are called with a value: one that no member has is a wrong argument."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> object:
+        try:
+            found = super()._missing_(value)  # type: ignore[misc]
+        except Exception:
+            found = None
+        if found is not None:
+            return found
+        raise InvalidArguments(
+            f"{cls.__name__}: there is no member {_shown(value)[:80]!r}",
+            code="RS-V04",
+            why="no member has this value",
+            hint=f"list(rs.{cls.__name__}) has all of them",
+        )
+
+
+class Status(ValueLookup, enum.IntEnum):
     """The status values of oneDNN (`dnnl_status_t`)."""
 
     success = 0
@@ -42,10 +61,11 @@ class Error(Exception):
     status = Status.runtime_error
 
     def __init__(self, what: str, *, code: str = "", where: str = "", why: str = "", hint: str = "") -> None:
-        self.what, self.code, self.where, self.why, self.hint = what, code, where, why, hint
-        more = code and f"restride explain {code}"
-        parts = (("where", where), ("why", why), ("hint", hint), ("more", more))
-        self.message = "\n".join([what, *(f"  {name}: {text}" for name, text in parts if text)])
+        told = [each if isinstance(each, str) else _shown(each) for each in (what, code, where, why, hint)]
+        self.what, self.code, self.where, self.why, self.hint = told
+        told.append(self.code and f"restride explain {self.code}")
+        parts = zip(("where", "why", "hint", "more"), told[2:], strict=True)
+        self.message = "\n".join([self.what, *(f"  {name}: {text}" for name, text in parts if text)])
         super().__init__(self.message)
 
     def drop_frames(self) -> None:
@@ -54,8 +74,11 @@ class Error(Exception):
 
     def retold(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
         """The same refusal in the words of the call that met it; what is left out stays."""
-        where, hint = where or self.where, hint or self.hint
-        return type(self)(what or self.what, code=self.code, where=where, why=self.why, hint=hint)
+        what, where, hint = (
+            own if isinstance(new, str) and not new else new
+            for new, own in ((what, self.what), (where, self.where), (hint, self.hint))
+        )
+        return type(self)(what, code=self.code, where=where, why=self.why, hint=hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.code, self.where, self.why, self.hint)
@@ -88,6 +111,14 @@ def check_unmade(made: object, slot: str) -> None:
         why="others may hold it, and it must stay what it is",
         hint="make another one",
     )
+
+
+def _shown(value: object) -> str:
+    """A part of a message that is no text: an error tells what is wrong, whatever it was made of."""
+    try:
+        return "" if value is None else str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
 
 
 def _rebuild(cls: type[Error], what: str, code: str, where: str, why: str, hint: str) -> Error:

@@ -251,7 +251,7 @@ def _numbers(name: str, value: Any, count: int, *, may_be_zero: bool = True) -> 
     try:
         found = np.asarray(value)
         found = np.asarray(np.nan) if found.dtype.kind in "USTmMc" else found.astype(np.float64)
-    except (TypeError, ValueError):
+    except Exception:  # NumPy makes no numbers of it
         found = np.asarray(np.nan)
     numbers: Numbers = tuple(found.reshape(-1).tolist())
     is_right = found.ndim < 2 and len(numbers) in (1, count) and all(map(isfinite, numbers))

@@ -35,7 +35,7 @@ from .primitives.implementation import Describe, Implementation
 from .primitives.primitive import run
 from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
-from .runtime.memory import Memory
+from .runtime.memory import Memory, allocated_memory
 from .runtime.transfer import from_host, refuse_host_out, settle
 from .verbose import flags, write
 
@@ -121,7 +121,7 @@ class SeveralArrays:
                 why=f"a blocked result is a Memory, and no data type is {self.moved}",
                 hint="ask for a plain layout, or convert the arrays first",
             )
-        target = self.target or Memory.allocated(impl.problem.dst, self.engine)
+        target = self.target or allocated_memory(impl.problem.dst, self.engine)
         running = self._checked(impl, target, in_place)
         running.executable.prepare()
         settle(*self.sources, target)

@@ -339,7 +339,7 @@ class PrimitiveAttr(ModeAttr):
         bits = parse_mask(call, mask)
         try:
             row = list[object](scales)
-        except TypeError:
+        except Exception:  # what iterates may raise anything
             row = [scales]
         numbers = tuple(_parse_positive(f"{call}: scale", each) for each in row)
         if bits not in (0, 24) or (bits == 0 and len(numbers) != 1) or not numbers:

@@ -12,7 +12,17 @@ from . import derive, text_forms
 from .accessors import Accessors
 from .build import Format, check_range, equality_key, parse_arguments, parse_blocks, size_in_bytes
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
-from .parse import parse_bool, parse_dims, parse_index, parse_offset, parse_strides, parse_type, renamed
+from .parse import (
+    fail,
+    parse_bool,
+    parse_dims,
+    parse_index,
+    parse_offset,
+    parse_strides,
+    parse_type,
+    renamed,
+    short_repr,
+)
 from .text_forms import describe, matching_tag, verbose
 from .viewer import ViewMethods
 
@@ -349,6 +359,8 @@ class MemoryDesc(ViewMethods, Accessors):
 
     def verbose_str(self, name: str) -> str:
         """The descriptor in a verbose line: `src:f32:p:blocked:aBcd16b::f0` (spec 1.6)."""
+        if not isinstance(name, str):
+            raise fail("RS-V08", f"verbose_str: name is {short_repr(name)}", "it is text", 'as "src"')
         return verbose(name, self._kind, self._type, self._layout)
 
     # Values for files

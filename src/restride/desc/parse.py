@@ -12,6 +12,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from ..foreign import plain_text
 from ..nearest import nearest
 from .layout import RUNTIME_DIM
 from .tag_names import told_of_format
@@ -53,6 +54,15 @@ def one_of(words: Iterable[str], typed: object = None, others: Mapping[str, str]
         near = (others or {}).get(word) or nearest(word, known)
     asked = f"did you mean {near!r}? " if near else ""
     return f"{asked}use one of {', '.join(known)}"
+
+
+def parse_word(what: str, value: object, words: Iterable[str], why: str = "") -> str:
+    """One of these words. Raises InvalidArguments, with the word that is most like it."""
+    word, known = plain_text(value), list(words)
+    if isinstance(word, str) and word in known:
+        return word
+    why = why or f"there is no such {what.rpartition(' ')[2]}"
+    raise fail("RS-V04", f"{what} is {short_repr(value)}", why, one_of(known, word))
 
 
 def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:

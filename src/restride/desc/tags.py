@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 from functools import lru_cache
 
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, ValueLookup
 from ..foreign import plain_text
 from ..frozen import dataclass
 from .inner_blocks import block_texts, canonical_blocks, clash_of_steps, usual_steps
@@ -232,7 +232,7 @@ class _TagNames(enum.EnumType):
         raise AttributeError(f"FormatTag has no {name!r}: FormatTag.parse tells what is wrong with a tag")
 
 
-class FormatTag(enum.Enum, metaclass=_TagNames):
+class FormatTag(ValueLookup, enum.Enum, metaclass=_TagNames):
     """oneDNN's named format tags (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
     An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which

@@ -62,7 +62,8 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     """
     name = path_text(path, "save: path", 'rs.save(..., "x.safetensors")')
     make = None if is_zarr_name(name) else image_maker(name)
-    if metadata and not holds_metadata(name):
+    is_bare = metadata is None or (isinstance(metadata, Mapping) and not metadata)
+    if not is_bare and not holds_metadata(name):
         raise InvalidArguments(
             "save: metadata cannot be written",
             code="RS-F03",

@@ -68,7 +68,7 @@ def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
     row-major, as checkpoints hold them.
     """
     found = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
-    if scales not in ("128x4", "rows"):
+    if not isinstance(scales, str) or scales not in ("128x4", "rows"):
         raise _refusal(
             "nvfp4",
             f"scales is {short_repr(scales)}",
@@ -192,7 +192,7 @@ def named(name: str, shape: Shape) -> TensorFormat:
     """The format of that name for a tensor of `shape`. Raises InvalidArguments for another name."""
     make = _FORMATS.get(name) if isinstance(name, str) else None
     if make is None:
-        near = nearest(str(name)[:40].lower(), list(_FORMATS))
+        near = nearest(name[:40].lower(), list(_FORMATS)) if isinstance(name, str) else ""
         hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(_FORMATS)}"
         raise _refusal(short_repr(name), "there is no format of that name", "formats have names", hint)
     return make(shape)

@@ -129,7 +129,7 @@ def _numbers(name: str, absmax: object) -> Array:
     """Scales as f32, in a row."""
     try:
         return np.ascontiguousarray(absmax, np.float32).reshape(-1)
-    except (TypeError, ValueError):
+    except Exception:  # NumPy makes no array of it
         raise _refusal(name, f"absmax is {short_repr(absmax)}", "pass an array of numbers") from None
 
 

@@ -14,7 +14,7 @@ from ..desc.parse import to_f32
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import is_masked
-from ..frontend.tensors import as_numpy, is_foreign
+from ..frontend.tensors import numpy_of
 from ..grouped import over
 from ..quantized_tensor import QuantizedTensor
 from ..runtime.engine import Engine
@@ -203,7 +203,7 @@ def array_of(buffer: Any, what: str) -> Any:
     if is_masked(buffer):
         why, hint = "a mask would be lost", "pass x.data, or x.filled(0)"
         raise InvalidArguments(f"{what} cannot be read", code="RS-A15", why=why, hint=hint)
-    return as_numpy(buffer, what) if is_foreign(buffer) else np.asarray(buffer)
+    return numpy_of(buffer, what)
 
 
 def _part(held: Memory, md: MemoryDesc) -> Memory:

@@ -15,7 +15,7 @@ from ..desc.tags import Tag
 from ..errors import raises_at_the_call
 from ..runtime.alloc import Array, address_of, extent
 from ..runtime.engine import Engine
-from ..runtime.memory import Memory
+from ..runtime.memory import Memory, allocated_memory
 from ..runtime.memory_checks import checked_desc
 from ..runtime.result_pool import POOLED_BYTES, allocate, block_size, new_array, new_buffer
 from ..runtime.views import element_type
@@ -130,10 +130,10 @@ def _memory_maker(md: MemoryDesc) -> Make:
 
 
 def _new_pooled_memory(md: MemoryDesc, size: int, needed: int) -> tuple[int, Memory]:
-    memory = Memory.allocated(md, _CPU, new_buffer(size, needed))
+    memory = allocated_memory(md, _CPU, new_buffer(size, needed))
     return memory._address, memory
 
 
 def _new_memory(md: MemoryDesc) -> tuple[int, Memory]:
-    memory = Memory.allocated(md, _CPU)
+    memory = allocated_memory(md, _CPU)
     return memory._address, memory

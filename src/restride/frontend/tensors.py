@@ -60,6 +60,14 @@ def as_array(x: Any, name: str) -> Any:
         raise InvalidArguments(f"{name} cannot be read", code="RS-A01", why=why, hint=hint) from None
 
 
+def numpy_of(x: Any, name: str) -> Array:
+    """Arrays of any library, lists and numbers as an array of NumPy. Raises InvalidArguments for all else."""
+    found = x.to_numpy() if isinstance(x, Memory) else as_array(as_numpy(x, name), name)
+    if isinstance(found, np.ndarray):
+        return found
+    raise _unreadable(name, f"{type(x).__name__} is no array", "pass an array of NumPy")
+
+
 def narrowed(x: Any) -> Any:
     """The integers of a list as s32, where they are such: NumPy has made int64 of them. All else as it is."""
     if not isinstance(x, np.ndarray) or x.dtype != np.int64 or not x.size:

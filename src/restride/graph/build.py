@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from ..desc.parse import parse_dims, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
+from .fields import parse_field
 from .graph import Constant, Epilogue, Graph, Node
 from .operations import Operation, TensorType
 
@@ -38,7 +38,7 @@ class GraphBuilder:
 
     def input(self, name: str, dims: Sequence[int], data_type: object = "f32") -> str:
         """A tensor that a run brings. Raises InvalidArguments for a name that is taken."""
-        extents = tuple(int(n) for n in dims)
+        name, extents = self._new(name), parse_dims(dims, f"input {short_repr(name)}: dims")
         if min(extents, default=0) < 0:
             raise InvalidArguments(
                 f"input {name!r}: dims are {extents}",
@@ -46,14 +46,14 @@ class GraphBuilder:
                 why="the dims of a graph are known",
                 hint="make a graph for each",
             )
-        self._types[self._new(name)] = TensorType(extents, DataType.parse(data_type))
+        self._types[name] = TensorType(extents, DataType.parse(data_type))
         self._inputs.append(name)
         return name
 
     def constant(self, values: Any, name: str = "") -> str:
         """A tensor whose values are known: an array of a type that restride has."""
-        made = Constant(np.asarray(values))
-        name = self._new(name) if name else self._free("constant")
+        made = Constant(values)
+        name = self._named(name, "constant")
         self._types[name], self._constants[name] = made.type, made
         return name
 
@@ -65,7 +65,7 @@ class GraphBuilder:
         `inputs` are those of the operation, then the operands of the epilogues. Raises InvalidArguments,
         which names the node, where they do not fit.
         """
-        return self._added(operation, inputs, name, tuple(epilogues))[0]
+        return self._added(operation, inputs, name, epilogues)[0]
 
     def add_all(self, operation: Operation, *inputs: str, name: str = "") -> tuple[str, ...]:
         """A node, and the names of all its outputs: those behind the first end in `.1`, `.2`.
@@ -75,18 +75,21 @@ class GraphBuilder:
         return self._added(operation, inputs, name, ())
 
     def _added(
-        self, operation: Operation, inputs: tuple[str, ...], name: str, epilogues: tuple[Epilogue, ...]
+        self, operation: Operation, inputs: tuple[str, ...], name: str, epilogues: Sequence[Epilogue]
     ) -> tuple[str, ...]:
-        name = self._new(name) if name else self._free(operation.kind)
+        operation = parse_field("GraphBuilder.add: operation", Operation, operation)
+        after = parse_field("GraphBuilder.add: epilogues", tuple[Epilogue, ...], epilogues)
+        name = self._named(name, operation.kind)
         count = operation.count_of_results
         more = tuple(self._new(f"{name}.{number}") for number in range(1, count))
-        node = Node(name, operation, inputs, (name, *more), epilogues)
+        node = Node(name, operation, inputs, (name, *more), after)
         self._types |= node.results(self._types)
         self._nodes.append(node)
         return node.outputs
 
     def rename(self, names: Mapping[str, str]) -> None:
         """Call tensors that nodes make by other names, `{old: new}`; what is called so gets a free name."""
+        names = parse_field("GraphBuilder.rename: names", Mapping[str, str], names)
         taken = [new for new in names.values() if new in self._types and new not in names]
         all_names = {**names, **{name: self._free(f"{name}.inner") for name in taken}}
 
@@ -107,15 +110,24 @@ class GraphBuilder:
 
     def is_made(self, name: str) -> bool:
         """True for a tensor that a node makes."""
-        return name in self._types and name not in self._constants and name not in self._inputs
+        known = parse_field("GraphBuilder.is_made: name", str, name) in self._types
+        return known and name not in self._constants and name not in self._inputs
 
     def type(self, name: str) -> TensorType:
-        """The dims and the data type of a tensor."""
-        return self._types[name]
+        """The dims and the data type of a tensor. Raises InvalidArguments for a name that none has."""
+        found = self._types.get(parse_field("GraphBuilder.type: name", str, name))
+        if found is None:
+            raise InvalidArguments(
+                f"there is no tensor {short_repr(name)}",
+                code="RS-G01",
+                why="nothing with this name was added",
+                hint="pass a name that input, constant or add returned",
+            )
+        return found
 
     def is_free(self, name: str) -> bool:
         """True for a name that a tensor may still have."""
-        return bool(name) and name not in self._types
+        return bool(parse_field("the name of a tensor", str, name)) and name not in self._types
 
     def graph(self, *outputs: str) -> Graph:
         """All that was added, with these outputs. What none of them needs is left out."""
@@ -126,11 +138,14 @@ class GraphBuilder:
         if self.is_free(name):
             return name
         raise InvalidArguments(
-            f"tensor {name!r} cannot be added",
+            f"tensor {short_repr(name)} cannot be added",
             code="RS-G01",
             why="every tensor has a name, and no two have the same",
             hint="leave the name out, or give another",
         )
+
+    def _named(self, name: str, word: str) -> str:
+        return self._new(name) if parse_field("the name of a tensor", str, name) else self._free(word)
 
     def _free(self, word: str) -> str:
         if word not in self._types:

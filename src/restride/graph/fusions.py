@@ -23,10 +23,11 @@ finds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments
+from ..desc.parse import parse_word
+from .fields import check_fields, parse_field
 from .fuse_constants import fold_constants
 from .fuse_epilogues import fuse_epilogues
 from .fuse_functions import fuse_functions
@@ -65,6 +66,9 @@ class FusedGraph:
     graph: Graph
     applied: tuple[AppliedFusion, ...] = ()
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     """The graph with all fusions that `without` does not name; outputs are equal, but for rounding.
@@ -72,6 +76,7 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     Raises InvalidArguments for a name that no fusion has.
     """
     off = parse_fusions(without)
+    graph = parse_field("fuse: graph", Graph, graph)
     found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
     found = _with_arithmetic(found if "integers" in off else _with_integers(found))
     for rewrites in (_REWRITES, _LAST):
@@ -118,13 +123,7 @@ def _without_dead(graph: Graph) -> FusedGraph:
 
 def parse_fusions(without: Iterable[str]) -> frozenset[str]:
     """Names of fusions. Raises InvalidArguments for a name that none has."""
-    names = frozenset([without] if isinstance(without, str) else without)
-    for name in sorted(names, key=str):
-        if name not in FUSIONS:
-            raise InvalidArguments(
-                f"fuse: without names {short_repr(name)}",
-                code="RS-V04",
-                why="no fusion has this name",
-                hint=one_of(FUSIONS, name),
-            )
-    return names
+    with suppress(Exception):  # what iterates may raise anything
+        without = [without] if isinstance(without, str) else list(without)
+    names, why = parse_field("fuse: without", tuple[str, ...], without), "no fusion has this name"
+    return frozenset(parse_word("fuse: without names", name, FUSIONS, why) for name in sorted(names))

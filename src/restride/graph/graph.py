@@ -19,7 +19,9 @@ import numpy as np
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..files.mapped_file import let_go
+from ..frontend.tensors import numpy_of
 from ..runtime.free_memory import check_room, no_room
+from .fields import check_fields
 from .operations import (
     BinaryOperation,
     EltwiseOperation,
@@ -38,12 +40,15 @@ _MOST_BYTES = 1 << 63
 class Constant:
     """The values of a tensor that is known, row-major. Equal where types, dims and bytes are.
 
-    Raises OutOfMemory for values that stand for more than there is memory for.
+    Raises InvalidArguments for what is no array of a type that restride has, OutOfMemory for values that
+    stand for more than there is memory for.
     """
 
     values: FloatArray
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "values", numpy_of(self.values, "a constant"))
+        DataType.parse(self.values.dtype)
         if not self.values.flags.c_contiguous:
             check_room(self.values.nbytes)
         try:
@@ -88,6 +93,9 @@ class Epilogue:
 
     operation: EltwiseOperation | BinaryOperation
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     @property
     def has_operand(self) -> bool:
         """True where another tensor is read."""
@@ -109,6 +117,9 @@ class Node:
     outputs: tuple[str, ...]
     epilogues: tuple[Epilogue, ...] = ()
     data_type: DataType | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def kind(self) -> str:
@@ -187,8 +198,9 @@ class Graph:
     nodes: tuple[Node, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
-        object.__setattr__(self, "constants", MappingProxyType(dict(self.constants)))
+        check_fields(self)
+        object.__setattr__(self, "tensors", MappingProxyType(self.tensors))
+        object.__setattr__(self, "constants", MappingProxyType(self.constants))
         self.verify()
 
     def __reduce__(self) -> tuple[Any, ...]:

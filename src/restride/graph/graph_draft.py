@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import DataType
+from .fields import check_fields
 from .graph import Constant, Graph, Node
 from .operations import AS_F32, TensorType
 
@@ -26,6 +28,9 @@ class AppliedFusion:
     fusion: str
     nodes: tuple[str, ...]
     into: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __str__(self) -> str:
         return f"{self.fusion}: {', '.join(self.nodes)}" + (f" into {self.into}" if self.into else "")

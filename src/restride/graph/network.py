@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from ..desc.parse import parse_dims
+from ..desc.parse import check_function, parse_dims
 from ..errors import Error
+from ..files.plain_file import path_text
 from ..loading import load_whole
 from ..runtime.alloc import address_of
 from ..verbose import flags
 from .dims import Dims
+from .fields import parse_field
 from .network_file import NetworkFile, read_network_file
 from .network_input import NetworkInput, dense_input, fixed_dims, returned, wrong_inputs
 from .network_output import targets_by_name
@@ -75,9 +77,13 @@ class Network:
         load_whole("restride.graph.planned_runs")
         from .planned_runs import PlannedRuns
 
-        made = cls.__new__(cls)
+        what, made = "Network.of_source", cls.__new__(cls)
+        inputs = parse_field(f"{what}: inputs", tuple[NetworkInput, ...], inputs)
+        outputs = parse_field(f"{what}: outputs", tuple[str, ...], outputs)
+        check_function(f"{what}: source", 0 if source is None else source)
         made._start(PlannedRuns(inputs, outputs, source, rule, without), inputs, outputs, rule)
-        made._usual = (tuple(dims),) if dims else ()
+        usual: tuple[Dims, ...] = parse_field(f"{what}: dims", tuple[Dims, ...], dims)
+        made._usual = (usual,) if usual else ()
         return made
 
     def _start(
@@ -126,7 +132,8 @@ class Network:
         RuntimeFailure where the system refuses.
         """
         known = (*(self._file.dims if self._file else ()), *self._plans.dims)
-        self._plans.save(fspath(path), (not dims and list(dict.fromkeys(known))) or self._all_dims(dims))
+        name = path_text(path, "Network.save: path", "where the file is to be")
+        self._plans.save(name, (not dims and list(dict.fromkeys(known))) or self._all_dims(dims))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Network:
@@ -137,7 +144,7 @@ class Network:
         InvalidArguments for another or a damaged file, RuntimeFailure where the system refuses.
         """
         try:
-            file = read_network_file(fspath(path))
+            file = read_network_file(path_text(path, "Network.load: path", "of a file that save wrote"))
         except Error as error:
             error.drop_frames()
             raise
@@ -174,8 +181,9 @@ class Network:
         many steps are ready, and how many there are. Raises as a call does.
         """
         try:
+            check_function("Network.prepare: told", told)
             for each in self._all_dims(dims):
-                self._runner(each, told or _untold)
+                self._runner(each, _untold if told is None else told)
         except Error as error:
             error.drop_frames()
             raise

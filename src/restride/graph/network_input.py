@@ -10,9 +10,10 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..frontend.tensors import as_array, as_numpy, back_to, is_foreign
+from ..frontend.tensors import back_to, is_foreign, numpy_of
 from ..runtime.alloc import Array
 from .dims import Dims, by
+from .fields import check_fields
 
 __all__ = ["NetworkInput", "check_dims", "dense_input", "fixed_dims", "returned", "wrong_inputs"]
 
@@ -28,6 +29,9 @@ class NetworkInput:
     dims: tuple[int | None, ...] | None
     data_type: DataType
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def __str__(self) -> str:
         shown = "any dims" if self.dims is None else _shown(self.dims)
         return f"{self.name}: {self.data_type} {shown}"
@@ -36,7 +40,7 @@ class NetworkInput:
 def dense_input(wanted: NetworkInput, x: Any) -> Array:
     """An input as a row-major array of NumPy, of the type that the network takes."""
     name = f"Network: input {wanted.name!r}"
-    found = as_numpy(x, name) if is_foreign(x) else np.asarray(as_array(x, name))
+    found = numpy_of(x, name)
     if found.dtype != wanted.data_type.numpy:
         raise InvalidArguments(
             f"{name} is of another type",

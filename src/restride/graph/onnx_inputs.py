@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from ..desc.parse import parse_ints, short_repr
 from ..errors import InvalidArguments
 from ..runtime.alloc import Array
 from .dims import Dims, by
+from .fields import parse_field
 from .graph import Graph
 from .network_input import NetworkInput
 from .onnx_model import OnnxInput, OnnxModel
@@ -81,6 +83,7 @@ def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None
 
 def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
     """The inputs of a model, some with other dims than it says."""
+    dims = parse_field("dims", Mapping[str, Any], dims)
     _check_names("dims", dims, [each.name for each in model.inputs])
     return [_input(each, dims.get(each.name)) for each in model.inputs]
 

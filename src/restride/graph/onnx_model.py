@@ -15,6 +15,7 @@ from typing import Any
 from ..desc.parse import short_repr
 from ..errors import Error, InvalidArguments, OutOfMemory
 from ..files.mapped_file import MappedFile
+from ..foreign import has_attribute
 from ..runtime.alloc import Array
 from .onnx_tensors import tensor_values
 from .onnx_wire import Message, read_message
@@ -99,9 +100,9 @@ def read_model(source: object) -> OnnxModel:
         ) from None
 
 
-def _written(source: object) -> memoryview:
+def _written(source: Any) -> memoryview:
     """The bytes of a `ModelProto`."""
-    if not hasattr(source, "graph") or not hasattr(source, "SerializeToString"):
+    if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
         raise InvalidArguments(
             "no ONNX model",
             code="RS-V08",

@@ -15,6 +15,7 @@ from typing import ClassVar
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from .dims import Dims, by
+from .fields import check_fields
 
 _LEAST_DIVISOR = 2.0**-126
 AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
@@ -27,6 +28,9 @@ class TensorType:
 
     dims: Dims
     data_type: DataType = DataType.f32
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def desc_dims(self) -> Dims:
@@ -51,11 +55,15 @@ class TensorType:
 class Operation:
     """What all operations share.
 
-    `kind` is the word of the operation. `inputs` is how many tensors it reads at least and at most.
+    `kind` is the word of the operation. `inputs` is how many tensors it reads at least and at most. Raises
+    InvalidArguments for an attribute of another type than its field.
     """
 
     kind: ClassVar[str] = ""
     inputs: ClassVar[tuple[int, int]] = (1, 1)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def count_of_results(self) -> int:

@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..desc.parse import one_of, short_repr
+from ..desc.parse import parse_word
 from ..desc.viewer import Explanation
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
@@ -64,14 +64,8 @@ class PlannedRuns:
         prepacked: PrepackedConstants | None = None,
         forms: Sequence[BatchForm] = (),
     ) -> None:
-        if rule not in RULES:
-            raise InvalidArguments(
-                f"Network: rule is {short_repr(rule)}",
-                code="RS-V04",
-                why="no rule of propagation has this name",
-                hint=one_of(RULES, rule),
-            )
-        self._inputs, self._outputs, self._source, self._rule = inputs, outputs, source, rule
+        self._rule = parse_word("Network: rule", rule, RULES, "no rule of propagation has this name")
+        self._inputs, self._outputs, self._source = inputs, outputs, source
         self._without, self._saved, self._forms = parse_fusions(without), saved, tuple(forms)
         self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
         self._engine = Engine("cpu")

@@ -78,7 +78,7 @@ class RecurrentOperation(Operation):
         _check_word("direction", self.direction, DIRECTIONS, _OTHER_DIRECTIONS)
         if self.cell == "vanilla_rnn":
             _check_word("activation", self.activation, ACTIVATIONS, _OTHER_ACTIVATIONS)
-        elif self.activation != "":
+        elif not isinstance(self.activation, str) or self.activation:
             raise InvalidArguments(
                 f"RecurrentOperation: activation is {short_repr(self.activation)}",
                 code="RS-V04",

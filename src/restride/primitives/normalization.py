@@ -11,7 +11,7 @@ from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MEAN, ARG_SRC, ARG_VARIA
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, parse_int, parse_type, short_repr, to_f32
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments, Unimplemented, ValueLookup
 from ..foreign import plain_text
 from ..plan.normalization import NormKind, is_provided, stat_dims
 from ..plan.normalization_gradient import NormBackwardProblem
@@ -36,7 +36,7 @@ _WEIGHT_TYPES = ("f32", "bf16", "f16")
 _HINTED = ("flags", "groups", "dims", "epsilon")
 
 
-class NormalizationFlags(enum.IntFlag):
+class NormalizationFlags(ValueLookup, enum.IntFlag):
     """What a normalization does besides (`dnnl::normalization_flags`); members are joined by `|`.
 
     Its word does as well: "use_scale".

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, ARG_WORKSPACE
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int
+from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
 from ..plan.pooling_problem import ALGORITHMS, MAX, PoolingBackwardProblem, PoolingProblem
 from ..plan.windows import Windows
@@ -244,14 +244,15 @@ _LEAST = {"strides": 1, "kernel": 1, "dilation": 0, "padding_l": 0, "padding_r":
 def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int, ...]:
     """One whole number for each spatial dim."""
     try:
-        found = tuple(parse_int(each, f"{what}: {name}") for each in value)  # type: ignore[attr-defined]
-    except TypeError:
-        found = ()
+        items = tuple[object, ...](value)  # type: ignore[arg-type]
+    except Exception:  # what iterates may raise anything
+        items = ()
+    found = tuple(parse_int(each, f"{what}: {name}") for each in items)
     if len(found) == count and all(_LEAST[name] <= each < 2**31 for each in found):
         return found
     least = _LEAST[name]
     raise InvalidArguments(
-        f"{what}: {name} is {value!r:.80}",
+        f"{what}: {name} is {short_repr(value)}",
         code="RS-V02",
         why=f"it is {count} whole numbers" + (f" of {least} or more" if name != "padding_r" else ""),
         hint="one for each spatial dim, in the order of the dims",

@@ -74,8 +74,8 @@ def _primitive(md: MemoryDesc, primitive: object) -> str:
 
 def _word(what: str, value: object, words: tuple[str, ...]) -> str:
     word = plain_text(value)
-    if word in words:
-        return str(word)
+    if isinstance(word, str) and word in words:
+        return word
     raise _refused("RS-V04", f"{what}={short_repr(value)}", f"no such {what}", one_of(words, word))
 
 

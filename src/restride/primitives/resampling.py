@@ -164,7 +164,7 @@ def _scaled(what: str, src: MemoryDesc, factors: object) -> tuple[int, ...] | No
         return None
     try:
         found = [] if isinstance(factors, str | bytes) else list(factors)  # type: ignore[call-overload]
-    except TypeError:
+    except Exception:  # what iterates may raise anything
         found = []
     numbers = [to_f32(each, f"{what}: factors[{i}]") for i, each in enumerate(found)]
     if len(numbers) == src.ndims - 2 and all(0 < each < float("inf") for each in numbers):

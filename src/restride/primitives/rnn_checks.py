@@ -11,8 +11,8 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr, to_f32
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
-from ..foreign import plain_text
+from ..errors import InvalidArguments, Unimplemented, ValueLookup
+from ..foreign import attribute_of, plain_text
 from ..plan.rnn_cells import RnnCell
 from .forms import CallArguments
 from .parse import check_written
@@ -37,8 +37,8 @@ _AXES = {3: "(T, N, C)", 4: "(L, D, N, C), a bias (L, D, gates, C)", 5: "(L, D, 
 def parse_direction(what: str, direction: object) -> str:
     """The direction that a word names. Raises InvalidArguments."""
     word = plain_text(direction)
-    name = getattr(word, "name", word)
-    if name == "unidirectional":
+    name = attribute_of(word, "name", word)
+    if isinstance(name, str) and name == "unidirectional":
         name = "unidirectional_left2right"
     if isinstance(name, str) and name in DIRECTIONS:
         return DIRECTIONS[name]
@@ -50,7 +50,7 @@ def parse_direction(what: str, direction: object) -> str:
     )
 
 
-class RNNFlags(enum.StrEnum):
+class RNNFlags(ValueLookup, enum.StrEnum):
     """What becomes of gradients of weights (`dnnl::rnn_flags`). Members equal their words, which serve."""
 
     undef = "undef"

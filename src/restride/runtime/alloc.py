@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_bool
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import has_attribute, is_masked
@@ -134,7 +135,7 @@ def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -
             why=f"{length} bytes from {start:#x} on are outside the address space",
             hint="pass the address of the first byte and the buffer's whole length in bytes",
         )
-    return Buffer(start, length, bool(readonly), owner)
+    return Buffer(start, length, parse_bool("Memory.from_pointer: readonly", readonly), owner)
 
 
 def _integer(value: object, name: str) -> int:

@@ -7,12 +7,13 @@ import operator
 from typing import Any, NoReturn, final
 
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, ValueLookup
+from ..foreign import has_attribute
 from .device import Device
 from .devices import Platform, find_platform, sycl_device_in, sycl_objects
 
 
-class EngineKind(enum.IntEnum):
+class EngineKind(ValueLookup, enum.IntEnum):
     """Kinds of engine (`dnnl::engine::kind`) with oneDNN's numbers; `reference` is ours."""
 
     any = 0
@@ -68,7 +69,14 @@ class Engine:
 
     @classmethod
     def of_device(cls, device: Device) -> Engine:
-        """The one engine of a device."""
+        """The one engine of a device. Raises InvalidArguments for what is none."""
+        if not has_attribute(device, "open_queue"):
+            raise InvalidArguments(
+                f"Engine.of_device: device is {short_repr(device)}",
+                code="RS-V08",
+                why=f"{type(device).__name__} is no device of restride",
+                hint='pass the device of another engine, or make one by its kind: rs.Engine("cpu")',
+            )
         return _OPEN.setdefault(device, _opened(device))
 
     @property

@@ -91,17 +91,6 @@ class Memory(ArrayNames):
         self._attach(buffer)
 
     @classmethod
-    def allocated(cls, md: MemoryDesc, engine: Engine, buffer: Buffer | None = None) -> Memory:
-        """`Memory(md, engine)` of a descriptor and an engine that have been checked before.
-
-        `buffer`: new memory of the engine, long enough.
-        """
-        memory = cls.__new__(cls)
-        memory._desc, memory._engine, memory._mapped, memory._image = md, engine, False, None
-        memory._attach(_acquired(engine, md, None) if buffer is None else buffer)
-        return memory
-
-    @classmethod
     def from_numpy(cls, x: Any, format: Format | MemoryDesc = None, engine: Engine | None = None) -> Memory:
         """Wrap a NumPy array without a copy: dims are its shape, strides are read off it.
 
@@ -386,6 +375,17 @@ class Memory(ArrayNames):
 
 
 add_hints(Memory)
+
+
+def allocated_memory(md: MemoryDesc, engine: Engine, buffer: Buffer | None = None) -> Memory:
+    """`Memory(md, engine)` of a descriptor and an engine that have been checked before.
+
+    `buffer`: new memory of the engine, long enough.
+    """
+    memory = Memory.__new__(Memory)
+    memory._desc, memory._engine, memory._mapped, memory._image = md, engine, False, None
+    memory._attach(_acquired(engine, md, None) if buffer is None else buffer)
+    return memory
 
 
 def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:

@@ -6,14 +6,14 @@ import enum
 from typing import Any
 
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, ValueLookup
 from ..foreign import has_attribute
 from .device import Queue
 from .devices import sycl_objects, sycl_queue_of
 from .engine import Engine
 
 
-class StreamFlags(enum.IntFlag):
+class StreamFlags(ValueLookup, enum.IntFlag):
     """How a stream orders its work (`dnnl::stream::flags`), with oneDNN's numbers (P04).
 
     `default_order` is what the specification 0.9 calls the default.
@@ -55,7 +55,17 @@ class Stream:
 
     @classmethod
     def of_queue(cls, engine: Engine, queue: object) -> Stream:
-        """The stream of a queue of dpctl, which the caller has checked; its order is that of the queue."""
+        """The stream of a queue of dpctl; its order is that of the queue. That the queue is one of the engine
+        the caller has checked. Raises InvalidArguments for what is no engine or no queue.
+        """
+        if not isinstance(engine, Engine) or not has_attribute(queue, "is_in_order"):
+            raise InvalidArguments(
+                "Stream.of_queue: no queue of an engine",
+                code="RS-V08",
+                where=f"{short_repr(engine)}, {short_repr(queue)}",
+                why="it takes an engine and a dpctl.SyclQueue",
+                hint="use rs.sycl_interop.make_stream(engine, queue), which checks that they fit",
+            )
         stream = cls.__new__(cls)
         stream._engine = engine
         stream._take(queue)

@@ -1,0 +1,90 @@
+"""The values of frozen classes, checked against what their fields are declared as.
+
+Graphs are built by calls, read from files and made by rewrites. Whatever stands in a node is of its type from
+the moment that it is made: nothing behind has to ask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from ..desc.parse import parse_bool, parse_int, short_repr, to_f32
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+
+__all__ = ["check_fields", "parse_field"]
+
+
+def check_fields(made: Any) -> None:
+    """Give each field of a frozen value the type that it is declared with: lists become tuples, words types.
+
+    Raises InvalidArguments, which names the field.
+    """
+    for name, hint in _hints(type(made)).items():  # type: ignore[arg-type]
+        value = getattr(made, name)
+        if type(value) is not hint:
+            object.__setattr__(made, name, parse_field(f"{type(made).__name__}: {name}", hint, value))
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {each.name: hints[each.name] for each in fields(kind)}
+
+
+def parse_field(what: str, hint: Any, value: Any) -> Any:
+    """A value of a declared type. Raises InvalidArguments naming `what`."""
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in parts:
+            return None
+        parts = tuple(each for each in parts if each is not NoneType)
+        if len(parts) > 1:
+            return _checked(what, parts, value)
+        return parse_field(what, parts[0], value)
+    if origin is tuple:
+        _checked(what, (tuple, list), value)
+        kinds = (parts[0],) * len(value) if parts[-1] is ... else parts
+        if len(kinds) != len(value):
+            raise _wrong(what, f"{len(kinds)} values", value)
+        return tuple(
+            parse_field(f"{what}[{i}]", *pair) for i, pair in enumerate(zip(kinds, value, strict=True))
+        )
+    if origin is Mapping:
+        _checked(what, (Mapping,), value)
+        return {
+            parse_field(f"{what}: a key", parts[0], key): parse_field(what, parts[1], each)
+            for key, each in value.items()
+        }
+    if hint is Any:
+        return value
+    if hint is int:
+        return parse_int(value, what)
+    if hint is bool:
+        return parse_bool(what, value)
+    if hint is float:
+        to_f32(value, what)
+        return float(value)
+    return DataType.parse(value) if hint is DataType else _checked(what, (hint,), value)
+
+
+def _checked(what: str, kinds: tuple[type, ...], value: Any) -> Any:
+    if isinstance(value, kinds):
+        return value
+    raise _wrong(what, " or ".join(_NAMES.get(each, f"a {each.__name__}") for each in kinds), value)
+
+
+_NAMES: dict[type, str] = {str: "text", tuple: "a tuple", list: "a list", Mapping: "a dict"}
+
+
+def _wrong(what: str, wanted: str, value: object) -> InvalidArguments:
+    return InvalidArguments(
+        f"{what} is {short_repr(value)}",
+        code="RS-V08",
+        why=f"it is {type(value).__name__}, not {wanted}",
+        hint=f"pass {wanted}",
+    )
