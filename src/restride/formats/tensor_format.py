@@ -12,9 +12,9 @@ from ..arrays import reorder
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import to_f32
 from ..dtypes import DataType
-from ..errors import InvalidArguments
-from ..foreign import is_masked
-from ..frontend.tensors import numpy_of
+from ..errors import Error, InvalidArguments
+from ..foreign import is_masked, text_of
+from ..frontend.tensors import as_numpy, is_foreign
 from ..grouped import over
 from ..quantized_tensor import QuantizedTensor
 from ..runtime.engine import Engine
@@ -203,7 +203,14 @@ def array_of(buffer: Any, what: str) -> Any:
     if is_masked(buffer):
         why, hint = "a mask would be lost", "pass x.data, or x.filled(0)"
         raise InvalidArguments(f"{what} cannot be read", code="RS-A15", why=why, hint=hint)
-    return numpy_of(buffer, what)
+    try:
+        return as_numpy(buffer, what) if is_foreign(buffer) else np.asarray(buffer)
+    except Error:
+        raise
+    except Exception as error:  # a foreign object may raise anything
+        why = f"NumPy makes no array of it: {text_of(error)[:200]}"
+        hint = "pass bytes, or an array"
+        raise InvalidArguments(f"{what} cannot be read", code="RS-A15", why=why, hint=hint) from None
 
 
 def _part(held: Memory, md: MemoryDesc) -> Memory:
