@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -36,9 +37,18 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in fields(kind)}
 
 
+@cache
+def _origin(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
+
+
 def parse_field(what: str, hint: Any, value: Any) -> Any:
     """A value of a declared type. Raises InvalidArguments naming `what`."""
-    origin, parts = get_origin(hint), get_args(hint)
+    origin, parts = _origin(hint)
+    if origin is tuple and type(value) is tuple and parts[-1] is ... and {*map(type, value)} <= {parts[0]}:
+        return value  # most values are right already, and there are many in a graph
+    if origin is Mapping and type(value) is dict and {*map(type, chain(*value.items()))} <= {*parts}:
+        return dict(value)
     if origin in (Union, UnionType):
         if value is None and NoneType in parts:
             return None
