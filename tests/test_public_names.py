@@ -55,7 +55,8 @@ def _described(name: str, value: Any) -> Iterator[str]:
         yield f"{name}: module"
     elif inspect.isclass(value):
         bases = ", ".join(base.__name__ for base in value.__bases__ if base is not object)
-        yield f"class {name}({bases}){_signature(value)}"
+        # Signatures of enumerations are those of the Python that runs.
+        yield f"class {name}({bases}){'' if issubclass(value, enum.Enum) else _signature(value)}"
         if issubclass(value, enum.Enum):
             yield from (f"{name}.{member} = {item.value!r}" for member, item in value.__members__.items())
         yield from _members(name, value)

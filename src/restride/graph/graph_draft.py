@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import DataType
 from .fields import check_fields
 from .graph import Constant, Graph, Node
 from .operations import AS_F32, TensorType
