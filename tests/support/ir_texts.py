@@ -257,6 +257,10 @@ class _NoDevice:
         self.facts = facts
         self.texts: set[str] = set()
 
+    def open_queue(self) -> None:
+        """Nothing runs here."""
+        raise NotImplementedError
+
     def compile(self, program: Program) -> SyclExecutable:
         """The program as every such device compiles it."""
         return SyclExecutable(program, self)  # type: ignore[arg-type]

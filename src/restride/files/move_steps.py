@@ -25,7 +25,7 @@ from .places import FilePlace, TensorPlace, Workspace, copy_bytes
 from .rules import ConversionRule
 from .stored_tensors import StoredArray, StoredTensor, is_dense
 from .tiles import Ints, TileGrid, box_bytes, compact, pieces_of
-from .value_errors import ALL_LOST, GroupErrors, Quantization, Tolerance, ValueErrors, as_f64
+from .value_errors import ALL_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64
 
 _CPU = Engine("cpu")
 _CHUNK = 32 << 20
@@ -145,7 +145,7 @@ class MoveStep:
         return [TileBox(0, self.dst, start, self.grid.size(start))]
 
     @property
-    def tolerance(self) -> Tolerance | None:
+    def tolerance(self) -> ErrorBound | None:
         """None where the result has the same values, because its type has all of the source's."""
         read, written = self.src.data_type, self.dst.data_type
         has_all = read is written or (

@@ -26,7 +26,7 @@ from .rules import ConversionRule
 from .stored_tensors import StoredArray, StoredTensor
 from .tensor_ends import TensorEnds
 from .tiles import TileGrid, box_bytes, compact, pieces_of
-from .value_errors import GroupErrors, Quantization, Tolerance, ValueErrors, as_f64, bound_of
+from .value_errors import ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
 
 _CPU = Engine("cpu")
 
@@ -143,12 +143,12 @@ class _ScaledStep:
         raise NotImplementedError
 
     @property
-    def tolerance(self) -> Tolerance:
+    def tolerance(self) -> ErrorBound:
         """Half a step of each group, and what the rounding of scales adds."""
         scale, has_zeros = self.results[1].desc, self.rule.scale == "minmax"
         assert scale is not None
         bound, least = bound_of(self.dst.data_type, scale.data_type, has_zeros=has_zeros)
-        return Tolerance(bound, least, self._has_groups, has_zeros)
+        return ErrorBound(bound, least, self._has_groups, has_zeros)
 
     @property
     def _has_groups(self) -> bool:

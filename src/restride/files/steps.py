@@ -25,7 +25,7 @@ from .rules import ConversionRule, needs_scale
 from .stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
 from .tensor_ends import TensorEnds
 from .tiles import TileGrid, box_bytes, plan_tiles
-from .value_errors import Tolerance, ValueErrors
+from .value_errors import ErrorBound, ValueErrors
 
 _REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
 _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
@@ -59,7 +59,7 @@ class ConversionStep(Protocol):
         """Of each result the extents of what the first tile writes of its array."""
 
     @property
-    def tolerance(self) -> Tolerance | None:
+    def tolerance(self) -> ErrorBound | None:
         """How far values may be from the source's; None where all bits are the same."""
 
     def weight(self, tile: int) -> int:

@@ -50,7 +50,7 @@ class Quantization(NamedTuple):
     rounding: float = 0.0
 
 
-class Tolerance(NamedTuple):
+class ErrorBound(NamedTuple):
     """The largest error that a conversion may make: `bound` times a range, and where that is not below it,
     `least`, as scales are rounded to multiples of their smallest.
 
@@ -85,7 +85,7 @@ class Tolerance(NamedTuple):
         return (errors.largest / span, mean / span) if span else (errors.largest, mean)
 
 
-ALL_LOST = Tolerance(1 - 2.0**-20)
+ALL_LOST = ErrorBound(1 - 2.0**-20)
 """Of a scale that was passed, or none: each value is within half a step, and they are not all lost."""
 
 
@@ -146,7 +146,7 @@ class GroupErrors:
         self._count += exact.size
         self._is_right &= is_right
 
-    def summed_up(self, tolerance: Tolerance) -> ValueErrors:
+    def summed_up(self, tolerance: ErrorBound) -> ValueErrors:
         """All groups together."""
         largest, total, low, high = self._largest, self._total, self._low, self._high
         lost = 0.0
