@@ -79,28 +79,28 @@ pictures: $(VENV)/.has-core ## draw the pictures of the documentation anew
 notebooks: $(VENV)/.has-test ## run the notebooks of the documentation anew, and keep what they show
 	$(PY) docs/notebooks/run.py
 
-wheel: $(VENV)/.has-core ## the wheel of this checkout, into dist
+wheel: $(VENV)/.has-core ## the wheels of this checkout, into dist: of the library, and of what measures it
 	@rm -rf dist
-	$(PIP) wheel --no-deps --wheel-dir dist .
+	$(PIP) wheel --no-deps --wheel-dir dist . ./bench
 	@ls dist
 
 clean: ## remove what make has made, the environment too
 	rm -rf .venv* .arm .demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src bench tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps tell what an environment has, so that a complete one is used without a network.
 
 $(PY):
 	$(PYTHON) -m venv $(VENV) || { rm -f $(PY); exit 1; }
 
-$(VENV)/.has-core: pyproject.toml constraints.txt | $(PY)
+$(VENV)/.has-core: pyproject.toml bench/pyproject.toml constraints.txt | $(PY)
 	@echo "installing restride into $(VENV)"
-	@test $(VENV)/.has-test -nt pyproject.toml || $(INSTALL) -e .
+	@test $(VENV)/.has-test -nt pyproject.toml || $(INSTALL) -e . -e bench
 	@touch $@
 
-$(VENV)/.has-%: pyproject.toml constraints.txt | $(PY)
+$(VENV)/.has-%: pyproject.toml bench/pyproject.toml constraints.txt | $(PY)
 	@echo "installing restride[$*] into $(VENV)"
-	@$(INSTALL) -e '.[$*]'
+	@$(INSTALL) -e '.[$*]' -e bench
 	@touch $@
 
 .arm/.is-built: tests/arm/build.sh | $(PY)

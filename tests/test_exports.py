@@ -124,32 +124,32 @@ def test_the_version_is_one_and_the_same():
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
+def wheels(tmp_path_factory):
+    """The wheels of the library, and of what measures it."""
     pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=600)
-    (built,) = folder.glob("*.whl")
-    return built
+    for root in (ROOT, ROOT / "bench"):
+        subprocess.run(command, cwd=root, check=True, capture_output=True, timeout=600)
+    return [folder / f"{name}-{rs.__version__}-py3-none-any.whl" for name in ("restride", "restride_bench")]
 
 
-def test_the_wheel_ships_every_module_its_types_and_its_licence(wheel):
+@pytest.mark.parametrize("package", [rs, restride_bench], ids=lambda package: package.__name__)
+def test_a_wheel_ships_every_module_of_its_package_and_its_types(wheels, package):
+    (wheel,) = (each for each in wheels if each.name.startswith(f"{package.__name__}-"))
     names = set(zipfile.ZipFile(wheel).namelist())
-    packages = [Path(package.__file__).parent for package in (rs, restride_bench)]
-    modules = {
-        path.relative_to(package.parent).as_posix() for package in packages for path in package.rglob("*.py")
-    }
-    assert modules <= names
-    assert {"restride/py.typed", "restride_bench/py.typed"} <= names
-    assert wheel.name == f"restride-{rs.__version__}-py3-none-any.whl"
-    assert any(name.endswith("licenses/LICENSE") for name in names)
+    folder = Path(package.__file__).parent
+    assert {path.relative_to(folder.parent).as_posix() for path in folder.rglob("*.py")} <= names
+    assert f"{package.__name__}/py.typed" in names
+    assert {name.split("/")[0].split("-")[0] for name in names} == {package.__name__}
+    assert package is restride_bench or any(name.endswith("licenses/LICENSE") for name in names)
     assert not [name for name in names if name.startswith("tests") or name.endswith((".so", ".pyc"))]
 
 
 @pytest.mark.slow
-def test_the_benchmark_runs_where_the_wheel_is_installed(wheel, tmp_path):
+def test_the_benchmark_runs_where_the_wheels_are_installed(wheels, tmp_path):
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(tmp_path)]
-    subprocess.run([*pip, str(wheel)], check=True, capture_output=True, timeout=600)
+    subprocess.run([*pip, *map(str, wheels)], check=True, capture_output=True, timeout=600)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
     def printed(*words):

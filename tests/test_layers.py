@@ -125,7 +125,8 @@ def _modules() -> tuple[Module, ...]:
 
 
 def _read(path: Path) -> Module:
-    parts = path.relative_to(_ROOT.parent).with_suffix("").parts
+    folder = _ROOT if path.is_relative_to(_ROOT) else _BENCH
+    parts = path.relative_to(folder.parent).with_suffix("").parts
     is_package = parts[-1] == "__init__"
     package = parts[:-1]
     tree = ast.parse(path.read_bytes(), str(path))
@@ -169,7 +170,8 @@ def _resolve(origin: str, name: str) -> str:
     """`from restride.plan import nest` imports a module, `from restride.plan.nest import Axis` a name."""
     if origin.split(".")[0] not in (_ROOT.name, _BENCH.name):
         return origin
-    folder = _ROOT.parent.joinpath(*origin.split("."))
+    top = _ROOT if origin.split(".")[0] == _ROOT.name else _BENCH
+    folder = top.parent.joinpath(*origin.split("."))
     is_module = (folder / f"{name}.py").exists() or (folder / name / "__init__.py").exists()
     return f"{origin}.{name}" if is_module else origin
 

@@ -62,4 +62,12 @@ def test_all_that_make_installs_has_an_exact_version() -> None:
     project = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [project["dependencies"], *project["optional-dependencies"].values()]
     names = {re.split(r"[^\w-]", name)[0].lower().replace("_", "-") for part in wanted for name in part}
-    assert names - set(_pins()) == set()
+    assert names - set(_pins()) == {"restride-bench"}
+
+
+def test_what_measures_has_the_version_of_the_library_and_names_it() -> None:
+    project = tomllib.loads((_ROOT / "bench" / "pyproject.toml").read_text("utf-8"))["project"]
+    extra = tomllib.loads((_ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert project["version"] == rs.__version__
+    assert project["dependencies"] == [f"restride=={rs.__version__}"]
+    assert f"restride-bench=={rs.__version__}" in extra["bench"]

@@ -17,7 +17,7 @@ class Command(NamedTuple):
 
 
 # Modules are imported when their command is called: `restride info` need not load what `demo` needs. What
-# measures lives in a package above this one, which therefore knows it by name only.
+# measures is a distribution of its own, which uses this one, and is known here by name only.
 COMMANDS = {
     "demo": Command(
         "restride_bench.demo.main",
@@ -56,7 +56,7 @@ def load(name: str) -> Any:
         raise RuntimeFailure(
             f"restride {name}: the package {package} is missing",
             code="RS-C04",
-            why=f"{name} lives in {package}, which a whole installation of restride has beside it",
-            hint="install all of restride: pip install --force-reinstall restride",
+            why=f"{name} is of the distribution restride-bench, which is installed apart",
+            hint="pip install 'restride[bench]'",
         ) from None
     return importlib.import_module(module)
