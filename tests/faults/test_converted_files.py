@@ -141,6 +141,28 @@ def test_a_resumed_conversion_does_only_what_is_left() -> None:
     assert names() == ["a.safetensors", "b.safetensors"]
 
 
+def changed_head(part: Path, journal: Path) -> None:
+    with part.open("r+b") as file:
+        file.seek(20)
+        file.write(b"XX")
+
+
+def number_of_no_tile(part: Path, journal: Path) -> None:
+    with journal.open("ab") as file:
+        file.write(b"done 999999 0:\n")
+
+
+@pytest.mark.parametrize("change", [changed_head, number_of_no_tile])
+def test_what_was_changed_beside_the_tiles_is_made_anew(change: Any) -> None:
+    rs.convert("a.safetensors", "c.safetensors", _RULES)
+    stopped()
+    change(Path(".b.safetensors.restride-part"), Path(".b.safetensors.restride-journal"))
+    process = begun(_RULES)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert Path("b.safetensors").read_bytes() == Path("c.safetensors").read_bytes()
+
+
 def test_ctrl_c_keeps_what_is_done_for_who_resumes() -> None:
     stopped(signal.SIGINT)
     assert ".b.safetensors.restride-part" in names()

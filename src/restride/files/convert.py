@@ -136,7 +136,7 @@ def run_conversion(
             return report_of(work, source, checked, workers, None, expected=expected, shortfall=shortfall)
         draft = Draft(dst, is_folder=work.is_folder)
         try:
-            first = draft.open(work.files, work.origin, resume=resume)
+            first = min(draft.open(work.files, work.origin, resume=resume), work.tiles)
             run = _Run(source, work, draft.place, progress, started)
             if first:
                 unlike: list[int] = []
