@@ -9,6 +9,7 @@ import os
 import re
 import tempfile
 import threading
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -294,6 +295,35 @@ def test_a_scale_that_loses_all_values_fails_where_it_is_verified(capsys: pytest
     assert not os.path.exists("b.npz")
     assert main(["convert", "a.npz", "b.npz", "--rule", "*=s8,scale=absmax", "--verify"]) == 0
     assert re.search(r"largest error 0\.3\d% of the range, mean 0\.\d+%", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("target", ["f32", "f64", "bf16", "f16"])
+@pytest.mark.parametrize("source", ["f16", "bf16", "f8_e5m2", "f8_e4m3"])
+def test_every_value_that_is_no_number_is_verified_in_a_wider_type(source: str, target: str) -> None:
+    """Those of several payloads, and those that signal, become others by a conversion."""
+    kind = np.dtype(rs.DataType.parse(source).numpy)
+    values = np.arange(2 ** (8 * kind.itemsize)).astype(f"u{kind.itemsize}").view(kind)
+    rs.save({"w": values[np.isnan(values.astype(np.float32))]}, "a.safetensors")
+    assert rs.convert("a.safetensors", "b.safetensors", [f"w={target}"], verify=True).verified
+
+
+@pytest.mark.parametrize(("words", "is_right"), [("s8,scale=4", False), ("f64,scale=-0.5", True)])
+def test_values_near_the_end_of_f64_are_verified_without_a_warning(words: str, is_right: bool) -> None:
+    x = np.where(np.arange(64) % 2, 1.7e308, -1.7e308).reshape(8, 8)
+    rs.save({"w": x}, "a.npz")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if is_right:
+            assert rs.convert("a.npz", "b.npz", [f"w={words}"], verify=True).verified
+            return
+        with pytest.raises(rs.Error):
+            rs.convert("a.npz", "b.npz", [f"w={words}"], verify=True)
+
+
+def test_infinity_for_a_finite_value_is_no_value_that_is_right() -> None:
+    rs.save({"w": np.full((4, 8), 1e30, np.float32)}, "a.npz")
+    with pytest.raises(rs.RuntimeFailure, match="beyond the ends"):
+        rs.convert("a.npz", "b.npz", ["w=f16"], verify=True)
 
 
 # What is quantised

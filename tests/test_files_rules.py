@@ -55,6 +55,8 @@ def test_rules_say(rule: Any, expected: ConversionRule) -> None:
         "*=ba,ab",
         "*=s8,u8",
         "*=s8,scale=",
+        "*=s8,scale=0",
+        "*=s8,scale=1e-46",
         "*=s8,scale=nan",
         "*=s8,scale=inf",
         "*=s8,scale=1e39",

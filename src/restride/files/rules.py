@@ -207,9 +207,9 @@ def _number(rule: object, value: object) -> float:
         found = to_f32(float(value), "scale")  # type: ignore[arg-type]
     except (TypeError, ValueError):
         found = float("nan")
-    if isfinite(found):
+    if found and isfinite(found):
         return found
-    raise _bad(rule, f"scale is {short_repr(value)}: it is a number, or one of {', '.join(_FOUND)}")
+    raise _bad(rule, f"scale is {short_repr(value)}: it is a number but 0, or one of {', '.join(_FOUND)}")
 
 
 def _checked(source: object, rule: ConversionRule) -> ConversionRule:

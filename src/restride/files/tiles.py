@@ -24,7 +24,7 @@ Ints = tuple[int, ...]
 _LEAST_BYTES = 4 << 20
 _LONG_RUN = 256 << 10
 _GROWTH = 4
-_COMPARED = 256 << 10
+_COMPARED = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)

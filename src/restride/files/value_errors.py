@@ -19,6 +19,7 @@ Ints = tuple[int, ...]
 
 # Of f32 arithmetic, in units of a step.
 _SLACK = 1e-3
+_EXPONENT = np.int64(0x7FF0 << 48)
 # A group that is smaller than this part of its tensor may lose its values: scales have a smallest one.
 _DUST = 2.0**-10
 # Bits behind the point, the exponent of the smallest step, and the largest value.
@@ -132,17 +133,22 @@ class GroupErrors:
         """Elements of `counts` groups along each axis from the `first` on; what they are and what was stored
         for them, as f64.
         """
-        error, is_right = _compared(exact, stored, how)
+        is_finite = np.isfinite(exact)
+        if not is_finite.all():
+            # Where a value is no number, or infinite, any stored one will do.
+            exact, stored = np.where(is_finite, exact, 0.0), np.where(is_finite, stored, how.zero)
         at = tuple(slice(a, a + n) for a, n in zip(first, counts, strict=True))
         blocks = tuple(chain(*((n, m // n) for n, m in zip(counts, exact.shape, strict=True))))
-        within, finite = tuple(range(1, len(blocks), 2)), np.where(np.isfinite(exact), exact, 0.0)
-        for kept, fold, values in (
-            (self._largest, np.maximum, error),
-            (self._total, np.add, error),
-            (self._low, np.minimum, finite),
-            (self._high, np.maximum, finite),
-        ):
-            kept[at] = fold(kept[at], fold.reduce(values.reshape(blocks), within))
+        within = tuple(range(1, len(blocks), 2))
+        with np.errstate(all="ignore"):
+            error, is_right = _compared(exact, stored, how)
+            for kept, fold, values in (
+                (self._largest, np.maximum, error),
+                (self._total, np.add, error),
+                (self._low, np.minimum, exact),
+                (self._high, np.maximum, exact),
+            ):
+                kept[at] = fold(kept[at], fold.reduce(values.reshape(blocks), within))
         self._count += exact.size
         self._is_right &= is_right
 
@@ -151,9 +157,9 @@ class GroupErrors:
         largest, total, low, high = self._largest, self._total, self._low, self._high
         lost = 0.0
         if tolerance.has_groups and largest.size:
-            span = tolerance.span(low, high)
-            lost = float(np.where(largest > tolerance.allowed(span), largest, 0.0).max())
             with np.errstate(all="ignore"):
+                span = tolerance.span(low, high)
+                lost = float(np.where(largest > tolerance.allowed(span), largest, 0.0).max())
                 largest, total = (np.where(part > 0, part / span, 0.0) for part in (largest, total))
         return ValueErrors(
             self._is_right,
@@ -196,24 +202,27 @@ def bound_of(data_type: DataType, scale_type: DataType, *, has_zeros: bool) -> t
 
 
 def _compared(exact: Array, stored: Array, how: Quantization) -> tuple[Array, bool]:
-    """The error of each element, and whether all are within half a step.
-
-    Where a value is no number, or infinite, any stored one will do.
-    """
-    with np.errstate(all="ignore"):
-        shifted = stored - how.zero
-        # In steps: what a value stands for may be beyond the largest float.
-        wanted = exact / how.scale
-        if how.data_type in _FLOATS:
-            point, least, most = _FLOATS[how.data_type]
-            low, high = -most, most
-            steps = np.exp2(np.maximum(np.frexp(shifted)[1] - 1.0 - point, least))
-        else:
-            (low, high), steps = _INTEGERS[how.data_type], 1.0
-        off = np.abs(wanted - shifted)
-        fits = off <= steps * (0.5 + _SLACK) + np.abs(wanted) * how.rounding
-        if how.is_found:
-            fits |= ((stored == low) & (wanted < shifted)) | ((stored == high) & (wanted > shifted))
-        error, is_finite = np.abs(exact - how.scale * shifted), np.isfinite(exact)
-        error = np.where(np.isnan(error), np.inf, error)
-    return np.where(is_finite, error, 0.0), bool((fits | ~is_finite).all())
+    """The error of each element, and whether all are within half a step."""
+    shifted = stored - how.zero
+    # In steps: what a value stands for may be beyond the largest float.
+    wanted = exact / how.scale
+    if how.data_type in _FLOATS:
+        point, least, most = _FLOATS[how.data_type]
+        low, high = -most, most
+        # The exponent alone: the power of two at or below a value.
+        most_off = (shifted.view(np.int64) & _EXPONENT).view(np.float64)
+        most_off *= 2.0**-point
+        np.maximum(most_off, 2.0**least, out=most_off)
+        most_off *= 0.5 + _SLACK
+    else:
+        (low, high), most_off = _INTEGERS[how.data_type], np.float64(0.5 + _SLACK)
+    if how.rounding:
+        most_off = most_off + np.abs(wanted) * how.rounding
+    error = wanted - shifted
+    # An infinite value is as far away as its steps are long.
+    fits = np.abs(error, out=error) < most_off
+    if how.is_found:
+        fits |= ((stored == low) & (wanted < shifted)) | ((stored == high) & (wanted > shifted))
+    np.multiply(shifted, how.scale, out=error)
+    np.abs(np.subtract(exact, error, out=error), out=error)
+    return error, bool((fits & (error < np.inf)).all())
