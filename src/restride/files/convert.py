@@ -241,12 +241,12 @@ class _Run:
             tolerance = step.tolerance
             if tolerance is None:
                 continue
-            self.errors[at] = largest, _ = tolerance.relative(found)
+            self.errors[at] = largest, mean = tolerance.relative(found)
             if tolerance.is_exceeded(found):
                 raise _unlike(
                     step,
-                    f"its largest error is {largest:.3g} of the range of the values that share a scale, "
-                    f"and its format may lose {tolerance.bound:.3g}",
+                    f"its largest error is {largest:.3g} of the range of the values that share a scale, the mean "
+                    f"{mean:.3g}: its format may lose {tolerance.bound:.3g}, and half of all at most",
                     "scale=absmax finds a scale that fits; scales of groups may need a wider scale_type",
                 )
 

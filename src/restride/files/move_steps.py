@@ -25,7 +25,7 @@ from .places import FilePlace, TensorPlace, Workspace, copy_bytes
 from .rules import ConversionRule
 from .stored_tensors import StoredArray, StoredTensor, is_dense
 from .tiles import Ints, TileGrid, box_bytes, compact, pieces_of
-from .value_errors import ALL_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64
+from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64
 
 _CPU = Engine("cpu")
 _CHUNK = 32 << 20
@@ -153,7 +153,7 @@ class MoveStep:
             and written.numpy is not None
             and np.can_cast(read.numpy, written.numpy, "safe")
         )
-        return None if has_all and not self._factors else ALL_LOST
+        return None if has_all and not self._factors else HALF_LOST
 
     def check(
         self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
@@ -199,7 +199,7 @@ class MoveStep:
                 continue
             exact, stored = Memory(src, _CPU, space.bytes("source", src.size)), Memory(dst, _CPU, written)
             groups.add(as_f64(exact), as_f64(stored), how, (0,) * len(size), ones)
-        return groups.summed_up(ALL_LOST)
+        return groups.summed_up(HALF_LOST)
 
     @property
     def _factors(self) -> dict[str, Any]:

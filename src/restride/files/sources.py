@@ -71,7 +71,8 @@ class SourceFile:
     def is_changed(self) -> bool:
         """True where the file is no longer what it was when it was opened."""
         try:
-            return FileState.of(os.stat(self.path)) != self.state
+            # While it is read it may be linked, or its permissions change: what it holds is the same.
+            return FileState.of(os.stat(self.path))[:-1] != self.state[:-1]
         except OSError:
             return True
 

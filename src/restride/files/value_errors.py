@@ -57,12 +57,14 @@ class ErrorBound(NamedTuple):
 
     `has_groups`: there are ranges of groups, or of indices of an axis; else the whole tensor has one.
     `is_spread`: a range is from the smallest to the largest value; else it is the largest magnitude.
+    `share`: how much of the sum of all magnitudes all errors of a tensor without groups may be.
     """
 
     bound: float
     least: float = 0.0
     has_groups: bool = False
     is_spread: bool = False
+    share: float = 1.0
 
     def span(self, low: Any, high: Any) -> Any:
         """The range of values with these ends, 0 among them."""
@@ -77,7 +79,7 @@ class ErrorBound(NamedTuple):
         span = self.span(errors.low, errors.high)
         if self.has_groups:
             return bool(errors.lost > self.bound * span * _DUST)
-        return bool(errors.largest > self.allowed(span))
+        return bool(errors.largest > self.allowed(span) or errors.total > self.share * errors.magnitude)
 
     def relative(self, errors: ValueErrors) -> tuple[float, float]:
         """The largest and the mean error of a whole tensor, relative to the ranges."""
@@ -86,8 +88,8 @@ class ErrorBound(NamedTuple):
         return (errors.largest / span, mean / span) if span else (errors.largest, mean)
 
 
-ALL_LOST = ErrorBound(1 - 2.0**-20)
-"""Of a scale that was passed, or none: each value is within half a step, and they are not all lost."""
+HALF_LOST = ErrorBound(1 - 2.0**-20, share=0.5)
+"""Of a scale that was passed, or none: each value is within half a step, and half of them all is not lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class ValueErrors:
               relative to the range of each of them; else in the units of the values
     count     how many values there are; what is not finite has no error
     low, high  the ends of the values, and 0
+    magnitude  the sum of all magnitudes
     lost      the largest error, in the units of the values, of groups that lost more than their format may
     """
 
@@ -108,6 +111,7 @@ class ValueErrors:
     count: int = 0
     low: float = 0.0
     high: float = 0.0
+    magnitude: float = 0.0
     lost: float = 0.0
 
     def __add__(self, other: ValueErrors) -> ValueErrors:
@@ -118,6 +122,7 @@ class ValueErrors:
             self.count + other.count,
             min(self.low, other.low),
             max(self.high, other.high),
+            self.magnitude + other.magnitude,
             max(self.lost, other.lost),
         )
 
@@ -127,7 +132,7 @@ class GroupErrors:
 
     def __init__(self, shape: Ints) -> None:
         self._largest, self._total, self._low, self._high = (np.zeros(shape) for _ in range(4))
-        self._count, self._is_right = 0, True
+        self._count, self._magnitude, self._is_right = 0, 0.0, True
 
     def add(self, exact: Array, stored: Array, how: Quantization, first: Ints, counts: Ints) -> None:
         """Elements of `counts` groups along each axis from the `first` on; what they are and what was stored
@@ -149,6 +154,7 @@ class GroupErrors:
                 (self._high, np.maximum, exact),
             ):
                 kept[at] = fold(kept[at], fold.reduce(values.reshape(blocks), within))
+            self._magnitude += float(np.abs(exact).sum())
         self._count += exact.size
         self._is_right &= is_right
 
@@ -168,6 +174,7 @@ class GroupErrors:
             self._count,
             float(low.min(initial=0.0)),
             float(high.max(initial=0.0)),
+            self._magnitude,
             lost,
         )
 
