@@ -279,3 +279,34 @@ def test_the_networks_of_a_module_are_saved_like_others(tmp_path: Any) -> None:
     with torch.no_grad():
         many = torch.cat([X, X.flip(2), X.flip(3)])
         assert torch.allclose(served(many), module(many), atol=1e-5)
+
+
+class _Decides(torch.nn.Module):
+    """Takes another way, or another number, for batches that nobody asks for when a file is saved."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[0]
+        if self.how == "a way":
+            return x * 2 if n == 7 else x * 3
+        return x * (n % 7 == 0) if self.how == "a number" else torch.nn.functional.pad(x, (0, n % 7 // 6))
+
+
+@pytest.mark.parametrize("how", ["a way", "a number", "an extent"])
+def test_a_module_that_decides_by_the_batch_is_saved_for_its_own_alone(how: str, tmp_path: Any) -> None:
+    x = torch.ones(2, 5)
+    rt.compile_module(_Decides(how).eval(), x).network.save(tmp_path / "module.net")
+    served = rs.Network.load(tmp_path / "module.net")
+    assert torch.equal(served(x), _Decides(how)(x))
+    for n in (6, 7, 8):
+        with pytest.raises(rs.InvalidArguments, match="no plan for inputs of these dims"):
+            served(torch.ones(n, 5))
+
+
+def test_inputs_larger_than_the_memory_are_refused_before_torch_wants_them() -> None:
+    compiled = rt.compile_module(torch.nn.ReLU().eval(), torch.ones(2, 5))
+    with pytest.raises(rs.OutOfMemory):
+        compiled.network.prepare((1 << 40, 1 << 10))

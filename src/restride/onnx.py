@@ -18,7 +18,7 @@ from .graph.network import Network
 from .graph.onnx_inputs import network_inputs, translated_for, with_values
 from .graph.onnx_model import read_model
 from .graph.onnx_operators import OPERATORS
-from .graph.onnx_reader import check_operators, check_order
+from .graph.onnx_reader import check_operators, check_order, follows_batch
 
 __all__ = ["load", "operators"]
 
@@ -59,7 +59,10 @@ def load(
             found.check_files()
             return translated_for(found, inputs, known, wanted)
 
-        return Network.of_source(inputs, found.outputs, graph, rule, without)
+        def is_linear(asked: Sequence[Mapping[str, Dims]]) -> bool:
+            return follows_batch(found, asked)
+
+        return Network.of_source(inputs, found.outputs, graph, rule, without, is_linear=is_linear)
     except Error as error:
         error.drop_frames()
         raise

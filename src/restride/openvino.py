@@ -34,7 +34,7 @@ from .frontend.openvino_ir import MOST_AXES, Port, RawLayer, find_layers, to_int
 from .frontend.xml_source import opened
 from .graph.network import Network
 from .graph.onnx_inputs import network_inputs
-from .graph.onnx_reader import check_order, translated
+from .graph.onnx_reader import check_order, follows_batch, translated
 from .graph.openvino_model import read_ir_model
 from .graph.openvino_operators import made_of_openvino
 from .runtime.memory import Memory
@@ -171,7 +171,12 @@ def load(
     check_order(found)
     inputs = network_inputs(found, {} if dims is None else dims)
     return Network.of_source(
-        inputs, found.outputs, lambda wanted: translated(found, wanted, made_of_openvino), rule, without
+        inputs,
+        found.outputs,
+        lambda wanted: translated(found, wanted, made_of_openvino),
+        rule,
+        without,
+        is_linear=lambda asked: follows_batch(found, asked, made_of_openvino),
     )
 
 

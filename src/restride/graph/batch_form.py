@@ -1,11 +1,12 @@
-"""Graphs for any batch size: two of them say what all others are, and a third agrees (G8).
+"""Graphs for any batch size: two of them say what all others are, and those between agree (G8).
 
     extents of a graph of 1 row, of 1024 rows      ->  extents of a graph of n rows, on the line through both
 
 The batch is the first extent of the first input that leaves it open, and of the others whose first extent is
 open and the same. A model is any program, so what it makes of other batches is asked, not supposed: graphs
-for the least and the largest batch and one between them have the same nodes and constants, and numbers that
-lie on a line. Then an extent cut off at a number, which is on no line, does not hide between them.
+for the least and the largest batch and some between them have the same nodes and constants, and numbers that
+lie on a line. Then an extent cut off at a number, which is on no line, does not hide between them. What is
+decided by remainders or comparisons of extents could: who makes the graphs has to say that nothing is.
 """
 
 from __future__ import annotations
@@ -20,9 +21,13 @@ from .graph import Constant, Graph
 from .network_input import NetworkInput
 from .stored_graph import Values, graph_of_values, values_of_graph
 
-__all__ = ["BatchForm", "batch_form"]
+__all__ = ["BatchForm", "IsLinear", "batch_form"]
 
 _LARGEST = 1024
+
+IsLinear = Callable[[Sequence[Mapping[str, Dims]]], bool]
+"""Says of a source of graphs, for dims of its inputs from the least batch to the largest one, that nothing
+in the graphs of these and all between them is decided by the batch."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,10 @@ class BatchForm:
 
 
 def batch_form(
-    inputs: Sequence[NetworkInput], dims: tuple[Dims, ...], fused: Callable[[tuple[Dims, ...]], Graph]
+    inputs: Sequence[NetworkInput],
+    dims: tuple[Dims, ...],
+    fused: Callable[[tuple[Dims, ...]], Graph],
+    is_linear: IsLinear,
 ) -> BatchForm | None:
     """What `fused` makes for inputs of these dims but for the batch; None where it depends on more."""
     is_open = [
@@ -69,16 +77,19 @@ def batch_form(
     places = tuple(i for i, own in enumerate(dims) if is_open[i] and own[0] == size)
     if size < 1:
         return None
-    sizes = (1, size if 1 < size < _LARGEST else 2, max(size, _LARGEST))
+    sizes = sorted({1, 2, size, max(size, _LARGEST)})
+    asked = [_with_batch(dims, places, each) for each in sizes]
     numbers: dict[Constant, int] = {}
     try:
-        graphs = [fused(_with_batch(dims, places, each)) for each in sizes]
+        if not is_linear([{each.name: own for each, own in zip(inputs, of, strict=True)} for of in asked]):
+            return None
+        graphs = [fused(each) for each in asked]
         values = [
             values_of_graph(graph, lambda each: numbers.setdefault(each, len(numbers))) for graph in graphs
         ]
-        ends = values[0], values[2]
-        form = BatchForm(_with_batch(dims, places, 1), places, sizes[2], ends, list(numbers))
-        return form if form.values(sizes[1]) == values[1] else None
+        form = BatchForm(asked[0], places, sizes[-1], (values[0], values[-1]), list(numbers))
+        between = zip(sizes[1:-1], values[1:-1], strict=True)
+        return form if all(form.values(own) == found for own, found in between) else None
     except (Error, ValueError):
         return None
 

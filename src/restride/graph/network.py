@@ -20,6 +20,7 @@ from .network_output import targets_by_name
 
 if TYPE_CHECKING:
     from ..desc.viewer import Explanation
+    from .batch_form import IsLinear
     from .graph import Graph
     from .network_plan import NetworkPlan
     from .planned_runs import GraphSource, PlannedRuns
@@ -69,10 +70,13 @@ class Network:
         rule: str = "optimal",
         without: Iterable[str] = (),
         dims: Sequence[Dims] = (),
+        is_linear: IsLinear | None = None,
     ) -> Network:
         """A network whose graph depends on the dims of its inputs: `source` makes it of them.
 
         `dims`: of all inputs, what is planned where a caller names none and the inputs leave them open.
+        `is_linear`: called with dims by name for several batches, the least first; True says that extents
+        alone differ in the graphs of these and all batches between them, so that a file may serve them all.
         """
         load_whole("restride.graph.planned_runs")
         from .planned_runs import PlannedRuns
@@ -81,7 +85,9 @@ class Network:
         inputs = parse_field(f"{what}: inputs", tuple[NetworkInput, ...], inputs)
         outputs = parse_field(f"{what}: outputs", tuple[str, ...], outputs)
         check_function(f"{what}: source", 0 if source is None else source)
-        made._start(PlannedRuns(inputs, outputs, source, rule, without), inputs, outputs, rule)
+        check_function(f"{what}: is_linear", is_linear)
+        plans = PlannedRuns(inputs, outputs, source, rule, without, is_linear=is_linear)
+        made._start(plans, inputs, outputs, rule)
         usual: tuple[Dims, ...] = parse_field(f"{what}: dims", tuple[Dims, ...], dims)
         made._usual = (usual,) if usual else ()
         return made

@@ -16,6 +16,7 @@ from ..errors import Error, InvalidArguments, OutOfMemory, Unimplemented
 from ..runtime.alloc import Array
 from .build import GraphBuilder
 from .dims import Dims
+from .extent_decisions import EXTENTS, Note, are_alike, note_of
 from .graph import Graph
 from .move_operations import ReshapeOperation
 from .onnx_context import OnnxContext, Translator, Value
@@ -123,7 +124,21 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
-    writer = _GraphWriter(GraphBuilder(), model.opset, translate)
+    return _written(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate))
+
+
+def follows_batch(
+    model: OnnxModel, asked: Sequence[Mapping[str, Dims]], translate: Translator = made_of_onnx
+) -> bool:
+    """True where the model decides the same for all these dims, which differ in the batch alone."""
+    batches = []
+    for dims in asked:
+        batches.append(list[Note]())
+        _written(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate, notes=batches[-1]))
+    return are_alike(batches)
+
+
+def _written(model: OnnxModel, dims: Mapping[str, Dims], writer: _GraphWriter) -> Graph:
     values: dict[str, Value] = dict(model.tensors)
     for each in model.inputs:
         kind = data_type_of(each.name, each.element)
@@ -137,19 +152,23 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 @dataclass(frozen=True)
 class _GraphWriter:
     """Translates nodes in their order. `origins`: of each tensor that only a run knows, the inputs of the
-    model that it follows from.
+    model that it follows from. `notes`: takes what is decided on the numbers of `of_extents`.
     """
 
     builder: GraphBuilder
     opset: int
     translate: Translator
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
+    notes: list[Note] | None = None
+    of_extents: set[str] = field(default_factory=set)
 
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
         """Add what the nodes make to `values`."""
         for node in nodes:
             found = self._branch(node, values) if node.operator == CONDITIONAL else self._made(node, values)
             inputs = self._origins(node)
+            if self.notes is not None:
+                self._note(self.notes, node, values, found)
             for name, value in zip(node.outputs, found, strict=False):
                 if name:
                     values[name] = value
@@ -159,6 +178,21 @@ class _GraphWriter:
         read = [_value_of(values, name) if name else None for name in node.inputs]
         context = OnnxContext(node, read, self.builder, self.opset, self._origins(node))
         return _translated(context, self.translate)
+
+    def _note(
+        self, notes: list[Note], node: OnnxNode, values: Mapping[str, Value], found: Sequence[Value]
+    ) -> None:
+        """Keep what a node decides on numbers that follow from extents; its results follow from them too."""
+        if node.operator in EXTENTS:
+            self.of_extents.update(node.outputs)
+        if self.of_extents.isdisjoint(node.inputs):
+            return
+        read = [value for name in node.inputs if isinstance(value := values.get(name), np.ndarray)]
+        made = [value for value in found if isinstance(value, np.ndarray)]
+        if made:
+            note = note_of(node.operator, read, made[0])
+            notes += [] if note is None else [note]
+            self.of_extents.update(node.outputs)
 
     def _origins(self, node: OnnxNode) -> frozenset[str]:
         return frozenset(name for each in node.inputs for name in self.origins.get(each, ()))
@@ -183,6 +217,8 @@ class _GraphWriter:
         found = tuple(_value_of(inner, name) for name in branch.outputs)
         for outer, name in zip(node.outputs, branch.outputs, strict=False):
             self.origins[outer] = self.origins.get(name, frozenset())
+            if name in self.of_extents:
+                self.of_extents.add(outer)
         return found
 
     def name_outputs(self, names: Sequence[str], values: Mapping[str, Value]) -> None:

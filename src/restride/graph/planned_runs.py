@@ -10,7 +10,7 @@ from ..desc.parse import parse_word
 from ..desc.viewer import Explanation
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
-from .batch_form import BatchForm, batch_form
+from .batch_form import BatchForm, IsLinear, batch_form
 from .dims import Dims
 from .explaining import explain_plan
 from .fusions import fuse, parse_fusions
@@ -49,8 +49,8 @@ def graph_inputs(graph: object) -> list[NetworkInput]:
 class PlannedRuns:
     """The plans of a network by the dims of its inputs; those made last stay. Threads may share it.
 
-    `saved`: the file that it comes from. `forms`: what it has for other batches. Raises InvalidArguments for
-    a rule or a fusion that is none.
+    `saved`: the file that it comes from. `forms`: what it has for other batches; without `is_linear` none
+    are made. Raises InvalidArguments for a rule or a fusion that is none.
     """
 
     def __init__(
@@ -63,10 +63,12 @@ class PlannedRuns:
         saved: SavedNetwork | None = None,
         prepacked: PrepackedConstants | None = None,
         forms: Sequence[BatchForm] = (),
+        is_linear: IsLinear | None = None,
     ) -> None:
         self._rule = parse_word("Network: rule", rule, RULES, "no rule of propagation has this name")
         self._inputs, self._outputs, self._source = inputs, outputs, source
         self._without, self._saved, self._forms = parse_fusions(without), saved, tuple(forms)
+        self._is_linear = is_linear
         self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
         self._engine = Engine("cpu")
         self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
@@ -75,7 +77,7 @@ class PlannedRuns:
 
     def with_rule(self, rule: str) -> PlannedRuns:
         """The same network, planned by another rule; constants are shared."""
-        shared = self._prepacked, self._forms
+        shared = self._prepacked, self._forms, self._is_linear
         return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
 
     @property
@@ -111,8 +113,8 @@ class PlannedRuns:
         saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in pairs]
         forms = list(self._forms)
         for each in dims:
-            if not any(form.covers(each) for form in forms):
-                found = batch_form(self._inputs, each, self._fused)
+            if self._is_linear is not None and not any(form.covers(each) for form in forms):
+                found = batch_form(self._inputs, each, self._fused, self._is_linear)
                 forms += [found] if found else []
         written = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
         for (each, runner), tensors in zip(pairs, written.tensors, strict=True):

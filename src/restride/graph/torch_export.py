@@ -96,6 +96,36 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
         ) from error
 
 
+def follows_batch(
+    module: torch.nn.Module, example: Sequence[torch.Tensor], asked: Sequence[Sequence[Dims]]
+) -> bool:
+    """True where torch proves that extents follow the batch on a line, and nothing else follows it.
+
+    `asked`: dims of the inputs for several batches, the least first.
+    """
+    pairs = [list(zip(least, most, strict=True)) for least, most in zip(asked[0], asked[-1], strict=True)]
+    ends = next(pair for own in pairs for pair in own if pair[0] != pair[1])
+    batch = torch.export.Dim("batch", min=ends[0], max=ends[1])
+    shapes = [{axis: batch for axis, pair in enumerate(own) if pair == ends} for own in pairs]
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(example), dynamic_shapes=shapes)
+    except Exception:  # torch refuses in its own errors what is decided by the batch
+        return False
+    values = torch.utils._pytree.tree_leaves([node.meta.get("val") for node in program.graph.nodes])
+    numbers = [n for value in values for n in (value.shape if isinstance(value, torch.Tensor) else (value,))]
+    return all(map(_is_on_line, numbers))
+
+
+def _is_on_line(number: Any) -> bool:
+    """True for a constant, and an integer that is so many times the batch and so many more."""
+    if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return True
+    found = number.node.expr
+    is_sum = isinstance(number, torch.SymInt) and found.is_polynomial(*found.free_symbols)
+    return is_sum and all(found.diff(symbol).is_number for symbol in found.free_symbols)
+
+
 def _decompositions(table: Any) -> Any:
     for word in _WHOLE:
         overloads = getattr(torch.ops.aten, word, None)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import torch
 
 from ..errors import Error, InvalidArguments
+from ..runtime.free_memory import check_room
 from .dims import Dims
 from .graph import Graph
 from .network import Network
 from .network_input import NetworkInput
 from .onnx_reader import data_type_of
-from .torch_export import element_of, exported
+from .torch_export import element_of, exported, follows_batch
 
 __all__ = ["CompiledModule", "compile_module"]
 
@@ -138,18 +140,31 @@ class CompiledModule:
         of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
         known = first.graph(of_example)
 
+        def like_example(dims: Mapping[str, Dims]) -> list[torch.Tensor]:
+            pairs = [(x, dims[name]) for name, x in zip(names, example, strict=True)]
+            check_room(sum(x.element_size() * prod(own) for x, own in pairs))
+            return [x.new_empty(own) for x, own in pairs]
+
         def graph(dims: Mapping[str, Dims]) -> Graph:
             if dims == of_example:
                 return known
-            others = [x.new_empty(dims[name]) for name, x in zip(names, example, strict=True)]
-            return exported(module, others).graph(dims)
+            return exported(module, like_example(dims)).graph(dims)
+
+        def is_linear(asked: Sequence[Mapping[str, Dims]]) -> bool:
+            in_order = [[dims[name] for name in names] for dims in asked]
+            return follows_batch(module, like_example(asked[1]), in_order)
 
         inputs = [
             NetworkInput(name, (None,) * x.dim(), data_type_of(name, element_of(x)))
             for name, x in zip(names, example, strict=True)
         ]
         made = Network.of_source(
-            inputs, first.model.outputs, graph, self._rule, dims=tuple(of_example.values())
+            inputs,
+            first.model.outputs,
+            graph,
+            self._rule,
+            dims=tuple(of_example.values()),
+            is_linear=is_linear,
         )
         return made, first.tree, state
 
