@@ -144,6 +144,26 @@ def test_values_without_equality_are_equal_to_themselves_alone() -> None:
         assert hash(value) == object.__hash__(value)
 
 
+@BOTH
+def test_heirs_are_frozen_too_whoever_makes_them(cls: Any) -> None:
+    class Named(cls):  # type: ignore[misc]
+        name: str = "x"
+
+    for decorated in (frozen.dataclass, dataclasses.dataclass):
+        heir: Any = decorated(frozen=True, slots=True)(_body(Named, "Heir"))
+        value = heir(1, name="y")
+        assert (value.total, value.name) == (1.5, "y")
+        assert value == dataclasses.replace(heir(1), name="y") != heir(1)
+        with pytest.raises(dataclasses.FrozenInstanceError, match="field 'name'"):
+            value.name = "z"
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+        dataclasses.dataclass(_body(Named, "Open"))
+
+
+def test_classes_say_what_they_are() -> None:
+    assert repr(Ours.__dataclass_params__) == repr(Theirs.__dataclass_params__)
+
+
 def test_classes_that_are_not_frozen_are_the_standard_library_s() -> None:
     cls: Any = frozen.dataclass(slots=True)(_body(_Values, "Open"))
     value = cls(1)

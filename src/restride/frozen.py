@@ -2,7 +2,8 @@
 
 The standard library compiles every method of a class by itself, six of a frozen one. Here those that name the
 fields are compiled together, and the others are the same for all classes. To type checkers `dataclass` is the
-standard library's; `fields`, `replace`, `copy`, `pickle` and `match` take these classes as they take its own.
+standard library's; `fields`, `replace`, `copy`, `pickle`, `match` and heirs take these classes as they take its
+own. Fields are positional: classes with `kw_only` or `InitVar` are for the standard library's decorator.
 """
 
 import dataclasses
@@ -18,12 +19,17 @@ else:
         """The decorator; classes that are not frozen, or have no slots, are left to the standard library."""
         if not (frozen and slots):
             return dataclasses.dataclass(frozen=frozen, slots=slots, eq=eq)
-        return lambda cls: _made(cls, ("__init__", "__eq__", "__hash__") if eq else ("__init__",))
+        return lambda cls: _made(cls, eq)
 
 
-def _made(cls: Any, compiled: Sequence[str]) -> Any:
+def _made(cls: Any, has_eq: bool) -> Any:
     own = {name for name, value in cls.__dict__.items() if value is not None}
-    cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    compiled = ("__init__", "__eq__", "__hash__") if has_eq else ("__init__",)
+    # What inherits from a frozen class has to be frozen, and says so to what inherits from it.
+    is_heir = any(dataclasses.is_dataclass(base) for base in cls.__bases__)
+    cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True, frozen=is_heir)(cls)
+    for name, value in (("init", True), ("repr", True), ("eq", has_eq), ("frozen", True)):
+        setattr(cls.__dataclass_params__, name, value)
     fields = dataclasses.fields(cls)
     namespace = {"__name__": cls.__module__, "_set": object.__setattr__, "_MISSING": MISSING}
     for f in fields:
