@@ -144,7 +144,7 @@ def test_any_other_nan_is_a_scale():
 
 
 def test_the_placeholder_among_others_is_refused_by_its_index():
-    with pytest.raises(InvalidArguments, match=r"scales\[1\] is rs.RUNTIME_F32_VAL(?s:.*)\(R24\)"):
+    with pytest.raises(InvalidArguments, match=r"scales\[1\] is rs.RUNTIME_F32_VAL"):
         scales([1.0, RUNTIME_F32_VAL])
     with pytest.raises(InvalidArguments, match=r"zero_points\[0\] is rs.RUNTIME_S32_VAL"):
         shifts([RUNTIME_S32_VAL, 1])
@@ -318,7 +318,7 @@ def test_only_source_and_destination_have_factors():
     assert (parse_operand("call", 1), parse_operand("call", np.int32(17))) == (1, 17)
     for arg in (2, 18, 33, 41, 10**30):
         with pytest.raises(
-            Unimplemented, match=r"(?s:.*)\(R26\)(?s:.*)ARG_WEIGHTS \(33\) or rs.ARG_DST \(17\)"
+            Unimplemented, match=r"(?s:.*)ARG_WEIGHTS \(33\) or rs.ARG_DST \(17\)"
         ):
             parse_operand("call", arg)
     for stranger in (0, -1, "src", None, True, 1.0):

@@ -141,7 +141,7 @@ class PeerProblem:
         return made.apply(values, old, self.dst_dtype, np.asarray(scales), dst_scales)
 
     def shuffled(self, values: Array) -> Array:
-        """`values`, with the channels shuffled where there is a group size (S04)."""
+        """`values`, with the channels shuffled where there is a group size."""
         if self.group_size is None:
             return values
         rows, channels, *rest = values.shape

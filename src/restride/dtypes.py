@@ -1,4 +1,4 @@
-"""The table of data types: name, bits, kind, limits and NumPy twin (programming model, P15)."""
+"""The table of data types: name, bits, kind, limits and NumPy twin (programming model)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .nearest import equally_near
 
 
 class _Row(NamedTuple):
-    """One line of the table: P15 number, width, kind and NumPy twin."""
+    """One line of the table: oneDNN's number, width, kind and NumPy twin."""
 
     number: int
     bits: int
@@ -88,7 +88,7 @@ _WAYS = ("mxfp4", "mxfp8", "nvfp4")
 
 
 class DataType(enum.Enum):
-    """An element's data type (`dnnl::memory::data_type`). Values are oneDNN's numbers (P15)."""
+    """An element's data type (`dnnl::memory::data_type`). Values are oneDNN's numbers."""
 
     undef = 0
     f16 = 1
@@ -127,7 +127,7 @@ class DataType(enum.Enum):
         return self.kind in ("int", "uint")
 
     def nbytes(self, elements: int) -> int:
-        """Bytes that hold `elements` elements; 4-bit types share a byte by two (M18)."""
+        """Bytes that hold `elements` elements; 4-bit types share a byte by two."""
         return (elements * self.bits + 7) // 8
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The one error root, with a oneDNN status each (programming model, status values P13).
+"""The one error root, with a oneDNN status each (programming model, status values).
 
 Every message has one form: what failed, where (the descriptors at hand), why, a hint at what to do, and the
 code of the refusal, of which `restride explain` tells more.

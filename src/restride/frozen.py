@@ -2,8 +2,8 @@
 
 The standard library compiles every method of a class by itself, six of a frozen one. Here those that name the
 fields are compiled together, and the others are the same for all classes. To type checkers `dataclass` is the
-standard library's; `fields`, `replace`, `copy`, `pickle`, `match` and heirs take these classes as they take its
-own. Fields are positional: classes with `kw_only` or `InitVar` are for the standard library's decorator.
+standard library's; `fields`, `replace`, `copy`, `pickle`, `match` and subclasses take these classes as they
+take its own. Fields are positional: classes with `kw_only` or `InitVar` are for the standard decorator.
 """
 
 import dataclasses

@@ -80,7 +80,7 @@ def reorder(
 
 
 def shuffle(x: jax.Array | np.ndarray[Any, Any], *, group_size: int, axis: int = 1) -> jax.Array:
-    """oneDNN's shuffle of an array (S04); as `rs.shuffle`, of any type of 1, 2, 4 or 8 bytes."""
+    """oneDNN's shuffle of an array; as `rs.shuffle`, of any type of 1, 2, 4 or 8 bytes."""
     return _shuffled(SHUFFLE, x, axis, group_size)
 
 

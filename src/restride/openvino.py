@@ -1,4 +1,4 @@
-"""ShuffleChannels layers of OpenVINO models, read from the .xml file, ready to be called (seed 002; O01–O08).
+"""ShuffleChannels layers of OpenVINO models, read from the .xml file, ready to be called (seed 002).
 
 OpenVINO is not needed, and not imported.
 
@@ -69,7 +69,7 @@ class ShuffleChannels:
     element_type  a numeric type as the file writes it ("FP32"), or None; a call takes elements of any type
     version       the operation set ("opset3"), or None
 
-    Raises InvalidArguments for values that the operation does not allow (O01, O02).
+    Raises InvalidArguments for values that the operation does not allow.
     """
 
     shape: tuple[int, ...]
@@ -245,7 +245,7 @@ def _first_given(*texts: str | None) -> str | None:
 
 
 def _check_same_type(source: str | None, target: str | None) -> None:
-    """Raise InvalidArguments for an output of another type than the input (O01)."""
+    """Raise InvalidArguments for an output of another type than the input."""
     types = {text.upper() for text in (source, target) if text is not None} - set(_OPEN)
     if len(types) > 1:
         why = f"the one is {short_repr(source)}, the other {short_repr(target)}"
@@ -277,7 +277,7 @@ def _parse_shape(shape: object) -> tuple[int, ...]:
 
 
 def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
-    """Axis and group fit the shape (O02, O03, O08)."""
+    """Axis and group fit the shape."""
     rank, where = len(shape), f"shape {_by(shape)} axis {short_repr(axis)} group {short_repr(group)}"
     if not -rank <= axis < rank:
         why = f"axis {short_repr(axis)} is out of the range of a tensor of {rank} axes, [{-rank}, {rank - 1}]"
@@ -310,7 +310,7 @@ def _check_name(name: object) -> None:
 
 
 def _check_element_type(text: object) -> None:
-    """Raise InvalidArguments for what names no numeric type (O01)."""
+    """Raise InvalidArguments for what names no numeric type."""
     if text is None:
         return
     if not (isinstance(text, str) and _ELEMENT_TYPE.fullmatch(text)):
@@ -319,7 +319,7 @@ def _check_element_type(text: object) -> None:
             f"precision is {short_repr(text)}", code="RS-O01", why=why, hint="leave it out if it is not known"
         )
     if text.upper() not in _OPEN and not _NUMERIC.fullmatch(text.upper()):
-        why = f"{_TYPE} takes any numeric type, and this is none (O01)"
+        why = f"{_TYPE} takes any numeric type, and this is none"
         raise InvalidArguments(
             f"precision is {short_repr(text)}", code="RS-O01", why=why, hint="numbers are FP32, I8, BOOL, ..."
         )

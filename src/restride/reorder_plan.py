@@ -273,13 +273,13 @@ def _planned(
 
 
 def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
-    """The descriptor; Unimplemented for dims, strides or an offset that only an execution knows (S17)."""
+    """The descriptor; Unimplemented for dims, strides or an offset that only an execution knows."""
     if md.layout.has_runtime:
         raise Unimplemented(
             f"plan: {name} has dims known only at execution",
             code="RS-S17",
             where=f"{name} {md}",
-            why="which kernel runs depends on them: each shape has a plan of its own (S17)",
+            why="which kernel runs depends on them: each shape has a plan of its own",
             hint="give a descriptor of the dims that an execution will have, without rs.RUNTIME_DIM",
         )
     return md

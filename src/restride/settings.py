@@ -1,4 +1,4 @@
-"""Environment settings: RESTRIDE_<NAME>, else ONEDNN_<NAME>, else DNNL_<NAME> (P17).
+"""Environment settings: RESTRIDE_<NAME>, else ONEDNN_<NAME>, else DNNL_<NAME>.
 
 Values are read when they are needed, never at import, so that a program may set them before its first call.
 """

@@ -50,7 +50,7 @@ def shuffle(x: Owned, *, group_size: int, axis: int = 1) -> Owned: ...
 @overload
 def shuffle(x: ArrayLike, *, group_size: int, axis: int = 1) -> NDArray[Any]: ...
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
-    """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size (S04).
+    """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size.
 
     x           a NumPy array of any numbers of 1, 2, 4, 8 or 16 bytes in either byte order, lists, a tensor
                 of torch, what has `__dlpack__`, or a `Memory`, blocked ones included
@@ -79,7 +79,7 @@ def shuffle_channels(x: Owned, *, group: int = 1, axis: int = 1) -> Owned: ...
 @overload
 def shuffle_channels(x: ArrayLike, *, group: int = 1, axis: int = 1) -> NDArray[Any]: ...
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1, out: Any = None) -> Any:
-    """OpenVINO's ShuffleChannels-1: the axis as `group` groups, transposed (O01 to O05).
+    """OpenVINO's ShuffleChannels-1: the axis as `group` groups, transposed.
 
     `group`: from 1, a divisor of C; it is C / group_size of `shuffle`. `axis` may be negative, and counts
     from the end then. The rest as in `shuffle`.
@@ -160,7 +160,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
 
 
 def _of_many_axes(rule: Rule, x: Array, axis: int, number: int, out: Any) -> Any:
-    """An array of more axes than a descriptor has: those before the axis as one, and those after it (O04)."""
+    """An array of more axes than a descriptor has: those before the axis as one, and those after it."""
     at, _ = rule.split(x.shape, axis, number)
     rows = prod(x.shape[:at]), x.shape[at], prod(x.shape[at + 1 :])
     made = _shuffled(rule, np.asarray(x).reshape(rows), 1, number, None).reshape(x.shape)
@@ -210,7 +210,7 @@ def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> No
             f"{rule.call}: x and out overlap",
             code="RS-S18",
             where=f"src {source.desc}; dst {target.desc}",
-            why="elements would be written before they are read: a shuffle is not done in place (S18)",
+            why="elements would be written before they are read: a shuffle is not done in place",
             hint="pass another array, or leave out out",
         )
     settle(source, target)

@@ -1,4 +1,4 @@
-"""Engines, streams and memories of SYCL objects, and back (`dnnl::sycl_interop`; P07 to P09).
+"""Engines, streams and memories of SYCL objects, and back (`dnnl::sycl_interop`).
 
 SYCL's objects are those of dpctl: `SyclDevice`, `SyclContext`, `SyclQueue`, `SyclEvent`, and USM memory.
 """
@@ -40,7 +40,7 @@ def make_engine(device: Any, context: Any) -> Engine:
     """The engine of a SYCL device in a context; one object for each pair.
 
     `device`: a `dpctl.SyclDevice`; `context`: a `dpctl.SyclContext` that holds it. Raises InvalidArguments
-    for a device that is not in the context (P08), or without dpctl.
+    for a device that is not in the context, or without dpctl.
     """
     return Engine.of_device(checked_device("sycl_interop.make_engine", device, context))
 
@@ -56,7 +56,7 @@ def get_context(engine: Engine) -> Any:
 
 
 def make_stream(engine: Engine, queue: Any) -> Stream:
-    """The stream of a `dpctl.SyclQueue`; in-order or out-of-order as the queue is (P08).
+    """The stream of a `dpctl.SyclQueue`; in-order or out-of-order as the queue is.
 
     Raises InvalidArguments for a queue whose device or context is not the engine's.
     """
@@ -77,7 +77,7 @@ def make_memory(md: MemoryDesc, engine: Engine, usm: Any = "device") -> Memory:
 
     Kinds are "device", "shared" and "host". Wrapped is what dpctl knows as USM: its memory objects, and
     arrays that export `__sycl_usm_array_interface__`; `rs.NO_DATA` leaves it to `set_data_handle`. Raises
-    InvalidArguments for memory of the host or of another context, and for USM that is too short (P08).
+    InvalidArguments for memory of the host or of another context, and for USM that is too short.
     """
     device = _device("make_memory", engine)
     if not isinstance(usm, str):
@@ -97,7 +97,7 @@ def get_memory_kind(memory: Memory) -> str:
 
 
 def execute(prim: Any, stream: Stream, args: Mapping[int, Memory], deps: Iterable[Any] = ()) -> Any:
-    """Execute a primitive with arguments by number, after the events `deps`; its `dpctl.SyclEvent` (P09).
+    """Execute a primitive with arguments by number, after the events `deps`; its `dpctl.SyclEvent`.
 
     Raises InvalidArguments as `execute_sycl` of the primitive does.
     """

@@ -222,7 +222,7 @@ def reorder(
 
 
 def shuffle(x: torch.Tensor, *, group_size: int, axis: int = 1) -> torch.Tensor:
-    """oneDNN's shuffle of a tensor, in the layout of `x` (S04); as `rs.shuffle`."""
+    """oneDNN's shuffle of a tensor, in the layout of `x`; as `rs.shuffle`."""
     if type(group_size) is not int or type(axis) is not int:
         group_size, axis = parse_counts("shuffle", group_size, axis)
     if is_plain(x):

@@ -1,4 +1,4 @@
-"""What restride reports on stderr while it works: `RESTRIDE_VERBOSE` and `rs.verbose(level)` (spec 1.6).
+"""What restride reports on stderr while it works: `RESTRIDE_VERBOSE` and `rs.verbose(level)`.
 
 A line has oneDNN's v1 fields behind our own marker:
 
@@ -173,7 +173,7 @@ def write(fields: Iterable[object]) -> None:
 
 
 def read_environment() -> None:
-    """Set level and timestamps from RESTRIDE_VERBOSE, RESTRIDE_VERBOSE_TIMESTAMP (or as P17 spells them).
+    """Set level and timestamps from RESTRIDE_VERBOSE, RESTRIDE_VERBOSE_TIMESTAMP (or as oneDNN spells them).
 
     Runs once, at import; later changes are `set_verbose`'s. Unknown words report nothing and are warned of.
     """

@@ -1,1 +1,1 @@
-"""The driver: oneDNN benchdnn's grammar for reorders and shuffles, on restride's engines (spec 3)."""
+"""The driver: oneDNN benchdnn's grammar for reorders and shuffles, on restride's engines."""

@@ -1,4 +1,4 @@
-"""Attributes as the command line writes them: scales, zero points, post-ops, compensation (spec 3.1).
+"""Attributes as the command line writes them: scales, zero points, post-ops, compensation.
 
 Each value prints as it is written, so that a reproducer line gives the same case again.
 """

@@ -1,4 +1,4 @@
-"""One case of the driver as a frozen value, and the words that stand for it (spec 3.1)."""
+"""One case of the driver as a frozen value, and the words that stand for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The knobs that every driver shares, as one frozen value (spec 3.1)."""
+"""The knobs that every driver shares, as one frozen value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines and batch files as a list of tests: a state machine, and nothing is run (spec 3.1).
+"""Command lines and batch files as a list of tests: a state machine, and nothing is run.
 
 Knobs change the state; dims give one test for each combination of the state's values.
 """

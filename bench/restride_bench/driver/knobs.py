@@ -1,4 +1,4 @@
-"""The knobs of a case: how each value is read (spec 3.1). All raise UsageError for what they cannot read."""
+"""The knobs of a case: how each value is read. All raise UsageError for what they cannot read."""
 
 from __future__ import annotations
 

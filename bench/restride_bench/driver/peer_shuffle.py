@@ -31,7 +31,7 @@ class Views(NamedTuple):
 
 
 def views(md: rs.MemoryDesc, case: ShuffleCase) -> Views:
-    """A shuffle as a copy: dst[u + v * C / G] = src[u * G + v] is an exchange of two axes (S04)."""
+    """A shuffle as a copy: dst[u + v * C / G] = src[u * G + v] is an exchange of two axes."""
     axis, extent = case.axis, md.dims[case.axis]
     if axis in md.inner_idxs:
         raise PeerRefusal("the axis is blocked")

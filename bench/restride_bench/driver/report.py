@@ -1,4 +1,4 @@
-"""The lines of a run: one for each test, the failed ones again, the totals; or one value (spec 3.2)."""
+"""The lines of a run: one for each test, the failed ones again, the totals; or one value."""
 
 from __future__ import annotations
 

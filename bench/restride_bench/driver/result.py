@@ -1,4 +1,4 @@
-"""What became of a test: its status, what it took, and how fast it was (spec 3.2)."""
+"""What became of a test: its status, what it took, and how fast it was."""
 
 from __future__ import annotations
 

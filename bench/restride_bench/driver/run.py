@@ -1,4 +1,4 @@
-"""Running one test: create, fill, execute, check, time. However it ends, it ends as a status (spec 3.2)."""
+"""Running one test: create, fill, execute, check, time. However it ends, it ends as a status."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class _TestRun:
 
     @property
     def _summed(self) -> CaseOperand:
-        """The old destination as a sum reads it: its bits as another type, where one is named (R30)."""
+        """The old destination as a sum reads it: its bits as another type, where one is named."""
         dst = self.work.dst
         fields = next((op.fields for op in self.test.case.attr_post_ops if op.kind == "sum"), ())
         if len(fields) < 3 or dst.values is None:

@@ -1,4 +1,4 @@
-"""Problems of batch, channels and spatial dims in letters: `mb2ic16_ih14oh7kh3sh2ph1_n"name"` (spec 3.1).
+"""Problems of batch, channels and spatial dims in letters: `mb2ic16_ih14oh7kh3sh2ph1_n"name"`.
 
 Each is a letter pair and a number, in any order; underscores mean nothing, and a name begins with `n`. `ih`
 stands for `iw` too where there is no `iw`, and `id` for both.

@@ -1,4 +1,4 @@
-"""Performance reports: a template of tokens becomes one line for each test (spec 3.2)."""
+"""Performance reports: a template of tokens becomes one line for each test."""
 
 from __future__ import annotations
 

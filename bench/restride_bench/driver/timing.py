@@ -1,4 +1,4 @@
-"""How long one execution takes: rounds, until the time or the number of rounds is reached (spec 3.1)."""
+"""How long one execution takes: rounds, until the time or the number of rounds is reached."""
 
 from __future__ import annotations
 

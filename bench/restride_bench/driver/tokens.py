@@ -1,4 +1,4 @@
-"""The tokens of performance templates: their names, and templates that are read (spec 3.2).
+"""The tokens of performance templates: their names, and templates that are read.
 
 `%token%` stands for a value, everything else for itself. Before the name of a time or a rate comes which of
 the times is meant (`-` least, `0` mean, `+` most; least where nothing is said) and the unit (`K`, `M`, `G`).

@@ -1,4 +1,4 @@
-"""Batch files as words, and where they are found (spec 3.1).
+"""Batch files as words, and where they are found.
 
 Words are what white space separates. A `#` in front of a word makes the rest of the line a comment; a `\\`
 at the end of a word joins it to the next one.

@@ -114,7 +114,7 @@ class CaseWork:
 
     def chosen(self, pd: Any) -> CaseWork:
         """This work with the formats that a primitive descriptor has chosen, and the scratchpad that it asks
-        for, if it does (R33).
+        for, if it does.
         """
         md = pd.scratchpad_desc()
         pad = CaseOperand(rs.ARG_SCRATCHPAD, md, "a", lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))

@@ -1,4 +1,4 @@
-"""Execution argument numbers (P14)."""
+"""Execution argument numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Primitive attributes: scales, zero points, post-ops, modes, scratchpad mode (R22–R34).
+"""Primitive attributes: scales, zero points, post-ops, modes, scratchpad mode.
 
 Setters mutate, `freeze` makes an `Attr`. What is right alone is checked here; what needs the descriptors, in
 `attr_check`.
@@ -56,7 +56,7 @@ __all__ = [
 _TOO_SMALL = 2.0**-128
 
 # --- attr modes --------------------------------------------------------------
-# Modes of arithmetic that oneDNN's attributes have (R34); here there is one way.
+# Modes of arithmetic that oneDNN's attributes have; here there is one way.
 
 FPMATH_MODES = ("strict", "bf16", "f16", "any", "tf32")
 ACCUMULATION_MODES = ("strict", "relaxed", "any", "s32", "f32", "f16")
@@ -124,11 +124,11 @@ class ModeAttr:
         return "environment"
 
     def set_dropout(self, *_: Any) -> None:
-        """Raise Unimplemented: a reorder keeps its elements (R34)."""
+        """Raise Unimplemented: a reorder keeps its elements."""
         raise Unimplemented(
             "set_dropout: there is no dropout",
             code="RS-R34",
-            why="a reorder keeps its elements (R34)",
+            why="a reorder keeps its elements",
             hint='multiply with a mask: append_binary("mul", mask)',
         )
 
@@ -146,13 +146,13 @@ def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
 
 
 # --- attr --------------------------------------------------------------------
-# Primitive attributes: scales, zero points, post-ops, scratchpad mode (R22–R33).
+# Primitive attributes: scales, zero points, post-ops, scratchpad mode.
 
 SCRATCHPAD_MODES = tuple(mode.value for mode in ScratchpadMode)
 
 
 class PrimitiveAttr(ModeAttr):
-    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it (R08).
+    """Attributes of a primitive (`dnnl::primitive_attr`). Mutable; primitive descriptors copy it.
 
     A setter called again replaces. One scale of exactly 1, and one zero point of 0, are the same as none.
     """
@@ -212,10 +212,10 @@ class PrimitiveAttr(ModeAttr):
         return attr
 
     def set_output_scales(self, mask: int, scales: Sequence[float] | float) -> None:
-        """Multiply the source by f32 scales: one for mask 0, else one for each index of masked dims (R22).
+        """Multiply the source by f32 scales: one for mask 0, else one for each index of masked dims.
 
-        `scales`: a number, sequence or array, row-major over the masked dims in logical order (R23);
-        [rs.RUNTIME_F32_VAL] where they are passed at execution (R24). (0, [1.0]) takes them back.
+        `scales`: a number, sequence or array, row-major over the masked dims in logical order;
+        [rs.RUNTIME_F32_VAL] where they are passed at execution. (0, [1.0]) takes them back.
         Raises InvalidArguments for what is no number, and where the source has a scale by `set_scales`.
         """
         call = "set_output_scales"
@@ -231,14 +231,13 @@ class PrimitiveAttr(ModeAttr):
     def set_scales(
         self, arg: int, mask: int, scales: Any = None, groups: Sequence[int] = (), data_type: Any = "f32"
     ) -> None:
-        """Scale one argument: the source is multiplied, the destination divided (N1, R25).
+        """Scale one argument: the source is multiplied, the destination divided (N1).
 
         `scales`: None where a memory is passed at execution, else as for `set_output_scales`. `groups`: how
         many elements of each of the last dims share a scale. `data_type`: of that memory; f32, bf16, f16,
         e8m0, f8_e5m2 or f8_e4m3, and given scales are rounded to it.
         Sources of a concat are `ARG_MULTIPLE_SRC + i`.
-        Raises InvalidArguments for what is no number or not of that type, Unimplemented for other arguments
-        (R26).
+        Raises InvalidArguments for what is no number or not of that type, Unimplemented for other arguments.
         """
         number = parse_scaled("set_scales", arg)
         factor = parse_scales("set_scales", mask, scales, groups, data_type)
@@ -247,7 +246,7 @@ class PrimitiveAttr(ModeAttr):
         self._scales = {**self._scales, number: factor}
 
     def set_scales_mask(self, arg: int, mask: int) -> None:
-        """Scale one argument by a memory of f32 that is passed at execution (R25)."""
+        """Scale one argument by a memory of f32 that is passed at execution."""
         self.set_scales(arg, mask)
 
     def get_scales(self, arg: int) -> tuple[int, list[float] | None, tuple[int, ...], DataType] | None:
@@ -258,20 +257,20 @@ class PrimitiveAttr(ModeAttr):
     def set_zero_points(
         self, arg: int, mask: int, zero_points: Any = None, groups: Sequence[int] = (), data_type: Any = "s32"
     ) -> None:
-        """Shift one argument: subtracted from source and weights, added to the destination (N1, R27).
+        """Shift one argument: subtracted from source and weights, added to the destination (N1).
 
         `zero_points`: None or rs.RUNTIME_S32_VAL where a memory is passed at execution, else integers,
         row-major over the masked dims in logical order. `groups` as for `set_scales`. `data_type`: of that
         memory; s32, s8, u8, s4 or u4. (0, [0]) takes them back.
         Raises InvalidArguments for what is no integer or beyond that type, Unimplemented for other arguments
-        than ARG_SRC, ARG_WEIGHTS and ARG_DST (R26).
+        than ARG_SRC, ARG_WEIGHTS and ARG_DST.
         """
         number = parse_shifted("set_zero_points", arg)
         factor = parse_zero_points("set_zero_points", mask, zero_points, groups, data_type)
         self._zero_points = {**self._zero_points, number: factor}
 
     def set_zero_points_mask(self, arg: int, mask: int) -> None:
-        """Shift one argument by a memory of s32 that is passed at execution (R27)."""
+        """Shift one argument by a memory of s32 that is passed at execution."""
         self.set_zero_points(arg, mask)
 
     def get_zero_points(self, arg: int) -> tuple[int, list[int] | None, tuple[int, ...], DataType] | None:
@@ -280,7 +279,7 @@ class PrimitiveAttr(ModeAttr):
         return None if factor is None else _params(factor)
 
     def set_post_ops(self, post_ops: PostOps) -> None:
-        """Take a copy of a post-op chain; later appends to the original have no effect (R08)."""
+        """Take a copy of a post-op chain; later appends to the original have no effect."""
         if not isinstance(post_ops, PostOps):
             what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.PostOps()"
             raise InvalidArguments(what, code="RS-V08", why="it must be a PostOps", hint=hint)
@@ -291,7 +290,7 @@ class PrimitiveAttr(ModeAttr):
         return PostOps.of(self._post_ops)
 
     def set_compensation(self, mask: int, s8s8: bool = True, zero_point: bool = False) -> None:
-        """Write sums of the quantised destination too, one s32 for each index of the masked dims (spec 2.4).
+        """Write sums of the quantised destination too, one s32 for each index of the masked dims.
 
         An execution passes memories for them: `rs.ARG_DST_1` for `s8s8`, -128 times the sums, and
         `rs.ARG_DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1
@@ -357,7 +356,7 @@ class PrimitiveAttr(ModeAttr):
         return known.weights_mask, list(known.weights_scales)
 
     def set_scratchpad_mode(self, mode: ScratchpadMode | str) -> None:
-        """Who owns the scratchpad: a `ScratchpadMode`, or its word, "library" or "user" (R33)."""
+        """Who owns the scratchpad: a `ScratchpadMode`, or its word, "library" or "user"."""
         mode = plain_text(mode)
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"

@@ -1,4 +1,4 @@
-"""Attributes beside the descriptors that they are for: masks, counts, groups, types (R22–R35, N10)."""
+"""Attributes beside the descriptors that they are for: masks, counts, groups, types (N10)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
     raise Unimplemented(
         f"scales of argument {beyond}",
         code="RS-R26",
-        why="it is none of the tensors that have some; sources of a concat are numbered so (R26)",
+        why="it is none of the tensors that have some; sources of a concat are numbered so",
         hint=f"use one of {own}",
     )
 
@@ -107,12 +107,12 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
     what = f"{name} in groups of {'x'.join(map(str, factor.groups))}"
     first = len(dims) - len(factor.groups)
     if first < 0:
-        why = f"groups are of the last {len(factor.groups)} dims, the tensor has {len(dims)} (R25)"
+        why = f"groups are of the last {len(factor.groups)} dims, the tensor has {len(dims)}"
         raise InvalidArguments(what, code="RS-R25", why=why, hint="leave groups out")
     last, bits = range(first, len(dims)), (1 << len(factor.groups)) - 1
     if factor.mask >> first != bits:
         named = " and ".join(map(str, last))
-        why = f"groups divide dims {named}, the mask {factor.mask} leaves one out (R25)"
+        why = f"groups divide dims {named}, the mask {factor.mask} leaves one out"
         raise InvalidArguments(
             what,
             code="RS-R25",
@@ -121,7 +121,7 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
         )
     for i, size in zip(last, factor.groups, strict=True):
         if dims[i] != RUNTIME_DIM and dims[i] % size:
-            why, hint = f"dim {i} is {dims[i]}, which {size} does not divide (R25)", "groups are whole"
+            why, hint = f"dim {i} is {dims[i]}, which {size} does not divide", "groups are whole"
             raise InvalidArguments(what, code="RS-R25", why=why, hint=hint)
 
 
@@ -167,7 +167,7 @@ def _check_integral(name: str, data_type: DataType) -> None:
     raise InvalidArguments(
         f"zero points of {name}, which is {data_type}",
         code="RS-R27",
-        why="only s32, s8, u8, s4 and u4 have zero points (R27)",
+        why="only s32, s8, u8, s4 and u4 have zero points",
         hint=f"leave the zero points of {name} out",
     )
 
@@ -180,7 +180,7 @@ def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
         raise Unimplemented(
             f"a depthwise convolution (post-op {index})",
             code="RS-P06",
-            why="it follows a convolution of two spatial dims alone (P06)",
+            why="it follows a convolution of two spatial dims alone",
             hint="leave it out, and execute a ConvolutionForward with groups",
         )
     if isinstance(op, SumOp):
@@ -202,14 +202,14 @@ def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
         raise InvalidArguments(
             f"the sum (post-op {index}) reads dst as {data_type}",
             code="RS-R30",
-            why=f"dst is {dst_type} of {dst_type.bits} bits, {data_type} has {data_type.bits} (R30)",
+            why=f"dst is {dst_type} of {dst_type.bits} bits, {data_type} has {data_type.bits}",
             hint="take a type of the same size, or leave the data type out",
         )
     if op.zero_point and not data_type.is_integral:
         raise InvalidArguments(
             f"the sum (post-op {index}) has zero point {op.zero_point}",
             code="RS-R30",
-            why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points (R30)",
+            why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points",
             hint="leave the zero point out",
         )
 
@@ -220,7 +220,7 @@ def _check_sums_agree(post_ops: Sequence[PostOp], dst_type: DataType) -> None:
         raise Unimplemented(
             f"sums that read dst as {' and as '.join(dict.fromkeys(map(str, read)))}",
             code="RS-R30",
-            why="the sums of a chain read one type (R30)",
+            why="the sums of a chain read one type",
             hint="give all sums the same data type",
         )
 
@@ -229,9 +229,9 @@ def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> No
     what = f"the operand of post-op {index} ({operand}) does not fit dst"
     hint = "each dim of the operand is that of dst, or 1, which is repeated"
     if operand.ndims != len(dims):
-        why = f"it has {operand.ndims} dims, dst has {len(dims)} (P06)"
+        why = f"it has {operand.ndims} dims, dst has {len(dims)}"
         raise InvalidArguments(what, code="RS-P06", why=why, hint=hint)
     for i, (n, wanted) in enumerate(zip(operand.dims, dims, strict=True)):
         if n not in (1, wanted) and wanted != RUNTIME_DIM:
-            why = f"dim {i} is {n} in the operand and {wanted} in dst (P06)"
+            why = f"dim {i} is {n} in the operand and {wanted} in dst"
             raise InvalidArguments(what, code="RS-P06", why=why, hint=hint)

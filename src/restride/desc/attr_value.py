@@ -1,4 +1,4 @@
-"""Attributes as frozen values: factors, all attributes together, and what a kernel depends on (R22–R33)."""
+"""Attributes as frozen values: factors, all attributes together, and what a kernel depends on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..frozen import dataclass
 from .post_op_values import BinaryOp, DepthwiseOp, EltwiseOp, PostOp, PReLUOp, SumOp, chain_str
 
 # --- one argument's scales or zero points ------------------------------------
-# The scales or the zero points of one argument, as a frozen value (R22–R27).
+# The scales or the zero points of one argument, as a frozen value.
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ARG_SRC, ARG_DST = 1, 17
-"""The arguments of a reorder (P14). Only they have zero points, and in a reorder scales (R26)."""
+"""The arguments of a reorder. Only they have zero points, and in a reorder scales."""
 ARG_SRC_1 = 2
 ARG_WEIGHTS = 33
 """The second source of a binary operation, which has scales."""
@@ -43,8 +43,8 @@ class Factor:
 
     `mask`: bit i stands for dim i; 0 is one value for the whole tensor. `data_type`: of the memory that
     holds them, one of SCALE_TYPES or ZERO_POINT_TYPES. `groups`: empty, or how many elements of each of the
-    last dims share a value (R25). `values`: None where a memory is passed at execution; else
-    little-endian f32 (scales) or s32 (zero points), row-major over the masked dims in logical order (R23).
+    last dims share a value. `values`: None where a memory is passed at execution; else
+    little-endian f32 (scales) or s32 (zero points), row-major over the masked dims in logical order.
     `shape`: the extents above 1 of an array of several dims that gave the values, which must be those of the
     masked dims; empty for lists and other runs of values, and once it has been checked.
     """
@@ -71,7 +71,7 @@ class Factor:
         return None if self.values is None else np.frombuffer(self.values, kind)
 
     def verbose_str(self) -> str:
-        """Mask, type and groups in a verbose line: `2:f32`, `3:bf16:8x1` (spec 1.6)."""
+        """Mask, type and groups in a verbose line: `2:f32`, `3:bf16:8x1`."""
         shared = f":{'x'.join(map(str, self.groups))}" if self.groups else ""
         return f"{self.mask}:{self.data_type}{shared}"
 
@@ -109,7 +109,7 @@ def is_neutral(factor: Factor | None) -> bool:
 
 
 # --- all attributes ----------------------------------------------------------
-# Attributes as a frozen value, by which primitives are found, and their text in verbose lines (R22–R33).
+# Attributes as a frozen value, by which primitives are found, and their text in verbose lines.
 
 Factors = tuple[tuple[int, Factor], ...]
 _NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"}
@@ -117,7 +117,7 @@ _NAMES = {ARG_SRC: "src0", ARG_SRC_1: "src1", ARG_WEIGHTS: "wei", ARG_DST: "dst"
 
 @dataclass(frozen=True, slots=True)
 class Compensation:
-    """Sums of the quantised destination to write beside it, over the dims whose bits `mask` lacks (spec 2.4).
+    """Sums of the quantised destination to write beside it, over the dims whose bits `mask` lacks.
 
     `s8s8`: -128 times the sum, `zero_point`: -1 times it.
     """
@@ -180,7 +180,7 @@ class Attr:
 
     @property
     def is_default(self) -> bool:
-        """True where values are left as they are; the scratchpad mode does not matter (S14)."""
+        """True where values are left as they are; the scratchpad mode does not matter."""
         has_factors = self.output_scales is not None or self.scales or self.zero_points
         return not (has_factors or self.post_ops or self.compensation or self.rnn)
 
@@ -225,7 +225,7 @@ class Attr:
         return next((factor for number, factor in self.zero_points if number == arg), None)
 
     def verbose_str(self) -> str:
-        """The attributes field of a verbose line: `attr-oscale:0:2 attr-post-ops:sum:0.5` (spec 1.6)."""
+        """The attributes field of a verbose line: `attr-oscale:0:2 attr-post-ops:sum:0.5`."""
         parts = [f"attr-oscale:{_output_text(self.output_scales)}"] if self.output_scales else []
         parts += [f"attr-scales:{_factors_text(self.scales)}"] if self.scales else []
         parts += [f"attr-zero-points:{_factors_text(self.zero_points)}"] if self.zero_points else []

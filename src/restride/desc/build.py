@@ -1,4 +1,4 @@
-"""From the constructor's arguments to a checked layout (M02–M09)."""
+"""From the constructor's arguments to a checked layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .tag_names import LETTERS, tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
 # --- strides -----------------------------------------------------------------
-# The rules that dims and strides obey together: nesting, range, size (M08, M09; reliability 6).
+# The rules that dims and strides obey together: nesting, range, size.
 
 _LIMIT = 2**63
 _SHOWN = 200
@@ -56,7 +56,7 @@ def _size_text(nbytes: int) -> str:
 
 
 def check_strides(layout: Layout, strict: bool) -> None:
-    """The strides of a plain layout nest without overlap: the relaxed rule (M09), or the literal one (M08).
+    """The strides of a plain layout nest without overlap: the relaxed rule, or the literal one.
 
     Raises InvalidArguments naming the two axes that clash. An empty tensor has no elements to lie anywhere:
     by the relaxed rule any strides will do.
@@ -68,7 +68,7 @@ def check_strides(layout: Layout, strict: bool) -> None:
         axis = next(i for i, step in enumerate(layout.strides) if step < 0 and step != RUNTIME_DIM)
         hint = "for a reversed source use MemoryDesc.from_strides(dims, data_type, strides, offset0)"
         raise fail(
-            "RS-M08", f"strides[{axis}] is {layout.strides[axis]}", "strides must not be negative (M08)", hint
+            "RS-M08", f"strides[{axis}] is {layout.strides[axis]}", "strides must not be negative", hint
         )
     if layout.has_runtime:
         return
@@ -78,7 +78,7 @@ def check_strides(layout: Layout, strict: bool) -> None:
 
 
 def _relaxed_clash(layout: Layout) -> tuple[int, int] | None:
-    """Two axes (outer, inner) that overlap; stride 0 and size-1 dims are free (M09)."""
+    """Two axes (outer, inner) that overlap; stride 0 and size-1 dims are free."""
     dims, strides = layout.dims, layout.strides
     order = sorted(
         (d for d in range(len(dims)) if strides[d] and dims[d] > 1), key=lambda d: (strides[d], dims[d])
@@ -88,7 +88,7 @@ def _relaxed_clash(layout: Layout) -> tuple[int, int] | None:
 
 
 def _literal_clash(layout: Layout) -> tuple[int, int] | None:
-    """Two axes that break the seed's formula: strides[i] >= strides[j] * dims[j] for i sorted before j (M08).
+    """Two axes that break the seed's formula: strides[i] >= strides[j] * dims[j] for i sorted before j.
 
     Equal strides may sort either way; the larger dim first is the order that can satisfy the formula.
     """
@@ -107,21 +107,21 @@ def _clash_error(layout: Layout, outer: int, inner: int) -> InvalidArguments:
     return fail(
         "RS-M08",
         f"axes {outer} and {inner} overlap",
-        f"strides[{outer}] is {layout.strides[outer]}, but axis {inner} spans {need} elements (M08)",
+        f"strides[{outer}] is {layout.strides[outer]}, but axis {inner} spans {need} elements",
         hint,
         f"dims {layout.dims} strides {layout.strides}",
     )
 
 
 # --- build -------------------------------------------------------------------
-# From the constructor's arguments to kind, data type and layout (M02–M09).
+# From the constructor's arguments to kind, data type and layout.
 
 Format = str | FormatTag | Tag | GenericTag | Sequence[int] | Sequence[tuple[int, int, int]] | None
 """What may stand for a format: a tag, strides in elements, inner blocks (axis, size, step) under row-major
 blocks, or None for row-major."""
 
 RUNTIME_SIZE = 2**63
-"""Size of a descriptor with runtime dims (`DNNL_RUNTIME_SIZE_VAL`, M17)."""
+"""Size of a descriptor with runtime dims (`DNNL_RUNTIME_SIZE_VAL`)."""
 
 
 def parse_arguments(
@@ -207,14 +207,14 @@ def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[in
 
 
 def size_in_bytes(kind: str, dtype: DataType, layout: Layout) -> int:
-    """Bytes of storage (M16–M18)."""
+    """Bytes of storage."""
     if kind != "blocked":
         return 0
     return RUNTIME_SIZE if layout.has_runtime else dtype.nbytes(storage_elements(layout))
 
 
 def equality_key(kind: str, dtype: DataType, layout: Layout) -> tuple[object, ...]:
-    """What equality compares: everything but the strides of axes of one element (M19)."""
+    """What equality compares: everything but the strides of axes of one element."""
     sizes = zip(layout.strides, layout.padded_dims, strict=False)
     strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)
     return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *layout.inner, layout.offset0)

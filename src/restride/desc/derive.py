@@ -1,4 +1,4 @@
-"""Derived layouts: submemory, reshape, permuted axes. Pure functions layout → layout (M20–M29).
+"""Derived layouts: submemory, reshape, permuted axes. Pure functions layout → layout.
 
 Each takes the format kind, because `any` has dims but no strides yet.
 """
@@ -17,7 +17,7 @@ from .tags import MAX_NDIMS
 
 
 def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layout:
-    """The window of `dims` elements from `offsets` (M20–M22)."""
+    """The window of `dims` elements from `offsets`."""
     size, start = parse_ints(dims, "dims"), parse_ints(offsets, "offsets")
     _require_layout("submemory_desc", kind, parent, Unimplemented)
     if RUNTIME_DIM in size or RUNTIME_DIM in start:
@@ -88,7 +88,7 @@ def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[i
 
 
 def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
-    """A window starts on a block, and ends on one, at the border, or inside its first (M21)."""
+    """A window starts on a block, and ends on one, at the border, or inside its first."""
     ends = at + n == whole or n % blk == 0 or n < blk
     if at % blk or not ends:
         raise Unimplemented(
@@ -100,7 +100,7 @@ def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
 
 
 def permute(kind: str, old: Layout, perm: object) -> Layout:
-    """Renamed axes: `new[perm[i]] = old[i]` for dims, padding, strides and blocks (M24, M25)."""
+    """Renamed axes: `new[perm[i]] = old[i]` for dims, padding, strides and blocks."""
     to = parse_ints(perm, "perm")
     _require_layout("permute_axes", kind, old, InvalidArguments)
     ndims = len(old.dims)
@@ -131,7 +131,7 @@ class _Group(NamedTuple):
 
 
 def reshape(kind: str, old: Layout, dims: object) -> Layout:
-    """The same elements under new dims, where strides and blocks can say it (M26–M28)."""
+    """The same elements under new dims, where strides and blocks can say it."""
     shape = parse_dims(dims)
     _require_layout("reshape", kind, old, InvalidArguments)
     if not shape or RUNTIME_DIM in shape:
@@ -154,7 +154,7 @@ def reshape(kind: str, old: Layout, dims: object) -> Layout:
 
 
 def _volume(dims: tuple[int, ...]) -> int:
-    """Number of elements; zero dims count as 1 (M26)."""
+    """Number of elements; zero dims count as 1."""
     return prod(n or 1 for n in dims)
 
 

@@ -1,4 +1,4 @@
-"""Scales and zero points as callers pass them, checked and made into factors (R22–R27, R36).
+"""Scales and zero points as callers pass them, checked and made into factors.
 
 Arrays are converted as a whole. Lists are too, once their types are known to be numbers; what is left goes
 element by element, so that an error names the index.
@@ -33,14 +33,14 @@ from .tags import MAX_NDIMS
 
 RUNTIME_F32_BITS = 0x7FC000D0
 RUNTIME_F32_VAL = float(np.uint32(RUNTIME_F32_BITS).view(np.float32))
-"""Stands for scales that are passed at execution (`DNNL_RUNTIME_F32_VAL`, R24): a NaN with its own bits."""
+"""Stands for scales that are passed at execution (`DNNL_RUNTIME_F32_VAL`): a NaN with its own bits."""
 
 RUNTIME_S32_VAL = -(2**31)
 """Stands for zero points that are passed at execution (`DNNL_RUNTIME_S32_VAL`)."""
 
 
 def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type: Any) -> Factor:
-    """A factor of scales; None and the one RUNTIME_F32_VAL leave the values to execution (R24).
+    """A factor of scales; None and the one RUNTIME_F32_VAL leave the values to execution.
 
     Raises InvalidArguments for what is no number, and for what `data_type` cannot hold.
     """
@@ -73,11 +73,11 @@ def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object,
 
 
 def parse_arg(call: str, arg: object) -> int:
-    """The number of an argument of any primitive (P14)."""
+    """The number of an argument of any primitive."""
     hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
     number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
-        why = "arguments are numbered from 1 (P14)"
+        why = "arguments are numbered from 1"
         raise InvalidArguments(f"{call}: arg is {short_repr(number)}", code="RS-P14", why=why, hint=hint)
     return number
 
@@ -100,14 +100,14 @@ def parse_shifted(call: str, arg: object) -> int:
 
 
 def parse_operand(call: str, arg: object) -> int:
-    """The number of an argument that a reorder has. Raises Unimplemented for others (R26)."""
+    """The number of an argument that a reorder has. Raises Unimplemented for others."""
     number = parse_arg(call, arg)
     if number in (ARG_SRC, ARG_DST):
         return number
     raise Unimplemented(
         f"{call}: arg is {short_repr(number)}",
         code="RS-R26",
-        why="only sources, weights and the destination have scales and zero points (R26)",
+        why="only sources, weights and the destination have scales and zero points",
         hint="use rs.ARG_SRC (1), rs.ARG_WEIGHTS (33) or rs.ARG_DST (17)",
     )
 
@@ -128,7 +128,7 @@ def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
         raise InvalidArguments(
             f"{call}: groups has {len(sizes)} entries",
             code="RS-R25",
-            why=f"groups are of the last dims, at most {MAX_NDIMS} (R25)",
+            why=f"groups are of the last dims, at most {MAX_NDIMS}",
             hint="pass one for each of the last dims, as (g_second_last, g_last), or () for none",
         )
     for i, size in enumerate(sizes):
@@ -248,7 +248,7 @@ def _is_runtime(values: Array, placeholder: int, name: str, word: str) -> bool:
     """True where the values are the one placeholder. Among others it means nothing."""
     found = values == placeholder
     if values.size > 1 and found.any():
-        why = "it stands for all values at once, which are passed at execution (R24)"
+        why = "it stands for all values at once, which are passed at execution"
         hint = f"pass [rs.{word}] alone, or None"
         raise InvalidArguments(
             f"{name}[{int(found.argmax())}] is rs.{word}", code="RS-R24", why=why, hint=hint

@@ -1,4 +1,4 @@
-"""Where each element lies: a layout as a frozen value, index to offset and back (spec 2.1, M10, N8).
+"""Where each element lies: a layout as a frozen value, index to offset and back (N8).
 
 All offsets and strides count elements, all arithmetic is in Python integers, so nothing here can overflow.
 """
@@ -15,8 +15,7 @@ from ..frozen import dataclass
 from .tags import Tag
 
 # --- layout ------------------------------------------------------------------
-# Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic (spec
-# 2.1, M10, M16).
+# Where each element lies: dims, strides and inner blocks as one frozen value, with its arithmetic.
 
 RUNTIME_DIM = -(2**63)
 """Stands for a dim or stride that is known only at execution (`DNNL_RUNTIME_DIM_VAL`)."""
@@ -73,7 +72,7 @@ class Layout:
 
     @property
     def outer_order(self) -> tuple[int, ...]:
-        """Axes outermost to innermost: by falling stride, then block count, then by letter (spec 1.6)."""
+        """Axes outermost to innermost: by falling stride, then block count, then by letter."""
         extents = self.outer_extents
         return tuple(sorted(range(len(self.dims)), key=lambda d: (-abs(self.strides[d]), -extents[d], d)))
 
@@ -92,7 +91,7 @@ def block_products(ndims: int, blks: Sequence[int], idxs: Sequence[int]) -> tupl
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
 def layout_of_tag(dims: tuple[int, ...], tag: Tag) -> Layout:
-    """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks (M11).
+    """The dense layout of `dims` in the order of `tag`; blocked axes are padded up to whole blocks.
 
     A runtime dim makes its padded dim and every stride outside it runtime. A zero dim does not zero the
     strides.
@@ -153,7 +152,7 @@ def _last_positions(layout: Layout, axis: int) -> list[int]:
 
 @lru_cache(maxsize=_CACHED_LAYOUTS)
 def storage_elements(layout: Layout) -> int:
-    """Elements of storage without offset0: the rule of the documents (M16), and never less than what is
+    """Elements of storage without offset0: the rule of the documents, and never less than what is
     touched.
 
     Trailing gaps of a strided axis count. The rule alone would give 0 to a broadcast element (stride 0), and
@@ -168,7 +167,7 @@ def storage_elements(layout: Layout) -> int:
 
 
 # --- from offsets back to indices --------------------------------------------
-# From offsets back to indices: the inverse of a layout, and whether it has one (M10, N8).
+# From offsets back to indices: the inverse of a layout, and whether it has one (N8).
 
 _MAX_STEPS = 100_000
 

@@ -1,4 +1,4 @@
-"""The frozen memory descriptor: what a tensor's elements are and where they lie (M01–M35)."""
+"""The frozen memory descriptor: what a tensor's elements are and where they lie."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class MemoryDesc(ViewMethods, Accessors):
 
     `dims`: up to 12 extents, zero allowed. `format`: a tag or alias, strides in elements, a list of inner
     blocks (axis, size, step), `"any"`, or None for row-major. `dtype` is NumPy's name of `data_type`, and
-    taken in its place. `MemoryDesc()` is the zero descriptor (M01). Strides must nest without overlap, except
-    that stride 0, size-1 dims and empty tensors are free (M09); `strict=True` applies oneDNN's formula to the
-    letter (M08). `allow_empty=True` gives the zero descriptor instead of an error (M05).
+    taken in its place. `MemoryDesc()` is the zero descriptor. Strides must nest without overlap, except
+    that stride 0, size-1 dims and empty tensors are free; `strict=True` applies oneDNN's formula to the
+    letter. `allow_empty=True` gives the zero descriptor instead of an error.
 
     Raises InvalidArguments, naming the argument and the index, for anything that describes no memory.
     """
@@ -137,7 +137,7 @@ class MemoryDesc(ViewMethods, Accessors):
     def _described(self) -> MemoryDesc:
         return self
 
-    # Queries (M14)
+    # Queries
 
     @property
     def ndims(self) -> int:
@@ -161,7 +161,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def padded_dims(self) -> tuple[int, ...]:
-        """Extents with the padding that fills the last blocks; the padding holds zeros (P12)."""
+        """Extents with the padding that fills the last blocks; the padding holds zeros."""
         return self._layout.padded_dims
 
     @property
@@ -171,7 +171,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def strides(self) -> tuple[int, ...]:
-        """Elements from one index, or one block, of each axis to the next; empty for other kinds (M15)."""
+        """Elements from one index, or one block, of each axis to the next; empty for other kinds."""
         return self._layout.strides
 
     @property
@@ -196,7 +196,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def size(self) -> int:
-        """Bytes of storage without offset0 (M16–M18); elements are `nelems`.
+        """Bytes of storage without offset0; elements are `nelems`.
 
         0 for `any`, for the zero descriptor, and for empty tensors; 2**63 where dims are runtime.
         """
@@ -217,7 +217,7 @@ class MemoryDesc(ViewMethods, Accessors):
         return RUNTIME_DIM if RUNTIME_DIM in self.dims else prod(self.dims) if self.dims else 0
 
     def is_zero(self) -> bool:
-        """True for the zero descriptor, which describes no memory (M01)."""
+        """True for the zero descriptor, which describes no memory."""
         return self._kind == "undef"
 
     def __bool__(self) -> bool:
@@ -259,7 +259,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     def offset(self, *index: int) -> int:
         """Element offset of a position, offset0 included: the sum of all digits of the index, each times
-        its stride, as `explain` writes it down (M10, P10).
+        its stride, as `explain` writes it down.
 
         Positions in the padding are allowed. Raises InvalidArguments beyond the padded dims.
         """
@@ -305,16 +305,15 @@ class MemoryDesc(ViewMethods, Accessors):
     def submemory_desc(
         self, dims: Sequence[int], offsets: Sequence[int], allow_empty: bool = False
     ) -> MemoryDesc:
-        """The window of `dims` elements from `offsets`: the parent's strides, a shifted offset0 (M20, M21).
+        """The window of `dims` elements from `offsets`: the parent's strides, a shifted offset0.
 
         Raises InvalidArguments for a window outside the parent, Unimplemented for `any`, runtime dims and
-        windows that cut blocks (M22). With `allow_empty`, errors give the zero descriptor.
+        windows that cut blocks. With `allow_empty`, errors give the zero descriptor.
         """
         return self._derive(derive.submemory, (dims, offsets), allow_empty)
 
     def reshape(self, dims: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
-        """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join
-        (M26–M28).
+        """The same elements, in logical order, under new dims: add or drop size-1 dims, split, join.
 
         Raises InvalidArguments where the volume differs or strides or blocks cannot say it without moving
         data.
@@ -322,7 +321,7 @@ class MemoryDesc(ViewMethods, Accessors):
         return self._derive(derive.reshape, (dims,), allow_empty)
 
     def permute_axes(self, perm: Sequence[int], allow_empty: bool = False) -> MemoryDesc:
-        """The same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]` (M24, M25).
+        """The same memory with renamed axes: `new.dims[perm[i]] == old.dims[i]`.
 
         Raises InvalidArguments unless `perm` holds each axis once.
         """
@@ -358,7 +357,7 @@ class MemoryDesc(ViewMethods, Accessors):
         return f"<MemoryDesc {self}>"
 
     def verbose_str(self, name: str) -> str:
-        """The descriptor in a verbose line: `src:f32:p:blocked:aBcd16b::f0` (spec 1.6)."""
+        """The descriptor in a verbose line: `src:f32:p:blocked:aBcd16b::f0`."""
         if not isinstance(name, str):
             raise fail("RS-V08", f"verbose_str: name is {short_repr(name)}", "it is text", 'as "src"')
         return verbose(name, self._kind, self._type, self._layout)

@@ -1,4 +1,4 @@
-"""Arguments as plain Python values, checked: dims, strides, indices, types, real numbers (M04, N1, R36)."""
+"""Arguments as plain Python values, checked: dims, strides, indices, types, real numbers (N1)."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def parse_ints(values: object, name: str) -> tuple[int, ...]:
 
 
 def parse_dims(dims: object, name: str = "dims") -> tuple[int, ...]:
-    """Up to 12 extents, each 0 or more, or RUNTIME_DIM (M04)."""
+    """Up to 12 extents, each 0 or more, or RUNTIME_DIM."""
     shape = parse_ints(dims, name)
     if len(shape) > MAX_NDIMS:
         raise fail("RS-M04", f"{name} has {len(shape)} axes", _MOST_AXES, _FEWER_AXES)
@@ -167,7 +167,7 @@ def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[i
 
 
 def parse_type(value: Any) -> DataType:
-    """A data type other than undef (M04)."""
+    """A data type other than undef."""
     try:
         dtype = DataType.parse(value)
     except InvalidArguments as error:
@@ -201,7 +201,7 @@ def parse_offset(offset: object) -> int:
 
 
 # --- real numbers ------------------------------------------------------------
-# Single real numbers as f32 values (N1, R36).
+# Single real numbers as f32 values (N1).
 
 _NAN_BITS = 0x7FC00000
 _TOO_LARGE = "it must be one real number that a float can hold"

@@ -13,7 +13,7 @@ from .parse import f32_bits
 from .text_forms import order_tag
 
 MAX_POST_OPS = 32
-"""The longest chain (P06)."""
+"""The longest chain."""
 
 ELTWISE = (
     *("abs", "clip", "clip_v2", "elu", "exp", "gelu_erf", "gelu_tanh", "hardsigmoid", "hardswish", "linear"),
@@ -47,7 +47,7 @@ _ANY_EXPONENT = 0.25
 
 @dataclass(frozen=True, slots=True)
 class SumOp:
-    """The sum post-op: dst = result + scale * (old dst - zero_point), old dst read as `data_type` (R29, R30).
+    """The sum post-op: dst = result + scale * (old dst - zero_point), old dst read as `data_type`.
 
     `scale` is an f32 value. Equality compares its bits, so that -0.0 is not 0.0 and NaN is itself.
     """
@@ -61,7 +61,7 @@ class SumOp:
         object.__setattr__(self, "scale_bits", f32_bits(self.scale))
 
     def verbose_str(self) -> str:
-        """`sum`, `sum:0.5`, or `sum:0.5:3:u8` with a zero point or a type (spec 1.6)."""
+        """`sum`, `sum:0.5`, or `sum:0.5:3:u8` with a zero point or a type."""
         if self.zero_point or self.data_type is not None:
             return f"sum:{self.scale:g}:{self.zero_point}:{self.data_type or ''}".rstrip(":")
         return "sum" if self.scale == 1.0 else f"sum:{self.scale:g}"
@@ -69,7 +69,7 @@ class SumOp:
 
 @dataclass(frozen=True, slots=True)
 class EltwiseOp:
-    """An elementwise function of the result: result = scale * alg(result; alpha, beta) (P06).
+    """An elementwise function of the result: result = scale * alg(result; alpha, beta).
 
     `alg` is one of ELTWISE or ELTWISE_OF_DST. The numbers are f32 values. Equality compares their bits.
     """
@@ -102,7 +102,7 @@ class EltwiseOp:
         return EltwiseOp(self.alg, 0.0, beta, 1.0)
 
     def verbose_str(self) -> str:
-        """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default (spec 1.6)."""
+        """`eltwise_relu`, with alpha, beta and scale up to the last that is not the default."""
         texts = [f"{value:g}" for value in (self.alpha, self.beta, self.scale)]
         defaults = ("0", "0", "1")
         while texts and texts[-1] == defaults[len(texts) - 1]:
@@ -112,7 +112,7 @@ class EltwiseOp:
 
 @dataclass(frozen=True, slots=True)
 class BinaryOp:
-    """The result combined with another tensor: result = alg(result, other) (P06).
+    """The result combined with another tensor: result = alg(result, other).
 
     `alg` is one of BINARY. `desc` has the rank of dst; dims of 1 are repeated.
     """
@@ -121,7 +121,7 @@ class BinaryOp:
     desc: MemoryDesc
 
     def verbose_str(self) -> str:
-        """`binary_add:f32:2:abcd`: type, mask of the dims that are not repeated, tag (spec 1.6)."""
+        """`binary_add:f32:2:abcd`: type, mask of the dims that are not repeated, tag."""
         mask = sum(1 << i for i, n in enumerate(self.desc.dims) if n != 1)
         return f"binary_{self.alg}:{self.desc.data_type}:{mask}:{order_tag(self.desc.layout)}"
 
@@ -133,13 +133,13 @@ class PReLUOp:
     mask: int
 
     def verbose_str(self) -> str:
-        """`prelu:2`: the mask (spec 1.6)."""
+        """`prelu:2`: the mask."""
         return f"prelu:{self.mask}"
 
 
 @dataclass(frozen=True, slots=True)
 class DepthwiseOp:
-    """A depthwise convolution of the result, in two spatial dims (P06): its types, and one number for both.
+    """A depthwise convolution of the result, in two spatial dims: its types, and one number for both.
 
     `bias_type` is undef where there is no bias.
     """
@@ -152,7 +152,7 @@ class DepthwiseOp:
     padding: int
 
     def verbose_str(self) -> str:
-        """`dw:k3s1p1:f32` (spec 1.6)."""
+        """`dw:k3s1p1:f32`."""
         return f"dw:k{self.kernel}s{self.stride}p{self.padding}:{self.dst_type}"
 
 
@@ -160,7 +160,7 @@ PostOp = SumOp | EltwiseOp | BinaryOp | PReLUOp | DepthwiseOp
 
 
 def chain_str(entries: Sequence[PostOp]) -> str:
-    """A chain in a verbose line: `sum:0.5+eltwise_relu` (spec 1.6)."""
+    """A chain in a verbose line: `sum:0.5+eltwise_relu`."""
     return "+".join(entry.verbose_str() for entry in entries)
 
 

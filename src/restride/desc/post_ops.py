@@ -1,4 +1,4 @@
-"""Post-ops: what is done to a result before it is stored (P06; R29–R32, N13)."""
+"""Post-ops: what is done to a result before it is stored (N13)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _KINDS = {
 
 
 class PostOps:
-    """A chain of post-ops in order of execution (`dnnl::post_ops`). Mutable; attributes copy it (R08)."""
+    """A chain of post-ops in order of execution (`dnnl::post_ops`). Mutable; attributes copy it."""
 
     __slots__ = ("_entries",)
 
@@ -94,9 +94,9 @@ class PostOps:
         return made
 
     def append_sum(self, scale: float = 1.0, zero_point: int = 0, data_type: Any = None) -> None:
-        """Add `scale * (old dst - zero_point)` to the result (R29); scale 0 does not read dst.
+        """Add `scale * (old dst - zero_point)` to the result; scale 0 does not read dst.
 
-        `data_type` reads the bits of dst as another type of the same size (R30). Of several sums each adds
+        `data_type` reads the bits of dst as another type of the same size. Of several sums each adds
         what dst held before the execution, with a scale and a zero point of its own; all read one type.
         """
         factor = to_f32(scale, "append_sum: scale")
@@ -108,7 +108,7 @@ class PostOps:
     def append_eltwise(
         self, alg: Algorithm | str, alpha: float | None = None, beta: float = 0.0, scale: float = 1.0
     ) -> None:
-        """Replace the result by `scale * alg(result; alpha, beta)` (P06).
+        """Replace the result by `scale * alg(result; alpha, beta)`.
 
         `alg` is an `Algorithm` or its word, as "relu" or "eltwise_relu". `alpha`: 0 unless given, of
         soft_relu 1, as the document has it. Names with `_use_dst_for_bwd` compute what the others do: their
@@ -125,7 +125,7 @@ class PostOps:
         self._entries += (op,)
 
     def append_binary(self, alg: Algorithm | str, desc: MemoryDesc) -> None:
-        """Replace the result by `alg(result, other)`, `other` being a tensor of `desc` (P06).
+        """Replace the result by `alg(result, other)`, `other` being a tensor of `desc`.
 
         `alg` is an `Algorithm` or its word, as "add" or "binary_add". `desc` has the rank of dst; its dims
         are those of dst or 1. Raises InvalidArguments for other names, and for a descriptor that is not
@@ -137,7 +137,7 @@ class PostOps:
         self._entries += (BinaryOp(name, desc),)
 
     def append_prelu(self, mask: int) -> None:
-        """Multiply the result where it is not above 0 by a weight (P06).
+        """Multiply the result where it is not above 0 by a weight.
 
         `mask`: bit i where there is a weight for each index of dim i of dst; 0 is one weight for all. An
         execution brings them as f32, in logical order, as `arg_attr_multiple_post_op(index) | ARG_WEIGHTS`.
@@ -163,7 +163,7 @@ class PostOps:
         stride_size: int,
         padding_l_size: int,
     ) -> None:
-        """Convolve the result of a two-dimensional convolution again, each channel alone (P06).
+        """Convolve the result of a two-dimensional convolution again, each channel alone.
 
         `bias_data_type`: "undef" for none. One kernel size, stride and padding for both dims; the result has
         `ceil(size / stride)` points. An execution brings `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` of (C, 1, 1,
@@ -198,7 +198,7 @@ class PostOps:
         return _KINDS[type(self._entry(index))]
 
     def get_params_sum(self, index: int) -> tuple[float, int, DataType | None]:
-        """Scale, zero point and data type of the sum at `index` (R32)."""
+        """Scale, zero point and data type of the sum at `index`."""
         entry = self._entry_of(index, SumOp)
         return entry.scale, entry.zero_point, entry.data_type
 
@@ -225,7 +225,7 @@ class PostOps:
     def _check_length(self, call: str) -> None:
         if len(self._entries) < MAX_POST_OPS:
             return
-        why = f"a chain holds at most {MAX_POST_OPS} post-ops (P06)"
+        why = f"a chain holds at most {MAX_POST_OPS} post-ops"
         raise OutOfMemory(
             f"{call}: the chain is full", code="RS-P06", why=why, hint="apply the rest as a separate step"
         )
@@ -299,7 +299,7 @@ def _check_operand(desc: object) -> None:
             f"append_binary: desc is {short_repr(desc)}", code="RS-P06", why=why, hint=hint
         )
     if desc.format_kind == "any" or desc.layout.has_runtime:
-        why = "dims, strides and format must be known (M41)"
+        why = "dims, strides and format must be known"
         raise InvalidArguments(
             "append_binary: desc is not concrete", code="RS-P06", where=str(desc), why=why, hint=hint
         )

@@ -1,4 +1,4 @@
-"""Format tags: string ↔ (outer order, inner blocks), without dims (spec 2.1; M11, M33, M35).
+"""Format tags: string ↔ (outer order, inner blocks), without dims.
 
 Grammar, letters outermost to innermost::
 
@@ -126,7 +126,7 @@ def _problem(
 
 
 def parse_tag(text: str) -> Tag | GenericTag:
-    """The meaning of a tag string: any base, alias or rank-generic spelling (spec 2.1).
+    """The meaning of a tag string: any base, alias or rank-generic spelling.
 
     Raises InvalidArguments with a caret under the offending character and the nearest known tag.
     """
@@ -235,9 +235,9 @@ class _TagNames(enum.EnumType):
 class FormatTag(ValueLookup, enum.Enum, metaclass=_TagNames):
     """oneDNN's named format tags (`dnnl::memory::format_tag`): 27 base tags and 43 aliases.
 
-    An alias is its base member: `FormatTag.nchw is FormatTag.abcd` (M33). `str()` gives the base name, which
+    An alias is its base member: `FormatTag.nchw is FormatTag.abcd`. `str()` gives the base name, which
     parses back. Every other tag of the grammar is an attribute too, as the value that `parse` gives:
-    `FormatTag.nChw16c`. Recurrent gate order (M34): LSTM input, forget, candidate, output; GRU update, reset,
+    `FormatTag.nChw16c`. Recurrent gate order: LSTM input, forget, candidate, output; GRU update, reset,
     output.
     """
 
@@ -289,7 +289,7 @@ TagLike = str | FormatTag | Tag | GenericTag
 def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
     """`value` as a `Tag` of `ndims` axes; `FormatTag.any` and `.undef` stay what they are.
 
-    Raises InvalidArguments where the tag's rank is another (M06).
+    Raises InvalidArguments where the tag's rank is another.
     """
     name = plain_text(value.value if isinstance(value, FormatTag) else value)
     if isinstance(name, str) and name in ("any", "undef"):

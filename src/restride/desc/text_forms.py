@@ -1,4 +1,4 @@
-"""Descriptors as text: the best tag, the readable line, oneDNN's verbose field, and JSON (spec 1.6).
+"""Descriptors as text: the best tag, the readable line, oneDNN's verbose field, and JSON.
 
     {"format_kind": "blocked", "data_type": "f32", "dims": [2, 17], "padded_dims": [2, 32],
      "strides": [32, 16], "inner_blks": [16], "inner_idxs": [1], "inner_steps": [1], "offset0": 0}
@@ -24,7 +24,7 @@ from .parse import fail, parse_dims, parse_int, parse_ints, parse_strides, parse
 from .tags import FormatTag, Tag, parse_tag
 
 # --- tags, the readable line, the verbose field ------------------------------
-# Descriptors as text: the best matching tag, the readable line, and oneDNN's verbose field (spec 1.6).
+# Descriptors as text: the best matching tag, the readable line, and oneDNN's verbose field.
 
 _NAMED = tuple(parse_tag(member.value) for member in FormatTag if member.value not in ("any", "undef"))
 
@@ -48,7 +48,7 @@ def matching_tag(layout: Layout) -> Tag | None:
 
 
 def _same_memory(one: Layout, two: Layout) -> bool:
-    """Equal but for the strides of axes of one element (M19)."""
+    """Equal but for the strides of axes of one element."""
     strides = zip(one.padded_dims, one.strides, two.strides, strict=True)
     return one.padded_dims == two.padded_dims and all(n == 1 or a == b for n, a, b in strides)
 

@@ -85,7 +85,7 @@ class ViewMethods:
 
     @raises_at_the_call
     def explain(self, *, tag: str = "") -> Explanation:
-        """Strides, blocks, padding, size, and the offset formula in words and symbols (M10, P10).
+        """Strides, blocks, padding, size, and the offset formula in words and symbols.
 
         The text is a string; its `formula` is a Python expression of the axes' `names` that equals `offset`
         for every index. `tag` as in `show`.

@@ -4,7 +4,7 @@ What begins at a whole byte has a pointer. An operand whose tiles may begin in t
 halves instead: twice its address, and 1 more for a high half.
 
 A 4-bit element has a byte of its own in registers, with its sign; in memory two share a byte, the first in
-the low half (M18). Every tile begins at a whole byte of both sides.
+the low half. Every tile begins at a whole byte of both sides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tile_shape import piece, prefix
 
 # --- elements of 4 bits ------------------------------------------------------
 # Elements of 4 bits in registers: a byte for each, with its sign. In memory the low half comes first
-# (M18).
+# .
 
 HALVES = 8
 """Bits by which such a count moves for each element, where a pointer moves by bytes."""

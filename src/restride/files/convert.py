@@ -245,8 +245,8 @@ class _Run:
             if tolerance.is_exceeded(found):
                 raise _unlike(
                     step,
-                    f"its largest error is {largest:.3g} of the range of the values that share a scale, the mean "
-                    f"{mean:.3g}: its format may lose {tolerance.bound:.3g}, and half of all at most",
+                    f"its largest error is {largest:.3g} of the range of the values that share a scale, the "
+                    f"mean {mean:.3g}: its format may lose {tolerance.bound:.3g}, and half of all at most",
                     "scale=absmax finds a scale that fits; scales of groups may need a wider scale_type",
                 )
 

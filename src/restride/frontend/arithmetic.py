@@ -118,7 +118,7 @@ def _bind_zero_point(
             "reorder: zero_point without integers",
             code="RS-R27",
             where=f"src {src}; dst {dst}",
-            why="a zero point belongs to the side of integers, and neither side is (R27)",
+            why="a zero point belongs to the side of integers, and neither side is",
             hint='leave it out, or ask for dtype="s8"',
         )
     if given.axis is None and are_of_groups(given.zero_point, dst):

@@ -1,4 +1,4 @@
-"""Scales and zero points that groups of elements share, as calls bring them (R25).
+"""Scales and zero points that groups of elements share, as calls bring them.
 
 They have as many axes as the tensor, at least two, and along each as many values as there are groups. A
 memory may have any layout: what it holds is brought into a row-major one, which is small beside the tensor.

@@ -29,20 +29,20 @@ class Rule(NamedTuple):
 
 
 def by_size(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
-    """The group size itself, and the axis as oneDNN counts it (S07)."""
+    """The group size itself, and the axis as oneDNN counts it."""
     found = check_axis(call, axis, dims)
     return found, check_group_size(call, number, dims, found)
 
 
 def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
-    """The number of groups, and an axis that may be counted from the end (O02, O05)."""
+    """The number of groups, and an axis that may be counted from the end."""
     rank = len(dims)
     if not -rank <= axis < rank:
         raise InvalidArguments(
             f"{call}: axis {short_repr(axis)} is out of range",
             code="RS-O02",
             where=f"dims {dims}",
-            why=f"the tensor has rank {rank}: axes are from {-rank} to {rank - 1} (O05)",
+            why=f"the tensor has rank {rank}: axes are from {-rank} to {rank - 1}",
             hint="the axis of the channels is 1 unless it is given",
         )
     size = dims[axis]
@@ -55,7 +55,7 @@ def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> 
         code="RS-O05",
         where=f"C = {size} (axis {axis % rank}), {parameter} = {shown}, "
         f"group_size = C / {parameter} = {size} / {shown}",
-        why=f"{wrong} (O05)",
+        why=wrong,
         hint=legal_factors(parameter, size),
     )
 

@@ -121,7 +121,7 @@ def _array(values: Values, row: Array) -> int:
 
 
 def _real(value: Any) -> float | None:
-    """A number rounded to f32. No NaN, as the bits of one stand for values that come later (R24)."""
+    """A number rounded to f32. No NaN, as the bits of one stand for values that come later."""
     if type(value) not in _REALS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Networks as graphs: operations, the tensors between them, and rewrites of both (G1).
+"""Networks as graphs: operations, the tensors between them, and rewrites of both.
 
 >>> import numpy as np
 >>> import restride as rs

@@ -1,4 +1,4 @@
-"""Graphs for any batch size: two of them say what all others are, and those between agree (G8).
+"""Graphs for any batch size: two of them say what all others are, and those between agree.
 
     extents of a graph of 1 row, of 1024 rows      ->  extents of a graph of n rows, on the line through both
 

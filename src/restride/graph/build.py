@@ -1,4 +1,4 @@
-"""Graphs built by calls: names and types of what the calls make, in the order of the calls (G1)."""
+"""Graphs built by calls: names and types of what the calls make, in the order of the calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph of a network: tensors by name, and the nodes that make them, as frozen values (G1).
+"""The graph of a network: tensors by name, and the nodes that make them, as frozen values.
 
     graph := input* constant* node* output*
     node  := operation(attributes) of tensors, epilogues -> tensor+

@@ -1,4 +1,4 @@
-"""Networks: graphs that are called with arrays (G6)."""
+"""Networks: graphs that are called with arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX operators on elements, each at its index: functions, sums, products, types (G2)."""
+"""ONNX operators on elements, each at its index: functions, sums, products, types."""
 
 from __future__ import annotations
 

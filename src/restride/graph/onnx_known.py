@@ -1,4 +1,4 @@
-"""ONNX operators on known values, by NumPy: what shapes are computed with, and constants (G2).
+"""ONNX operators on known values, by NumPy: what shapes are computed with, and constants.
 
 Each function has the inputs as arrays, None for one that is left out, and the node.
 """

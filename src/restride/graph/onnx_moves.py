@@ -1,4 +1,4 @@
-"""ONNX operators that move elements: parts, joins, other dims, another order, padding (G2)."""
+"""ONNX operators that move elements: parts, joins, other dims, another order, padding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX operators as operations of the graph: one function each, by the operator's name (G2)."""
+"""ONNX operators as operations of the graph: one function each, by the operator's name."""
 
 from __future__ import annotations
 

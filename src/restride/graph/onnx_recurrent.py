@@ -1,4 +1,4 @@
-"""The recurrent operators of ONNX: RNN, LSTM and GRU as operations of the graph (G2).
+"""The recurrent operators of ONNX: RNN, LSTM and GRU as operations of the graph.
 
 |  | ONNX | here |
 | --- | --- | --- |

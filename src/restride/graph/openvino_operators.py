@@ -1,4 +1,4 @@
-"""OpenVINO's operators as operations of the graph: most by way of the ONNX operator that does the same (G1).
+"""OpenVINO's operators as operations of the graph: most by way of the ONNX operator that does the same.
 
 Attributes are texts, as the file has them; lists are numbers with commas between.
 """

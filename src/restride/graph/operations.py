@@ -1,4 +1,4 @@
-"""What a node of a graph computes: frozen values, and the shapes that follow from those of the inputs (G1).
+"""What a node of a graph computes: frozen values, and the shapes that follow from those of the inputs.
 
 Operations are the primitives, with their parameters and words, and moves: reshape, transpose, slice, pad.
 None knows a memory format. Tensors are in logical dims: activations (N, C, ...), weights (O, I, ...) or with

@@ -1,4 +1,4 @@
-"""What a saved network computes: graphs by the dims of their inputs, and constants in several formats (G8).
+"""What a saved network computes: graphs by the dims of their inputs, and constants in several formats.
 
 What a reader finds in a file becomes a graph, which is checked as one that is built by calls. Constants that
 this machine's plan wants in another format than the file has are made of the plain ones.

@@ -1,4 +1,4 @@
-"""Sums over the quantised destination, as steps behind the one that writes it (spec 2.4).
+"""Sums over the quantised destination, as steps behind the one that writes it.
 
 A convolution of s8 activations and s8 weights on instructions that want u8 adds 128 to its source; one with a
 zero point of its source shifts it. Both are taken back by one s32 for each output channel: -128 times the sum

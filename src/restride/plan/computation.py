@@ -233,7 +233,7 @@ class ComputationWriter:
 
     def _sum(self, op: SumOp, arg: int) -> None:
         if op.scale == 0.0:
-            return  # dst is not read, so that what it holds, even NaN, has no part in it (R29)
+            return  # dst is not read, so that what it holds, even NaN, has no part in it
         if op.zero_point:
             self.step("sum_shifted", arg, op.scale, float(op.zero_point), data_type=op.data_type)
         else:

@@ -1,4 +1,4 @@
-"""Concat: a source and its window of the destination -> loop nests (M20 to M23).
+"""Concat: a source and its window of the destination -> loop nests.
 
 A window is a range of indices of one axis. Where it begins at a whole block of the destination, it is one
 nest. Where it begins inside a block, or the source's blocks are out of step with the destination's, it is cut
@@ -195,7 +195,7 @@ def _indices_to_carry(steps: list[int], at: int) -> int:
 def _part(md: MemoryDesc, axis: int, start: int, extent: int, padded: int) -> MemoryDesc:
     """A range of indices of an axis that are counted from `start` on.
 
-    Unlike a submemory it may begin and end inside a block, as long as no index carries beyond it (M21).
+    Unlike a submemory it may begin and end inside a block, as long as no index carries beyond it.
     """
     layout = md.layout
     dims = (*layout.dims[:axis], extent, *layout.dims[axis + 1 :])

@@ -1,4 +1,4 @@
-"""The problem of a concat: sources, each with its window, and the program that fills them (M20 to M23)."""
+"""The problem of a concat: sources, each with its window, and the program that fills them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The eltwise functions, each written once, over any arithmetic (P06, N1).
+"""The eltwise functions, each written once, over any arithmetic (N1).
 
 What takes a few operations is done in the type of the value, f32 or f64, and each operation rounds. The
 others are written here in f64. Of f32 most have a form of their own, in `plan/eltwise_singles.py`; what has

@@ -129,7 +129,7 @@ def gather(data: Array, data_type: DataType, at: Array) -> Array:
 
 
 def scatter(data: Array, data_type: DataType, at: Array, bits: Array) -> None:
-    """Write the bits of the elements at some offsets; the other half of a shared byte stays (M18)."""
+    """Write the bits of the elements at some offsets; the other half of a shared byte stays."""
     if data_type.bits != 4:
         data[at] = bits
         return

@@ -7,7 +7,7 @@ A reduction says: *for every index, read here and fold it in there*. Its grammar
     axis      := extent src out          one loop; `out` 0 is reduced, anything else is kept
 
 Each box is whole: limits of dims that blocks do not cover exactly are peeled off when a reduction is made,
-so that nothing but logical elements (and, for sums, padding, which is zero: P12) is ever read. Boxes that
+so that nothing but logical elements (and, for sums, padding, which is zero) is ever read. Boxes that
 share an output fold into it one after the other; no operation here minds the order.
 
 | op | result for each kept index |

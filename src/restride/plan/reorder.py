@@ -1,4 +1,4 @@
-"""Reorder: two descriptors of the same dims -> one loop nest of the digits of their indices (R09)."""
+"""Reorder: two descriptors of the same dims -> one loop nest of the digits of their indices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Index = TypeVar("Index", int, Array)
 
 # --- digits ------------------------------------------------------------------
-# The digits of an index along one dimension: how far each moves in one operand (spec 2.1).
+# The digits of an index along one dimension: how far each moves in one operand.
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def offsets(of: IndexDigits, indices: Iterable[int]) -> Stride:
 
 
 # --- reorder -----------------------------------------------------------------
-# Reorder: two descriptors of the same dims -> one loop nest (R09).
+# Reorder: two descriptors of the same dims -> one loop nest.
 
 # Steps after which blocks that do not nest (32 and 48: 6 steps of 16) must meet again, or the dim end. The
 # code holds an offset of 8 bytes for each step and operand: more would not fit the store of code, and take
@@ -83,7 +83,7 @@ class TensorOperand:
 
     @classmethod
     def of_desc(cls, md: MemoryDesc) -> TensorOperand:
-        """A tensor that is repeated along its dims of 1 (P06)."""
+        """A tensor that is repeated along its dims of 1."""
         dims = range(md.ndims)
         return cls(
             md.data_type,

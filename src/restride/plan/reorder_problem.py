@@ -1,4 +1,4 @@
-"""The problem of a reorder: two descriptors and attributes, and the program that does it (R09, N1)."""
+"""The problem of a reorder: two descriptors and attributes, and the program that does it (N1)."""
 
 from __future__ import annotations
 

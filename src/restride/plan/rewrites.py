@@ -230,7 +230,7 @@ def _fuse(outer: Axis, inner: Axis) -> Axis:
 
 
 # --- elements of 4 bits ------------------------------------------------------
-# 4-bit types: two elements share a byte, the first in the low half (M18).
+# 4-bit types: two elements share a byte, the first in the low half.
 
 Span = tuple[int, int]
 

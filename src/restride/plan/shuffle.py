@@ -1,4 +1,4 @@
-"""Shuffle: a reorder whose source axis is split and exchanged (S04, spec 1.4).
+"""Shuffle: a reorder whose source axis is split and exchanged.
 
 The shuffled axis of C channels is a matrix of `group_size` columns in the source, and its transpose in the
 destination: with `rows = C / group_size`, `dst[v * rows + u] = src[u * group_size + v]`. So the index in the

@@ -1,4 +1,4 @@
-"""The problem of a shuffle: two descriptors, an axis and a group size, and the program that does it (S04)."""
+"""The problem of a shuffle: two descriptors, an axis and a group size, and the program that does it."""
 
 from __future__ import annotations
 

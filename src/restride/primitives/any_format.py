@@ -1,4 +1,4 @@
-"""What the format "any" becomes where a primitive follows another tensor (M30, X2)."""
+"""What the format "any" becomes where a primitive follows another tensor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..desc.tags import Tag
 
 def resolved(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
     """A descriptor whose "any" has become the format of another, dense where that repeats elements, row-major
-    where the ranks differ (M30).
+    where the ranks differ.
     """
     if md.format_kind != "any":
         return md

@@ -1,4 +1,4 @@
-"""Execution-argument maps: numbers to memories, and every wrong use of them (R06)."""
+"""Execution-argument maps: numbers to memories, and every wrong use of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HasKind(Protocol):
 
 
 def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterable[int]) -> list[Memory]:
-    """The memories of an execution-argument map in the order inputs, outputs (R06).
+    """The memories of an execution-argument map in the order inputs, outputs.
 
     `args` is a dict, or an iterable of (number, memory) pairs, in which a number given twice is an error.
     Missing arguments and unknown outputs are errors, and so are inputs that the primitive has and this
@@ -88,7 +88,7 @@ def _distinct(kind: str, args: object) -> Args:
             raise InvalidArguments(
                 f"{kind}.execute: argument number {short_repr(number)}",
                 code="RS-P14",
-                why="argument numbers start at 1 (P14)",
+                why="argument numbers start at 1",
                 hint="use the rs.ARG_ constants",
             )
         if number in found:
@@ -96,7 +96,7 @@ def _distinct(kind: str, args: object) -> Args:
                 f"{kind}.execute: The same argument kind {number} is passed multiple times",
                 code="RS-R06",
                 where=f"argument {name_of(number)}",
-                why="an argument names one memory (R06)",
+                why="an argument names one memory",
                 hint="pass each argument once",
             )
         found[number] = memory

@@ -1,4 +1,4 @@
-"""What primitives share: descriptors that may be empty, queries, checks (P01 to P06, R02 to R05)."""
+"""What primitives share: descriptors that may be empty, queries, checks."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class PrimitiveDescBase(DescGetters):
         return self._implementation().name
 
     def src_desc(self, index: int = 0) -> MemoryDesc:
-        """The descriptor of a source; the zero descriptor where there is none (R03)."""
+        """The descriptor of a source; the zero descriptor where there is none."""
         return self.query_md(Query.src_md, index)
 
     def dst_desc(self, index: int = 0) -> MemoryDesc:
@@ -137,7 +137,7 @@ class PrimitiveDescBase(DescGetters):
         return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:
-        """What user mode passes as `rs.ARG_SCRATCHPAD`; the zero descriptor where none is needed (R33)."""
+        """What user mode passes as `rs.ARG_SCRATCHPAD`; the zero descriptor where none is needed."""
         return self.query_md(Query.scratchpad_md)
 
     def get_engine(self) -> Engine:
@@ -151,7 +151,7 @@ class PrimitiveDescBase(DescGetters):
         return self.get_engine()
 
     def get_primitive_attr(self) -> PrimitiveAttr:
-        """A copy of the attributes; changing it changes nothing here (R08)."""
+        """A copy of the attributes; changing it changes nothing here."""
         self._implementation()
         return PrimitiveAttr.of(self._attr)
 
@@ -161,7 +161,7 @@ class PrimitiveDescBase(DescGetters):
         return PrimitiveKind.__members__.get(word, word)
 
     def query_md(self, what: Query | str, index: int = 0) -> MemoryDesc:
-        """A descriptor: `Query.src_md`, "src_md", "src", ...; exec_arg_md goes by argument number (R03).
+        """A descriptor: `Query.src_md`, "src_md", "src", ...; exec_arg_md goes by argument number.
 
         What the primitive has not, and any other index, gives the zero descriptor. Raises InvalidArguments
         for what is no query of a descriptor.
@@ -178,7 +178,7 @@ class PrimitiveDescBase(DescGetters):
     def query_s64(self, what: Query | str) -> int:
         """An integer: `Query.memory_consumption_s64` or its word, ...; 0 for what the primitive has not.
 
-        Memory consumption is the bytes of scratchpad that each execution allocates: none in user mode (R33).
+        Memory consumption is the bytes of scratchpad that each execution allocates: none in user mode.
         Raises InvalidArguments for what is no query of an integer.
         """
         return self._integers().get(parse_integer_query(what), 0)
@@ -214,7 +214,7 @@ class PrimitiveDescBase(DescGetters):
         return {**self._tensors(), **(self._impl.more_descs() if self._impl else {})}
 
     def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
-        """The fields of a verbose line (spec 1.6)."""
+        """The fields of a verbose line."""
         raise NotImplementedError
 
     # What may be written beside the destination exactly where another argument is read.

@@ -1,4 +1,4 @@
-"""Batch normalization, forward and backward (X2)."""
+"""Batch normalization, forward and backward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class BatchNormalizationForwardPrimitiveDesc(NormalizationForwardPrimitiveDesc):
     `PrimitiveDesc(engine, prop_kind, src, dst, epsilon, flags, attr=None, allow_empty=False)`;
     without arguments it is empty and False. Channels are axis 1. `dst`: of format "any" it has that of the
     source. `flags`: `rs.NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the
-    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor.
 
     Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
     """

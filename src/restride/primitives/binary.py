@@ -1,4 +1,4 @@
-"""Binary: an operation of two tensors, or a choice between them by a third (P06, X2)."""
+"""Binary: an operation of two tensors, or a choice between them by a third."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BinaryPrimitiveDesc(OneStepPrimitiveDesc):
     empty and False. `algorithm`: "binary_add" or "add", and so on. Each dim of a source is that of the
     destination, or 1, which is repeated. `src1`, `src2`: of format "any" they follow `src0`; `dst` follows
     the first source of its dims. `attr`: scales of `ARG_SRC_0` and `ARG_SRC_1`, post-ops, the scratchpad
-    mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    mode. With `allow_empty`, a failure gives an empty descriptor.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

@@ -1,4 +1,4 @@
-"""What is checked of the memories of an execution, before anything runs (R05 to R07, N9, N10, R33)."""
+"""What is checked of the memories of an execution, before anything runs (N9, N10)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def is_same_place(src: MemoryDesc, dst: MemoryDesc) -> bool:
 
 
 def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine: Engine) -> None:
-    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10, M38).
+    """Raise InvalidArguments unless `memory` is of `desc`, on `engine`, with data, not mapped (N10).
 
     `call` is what the caller wrote, such as "Reorder.execute", and `name` what it calls the memory.
     """
@@ -83,9 +83,7 @@ def check_memory(call: str, name: str, memory: object, desc: MemoryDesc, engine:
         why = f"it is on engine {memory.engine}, and the call runs on {engine}"
         raise _unfit("RS-R05", call, name, desc, why, f"make the memory on engine {engine}", memory)
     if memory._mapped:
-        raise _unfit(
-            "RS-M38", call, name, desc, "the memory is mapped (M38)", "call unmap_data() first", memory
-        )
+        raise _unfit("RS-M38", call, name, desc, "the memory is mapped", "call unmap_data() first", memory)
     if memory._address == 0 and desc.nelems:
         hint = "call set_data_handle, or leave data out to allocate"
         raise _unfit("RS-M36", call, name, desc, "the memory has no buffer", hint, memory)
@@ -112,7 +110,7 @@ def check_destination(call: str, memory: Memory, name: str = "the destination") 
 
 
 def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
-    """A stream of `engine`. Raises InvalidArguments for anything else (R05)."""
+    """A stream of `engine`. Raises InvalidArguments for anything else."""
     if not isinstance(stream, Stream):
         why = f"{type(stream).__name__} is no rs.Stream"
         raise InvalidArguments(
@@ -129,7 +127,7 @@ def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
 
 
 def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Engine, dst: Memory) -> None:
-    """Raise InvalidArguments unless a memory is what the operand reads, apart from `dst` (R25 to R27)."""
+    """Raise InvalidArguments unless a memory is what the operand reads, apart from `dst`."""
     name = f"argument {name_of(operand.arg)}"
     wanted = operand.desc if operand.desc is not None else getattr(memory, "desc", MemoryDesc())
     check_memory(call, name, memory, wanted, engine)

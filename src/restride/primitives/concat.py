@@ -1,4 +1,4 @@
-"""Concat: tensors one behind the other along an axis, each from its own format and type (M20 to M23)."""
+"""Concat: tensors one behind the other along an axis, each from its own format and type."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ConcatPrimitiveDesc(SeveralPrimitiveDesc[ConcatProblem]):
     has blocks, else of the first, dense; blocks in which a source would begin are left out, and where no
     format is left it is plain, in the order of axes of the first source. `attr`: scales of mask 0 for
     `rs.ARG_MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode. With `allow_empty`, a
-    failure gives an empty descriptor (R04).
+    failure gives an empty descriptor.
 
     Raises InvalidArguments for what cannot be joined, Unimplemented for what is not provided.
     """
@@ -84,7 +84,7 @@ def find_concat(problem: ConcatProblem, engine: Engine) -> Implementation:
 
 
 def describe_concat(op: str, impl: Implementation, ms: float) -> list[object]:
-    """The fields of one verbose line (spec 1.6)."""
+    """The fields of one verbose line."""
     problem = impl.problem
     assert isinstance(problem, ConcatProblem)
     mds = named_descs((*["src"] * len(problem.srcs), "dst"), (*problem.srcs, problem.dst))

@@ -1,4 +1,4 @@
-"""Convolution and deconvolution, forward, backward data and backward weights (X1)."""
+"""Convolution and deconvolution, forward, backward data and backward weights."""
 
 from __future__ import annotations
 

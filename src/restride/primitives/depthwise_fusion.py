@@ -1,4 +1,4 @@
-"""The depthwise post-op of a convolution: its problem, checked (P06)."""
+"""The depthwise post-op of a convolution: its problem, checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def fused_with_depthwise(
             f"{what}: a depthwise post-op in {between.ndims - 2} spatial dims",
             code="RS-P06",
             where=f"dst {between}",
-            why="it has a height and a width (P06)",
+            why="it has a height and a width",
             hint="execute a ConvolutionForward with groups after it",
         )
     second = _depthwise(between, op, first.block, is_open=is_open)

@@ -1,4 +1,4 @@
-"""Eltwise: a function of every element, forward and backward (P06, X2)."""
+"""Eltwise: a function of every element, forward and backward."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class EltwiseForwardPrimitiveDesc(EltwisePrimitiveDesc):
     allow_empty=False)`; without arguments it is empty and False. `algorithm`: a name of oneDNN,
     "eltwise_relu" or "relu"; those with `_use_dst_for_bwd` compute the same. `dst`: of format "any" it has
     that of the source. `attr`: post-ops and the scratchpad mode. With `allow_empty`, a failure gives an empty
-    descriptor (R04).
+    descriptor.
 
     Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
     """

@@ -1,4 +1,4 @@
-"""Group normalization, forward and backward (X2)."""
+"""Group normalization, forward and backward."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GroupNormalizationForwardPrimitiveDesc(_Groups, NormalizationForwardPrimit
     `PrimitiveDesc(engine, prop_kind, src, dst, groups, epsilon, flags, attr=None, allow_empty=False)`;
     without arguments it is empty and False. Channels are axis 1, which `groups` divides. `dst`: of format
     "any" it has that of the source. `flags`: `rs.NormalizationFlags`, or words joined by `|`. `attr`: scales,
-    post-ops and the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    post-ops and the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor.
 
     Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
     """

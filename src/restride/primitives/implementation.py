@@ -1,4 +1,4 @@
-"""Problem -> executable: found in the primitive cache or compiled, and told of in verbose lines (P16).
+"""Problem -> executable: found in the primitive cache or compiled, and told of in verbose lines.
 
 An executable belongs to the structure of a problem; its values, scales and the like, belong to the problem.
 An `Implementation` holds both: what primitives, and functions on arrays, execute.
@@ -49,7 +49,7 @@ class Problem(Protocol):
 
 
 Describe = Callable[[str, "Implementation", float], Iterable[object]]
-"""The fields of a verbose line, given operation, implementation and milliseconds (spec 1.6)."""
+"""The fields of a verbose line, given operation, implementation and milliseconds."""
 
 
 class _Cached(NamedTuple):
@@ -158,7 +158,7 @@ def find_implementation(
 ) -> Implementation:
     """The implementation of a problem, its executable from the primitive cache or made now.
 
-    `make` checks the problem first, and raises for what has no answer. Verbose says which (P16).
+    `make` checks the problem first, and raises for what has no answer. Verbose says which.
     """
     start = time.perf_counter()
     key = type(problem), problem.structure(), engine

@@ -1,4 +1,4 @@
-"""Inner product, forward, backward data and backward weights (X1)."""
+"""Inner product, forward, backward data and backward weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer normalization, forward and backward (X2)."""
+"""Layer normalization, forward and backward."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class LayerNormalizationForwardPrimitiveDesc(_LayerStatistics, NormalizationForw
     without arguments it is empty and False. The last axis is normalized; `stat` describes the statistics, all
     other dims as f32, row-major where it is None or left out. `dst`: of format "any" it has that of the
     source. `flags`: `rs.NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the
-    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor.
 
     Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
     """

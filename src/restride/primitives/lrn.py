@@ -1,4 +1,4 @@
-"""LRN: local response normalization, across channels or within them, forward and backward (X2)."""
+"""LRN: local response normalization, across channels or within them, forward and backward."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LRNForwardPrimitiveDesc(LRNPrimitiveDesc):
     allow_empty=False)`; without arguments it is empty and False. `algorithm`: "lrn_across_channels" or
     "lrn_within_channel". `local_size`: a whole number of 1 or more; of an even one, one less is looked at.
     `dst`: of format "any" it has that of the source. `attr`: the scratchpad mode. With `allow_empty`, a
-    failure gives an empty descriptor (R04).
+    failure gives an empty descriptor.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

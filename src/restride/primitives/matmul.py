@@ -1,4 +1,4 @@
-"""Matmul: a product of matrices, batches of them too (X1)."""
+"""Matmul: a product of matrices, batches of them too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What batch, layer and group normalization share: flags, statistics, checks (X2)."""
+"""What batch, layer and group normalization share: flags, statistics, checks."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from .base import DEFAULT_ATTR
 
 
 class WrongHint(InvalidArguments, TypeError):
-    """A hint of another kind (S16)."""
+    """A hint of another kind."""
 
 
 def parse_engine(what: str, engine: object) -> Engine:
@@ -32,7 +32,7 @@ def parse_attr(what: str, attr: object) -> Attr:
 
 
 def check_described(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
-    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later (S17), unless
+    """The descriptor of a tensor; InvalidArguments for none, Unimplemented for dims known later, unless
     these need not be known.
     """
     if not isinstance(md, MemoryDesc):
@@ -50,7 +50,7 @@ def check_described(what: str, name: str, md: object, *, is_known: bool = True) 
             f"{what}: {name} has dims known only at execution",
             code="RS-S17",
             where=str(md),
-            why="such dims are for reorders and matmuls alone (S17)",
+            why="such dims are for reorders and matmuls alone",
             hint="make a primitive for each concrete shape",
         )
     return md

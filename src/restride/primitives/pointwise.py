@@ -1,7 +1,7 @@
 """What primitives share whose descriptor is made in one step, and that keep to the format of their source.
 
 A descriptor knows its tensors by argument: those that are read in the order of the chain, then the one that
-is written. `any` is for what is written, and for operands; the formats of the others must be known (X2).
+is written. `any` is for what is written, and for operands; the formats of the others must be known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pooling: maxima and averages of windows, forward and backward (X2)."""
+"""Pooling: maxima and averages of windows, forward and backward."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class PoolingForwardPrimitiveDesc(PoolingPrimitiveDesc):
     "pooling_avg_include_padding" or "pooling_avg_exclude_padding". Tensors have a batch, channels and 1 to 3
     spatial dims, and the numbers are one for each of these; a dilation of 0 leaves nothing out. `dst`: of
     format "any" it has that of the source. A maximum in training leaves a workspace. `attr`: post-ops and the
-    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    scratchpad mode. With `allow_empty`, a failure gives an empty descriptor.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

@@ -1,4 +1,4 @@
-"""PReLU: negative elements times weights, forward and backward (X2)."""
+"""PReLU: negative elements times weights, forward and backward."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PReLUForwardPrimitiveDesc(OneStepPrimitiveDesc):
     `PrimitiveDesc(engine, prop_kind, src, weights, dst, attr=None, allow_empty=False)`; without arguments it
     is empty and False. `weights`: each dim is that of the source, or 1, which is repeated; of format "any"
     they follow the source, and so does `dst`. `attr`: the scratchpad mode. With `allow_empty`, a failure
-    gives an empty descriptor (R04).
+    gives an empty descriptor.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

@@ -1,4 +1,4 @@
-"""Primitives: what every one of them is, and how it runs (P01 to P09, R04 to R07, N9 to N12).
+"""Primitives: what every one of them is, and how it runs (N9 to N12).
 
 A primitive is a handle of its descriptor's implementation. It holds no state of its runs but what has been
 checked before: any number of threads may execute one at once (N12).
@@ -135,10 +135,10 @@ class Primitive:
         *,
         astream: Stream | None = None,
     ) -> Any:
-        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution (P05, P09).
+        """As `execute`, on a SYCL stream, after the events `deps`; the event of the execution.
 
         `deps` and the event are dpctl's `SyclEvent`. Waiting for the event is enough to read the destination.
-        Raises InvalidArguments on every other engine, and for what is no event (P08).
+        Raises InvalidArguments on every other engine, and for what is no event.
         """
         self._check_usable()
         check_has_events(self.kind, self._pd.get_engine())
@@ -297,7 +297,7 @@ class Primitive:
             raise InvalidArguments(
                 f"{self.kind}.execute: the primitive is empty",
                 code="RS-R04",
-                why="it was made without a primitive descriptor (R05)",
+                why="it was made without a primitive descriptor",
                 hint=f"make it with {self.usage or f'rs.{self.kind}(pd)'}",
             )
         return self._impl
@@ -344,7 +344,7 @@ def check_has_events(kind: str, engine: Engine) -> None:
         f"{kind}.execute_sycl: the engine is no SYCL device",
         code="RS-P08",
         where=f"engine {engine}",
-        why="only streams that are SYCL queues have events (P08)",
+        why="only streams that are SYCL queues have events",
         hint="use execute(stream, src, dst)",
     )
 

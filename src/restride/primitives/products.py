@@ -1,4 +1,4 @@
-"""What convolutions, inner products and matmuls share: a product of a source and weights, or a gradient (X1).
+"""What convolutions, inner products and matmuls share: a product of a source and weights, or a gradient.
 
 Bias and dilations may be left out by place: what follows them is told by its type.
 """

@@ -1,4 +1,4 @@
-"""What a primitive descriptor can be asked, with the numbers of the documents (R02, R03)."""
+"""What a primitive descriptor can be asked, with the numbers of the documents."""
 
 from __future__ import annotations
 

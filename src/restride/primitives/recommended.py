@@ -1,4 +1,4 @@
-"""Which format a primitive would choose for a tensor: what "any" becomes there (P11, X1)."""
+"""Which format a primitive would choose for a tensor: what "any" becomes there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reduction: a tensor folded along some of its dims (X2)."""
+"""Reduction: a tensor folded along some of its dims."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ReductionPrimitiveDesc(OneStepPrimitiveDesc):
     arguments it is empty and False. `algorithm`: a name of oneDNN, "reduction_sum" or "sum". `dst` has 1
     where the source is folded, and else the dims of the source; of format "any" it has that of the source.
     `p`, 1 or more, and `eps` are of norms. `attr`: post-ops and the scratchpad mode. With `allow_empty`, a
-    failure gives an empty descriptor (R04).
+    failure gives an empty descriptor.
 
     Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
     """

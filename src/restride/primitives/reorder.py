@@ -1,4 +1,4 @@
-"""Reorder: copy a tensor between memory formats and data types (seed 001; R01 to R17, R39)."""
+"""Reorder: copy a tensor between memory formats and data types (seed 001)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class ReorderPrimitiveDesc(PrimitiveDescBase):
     `PrimitiveDesc(src_mem, dst_mem, attr=None, allow_empty=False)`; without arguments it is empty and False.
     A `dst_md` of format "any" becomes that of the hint, else of the source. `hint`: a `MemoryDesc`, or the
     descriptor of the primitive that reads the result.
-    Attributes are copied (R08). With `allow_empty`, a failure gives an empty descriptor, not an error (R04).
+    Attributes are copied. With `allow_empty`, a failure gives an empty descriptor, not an error.
 
     Raises InvalidArguments for descriptors that cannot be reordered, Unimplemented for what is not provided.
     """
@@ -170,7 +170,7 @@ def find_reorder(problem: ReorderProblem, engine: Engine) -> Implementation:
     """The implementation of a problem, checked, from the cache or made now.
 
     Other values of attributes find the same executable. Raises InvalidArguments, Unimplemented where the
-    problem has no answer (R10, R38, N15).
+    problem has no answer (N15).
     """
     if problem.attr.has_shapes:
         # Of what fits the shape is no part of the key: a list of the same values finds it.
@@ -192,7 +192,7 @@ def running_engine(src: Engine, dst: Engine) -> Engine:
 
 
 def describe_reorder(op: str, impl: Implementation, ms: float) -> list[object]:
-    """The fields of one verbose line about a reorder (spec 1.6)."""
+    """The fields of one verbose line about a reorder."""
     problem = impl.problem
     assert isinstance(problem, ReorderProblem)
     mds = named_descs(("src", "dst"), (problem.src, problem.dst))
@@ -209,7 +209,7 @@ _SUMMED = (DataType.s8, DataType.u8, DataType.s32, DataType.s4, DataType.u4)
 def check_reorder(problem: ReorderProblem) -> ReorderProblem:
     """Return the problem, without the shapes of arrays that have been found to fit.
 
-    Raises InvalidArguments, Unimplemented where it has no answer (R10, R38, N15).
+    Raises InvalidArguments, Unimplemented where it has no answer (N15).
     """
     for name, md in (("src", problem.src), ("dst", problem.dst)):
         _check_concrete(name, md, problem)
@@ -250,7 +250,7 @@ def _check_dims(problem: ReorderProblem) -> None:
         code="RS-R10",
         where=problem.where(),
         why=why,
-        hint="a reorder never broadcasts; describe a source with stride 0 to repeat it (R10)",
+        hint="a reorder never broadcasts; describe a source with stride 0 to repeat it",
     )
 
 

@@ -1,4 +1,4 @@
-"""Resampling: spatial dims of another size, by the nearest element or linearly, forward and backward (X2)."""
+"""Resampling: spatial dims of another size, by the nearest element or linearly, forward and backward."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ResamplingForwardPrimitiveDesc(ResamplingPrimitiveDesc):
     `algorithm`: "resampling_nearest" or "resampling_linear". Tensors have a batch, channels and 1 to 3
     spatial dims. `dst`: of format "any" it has that of the source; left out, its sizes are those of the
     source times the `factors`, rounded down. `attr`: post-ops and the scratchpad mode. With `allow_empty`, a
-    failure gives an empty descriptor (R04).
+    failure gives an empty descriptor.
 
     Raises InvalidArguments for what does not fit, Unimplemented for what is not provided.
     """

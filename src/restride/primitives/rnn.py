@@ -1,4 +1,4 @@
-"""Recurrent networks: vanilla RNN, LSTM, GRU and linear-before-reset GRU, forward (X1)."""
+"""Recurrent networks: vanilla RNN, LSTM, GRU and linear-before-reset GRU, forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks, backward: the gradients of all that a forward step in training has read (X1)."""
+"""Recurrent networks, backward: the gradients of all that a forward step in training has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to fit in recurrent networks: dims, formats and types, each with an error that says how (X1)."""
+"""What has to fit in recurrent networks: dims, formats and types, each with an error that says how."""
 
 from __future__ import annotations
 

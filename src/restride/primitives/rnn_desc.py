@@ -1,4 +1,4 @@
-"""What the descriptors of recurrent networks share: names, directions, queries (X1)."""
+"""What the descriptors of recurrent networks share: names, directions, queries."""
 
 from __future__ import annotations
 

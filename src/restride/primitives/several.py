@@ -1,4 +1,4 @@
-"""Primitives of several sources and one destination: what concat and sum share (R02 to R08, N10)."""
+"""Primitives of several sources and one destination: what concat and sum share (N10)."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class SeveralPrimitive(Primitive):
         raise InvalidArguments(
             f"{self.kind}.execute: bad number of inputs",
             code="RS-R06",
-            why=f"{wanted} sources are wanted, {got} given (R06)",
+            why=f"{wanted} sources are wanted, {got} given",
             hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
         )
 

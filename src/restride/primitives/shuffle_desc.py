@@ -1,4 +1,4 @@
-"""Descriptors of a shuffle, their checks and their JSON form (S11, S14, M30).
+"""Descriptors of a shuffle, their checks and their JSON form.
 
 As JSON a descriptor is one object, whose keys are the arguments of `Desc`:
 
@@ -25,20 +25,20 @@ from .prop_kind import PropKind
 
 
 def check_formats(kind: str, src: MemoryDesc, dst: MemoryDesc) -> None:
-    """Raise Unimplemented for one tensor in two formats; other dims and types are found later (S11)."""
+    """Raise Unimplemented for one tensor in two formats; other dims and types are found later."""
     if src == dst or src.dims != dst.dims or src.data_type is not dst.data_type:
         return
     raise Unimplemented(
         f"{kind}: two formats",
         code="RS-S11",
         where=f"src {src}; dst {dst}",
-        why="a shuffle keeps the format (S11)",
+        why="a shuffle keeps the format",
         hint="reorder before or after, or let rs.shuffle write into an array of the other format, its out",
     )
 
 
 def checked_attr(kind: str, attr: object) -> Attr:
-    """The attributes as a value; raise Unimplemented for any but the scratchpad mode (S14)."""
+    """The attributes as a value; raise Unimplemented for any but the scratchpad mode."""
     frozen = parse_attr(f"{kind}.PrimitiveDesc", attr)
     if frozen.is_default:
         return frozen
@@ -46,7 +46,7 @@ def checked_attr(kind: str, attr: object) -> Attr:
         f"{kind}: unsupported attribute",
         code="RS-S14",
         where=f"attr {frozen.verbose_str()}",
-        why="a shuffle moves bits: there is nothing to scale, shift or add (S14)",
+        why="a shuffle moves bits: there is nothing to scale, shift or add",
         hint="leave the attributes out, and let a reorder before or after have them",
     )
 
@@ -120,7 +120,7 @@ def _parsed(name: str, field: str, value: object) -> Any:
 
 
 # --- shuffle desc ------------------------------------------------------------
-# What a shuffle is asked to do, checked: descriptors, axis and group size (S01, S02, S07, 1.4).
+# What a shuffle is asked to do, checked: descriptors, axis and group size.
 
 _FORWARD = (PropKind.forward_training, PropKind.forward_inference)
 # Divisors are looked for up to this number, and so many of them are shown.
@@ -145,9 +145,9 @@ _OF_FORWARD = Form(
 class ShuffleForwardDesc(JsonDesc):
     """A forward shuffle (`dnnl::shuffle_forward::desc`): `Desc(prop_kind, data_desc, axis, group_size)`.
 
-    `prop_kind`: "forward_training" or "forward_inference", which do the same (S05). `data_desc`: source and
+    `prop_kind`: "forward_training" or "forward_inference", which do the same. `data_desc`: source and
     destination, in a format other than "any". Raises InvalidArguments for an axis that `data_desc` has not,
-    and for a `group_size` that does not divide it (S07).
+    and for a `group_size` that does not divide it.
     """
 
     name = "ShuffleForward.Desc"
@@ -194,7 +194,7 @@ class ShuffleBackwardDesc(JsonDesc):
 
 
 def check_concrete(what: str, name: str, md: object) -> MemoryDesc:
-    """The descriptor of a tensor whose format is known; raise InvalidArguments for "any" (M30)."""
+    """The descriptor of a tensor whose format is known; raise InvalidArguments for "any"."""
     desc = check_described(what, name, md)
     if desc.format_kind != "any":
         return desc
@@ -202,7 +202,7 @@ def check_concrete(what: str, name: str, md: object) -> MemoryDesc:
         f"{what}: {name} has format 'any'",
         code="RS-M30",
         where=str(desc),
-        why="a shuffle keeps the format of its source, which must be known (M30)",
+        why="a shuffle keeps the format of its source, which must be known",
         hint="pass the format that the primitive before it chose",
     )
 
@@ -214,7 +214,7 @@ def check_split(what: str, dims: tuple[int, ...], axis: object, group_size: obje
 
 
 def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
-    """The axis as an integer from 0 to the last; raise InvalidArguments for anything else (S07)."""
+    """The axis as an integer from 0 to the last; raise InvalidArguments for anything else."""
     number = parse_int(axis, f"{what}: axis")
     if 0 <= number < len(dims):
         return number
@@ -224,13 +224,13 @@ def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
         f"{what}: bad axis",
         code="RS-S07",
         where=f"axis {short_repr(number)}, dims {dims}",
-        why=f"axes are numbered from 0, and the last of {len(dims)} is {len(dims) - 1} (S07)",
+        why=f"axes are numbered from 0, and the last of {len(dims)} is {len(dims) - 1}",
         hint=f"use {legal}; only rs.shuffle_channels counts negative axes from the end",
     )
 
 
 def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis: int) -> int:
-    """The group size as an integer that divides the axis; raise InvalidArguments for anything else (S07)."""
+    """The group size as an integer that divides the axis; raise InvalidArguments for anything else."""
     number, size = parse_int(group_size, f"{what}: group_size"), dims[axis]
     if 1 <= number <= size and size % number == 0:
         return number
@@ -239,7 +239,7 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
         f"{what}: bad param group_size",
         code="RS-S07",
         where=f"C = {size} (axis {axis}), group_size = {shown}, group = C / group_size = {size} / {shown}",
-        why=f"group_size must be from 1 to {size}, and divide it (S07)",
+        why=f"group_size must be from 1 to {size}, and divide it",
         hint=legal_factors("group_size", size),
     )
 
@@ -257,13 +257,13 @@ def legal_factors(name: str, size: int) -> str:
 
 
 def parse_forward(what: str, prop_kind: object) -> PropKind:
-    """The propagation kind of a forward shuffle; raise InvalidArguments for any other (S05)."""
+    """The propagation kind of a forward shuffle; raise InvalidArguments for any other."""
     kind = PropKind.parse(prop_kind, what)
     if kind in _FORWARD:
         return kind
     raise InvalidArguments(
         f"{what}: prop_kind is {kind}",
         code="RS-S05",
-        why="a forward shuffle is forward_training or forward_inference (S05)",
+        why="a forward shuffle is forward_training or forward_inference",
         hint="use rs.ShuffleBackward for gradients",
     )

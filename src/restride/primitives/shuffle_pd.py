@@ -1,4 +1,4 @@
-"""Primitive descriptors of shuffles: both directions, in the form of version 0.9 and of version 3 (S03)."""
+"""Primitive descriptors of shuffles: both directions, in the form of version 0.9 and of version 3."""
 
 from __future__ import annotations
 
@@ -127,12 +127,12 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> ShuffleProblem:
     src, dst = problem.src, problem.dst
     if src.dims != dst.dims:
         why = f"their dims are {src.dims} and {dst.dims}"
-        hint = "a shuffle keeps the dims (S11)"
+        hint = "a shuffle keeps the dims"
         raise InvalidArguments(
             f"{what}: inconsistent src and dst mds", code="RS-S11", where=problem.where(), why=why, hint=hint
         )
     if src.data_type is not dst.data_type:
-        why, hint = "a shuffle moves bits, and converts nothing (S11)", "reorder into the other type first"
+        why, hint = "a shuffle moves bits, and converts nothing", "reorder into the other type first"
         raise Unimplemented(
             f"{what}: two data types", code="RS-S11", where=problem.where(), why=why, hint=hint
         )
@@ -142,7 +142,7 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> ShuffleProblem:
 
 
 def describe_shuffle(op: str, impl: Implementation, ms: float) -> list[object]:
-    """The fields of one verbose line about a shuffle of arrays (spec 1.6)."""
+    """The fields of one verbose line about a shuffle of arrays."""
     problem = impl.problem
     assert isinstance(problem, ShuffleProblem)
     how = f"axis:{problem.axis} group:{problem.group_size}"
@@ -202,10 +202,10 @@ class ShuffleForwardPrimitiveDesc(ShufflePrimitiveDesc):
     `PrimitiveDesc(desc, engine, attr=None, allow_empty=False)`, or as version 3 has it
     `PrimitiveDesc(engine, prop_kind, src_md, dst_md, axis, group_size, attr=None, allow_empty=False)`, where
     `dst_md` may be "any": it becomes that of the source. Without arguments it is empty and False. With
-    `allow_empty`, a failure gives an empty descriptor, not an error (R04).
+    `allow_empty`, a failure gives an empty descriptor, not an error.
 
-    Raises InvalidArguments for what cannot be shuffled, Unimplemented for attributes (S14), and for source
-    and destination of different types or formats (S11).
+    Raises InvalidArguments for what cannot be shuffled, Unimplemented for attributes, and for source
+    and destination of different types or formats.
     """
 
     kind = _FORWARD
@@ -285,9 +285,9 @@ class ShuffleBackwardPrimitiveDesc(ShufflePrimitiveDesc):
     `PrimitiveDesc(desc, engine, hint_fwd_pd, attr=None, allow_empty=False)`, or as version 3 has it
     `PrimitiveDesc(engine, diff_src_md, diff_dst_md, axis, group_size, hint_fwd_pd, attr=None,
     allow_empty=False)`. Where the gradients are "any", they get the format of the hint, a forward primitive
-    descriptor; row-major where it is empty or None (M30). Without arguments it is empty and False.
+    descriptor; row-major where it is empty or None. Without arguments it is empty and False.
 
-    Raises InvalidArguments (a TypeError too, for a hint of another kind: S16) and Unimplemented as
+    Raises InvalidArguments (a TypeError too, for a hint of another kind) and Unimplemented as
     `ShuffleForward.PrimitiveDesc` does.
     """
 
@@ -340,6 +340,6 @@ def _checked_hint(hint: object) -> MemoryDesc | None:
     raise WrongHint(
         "ShuffleBackward: hint_fwd_pd is no hint",
         code="RS-S16",
-        why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc (S16)",
+        why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc",
         hint="pass the forward primitive descriptor, or None for row-major",
     )

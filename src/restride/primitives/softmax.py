@@ -1,4 +1,4 @@
-"""Softmax along an axis, and its logarithm, forward and backward (X2)."""
+"""Softmax along an axis, and its logarithm, forward and backward."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SoftmaxForwardPrimitiveDesc(SoftmaxPrimitiveDesc):
     arguments it is empty and False. `algorithm`: "softmax_accurate" or "softmax_log", with the prefix or
     without. `axis`: from 0 to the last. `dst`: of format "any" it has that of the source. `attr`: scales,
     which follow the softmax, post-ops and the scratchpad mode. With `allow_empty`, a failure gives an empty
-    descriptor (R04).
+    descriptor.
 
     Raises InvalidArguments for what makes no sense, Unimplemented for what is not provided.
     """

@@ -41,7 +41,7 @@ class SumPrimitiveDesc(SeveralPrimitiveDesc[SumProblem]):
     one number for each source, rounded to f32, or None where all are 1. `srcs`: 1 to 1024 descriptors of
     equal dims; formats and types may differ. `dst`: left out, it has the type of the first source; left out
     or of format "any", it has the format of the first source that has blocks, else of the first, dense.
-    `attr`: the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor (R04).
+    `attr`: the scratchpad mode. With `allow_empty`, a failure gives an empty descriptor.
 
     Raises InvalidArguments for what cannot be added, Unimplemented for what is not provided.
     """
@@ -105,7 +105,7 @@ def find_sum(problem: SumProblem, engine: Engine) -> Implementation:
 
 
 def describe_sum(op: str, impl: Implementation, ms: float) -> list[object]:
-    """The fields of one verbose line (spec 1.6)."""
+    """The fields of one verbose line."""
     problem = impl.problem
     assert isinstance(problem, SumProblem)
     mds = named_descs((*["src"] * len(problem.srcs), "dst"), (*problem.srcs, problem.dst))

@@ -1,4 +1,4 @@
-"""Stretches of bytes, lent by whoever holds them, and long enough (M36, M41)."""
+"""Stretches of bytes, lent by whoever holds them, and long enough."""
 
 from __future__ import annotations
 

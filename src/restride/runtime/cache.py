@@ -1,4 +1,4 @@
-"""Caches of made things: least recently used goes first, and nobody makes the same thing twice (P16)."""
+"""Caches of made things: least recently used goes first, and nobody makes the same thing twice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HINT = f"0 turns the cache off, {_DEFAULT_CAPACITY} is the default"
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What a cache has done since the process began, and what it holds now (P16).
+    """What a cache has done since the process began, and what it holds now.
 
     `hits`: found there, or made by another thread meanwhile. `misses`: made. `evictions`: made, kept, and
     gone since. `size`: kept now, at most `capacity` of them.
@@ -226,7 +226,7 @@ calls = CallLevel()
 
 
 def cache_info() -> dict[str, CacheInfo]:
-    """What the caches of this process have done and hold (P16).
+    """What the caches of this process have done and hold.
 
     "calls": what functions on arrays keep for each kind of call (kinds of arrays, formats, which attributes);
     a hit goes straight to machine code, and asks no other cache. "primitives": solved problems, one for each

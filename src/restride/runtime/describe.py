@@ -1,4 +1,4 @@
-"""A NumPy array as it lies: the descriptor of its strides, without touching its bytes (M10, N8)."""
+"""A NumPy array as it lies: the descriptor of its strides, without touching its bytes (N8)."""
 
 from __future__ import annotations
 

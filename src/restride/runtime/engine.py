@@ -1,4 +1,4 @@
-"""Engines: the devices that hold memory and run primitives (programming model, P03, P07)."""
+"""Engines: the devices that hold memory and run primitives (programming model)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Engine:
     """The device number `index` of one kind: "cpu", "gpu", "reference" or "sycl" (`dnnl::engine`).
 
     "gpu" is a SYCL device that is a GPU. "sycl" is any SYCL device; "sycl:cpu", "sycl:opencl:cpu" and the
-    like narrow it down, as SYCL's own filters do (P07). "reference" runs every primitive in plain NumPy on
+    like narrow it down, as SYCL's own filters do. "reference" runs every primitive in plain NumPy on
     the memory of the CPU. `Engine(kind, device, context)` is the engine of a SYCL device in a context, which
     are dpctl's. There is one object per device, so equal engines are identical (`is`). Raises
     InvalidArguments for a kind or an index that does not exist.
@@ -89,11 +89,11 @@ class Engine:
         return EngineKind[self.kind]
 
     def get_sycl_device(self) -> Any:
-        """The `dpctl.SyclDevice` of the engine. Raises InvalidArguments for an engine of the host (P08)."""
+        """The `dpctl.SyclDevice` of the engine. Raises InvalidArguments for an engine of the host."""
         return sycl_objects("Engine.get_sycl_device", self.device)[0]
 
     def get_sycl_context(self) -> Any:
-        """The `dpctl.SyclContext` of the engine. Raises InvalidArguments for an engine of the host (P08)."""
+        """The `dpctl.SyclContext` of the engine. Raises InvalidArguments for an engine of the host."""
         return sycl_objects("Engine.get_sycl_context", self.device)[1]
 
     @property

@@ -1,4 +1,4 @@
-"""Events: the end of one execution (programming model, P09)."""
+"""Events: the end of one execution (programming model)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 class Event:
     """The end of one execution on an in-order stream of the CPU, which is over when its call returns.
 
-    Waiting on the event alone is enough to read the destination (P09).
+    Waiting on the event alone is enough to read the destination.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""The facts of this process that verbose lines begin with (spec 1.6)."""
+"""The facts of this process that verbose lines begin with."""
 
 from __future__ import annotations
 

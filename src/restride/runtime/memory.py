@@ -1,4 +1,4 @@
-"""Memory: a descriptor, an engine and the bytes that hold the tensor (M36–M41)."""
+"""Memory: a descriptor, an engine and the bytes that hold the tensor."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Memory(ArrayNames):
     and False.
 
     On a SYCL engine the bytes are USM: None allocates them on the device, USM of dpctl is wrapped. Device
-    memory is read and written from Python through `to_numpy` and `map_data` alone (P07).
+    memory is read and written from Python through `to_numpy` and `map_data` alone.
 
-    Raises InvalidArguments for what no memory can be made of, OutOfMemory where the system refuses (M41).
+    Raises InvalidArguments for what no memory can be made of, OutOfMemory where the system refuses.
     """
 
     # Plain slots are what an execution reads. _address is that of element offset 0; _lo and _hi are the
@@ -237,20 +237,20 @@ class Memory(ArrayNames):
         """Take another buffer, as the constructor does; `NO_DATA` lets go of the present one.
 
         `stream` is there because oneDNN has it: work on the CPU has ended when its call returns. Padding is
-        left as it is (M39). Raises InvalidArguments for a short buffer or a mapped memory.
+        left as it is. Raises InvalidArguments for a short buffer or a mapped memory.
         """
         if self._mapped or not self or data is None:
             raise takes_none(self, is_mapped=self._mapped)
         self._attach(_acquired(self.engine, self._desc, data))
 
     def map_data(self) -> Array | None:
-        """The flat array of `data`, the caller's alone until `unmap_data`; None without a buffer (M38).
+        """The flat array of `data`, the caller's alone until `unmap_data`; None without a buffer.
 
         Of device memory it is a copy, which `unmap_data` writes back. Raises InvalidArguments where the
         memory is mapped already.
         """
         if self._mapped:
-            raise refused("RS-M38", "Memory.map_data", "the memory is mapped already (M38)", PAIRS, self)
+            raise refused("RS-M38", "Memory.map_data", "the memory is mapped already", PAIRS, self)
         if self._buffer is None:
             return None
         device, image = self.engine.device, None
@@ -268,7 +268,7 @@ class Memory(ArrayNames):
         if self._buffer is None:
             return
         if not self._mapped:
-            raise refused("RS-M38", "Memory.unmap_data", "the memory is not mapped (M38)", PAIRS, self)
+            raise refused("RS-M38", "Memory.unmap_data", "the memory is not mapped", PAIRS, self)
         if mapped is not None and not self._is_mine(mapped):
             raise refused("RS-M38", "Memory.unmap_data", "that array was not mapped from here", PAIRS, self)
         if self._image is not None:

@@ -1,4 +1,4 @@
-"""What a memory can be made of, and what it refuses (M30, M36 to M41)."""
+"""What a memory can be made of, and what it refuses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAIRS = "pair each map_data() with one unmap_data()"
 
 
 def checked_desc(md: object) -> MemoryDesc:
-    """A descriptor that says where every element lies (M30, M41)."""
+    """A descriptor that says where every element lies."""
     if not isinstance(md, MemoryDesc):
         hint = "pass a rs.MemoryDesc; rs.Memory.from_numpy(x) wraps an array"
         raise refused("RS-V08", "Memory", f"{type(md).__name__} is no descriptor", hint)
@@ -22,11 +22,9 @@ def checked_desc(md: object) -> MemoryDesc:
         )
     if md.format_kind == "any":
         hint = "take the format that a primitive descriptor chose, or name one"
-        raise refused("RS-M30", "Memory", "format 'any' is a placeholder without a layout (M30)", hint, md)
+        raise refused("RS-M30", "Memory", "format 'any' is a placeholder without a layout", hint, md)
     if md.layout.has_runtime:
-        raise refused(
-            "RS-M41", "Memory", "a dim or stride is not known yet (M41)", "describe the actual dims", md
-        )
+        raise refused("RS-M41", "Memory", "a dim or stride is not known yet", "describe the actual dims", md)
     return md
 
 

@@ -1,4 +1,4 @@
-"""What has been submitted to SYCL devices and may still run (P08).
+"""What has been submitted to SYCL devices and may still run.
 
 It knows nothing of devices, so that streams and memories can ask without one.
 """
@@ -27,7 +27,7 @@ Work = list[tuple[SubmittedEvent, tuple[object, ...]]]
 
 
 class Pending:
-    """What has been submitted and may still run: each event, and what must live until it is done (P08)."""
+    """What has been submitted and may still run: each event, and what must live until it is done."""
 
     def __init__(self) -> None:
         # Reentrant: a signal's handler may submit while the code it interrupts looks at what is running.

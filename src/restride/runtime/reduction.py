@@ -1,6 +1,6 @@
 """Sums and ranges of a tensor in memory: compiled, kept, and run on as many threads as they are worth.
 
-`sum_over` is for compensation (spec 2.4), `amax` and `min_max` are for scales: one pass each, for a whole
+`sum_over` is for compensation, `amax` and `min_max` are for scales: one pass each, for a whole
 tensor or per index of some dims.
 """
 
@@ -99,10 +99,10 @@ def reduction_program(reduction: ReductionNest) -> ReductionProgram:
 
 
 def sum_over(md: MemoryDesc, address: int, keep_mask: int, *, factor: int, padded: bool) -> Array:
-    """`factor` times the sum over the dims whose bits `keep_mask` lacks, modulo 2**32 (spec 2.4).
+    """`factor` times the sum over the dims whose bits `keep_mask` lacks, modulo 2**32.
 
     int32, of the kept dims in logical order; `padded`: of the kept padded dims. `address` is of element
-    offset 0 of an s8, u8, s32 or boolean tensor whose padding is zero (P12). Raises InvalidArguments for a
+    offset 0 of an s8, u8, s32 or boolean tensor whose padding is zero. Raises InvalidArguments for a
     mask with bits for other dims, Unimplemented for another type.
     """
     program = reduction_program(reduction_of(md, keep_mask, Op.total))

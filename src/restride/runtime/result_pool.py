@@ -278,7 +278,7 @@ def trim() -> int:
 def allocate(nbytes: int) -> Buffer:
     """`nbytes` bytes of undefined content, aligned to a cache line, where they are many to a page.
 
-    Raises OutOfMemory where the system has not as much (M41).
+    Raises OutOfMemory where the system has not as much.
     """
     if nbytes >= POOLED_BYTES:
         address, lent = take_bytes(nbytes)
@@ -294,7 +294,7 @@ def allocate(nbytes: int) -> Buffer:
 def take_bytes(nbytes: int) -> tuple[int, Array]:
     """The address of `nbytes` bytes of the pool, at a page, there while the array or a view of it lives.
 
-    Raises OutOfMemory where the system has not as much (M41).
+    Raises OutOfMemory where the system has not as much.
     """
     try:
         return result_pool().take(nbytes)
@@ -313,7 +313,7 @@ def new_array(
 ) -> tuple[int, Array]:
     """The address of a block of the pool, of a size of `block_size`, and an array `offset` bytes on in it.
 
-    Raises OutOfMemory where the system has not as much (M41).
+    Raises OutOfMemory where the system has not as much.
     """
     pool = _pools.get("results") or result_pool()
     try:
@@ -326,7 +326,7 @@ def new_array(
 def new_buffer(size: int, nbytes: int) -> Buffer:
     """The first `nbytes` of a block of the pool, of a size of `block_size`.
 
-    Raises OutOfMemory where the system has not as much (M41).
+    Raises OutOfMemory where the system has not as much.
     """
     pool = _pools.get("results") or result_pool()
     try:

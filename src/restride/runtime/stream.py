@@ -1,4 +1,4 @@
-"""Streams: the order in which an engine executes primitives (programming model, P04, P07)."""
+"""Streams: the order in which an engine executes primitives (programming model)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .engine import Engine
 
 
 class StreamFlags(ValueLookup, enum.IntFlag):
-    """How a stream orders its work (`dnnl::stream::flags`), with oneDNN's numbers (P04).
+    """How a stream orders its work (`dnnl::stream::flags`), with oneDNN's numbers.
 
     `default_order` is what the specification 0.9 calls the default.
     """
@@ -33,10 +33,10 @@ _HINT = 'use "in_order" or StreamFlags.in_order'
 class Stream:
     """A sequence of executions on one engine (`dnnl::stream`).
 
-    `flags` is a word, a `StreamFlags` or its number (P04); or a `dpctl.SyclQueue`, whose stream it becomes.
+    `flags` is a word, a `StreamFlags` or its number; or a `dpctl.SyclQueue`, whose stream it becomes.
     Engines that run on the CPU are in-order: each execution has ended when its call returns. On a SYCL engine
     a stream is a queue, in-order or out-of-order: a call returns when the work is submitted, and without
-    dependencies an out-of-order stream runs it in any order (P05). Raises InvalidArguments for flags that
+    dependencies an out-of-order stream runs it in any order. Raises InvalidArguments for flags that
     the engine does not offer, and for a queue of another device or context.
     """
 
@@ -85,7 +85,7 @@ class Stream:
         return self._engine
 
     def get_sycl_queue(self) -> Any:
-        """The `dpctl.SyclQueue` of the stream. Raises InvalidArguments for a stream of the host (P08)."""
+        """The `dpctl.SyclQueue` of the stream. Raises InvalidArguments for a stream of the host."""
         sycl_objects("Stream.get_sycl_queue", self._engine.device)
         return self._queue
 

@@ -1,4 +1,4 @@
-"""SYCL devices: their memory (USM) and their kernels (P07 to P09)."""
+"""SYCL devices: their memory (USM) and their kernels."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SyclDevice(Device):
                 "Memory: the data is memory of the host",
                 code="RS-P08",
                 where=f"{self!r}; data {type(data).__name__}",
-                why="the device reads USM memory alone (P08)",
+                why="the device reads USM memory alone",
                 hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
             )
         if not all(self._pointer_type(address, self._context_at) for address in self._ends(interface)):
@@ -275,7 +275,7 @@ def device_in(sdk: Sdk, device: object, context: object) -> SyclDevice:
 
 
 def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
-    """The one object of dpctl's device in dpctl's context. Raises InvalidArguments for all else (P08)."""
+    """The one object of dpctl's device in dpctl's context. Raises InvalidArguments for all else."""
     sdk = find_sdk()
     if sdk is None:
         why, hint = why_none()
@@ -288,13 +288,13 @@ def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
         f"{what}: the device is not in the context",
         code="RS-P08",
         where=f"device {device.name}",
-        why=f"the context holds {[held.name for held in context.get_devices()]} (P08)",
+        why=f"the context holds {[held.name for held in context.get_devices()]}",
         hint="pass dpctl.SyclContext(device)",
     )
 
 
 def checked_queue(what: str, device: Device, queue: Any) -> Queue:
-    """A queue of dpctl, if it is one of the device's and its context's. Raises InvalidArguments (P08)."""
+    """A queue of dpctl, if it is one of the device's and its context's. Raises InvalidArguments."""
     if not isinstance(device, SyclDevice):
         raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
     _check_is(what, "queue", queue, device.sdk.dpctl.SyclQueue)
@@ -306,13 +306,13 @@ def checked_queue(what: str, device: Device, queue: Any) -> Queue:
         f"{what}: the queue is not the engine's",
         code="RS-P08",
         where=f"engine {device.name}:{device.index}",
-        why=f"its {'context' if same[0] else 'device'} is another (P08)",
+        why=f"its {'context' if same[0] else 'device'} is another",
         hint="pass a queue of get_context(engine) and get_device(engine), or make the engine of the queue's",
     )
 
 
 def sycl_device(what: str, device: Device) -> SyclDevice:
-    """The device of an engine, if it is one of SYCL. Raises InvalidArguments for those of the host (P08)."""
+    """The device of an engine, if it is one of SYCL. Raises InvalidArguments for those of the host."""
     if isinstance(device, SyclDevice):
         return device
     raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
@@ -321,9 +321,7 @@ def sycl_device(what: str, device: Device) -> SyclDevice:
 def no_sycl_device(what: str, why: str) -> InvalidArguments:
     """The error for an engine that is no SYCL device."""
     hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
-    return InvalidArguments(
-        f"{what}: the engine is no SYCL device", code="RS-P08", why=f"{why} (P08)", hint=hint
-    )
+    return InvalidArguments(f"{what}: the engine is no SYCL device", code="RS-P08", why=f"{why}", hint=hint)
 
 
 def _check_is(what: str, name: str, given: object, kind: type) -> None:

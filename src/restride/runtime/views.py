@@ -1,4 +1,4 @@
-"""The bytes of a memory as NumPy arrays: as they lie, and in logical order (M10, P12, spec 2.1)."""
+"""The bytes of a memory as NumPy arrays: as they lie, and in logical order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def logical(md: MemoryDesc, buffer: Buffer) -> Array:
 
 
 def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
-    """A logical copy of packed elements, one to a byte as NumPy keeps them; the low half is first (M18)."""
+    """A logical copy of packed elements, one to a byte as NumPy keeps them; the low half is first."""
     packed = buffer.bytes()
     twin = md.data_type.numpy
     if twin is None:
@@ -73,7 +73,7 @@ def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
 
 
 def element_type(md: MemoryDesc) -> NumpyType:
-    """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two (M18)."""
+    """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two."""
     twin = md.data_type.numpy
     if twin is None or md.data_type.bits < 8:
         raise _no_twin(md)

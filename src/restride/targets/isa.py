@@ -1,4 +1,4 @@
-"""Instruction sets: what code may be generated for, and what this machine has (P17 MAX_CPU_ISA).
+"""Instruction sets: what code may be generated for, and what this machine has (MAX_CPU_ISA).
 
 Level     vector  who has it                                    LLVM cpu
 avx512    64 B    x86-64 with AVX512 F, BW, DQ, VL, CD          x86-64-v4

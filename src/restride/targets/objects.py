@@ -72,7 +72,7 @@ def _functions(code: bytes, table: _ElfSection, names: bytes) -> dict[str, int]:
 
 
 # --- kernel files ------------------------------------------------------------
-# Kernels made visible: as files to read, and by name to Linux's perf (P17). No fault of it is an error.
+# Kernels made visible: as files to read, and by name to Linux's perf. No fault of it is an error.
 
 _OFF = ("", "0")
 _PERF_MAP = 2

@@ -1,4 +1,4 @@
-"""A layout in words: order, strides, blocks, padding, size, and the offset formula (M10, P10, spec 2.1)."""
+"""A layout in words: order, strides, blocks, padding, size, and the offset formula."""
 
 from __future__ import annotations
 
