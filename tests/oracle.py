@@ -227,8 +227,8 @@ def excused(values: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndar
 def _faults(case: Case, kernel: str, read: np.ndarray, values: np.ndarray, ours: np.ndarray) -> np.ndarray:
     """Where one kernel of oneDNN errs and others do not (3.13), and we are right.
 
-    Its reference moves s32 through f32 (R16), and adds a zero point of 0.0, which makes 0.0 of -0.0. Its JIT
-    kernels make the least integer of 2**31 and more from 16-bit floats (R13).
+    Its reference moves s32 through f32, and adds a zero point of 0.0, which makes 0.0 of -0.0. Its JIT
+    kernels make the least integer of 2**31 and more from 16-bit floats.
     """
     if not kernel.startswith("simple"):
         wraps = case.src.data_type in ("bf16", "f16") and ours.dtype.kind in "iu"

@@ -1,4 +1,4 @@
-"""What the format "any" becomes where a primitive follows another tensor (M30, X2)."""
+"""What the format "any" becomes where a primitive follows another tensor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Argument numbers are those of the documents (P14), and messages name them."""
+"""Argument numbers are those of the documents, and messages name them."""
 
 import pytest
 

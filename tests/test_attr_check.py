@@ -1,4 +1,4 @@
-"""Attributes beside the descriptors of a reorder: what does not fit is named, as is what would (R22–R35)."""
+"""Attributes beside the descriptors of a reorder: what does not fit is named, as is what would."""
 
 from __future__ import annotations
 
@@ -173,14 +173,14 @@ def test_one_value_is_not_enough_for_a_dim_of_1() -> None:
 @pytest.mark.parametrize("call", ["set_scales", "set_zero_points"])
 def test_groups_that_do_not_fit_say_why(call: str) -> None:
     vector = MemoryDesc((64,), "u8", "a")
-    assert "the tensor has 1 (R25)" in refused(made((call, SRC, 1, None, (1, 8))), vector, vector).why
+    assert "the tensor has 1" in refused(made((call, SRC, 1, None, (1, 8))), vector, vector).why
     error = refused(made((call, SRC, 3, None, (8, 10))), MATRIX, MATRIX)
     assert error.what.endswith("in groups of 8x10")
-    assert error.why == "dim 1 is 48, which 10 does not divide (R25)"
+    assert error.why == "dim 1 is 48, which 10 does not divide"
     assert "dim 0 is 64, which 7" in refused(made((call, SRC, 3, None, (7, 1))), MATRIX, MATRIX).why
     for mask in (0, 4, 8, 3):
         error = refused(made((call, SRC, mask, None, (1, 1))), S8, S8)
-        assert error.why == f"groups divide dims 2 and 3, the mask {mask} leaves one out (R25)"
+        assert error.why == f"groups divide dims 2 and 3, the mask {mask} leaves one out"
         assert error.hint == "set both of their bits: 12"
 
 
@@ -205,7 +205,7 @@ def test_other_tensors_have_none(name: str) -> None:
     desc, integral = MemoryDesc(DIMS, name, "nchw"), S8
     error = refused(made(("set_zero_points", SRC, 0, 3)), desc, integral)
     assert error.what == f"reorder: zero points of src, which is {name}"
-    assert error.why.endswith("(R27)")
+    assert error.why.endswith("have zero points")
     assert "zero points of dst" in refused(made(("set_zero_points_mask", DST, 0)), integral, desc).what
 
 
@@ -229,10 +229,10 @@ def test_a_sum_has_a_zero_point_only_where_it_reads_integers() -> None:
 @pytest.mark.parametrize(
     ("dims", "format", "why"),
     [
-        ((17,), "a", "it has 1 dims, dst has 4 (P06)"),
-        ((1, 2, 17, 5, 3), "abcde", "it has 5 dims, dst has 4 (P06)"),
-        ((2, 16, 5, 3), "nchw", "dim 1 is 16 in the operand and 17 in dst (P06)"),
-        ((2, 17, 5, 0), "nchw", "dim 3 is 0 in the operand and 3 in dst (P06)"),
+        ((17,), "a", "it has 1 dims, dst has 4"),
+        ((1, 2, 17, 5, 3), "abcde", "it has 5 dims, dst has 4"),
+        ((2, 16, 5, 3), "nchw", "dim 1 is 16 in the operand and 17 in dst"),
+        ((2, 17, 5, 0), "nchw", "dim 3 is 0 in the operand and 3 in dst"),
     ],
     ids=["rank 1", "rank 5", "dim 1", "empty"],
 )

@@ -56,7 +56,7 @@ def test_attributes_without_effect_are_their_own_structure():
 
 
 # --- factor ------------------------------------------------------------------
-# Factors: how many values a mask stands for, and what they are (R22–R27).
+# Factors: how many values a mask stands for, and what they are.
 
 F32, S32, BF16 = DataType.f32, DataType.s32, DataType.bf16
 

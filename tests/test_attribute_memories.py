@@ -1,4 +1,4 @@
-"""Memories that an execution brings for attributes: what will do, what is refused (N9, N10, R25 to R27)."""
+"""Memories that an execution brings for attributes: what will do, what is refused (N9, N10)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Attributes against N1 computed from `MemoryDesc.offset`: every engine and instruction set, bit for bit.
 
-Scales, zero points, groups, sums, functions and operands, over types, layouts and masks (R22 to R36, N13).
+Scales, zero points, groups, sums, functions and operands, over types, layouts and masks (N13).
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ STRANGE = np.float32([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, -1.0])
 @pytest.mark.parametrize("kind", ["s8", "s32", "f32", "f16"])
 @pytest.mark.parametrize("known", [True, False], ids=["known", "at execution"])
 def test_strange_scales_follow_f32_arithmetic(engine, kind, known):
-    """Scale 0, infinities, NaN and subnormals: by each for a row, and by each for the whole tensor (R36)."""
+    """Scale 0, infinities, NaN and subnormals: by each for a row, and by each for the whole tensor."""
     dims = (8, 21)
     each = Factor(1, rs.f32, STRANGE.view(np.uint32), known=known)
     for given in (Given(src_scale=each), Given(dst_scale=each)):

@@ -1,4 +1,4 @@
-"""Primitives as oneDNN has them: making them, and asking them (R01 to R05, R08, P13)."""
+"""Primitives as oneDNN has them: making them, and asking them."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from support.by_offset import attr_of
 from support.errors import refused
 from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair
 
-# The surface (R01, R02, R03, P13)
+# The surface
 
 
 def test_every_way_to_make_a_primitive_gives_the_same_one():
@@ -163,7 +163,7 @@ def test_printing_tells_what_it_is():
     assert str(BLOCKED) in shown
 
 
-# Empty ones (R04, R05)
+# Empty ones
 
 ANY = desc((2, 17, 3, 5), "f32", "any")
 IMPOSSIBLE = [

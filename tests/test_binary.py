@@ -1,4 +1,4 @@
-"""Binary: operations with broadcast both ways, scales, post-ops, in place; what is refused (P06, X2)."""
+"""Binary: operations with broadcast both ways, scales, post-ops, in place; what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cache of primitives and kernels: what is kept, what is made once, and how large it may get (P16)."""
+"""The cache of primitives and kernels: what is kept, what is made once, and how large it may get."""
 
 from __future__ import annotations
 

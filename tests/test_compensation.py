@@ -1,4 +1,4 @@
-"""Sums of a quantised destination beside it: -128 and -1 times, for each kept padded index (spec 2.4)."""
+"""Sums of a quantised destination beside it: -128 and -1 times, for each kept padded index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolution and deconvolution: every direction in every format, attributes, and what is refused (X1)."""
+"""Convolution and deconvolution: every direction in every format, attributes, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Submemory, reshape, permuted axes: every element stays where it was (M20–M29)."""
+"""Submemory, reshape, permuted axes: every element stays where it was."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data types: the table (P15), every spelling, every pair through the public interface (N1 to N7)."""
+"""Data types: the table, every spelling, every pair through the public interface (N1 to N7)."""
 
 import pickle
 from itertools import product
@@ -172,7 +172,7 @@ def converted(values, src, dst, engine=CPU, alpha=1.0, beta=0.0, old=0):
 
 
 ROUNDING = [
-    # f32 -> s8 (R13, R14): saturated, then half to even
+    # f32 -> s8: saturated, then half to even
     ("f32", "s8", 1024.0, 127),
     ("f32", "s8", -1024.0, -128),
     ("f32", "s8", 0.5, 0),
@@ -188,7 +188,7 @@ ROUNDING = [
     ("f32", "u8", 255.5, 255),
     ("f32", "u8", 0.49999997, 0),
     ("f32", "u8", 0.50000006, 1),
-    # f32 -> s32 (R15)
+    # f32 -> s32
     ("f32", "s32", 2147483648.0, 2147483520),
     ("f32", "s32", 2147483520.0, 2147483520),
     ("f32", "s32", 1e30, 2147483520),
@@ -196,7 +196,7 @@ ROUNDING = [
     ("f32", "s32", -1e30, -2147483648),
     ("f32", "s32", 8388607.5, 8388608),
     ("f32", "s32", 16777216.0, 16777216),
-    # infinities and NaN (N3, N4, R18)
+    # infinities and NaN (N3, N4)
     ("f32", "s32", INF, 2147483520),
     ("f32", "s32", -INF, -2147483648),
     ("f32", "s32", NAN, 0),
@@ -210,7 +210,7 @@ ROUNDING = [
     ("f16", "u8", NAN, 0),
     ("f16", "s32", INF, 2147483520),
     ("bf16", "s32", 1e38, 2147483520),
-    # integers (R16, R17)
+    # integers
     ("s32", "f32", 16777217, 16777216.0),
     ("s32", "f32", 16777219, 16777220.0),
     ("s32", "f32", 2147483647, 2147483648.0),
@@ -228,7 +228,7 @@ ROUNDING = [
     ("s32", "bf16", 257, 256.0),
     ("s32", "bf16", 259, 260.0),
     ("s32", "f16", 70000, INF),
-    # narrower floats (N5, R19, R20)
+    # narrower floats (N5)
     ("f32", "bf16", 1.00390625, 1.0),
     ("f32", "bf16", 1.01171875, 1.015625),
     ("f32", "bf16", 3.4e38, INF),

@@ -1,4 +1,4 @@
-"""Eltwise: functions and gradients in every format, in place, with post-ops; what is refused (P06, X2)."""
+"""Eltwise: functions and gradients in every format, in place, with post-ops; what is refused."""
 
 from __future__ import annotations
 

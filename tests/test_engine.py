@@ -1,4 +1,4 @@
-"""Engines: kinds, counts, identity, and every wrong way to open one (P03)."""
+"""Engines: kinds, counts, identity, and every wrong way to open one."""
 
 import copy
 import pickle

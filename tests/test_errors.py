@@ -1,4 +1,4 @@
-"""One root of errors, a status each (P13), and one form of message."""
+"""One root of errors, a status each, and one form of message."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Executing a primitive: arguments by place and by number, and every wrong one (R05 to R07, N10, M38)."""
+"""Executing a primitive: arguments by place and by number, and every wrong one (N10)."""
 
 import contextlib
 import itertools
@@ -197,7 +197,7 @@ def test_read_only_memories_serve_as_sources_only(engine):
     np.testing.assert_array_equal(data, np.arange(510))
 
 
-# One primitive, many runs (P01, N12)
+# One primitive, many runs (N12)
 
 
 def test_a_primitive_runs_again_and_again_on_other_memories():

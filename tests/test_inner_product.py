@@ -1,4 +1,4 @@
-"""Inner product: every direction, with and without spatial dims, and what is refused (X1)."""
+"""Inner product: every direction, with and without spatial dims, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LRN: across channels and within them, beside NumPy, with gradients; what is refused (X2)."""
+"""LRN: across channels and within them, beside NumPy, with gradients; what is refused."""
 
 from __future__ import annotations
 

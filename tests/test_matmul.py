@@ -1,4 +1,4 @@
-"""Matmul: batches, broadcasts, formats, biases, attributes, and what is refused (X1)."""
+"""Matmul: batches, broadcasts, formats, biases, attributes, and what is refused."""
 
 from __future__ import annotations
 

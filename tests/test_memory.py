@@ -1,4 +1,4 @@
-"""Memory: allocation, wrapping, views, mapping, and every wrong way to make one (M36–M41)."""
+"""Memory: allocation, wrapping, views, mapping, and every wrong way to make one."""
 
 import array
 import copy

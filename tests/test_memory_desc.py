@@ -1,4 +1,4 @@
-"""Descriptors: what they accept, where elements lie, sizes, equality (M01–M19, P10, P12, spec 2.1)."""
+"""Descriptors: what they accept, where elements lie, sizes, equality."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_the_literal_rule_holds_for_empty_tensors_too() -> None:
 
 
 def literal_rule(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """The seed's formula for some order that sorts the strides (M08)."""
+    """The seed's formula for some order that sorts the strides."""
     n = len(dims)
     return any(
         all(strides[p] >= strides[q] for p, q in itertools.pairwise(order))
@@ -236,7 +236,7 @@ def test_any_has_dims_but_no_layout() -> None:
         _ = md.physical_shape
 
 
-# Sizes (M16–M18)
+# Sizes
 
 
 @pytest.mark.parametrize(

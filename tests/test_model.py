@@ -1,4 +1,4 @@
-"""The programming model as a whole, rule by rule (P01 to P17, R02 to R05, M31).
+"""The programming model as a whole, rule by rule.
 
 Where a rule has a page of its own: maps of arguments in test_argument_map, scratchpads in test_scratchpad,
 queries in test_query, the cache in test_cache, pickles in test_pickling, numbers in test_numbers, post-ops in
@@ -21,7 +21,7 @@ from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair
 QUERIES = ["src", "dst", "weights", "diff_src", "diff_dst", "diff_weights", "workspace", "scratchpad"]
 
 
-# --- primitives (P01, P02) ------------------------------------------------------------------------------
+# --- primitives ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["library", "user"])
@@ -52,7 +52,7 @@ def test_one_primitive_may_be_shared_by_streams():
 
 
 def test_one_primitive_runs_on_any_memories_of_its_descriptors():
-    """The immutable part is made once; nothing of a run is kept (P01)."""
+    """The immutable part is made once; nothing of a run is kept."""
     reorder = rs.Reorder(PD(CPU, NCHW, CPU, BLOCKED))
     pairs = [pair() for _ in range(5)]
     for value, (src, dst) in enumerate(pairs):
@@ -69,7 +69,7 @@ def test_a_primitive_says_what_it_is():
     assert PD(REF, NCHW, REF, BLOCKED).impl_info_str == "ref:any"
 
 
-# --- engines (P03) --------------------------------------------------------------------------------------
+# --- engines --------------------------------------------------------------------------------------
 
 
 def test_kinds_of_engines_are_counted_and_an_index_past_the_count_is_refused():
@@ -82,7 +82,7 @@ def test_kinds_of_engines_are_counted_and_an_index_past_the_count_is_refused():
     assert rs.Engine.get_count("cpu") == 1
 
 
-# --- streams (P04, P05) ---------------------------------------------------------------------------------
+# --- streams ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", [CPU, REF], ids=str)
@@ -119,7 +119,7 @@ def test_native_streams_refuse_out_of_order(engine, flags):
         rs.Stream(engine, flags)
 
 
-# --- events and SYCL (P07 to P09) -----------------------------------------------------------------------
+# --- events and SYCL -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", [CPU, REF], ids=str)
@@ -129,7 +129,7 @@ def test_an_engine_that_is_no_sycl_device_has_no_events(engine):
         rs.Reorder(src, dst).execute_sycl(rs.Stream(engine), src, dst)
 
 
-# --- nothing instead of an error (R04, M05) -------------------------------------------------------------
+# --- nothing instead of an error -------------------------------------------------------------
 
 EMPTY = {
     "descriptor by tag": lambda: rs.MemoryDesc((2, 3), "f32", "nchw", allow_empty=True),
@@ -155,7 +155,7 @@ def test_allow_empty_gives_an_empty_object_for_every_failure(make):
     assert not make()
 
 
-# --- post-ops (P06) -------------------------------------------------------------------------------------
+# --- post-ops -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_post_ops_run_in_the_order_in_which_they_were_appended():
     assert after(square, lambda ops: ops.append_sum(1.0)) == 19.0
 
 
-# --- formats (P10 to P12) -------------------------------------------------------------------------------
+# --- formats -------------------------------------------------------------------------------
 
 
 def test_offsets_are_those_of_the_formulas():
@@ -226,7 +226,7 @@ def test_the_recommended_format_is_one_of_the_machines_blocks():
     assert str(rs.recommended_desc(NCHW).tag) in ("aBcd8b", "aBcd16b")
 
 
-# --- numbers (P13 to P15) -------------------------------------------------------------------------------
+# --- numbers -------------------------------------------------------------------------------
 
 STATUS = (
     *("success", "out_of_memory", "invalid_arguments", "unimplemented", "last_impl_reached", "runtime_error"),
@@ -276,7 +276,7 @@ def test_small_floats_are_read_where_numpy_has_them():
         rs.Memory(desc((3,), "f4_e3m0", "a"), CPU).to_numpy()
 
 
-# --- queries (R02, R03) ---------------------------------------------------------------------------------
+# --- queries ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", QUERIES)
@@ -297,13 +297,13 @@ def test_memories_by_argument_are_those_that_execute_takes():
 
 
 def test_the_descriptor_of_a_primitive_tells_whether_a_reorder_is_needed():
-    """A user compares what a primitive wants with what there is (M31)."""
+    """A user compares what a primitive wants with what there is."""
     pd = PD(CPU, NCHW, CPU, BLOCKED)
     assert pd.src_desc() != pd.dst_desc()
     assert pd.dst_desc() == desc(NCHW.dims, rs.f32, "aBcd16b")
 
 
-# --- the environment (P17) ------------------------------------------------------------------------------
+# --- the environment ------------------------------------------------------------------------------
 
 
 NAMES = (

@@ -1,6 +1,6 @@
 """Operands of 4 bits, read as they are: binary post-ops in any layout, zero points by any mask and groups.
 
-Held against N1 computed from `MemoryDesc.offset` (M18, R27, P06, N13).
+Held against N1 computed from `MemoryDesc.offset` (N13).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers are those of oneDNN's own headers, where they are installed (P03, P04, P13 to P15, R02)."""
+"""Numbers are those of oneDNN's own headers, where they are installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as files and as names for perf: JIT_DUMP and JIT_PROFILE (P17)."""
+"""Kernels as files and as names for perf: JIT_DUMP and JIT_PROFILE."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_the_oracle_of_attributes_sees_another_scale_and_one_wrong_bit(library: 
 
 
 def test_onednn_reorders_with_no_post_op_but_a_sum(library: OneDNN) -> None:
-    """N13: what it refuses is provided here (R31)."""
+    """N13: what it refuses is provided here."""
     md = library.desc((4, 8), "f32", "ab")
     for ops in ([("eltwise", _RELU)], [("binary", (_ADD, md))], [("eltwise", _RELU)] * 2):
         attr = OneDNNAttributes.new(library)

@@ -1,4 +1,4 @@
-"""ShuffleChannels layers beside OpenVINO itself: models built, saved, read back and called (O06)."""
+"""ShuffleChannels layers beside OpenVINO itself: models built, saved, read back and called."""
 
 from __future__ import annotations
 

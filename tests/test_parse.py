@@ -1,4 +1,4 @@
-"""Single real numbers as f32 values: rounded once, and equal by their bits (N1, R36)."""
+"""Single real numbers as f32 values: rounded once, and equal by their bits (N1)."""
 
 from __future__ import annotations
 

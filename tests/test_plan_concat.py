@@ -1,4 +1,4 @@
-"""The plan of a concat: every place once, padding alone where bits are there, few nests (M20 to M23)."""
+"""The plan of a concat: every place once, padding alone where bits are there, few nests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pooling: maxima and averages beside the plainest loops, gradients, workspaces; what is refused (X2)."""
+"""Pooling: maxima and averages beside the plainest loops, gradients, workspaces; what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Post-ops: a chain of at most 32, in order, read back as it was appended (P06, R29–R32)."""
+"""Post-ops: a chain of at most 32, in order, read back as it was appended."""
 
 from __future__ import annotations
 

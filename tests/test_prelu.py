@@ -1,4 +1,4 @@
-"""PReLU: slopes below zero, forward and backward, in every format; what is refused (X2)."""
+"""PReLU: slopes below zero, forward and backward, in every format; what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What primitive descriptors are asked: members, words, and the zero descriptor for all else (R02, R03)."""
+"""What primitive descriptors are asked: members, words, and the zero descriptor for all else."""
 
 from __future__ import annotations
 

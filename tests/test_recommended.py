@@ -1,4 +1,4 @@
-"""What "any" would become: a recommended format is the one that a primitive chooses (P11, X1)."""
+"""What "any" would become: a recommended format is the one that a primitive chooses."""
 
 from __future__ import annotations
 

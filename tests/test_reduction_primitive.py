@@ -1,4 +1,4 @@
-"""Reductions by every algorithm, along any dims, in every format; what is refused (X2)."""
+"""Reductions by every algorithm, along any dims, in every format; what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reorder primitive: what it computes, in place too, and what it cannot do (R09 to R12, R37 to R39)."""
+"""The reorder primitive: what it computes, in place too, and what it cannot do."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def pair(engine, src=NCHW, dst=BLOCKED):
     return allocated(src, engine), allocated(dst, engine)
 
 
-# What it computes (R09, R11, R39, M42, N14)
+# What it computes (N14)
 
 MOVES = [
     ((7,), "a", "a"),
@@ -164,7 +164,7 @@ def test_beta_zero_does_not_read_the_destination(engine):
     np.testing.assert_array_equal(dst.data, np.full(5, 3.0, "f4"))
 
 
-# In place (N9, R37)
+# In place (N9)
 
 SAME_PLACE = [
     ("f32", "f32", 1.0, 0.0),
@@ -236,7 +236,7 @@ def test_neighbouring_buffers_do_not_overlap(engine):
     np.testing.assert_array_equal(whole[32:], np.arange(32))
 
 
-# What it refuses when it is made (R10, R38, N8, N15)
+# What it refuses when it is made (N8, N15)
 
 
 @pytest.mark.parametrize(

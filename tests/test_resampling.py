@@ -1,4 +1,4 @@
-"""Resampling: nearest and linear, beside NumPy, with gradients; what is refused (X2)."""
+"""Resampling: nearest and linear, beside NumPy, with gradients; what is refused."""
 
 from __future__ import annotations
 

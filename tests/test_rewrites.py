@@ -1,4 +1,4 @@
-"""4-bit elements, two to a byte, the first in the low half (M18): whatever shares a byte keeps its value."""
+"""4-bit elements, two to a byte, the first in the low half: whatever shares a byte keeps its value."""
 
 from __future__ import annotations
 

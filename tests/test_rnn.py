@@ -1,4 +1,4 @@
-"""Recurrent networks: cells, layers, directions and formats beside NumPy; what is refused (X1)."""
+"""Recurrent networks: cells, layers, directions and formats beside NumPy; what is refused."""
 
 from __future__ import annotations
 

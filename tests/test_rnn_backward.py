@@ -1,4 +1,4 @@
-"""Gradients of recurrent networks, beside differences of the formula in doubles; what is refused (X1)."""
+"""Gradients of recurrent networks, beside differences of the formula in doubles; what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent networks of bytes: states quantised as oneDNN does, beside NumPy; what is refused (X1)."""
+"""Recurrent networks of bytes: states quantised as oneDNN does, beside NumPy; what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scale` and `beta` of `rs.reorder`: any real number, rounded to f32 (N1, R36)."""
+"""`scale` and `beta` of `rs.reorder`: any real number, rounded to f32 (N1)."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Scratchpads: the library's own, or one that each execution brings (P01, P02, R33)."""
+"""Scratchpads: the library's own, or one that each execution brings."""
 
 from __future__ import annotations
 

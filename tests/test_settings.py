@@ -1,4 +1,4 @@
-"""Environment settings: three spellings, and integers that are checked (P17)."""
+"""Environment settings: three spellings, and integers that are checked."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What concat and sum share: what a warm call skips, and what it never skips (R04 to R08, N10)."""
+"""What concat and sum share: what a warm call skips, and what it never skips (N10)."""
 
 from __future__ import annotations
 

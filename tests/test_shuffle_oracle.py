@@ -1,4 +1,4 @@
-"""Shuffles beside a real oneDNN: every tag and type it has, forward and backward, byte for byte (S12)."""
+"""Shuffles beside a real oneDNN: every tag and type it has, forward and backward, byte for byte."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.shuffles import backward, forward
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 # What oneDNN's shuffle has a case for, f16 on some machines only, bf16 with AVX-512. Of f64 it copies
-# nothing, and says that it succeeded (S09).
+# nothing, and says that it succeeded.
 TYPES = ("f32", "bf16", "s32", "s8", "u8", "f16")
 _EXTENTS = (12, 36, 6, 4, 3, 2, 1, 2, 1, 2, 1, 2)
 _SHARDS = 4

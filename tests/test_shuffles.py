@@ -227,10 +227,10 @@ def test_groups_that_do_not_divide_are_told_both_numbers_and_what_does(number):
 def test_axes_outside_of_the_tensor_are_refused():
     x = np.zeros((2, 6, 3, 3), np.float32)
     for axis in (-5, 4, 2**70):
-        with refused("shuffle_channels: axis", "from -4 to 3", "(O05)"):
+        with refused("shuffle_channels: axis", "from -4 to 3"):
             rs.shuffle_channels(x, group=2, axis=axis)
     for axis in (-1, 4):
-        with refused("shuffle: bad axis", "(S07)"):
+        with refused("shuffle: bad axis"):
             rs.shuffle(x, group_size=2, axis=axis)
     with refused("axis 1 is out of range", "from -1 to 0"):
         rs.shuffle_channels(np.zeros(6), group=2)
@@ -302,7 +302,7 @@ def test_an_out_that_will_not_do_is_refused_before_it_is_written():
     with refused("dims"):
         rs.shuffle(x, group_size=2, out=np.zeros((2, 6, 5), np.float32))
     for out in (x, x[:, :, ::-1]):
-        with refused("x and out overlap", "(S18)"):
+        with refused("x and out overlap"):
             rs.shuffle(x, group_size=2, out=out)
     repeated = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), x.shape, (0, 0, 4))
     with refused():

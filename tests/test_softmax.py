@@ -1,4 +1,4 @@
-"""Softmax and its logarithm, forward and backward, along every axis, in every format; refusals (X2)."""
+"""Softmax and its logarithm, forward and backward, along every axis, in every format; refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams and events of in-order engines (P04, P09)."""
+"""Streams and events of in-order engines."""
 
 import numpy as np
 import pytest

@@ -96,7 +96,7 @@ def test_integers_added_as_they_are_add_exactly_and_saturate_once(engine):
     assert added([one] * 3, values, None, one, engine).tolist() == [3, most]
     assert added([one] * 2, ([most, -most], [5, -5]), None, one, engine).tolist() == [most, -(2**31)]
     scaled = added([one] * 2, ([2**24 + 1, 0], [2, 0]), [1.0, 0.5], one, engine)
-    assert scaled.tolist() == [2**24, 0]  # with scales all is f32, which does not hold 2**24 + 1 (R21)
+    assert scaled.tolist() == [2**24, 0]  # with scales all is f32, which does not hold 2**24 + 1
     assert added([desc((1,), "u8")] * 3, (200, 100, 7), [1.0, 1.0, -1.0], None, engine).tolist() == [255]
 
 
@@ -208,7 +208,7 @@ def test_both_orders_of_arguments_and_queries():
 def test_an_empty_descriptor():
     assert not rs.Sum.PrimitiveDesc()
     assert not rs.Sum.PrimitiveDesc(CPU, [1], [desc((2, 3)), desc((2, 3))], allow_empty=True)
-    with refused("the primitive is empty", "(R05)"):
+    with refused("the primitive is empty"):
         rs.Sum().execute(rs.Stream(CPU), {})
 
 

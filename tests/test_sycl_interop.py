@@ -1,4 +1,4 @@
-"""Engines, streams, memories and events of SYCL objects (P07 to P09), and what they refuse."""
+"""Engines, streams, memories and events of SYCL objects, and what they refuse."""
 
 from __future__ import annotations
 

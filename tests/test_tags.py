@@ -1,4 +1,4 @@
-"""Tags: every string of the grammar parses and prints back; a bad one points at what is wrong (M33, M35)."""
+"""Tags: every string of the grammar parses and prints back; a bad one points at what is wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALIASES = """
     giohw=acbde ldigo=abcde ldgoi=abdec
     goidhw=abcdef giodhw=acbdef dhwigo=defcab
 """
-# Blocked aliases of oneDNN, by domain (spec 2.2), with the base tag that its header gives.
+# Blocked aliases of oneDNN, by domain, with the base tag that its header gives.
 _BLOCKED = """
     nCw16c=aBc16b nChw8c=aBcd8b nChw16c=aBcd16b nCdhw32c=aBcde32b NChw16n16c=ABcd16a16b
     NCdhw40n32c=ABcde40a32b OIhw8i8o=ABcd8b8a OIhw16o16i=ABcd16a16b IOhw16o16i=BAcd16a16b

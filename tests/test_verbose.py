@@ -1,4 +1,4 @@
-"""What is reported on stderr, when, and in which form (spec 1.6)."""
+"""What is reported on stderr, when, and in which form."""
 
 import importlib
 import io

@@ -1,4 +1,4 @@
-"""Verbose lines of real runs, read by the template that the header names (spec 1.6)."""
+"""Verbose lines of real runs, read by the template that the header names."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Pictures and explanations of layouts: what they say is what the descriptor does (M10, P10, spec 2.1)."""
+"""Pictures and explanations of layouts: what they say is what the descriptor does."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
         return [done.result(300) for done in [pool.submit(start, i) for i in range(count)]]
 
 
-# One primitive, eight threads (P02, N12)
+# One primitive, eight threads (N12)
 
 
 def solved(name: str, mode: str) -> rs.Reorder.PrimitiveDesc:
@@ -108,7 +108,7 @@ def test_19_eight_threads_run_one_primitive_at_once_in_both_scratchpad_modes(nam
     assert at_once(8, work) == [True] * 8
 
 
-# Sixty-four threads create (P16)
+# Sixty-four threads create
 
 
 def make(width: int) -> rs.Reorder:

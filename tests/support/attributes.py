@@ -110,7 +110,7 @@ def written(src: Bytes, src_md: rs.MemoryDesc, old: Bytes, dst_md: rs.MemoryDesc
 
 @functools.lru_cache(maxsize=512)
 def places(md: rs.MemoryDesc, extents: Shape) -> npt.NDArray[np.int64]:
-    """The offset of every index below `extents`, last dim fastest: what each dim adds, added up (M10)."""
+    """The offset of every index below `extents`, last dim fastest: what each dim adds, added up."""
     zero = (0,) * md.ndims
     if 0 in extents:
         return np.zeros(0, np.int64)
@@ -153,7 +153,7 @@ def value_of(
 
 
 def each_of(factor: Factor, dims: Shape, real: Any) -> Reals:
-    """The value of a factor for every index, in logical order (R23, R25)."""
+    """The value of a factor for every index, in logical order."""
     values = reals_of(factor.bits, factor.data_type, real)
     number = np.zeros(prod(dims), np.int64)
     index = np.indices(dims).reshape(len(dims), -1)

@@ -25,7 +25,7 @@ POISON = 0xFF
 
 @functools.lru_cache(maxsize=64)
 def positions(md: rs.MemoryDesc, extents: tuple[int, ...]) -> Array:
-    """The element offset of each position of `extents`: those of the axes add up (M10). Not to be written."""
+    """The element offset of each position of `extents`: those of the axes add up. Not to be written."""
     if 0 in extents:
         return np.zeros(extents, np.int64)
     zero = (0,) * md.ndims

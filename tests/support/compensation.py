@@ -1,4 +1,4 @@
-"""Reorders with sums beside the destination, and what the sums must be (spec 2.4)."""
+"""Reorders with sums beside the destination, and what the sums must be."""
 
 from __future__ import annotations
 

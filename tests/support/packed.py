@@ -1,4 +1,4 @@
-"""Elements of any type as bits, one to a place: those of four bits are taken out of their bytes (M18)."""
+"""Elements of any type as bits, one to a place: those of four bits are taken out of their bytes."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Reduced:
 
 
 def source(md: MemoryDesc, seed: int, op: Op) -> Bytes:
-    """Random bits; for sums zero in the padding, as reorders leave it (P12)."""
+    """Random bits; for sums zero in the padding, as reorders leave it."""
     data = room(elements(md) * md.data_type.bits // 8)
     rng = np.random.default_rng(seed)
     if op is not Op.total or md.padded_dims == md.dims:

@@ -28,7 +28,7 @@ _JUNK = 0xAA
 
 
 def shuffled(x: Array, axis: int, group_size: int) -> Array:
-    """oneDNN's shuffle by its definition: the axis as (C / G, G), transposed (S04)."""
+    """oneDNN's shuffle by its definition: the axis as (C / G, G), transposed."""
     front = np.moveaxis(x, axis, 0)
     rows = front.reshape(front.shape[0] // group_size, group_size, *front.shape[1:])
     return np.moveaxis(rows.swapaxes(0, 1).reshape(front.shape), 0, axis)
@@ -231,7 +231,7 @@ def check_both(
     starts: tuple[int, int] = (0, 0),
     seed: int = 0,
 ) -> None:
-    """Forward and backward write what `MemoryDesc.offset` says, zero padding, and nothing else (S04, S06)."""
+    """Forward and backward write what `MemoryDesc.offset` says, zero padding, and nothing else."""
     src, dst, back = (guarded(md, engine, start) for start in (*starts, starts[0]))
     random_bits(src, seed)
     before = src.elements.copy()
