@@ -484,7 +484,7 @@ def test_a_command_whose_package_is_missing_says_so(
     monkeypatch.setitem(sys.modules, "restride_bench", None)  # type: ignore[arg-type]
     text = failed(capsys, name)
     assert text.startswith(f"1 error: restride {name}: the package restride_bench is missing\n")
-    assert "hint: install all of restride" in text
+    assert "hint: pip install 'restride[bench]'" in text
     assert "RS-C04" in text
     assert "reorder" in answered(capsys, "completion", "bash")
     assert name in answered(capsys, "--help")
