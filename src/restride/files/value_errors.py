@@ -14,8 +14,7 @@ from ..dtypes import DataType
 from ..plan.scale_rule import ENDS, LARGEST
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
-
-Ints = tuple[int, ...]
+from .tiles import Ints
 
 # Of f32 arithmetic, in units of a step.
 _SLACK = 1e-3

@@ -91,11 +91,6 @@ def _work(case: EltwiseCase) -> CaseWork:
     return _forward(case) if case.is_forward else _backward(case)
 
 
-def _name(case: EltwiseCase) -> str:
-    """The algorithm as restride has it."""
-    return case.alg.removesuffix("_dst") + ("_use_dst_for_bwd" if case.is_of_dst else "")
-
-
 def _mds(case: EltwiseCase) -> tuple[rs.MemoryDesc, rs.MemoryDesc]:
     """The tensor whose format is known, and one of format any."""
     return rs.MemoryDesc(case.dims, case.dt, case.tag), rs.MemoryDesc(case.dims, case.dt, "any")
@@ -111,7 +106,7 @@ def _forward(case: EltwiseCase) -> CaseWork:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        alg, alpha, beta = _name(case), case.alpha, case.beta
+        alg, alpha, beta = OF_DST.get(case.alg, case.alg), case.alpha, case.beta
         return rs.EltwiseForward.PrimitiveDesc(engine, kind, alg, src, dst, alpha, beta, attr)
 
     def formula(values: Values) -> Values:
@@ -141,9 +136,11 @@ def _backward(case: EltwiseCase) -> CaseWork:
 
     def create(engine: rs.Engine, _: rs.Engine) -> Any:
         kind, known = "forward_training", (case.alpha, case.beta)
-        hint = rs.EltwiseForward.PrimitiveDesc(engine, kind, _name(case), data, gradient, *known)
+        hint = rs.EltwiseForward.PrimitiveDesc(
+            engine, kind, OF_DST.get(case.alg, case.alg), data, gradient, *known
+        )
         return rs.EltwiseBackward.PrimitiveDesc(
-            engine, _name(case), gradient, gradient, data, *known, attr, hint_pd=hint
+            engine, OF_DST.get(case.alg, case.alg), gradient, gradient, data, *known, attr, hint_pd=hint
         )
 
     def formula(values: Values) -> Values:
