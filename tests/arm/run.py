@@ -95,7 +95,7 @@ class Emulation:
         kernels = folder / "kernels"
         kernels.mkdir(mode=0o700, exist_ok=True)
         (folder / "logs").mkdir(exist_ok=True)
-        path = os.pathsep.join(map(str, (_ROOT / "src", _ROOT / "tests")))
+        path = os.pathsep.join(map(str, (_ROOT / "src", _ROOT / "bench", _ROOT / "tests")))
         # Nothing is gained by workers that compile: the compiler is a process of its own.
         self._variables = os.environ | more
         self._variables |= {
