@@ -61,6 +61,8 @@ _ROWS = (
     ("targets",),
     ("runtime",),
     ("primitives",),
+    ("ops",),
+    ("onednn",),
     (
         "arrays",
         "array_reorder",

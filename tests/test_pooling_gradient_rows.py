@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.ops.pooling import PoolingBackwardProblem
 from restride.plan.pooling_gradient_rows import PoolingGradientRows
-from restride.plan.pooling_problem import PoolingBackwardProblem
 from restride.plan.tree import Store
 from restride.plan.windows import Windows
 from support.computed import computed, elements, random

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 
 from restride.desc.attr import Attr
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.pooling import PoolingBackwardProblem
 from restride.plan.conversion import Array, to_real
 from restride.plan.expression import Ref, Scalar, TreeAxis, apply
 from restride.plan.interpret_tree import interpret_tree
-from restride.plan.pooling_problem import PoolingBackwardProblem
 from restride.plan.program import TreeStep
 from restride.plan.resampling_rows import ResamplingRows
 from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over

@@ -110,6 +110,7 @@ if _typing.TYPE_CHECKING:
     from .files.rechunk import rechunk
     from .files.save import save
     from .graph.network import Network
+    from .onednn import PoolingBackward, PoolingForward, SoftmaxBackward, SoftmaxForward
     from .pixels import normalize
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
     from .primitives.binary import Binary
@@ -133,7 +134,6 @@ if _typing.TYPE_CHECKING:
     from .primitives.lrn import LRNBackward, LRNForward
     from .primitives.matmul import Matmul
     from .primitives.normalization import NormalizationFlags
-    from .primitives.pooling import PoolingBackward, PoolingForward
     from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
     from .primitives.reduction import Reduction
@@ -148,7 +148,6 @@ if _typing.TYPE_CHECKING:
     from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
     from .primitives.rnn_checks import RNNFlags
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
-    from .primitives.softmax import SoftmaxBackward, SoftmaxForward
     from .primitives.sum import Sum
     from .quantization import quantize
     from .quantized_tensor import QuantizedTensor
@@ -410,8 +409,8 @@ _LATER = {
     "LRNForward": "primitives.lrn",
     "ResamplingBackward": "primitives.resampling",
     "ResamplingForward": "primitives.resampling",
-    "PoolingBackward": "primitives.pooling",
-    "PoolingForward": "primitives.pooling",
+    "PoolingBackward": "onednn",
+    "PoolingForward": "onednn",
     "PReLUForward": "primitives.prelu",
     "recommended_desc": "primitives.recommended",
     "BatchNormalizationBackward": "primitives.batch_normalization",
@@ -434,8 +433,8 @@ _LATER = {
     "VanillaRNNForward": "primitives.rnn",
     "ShuffleBackward": "primitives.shuffle",
     "ShuffleForward": "primitives.shuffle",
-    "SoftmaxBackward": "primitives.softmax",
-    "SoftmaxForward": "primitives.softmax",
+    "SoftmaxBackward": "onednn",
+    "SoftmaxForward": "onednn",
     "Sum": "primitives.sum",
     "QuantizedTensor": "quantized_tensor",
     "formats": "formats",

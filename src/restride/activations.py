@@ -12,7 +12,7 @@ from .desc.parse import parse_bool
 from .frontend.array_problems import ArrayFunction
 from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
-from .plan.softmax_problem import SoftmaxProblem
+from .ops.softmax import SoftmaxProblem
 from .primitives.parse import check_written
 from .primitives.pointwise import check_known, check_same_dims
 from .runtime.memory import Memory
@@ -65,9 +65,10 @@ def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: SignedCall | Non
     target = _SOFTMAX.target(out, src, src.dims, engine)
     check_same_dims(_SOFTMAX.name, [("x", src), ("out", target.desc)])
     check_written(_SOFTMAX.name, "out", target.desc)
-    problem = SoftmaxProblem(is_log, src, target.desc, _SOFTMAX.axis(axis, src.ndims, src))
-    how = f"alg:softmax_{'log' if is_log else 'accurate'} axis:{problem.axis}"
-    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how, signed)
+    problem = SoftmaxProblem(
+        "log" if is_log else "accurate", src, target.desc, _SOFTMAX.axis(axis, src.ndims, src)
+    )
+    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, problem.verbose_aux, signed)
     if out is not None:
         return out
     return target if isinstance(x, Memory) else np.asarray(target)

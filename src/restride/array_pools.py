@@ -14,11 +14,10 @@ from .errors import InvalidArguments
 from .frontend.array_problems import ArrayFunction
 from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
-from .plan.pooling_problem import ALGORITHMS, PoolingProblem
+from .ops.pooling import PoolingProblem, check_windows
 from .plan.windows import Windows
 from .primitives.parse import check_written
 from .primitives.pointwise import check_known, parse_algorithm
-from .primitives.pooling import check_windows
 from .runtime.memory import Memory
 
 if TYPE_CHECKING:
@@ -127,7 +126,7 @@ def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, sign
 def parse_alg(alg: Any) -> str:
     """An algorithm by its name, long or short. Raises InvalidArguments."""
     return parse_algorithm(
-        "pool", _SHORT.get(alg, alg) if isinstance(alg, str) else alg, "pooling_", ALGORITHMS
+        "pool", _SHORT.get(alg, alg) if isinstance(alg, str) else alg, "pooling_", PoolingProblem.algorithms
     )
 
 

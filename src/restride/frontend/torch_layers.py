@@ -30,10 +30,10 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
+from ..ops.pooling import MAX, PoolingBackwardProblem, PoolingProblem
 from ..plan.normalization import NormKind
 from ..plan.normalization_gradient import NormBackwardProblem
 from ..plan.normalization_problem import NormFlags, NormForwardProblem
-from ..plan.pooling_problem import MAX, PoolingBackwardProblem, PoolingProblem
 from ..plan.windows import Windows
 from ..primitives.pointwise import check_known
 from ..runtime.engine import Engine

@@ -23,6 +23,7 @@ from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import PostOps
 from ..errors import Error
+from ..onednn import PoolingForward, SoftmaxForward
 from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
 from ..primitives.batch_normalization import BatchNormalizationForward
@@ -35,7 +36,6 @@ from ..primitives.layer_normalization import LayerNormalizationForward
 from ..primitives.lrn import LRNForward
 from ..primitives.matmul import Matmul
 from ..primitives.normalization import NormalizationFlags
-from ..primitives.pooling import PoolingForward
 from ..primitives.prelu import PReLUForward
 from ..primitives.primitive import Primitive
 from ..primitives.reduction import Reduction
@@ -44,7 +44,6 @@ from ..primitives.resampling import ResamplingForward
 from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward
 from ..primitives.rnn_checks import DIRECTIONS
 from ..primitives.shuffle import ShuffleForward
-from ..primitives.softmax import SoftmaxForward
 from ..primitives.sum import Sum
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node

@@ -26,9 +26,9 @@ from .expression import Const, Expr, Ref, TreeAxis
 from .normalization import NormAxes, NormKind, RowPieces, inverse, norm_axes, row_pieces, stat_dims
 from .normalization_parts import ProgramParts
 from .normalization_problem import NormFlags, workspace_desc
+from .pointwise import moved_bytes
 from .problem import ProblemBase
 from .program import Program
-from .softmax_problem import bytes_of
 from .tree import Each, Item, Let, fold_over
 
 
@@ -280,7 +280,7 @@ class NormBackwardProblem(ProblemBase):
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written, each tensor once."""
-        return bytes_of(list(self.reads().values()), self.diff_src, *self.outputs().values())
+        return moved_bytes([*self.reads().values(), *self.outputs().values()], self.diff_src)
 
     @property
     def work_bytes(self) -> int:

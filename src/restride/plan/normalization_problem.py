@@ -47,9 +47,9 @@ from .normalization import (
     statistics,
 )
 from .normalization_parts import ProgramParts
+from .pointwise import moved_bytes
 from .problem import ProblemBase
 from .program import Program
-from .softmax_problem import bytes_of
 from .tree import Each, Item, Let, Store
 from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
@@ -251,7 +251,7 @@ class NormForwardProblem(ProblemBase):
     def moved_bytes(self) -> int:
         """Bytes read and written, each tensor once."""
         read = [md for arg, md in self.reads().items() if arg != ARG_SRC]
-        return bytes_of([self.src, *read], self.dst, *self.outputs().values())
+        return moved_bytes([self.src, *read, *self.outputs().values()], self.dst)
 
     @property
     def work_bytes(self) -> int:

@@ -15,11 +15,12 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
+from ..dtypes import DataType
 from .computation import Computation, computation_of
 from .expression import Const, Expr, Ref, Scalar, TreeAxis, apply
+from .pointwise import moved_bytes as bytes_of
 from .problem import ProblemBase
 from .program import DST, SRC, Place, Program, Slot, TreeStep
-from .softmax_problem import bytes_of, is_computed_wide
 from .tree import Each, LoopTree, TreeTensor, fold_over
 from .tree_split import split_folds
 from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
@@ -96,7 +97,7 @@ class ReductionProblem(ProblemBase):
         made = with_steps(result, computed.compute, operand_loads(operands, at), before, first)
         fold = Each(inner, (fold_over(op, "found", self._term(src.load(*index))),))
         loop = Each(outer, (fold, dst.store(at, made)))
-        wide = is_computed_wide(self.src, self.dst)
+        wide = any(md.data_type in (DataType.f64, DataType.s32) for md in (self.src, self.dst))
         return LoopTree((src, dst, *operands, *old), (loop,), first + computed.compute.scalars, wide).verify()
 
     def _term(self, value: Expr) -> Expr:

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from .computation import Computation
 from .expression import Affine, Const, Expr, Load, Scalar, TreeAxis, apply
 from .nest import SCALAR, Compute, Step
 from .program import NestStep, Place
 from .reorder import TensorOperand, reorder_nest
-from .tree import TreeTensor
+from .tree import Store, TreeTensor
 
 Old = Callable[[DataType | None], Expr]
 """The old element of the destination, read as a data type; None stands for its own."""
@@ -63,6 +64,27 @@ def _applied(step: Step, value: Expr, scalars: list[Scalar], other: Expr | None,
         above, below = (value, value * other) if step.name == "prelu" else (Const(1.0), other)
         return apply("select", apply("gt", value, 0.0), above, below)
     return apply(step.name, value, other if other is not None else scalars[0])
+
+
+class AttributeChain:
+    """A chain of attributes on the elements of `dst`, for a tree that stores them.
+
+    `tensors`: what it reads, to be the last tensors of the tree: operands `x0`, `x1`, ..., and the old
+    destination `old` where a sum reads that as another type.
+    """
+
+    def __init__(self, computed: Computation, dst: TreeTensor, dims: tuple[int, ...], first: int = 0) -> None:
+        self._compute, self._dst, self._first = computed.compute, dst, first
+        self.operands = operand_tensors(computed.tensors, dims)
+        self._old = old_tensors(computed.compute, dst)
+        self.tensors = (*self.operands, *self._old)
+        self.scalars = first + computed.compute.scalars
+
+    def store(self, index: tuple[Affine | TreeAxis | int, ...], value: Expr) -> Store:
+        """What stores a value, through the chain, at an index of the destination."""
+        old = old_element(self._old, self._dst, index)
+        loads = operand_loads(self.operands, index)
+        return self._dst.store(index, with_steps(value, self._compute, loads, old, self._first))
 
 
 def operand_tensors(tensors: Sequence[TensorOperand], dims: tuple[int, ...]) -> tuple[TreeTensor, ...]:

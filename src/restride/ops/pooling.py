@@ -1,4 +1,4 @@
-"""The problems of pooling, forward and backward, and the programs that do them.
+"""Pooling: maxima and averages of windows, forward and backward.
 
     dst = max of a window                          the first of equal ones; workspace: its position there
     dst = sum of a window / number of positions    all of them, or those within the source
@@ -17,27 +17,31 @@ from math import prod
 
 import ml_dtypes
 
-from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC, ARG_WORKSPACE
+from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_WORKSPACE
 from ..desc.attr import Attr
-from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
-from .computation import Computation, ComputationWriter, OperandSource
-from .conversion import F4_MAGNITUDES, INTEGER_LIMITS
-from .expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
-from .nest import Compute
-from .pointwise import moved_bytes
-from .pooling_gradient_rows import PoolingGradientRows
-from .pooling_rows import PoolingRows
-from .problem import ProblemBase
-from .program import DST, SRC, Place, Program, Slot, TreeStep
-from .reorder import TensorOperand
-from .tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
-from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
-from .windows import WindowPhase, Windows
+from ..errors import InvalidArguments
+from ..plan.computation import Computation, ComputationWriter, OperandSource
+from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
+from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
+from ..plan.nest import Compute
+from ..plan.pooling_gradient_rows import PoolingGradientRows
+from ..plan.pooling_rows import PoolingRows
+from ..plan.reorder import TensorOperand
+from ..plan.tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
+from ..plan.tree_steps import AttributeChain, operand_tensors
+from ..plan.windows import WindowPhase, Windows
+from ..primitives.any_format import resolved
+from ..primitives.derived import make_primitive
+from ..primitives.operation import GradientProblem, OperationProblem, is_computed_wide
+from ..primitives.pointwise import check_hint_workspace
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
-ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
+_ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
 # Below it lie the positions of a window that a byte holds, which is 255 where none is chosen.
 _MOST_IN_BYTES = 256
 # The argument of the counts, which no execution brings.
@@ -52,72 +56,92 @@ def workspace_desc(windows: Windows, dst: MemoryDesc) -> MemoryDesc:
     return dst.as_type(DataType.u8 if windows.positions < _MOST_IN_BYTES else DataType.s32)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolingProblem(ProblemBase):
-    """A pooling: equal problems share an executable. `leaves_positions`: it writes a workspace."""
+_WINDOWS = ("strides", "kernel", "dilation", "padding_l", "padding_r")
 
-    alg: str
+
+@dataclass(frozen=True, slots=True)
+class PoolingProblem(OperationProblem):
+    """Maxima or averages of windows (`dnnl::pooling_forward`).
+
+    Executed with `ARG_SRC`, `ARG_DST` and, where the descriptor has one, `ARG_WORKSPACE`.
+    """
+
+    operation = "pooling"
+    primitive = "PoolingForward"
+    call = ("prop_kind", "algorithm", "src", "dst", *_WINDOWS)
+    algorithms = _ALGORITHMS
+    parts = ("windows",)
+    in_place = False
+    arguments = """
+    `algorithm`: "pooling_max", "pooling_avg_include_padding" or "pooling_avg_exclude_padding". Tensors have a
+    batch, channels and 1 to 3 spatial dims, and the numbers are one for each of these; a dilation of 0 leaves
+    nothing out. `dst`: of format "any" it has that of the source. A maximum in training leaves a workspace.
+    `attr`: post-ops and the scratchpad mode."""
+
+    algorithm: str
     windows: Windows
     src: MemoryDesc
     dst: MemoryDesc
     leaves_positions: bool = False
     attr: Attr = field(default_factory=Attr)
 
-    def structure(self) -> PoolingProblem:
-        """The problem without the values of its attributes."""
-        return replace(self, attr=structure_of(self.attr))
+    @classmethod
+    def read(cls, call: ArgumentReader) -> PoolingProblem:
+        algorithm, src = call.algorithm(), call.known("src")
+        dst = call.open("dst", src)
+        windows = _read_windows(call, ("src", src), ("dst", dst))
+        call.check_written("dst", dst)
+        leaves = algorithm == MAX and call.prop_kind is PropKind.forward_training
+        return cls(algorithm, windows, src, dst, leaves, call.attr("post_ops", of={ARG_DST: dst}))
 
     @property
-    def is_wide(self) -> bool:
-        """True where all is computed as doubles."""
-        return _is_wide(self.src, self.dst)
+    def verbose_aux(self) -> str:
+        return f"alg:{self.algorithm} {_shown(self.windows)}"
 
     def _counts(self) -> tuple[OperandSource, ...]:
         """The numbers of positions within the source, where they differ."""
-        if self.alg != AVERAGE_WITHIN:
+        if self.algorithm != AVERAGE_WITHIN:
             return ()
         return (_count_operand(self.windows, self.src, self.dst),)
 
     def computation(self) -> Computation:
         """The counts, then the post-ops."""
-        writer = ComputationWriter(self.dst.dims, is_wide=self.is_wide, sources=len(self._counts()))
+        writer = ComputationWriter(
+            self.dst.dims, is_wide=is_computed_wide(self.src, self.dst), sources=len(self._counts())
+        )
         writer.finish(self.attr)
         made = writer.computation()
         return replace(made, operands=(*self._counts(), *made.operands))
 
     def tree(self) -> LoopTree:
         """The loop tree."""
-        computed = self.computation()
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
-        operands = operand_tensors(computed.tensors, self.dst.dims)
+        chain = AttributeChain(self.computation(), dst, self.dst.dims)
         places = TreeTensor.of_desc("workspace", workspace_desc(self.windows, self.dst))
         outer = tuple(TreeAxis(name, n) for name, n in zip(_NAMES, self.dst.dims, strict=False))
         taps = self.windows.kernel_axes()
         at = self.windows.sources(outer[2:], taps)
         guards = self.windows.guards(at, self.dst.dims[2:], self.src.dims[2:])
         value = src.load(*outer[:2], *at)
-        loads = operand_loads(operands, outer)
-        old = old_tensors(computed.compute, dst)
-        before = old_element(old, dst, outer)
 
         def stored(found: Expr) -> Store:
-            result = with_steps(self._result(found, loads), computed.compute, loads, before)
-            return dst.store(outer, result)
+            return chain.store(outer, self._result(found, [each.load(*outer) for each in chain.operands]))
 
-        rows = PoolingRows(self.windows, self.src, self.dst, self.alg == MAX)
+        rows = PoolingRows(self.windows, self.src, self.dst, self.algorithm == MAX)
         if rows.are_faster and not self.leaves_positions:
             loop = rows.loop(src, outer, stored)
         else:
-            found = Ref("most" if self.alg == MAX else "total")
+            found = Ref("most" if self.algorithm == MAX else "total")
             items: list[Item] = [Each(taps, self._folds(value, taps), guards), stored(found)]
             if self.leaves_positions:
                 items.append(places.store(outer, Ref("position")))
             loop = Each(outer, tuple(items))
-        tensors = (src, dst, *((places,) if self.leaves_positions else ()), *operands, *old)
-        return LoopTree(tensors, (loop,), computed.compute.scalars, self.is_wide).verify()
+        tensors = (src, dst, *((places,) if self.leaves_positions else ()), *chain.tensors)
+        is_wide = is_computed_wide(self.src, self.dst)
+        return LoopTree(tensors, (loop,), chain.scalars, is_wide).verify()
 
     def _folds(self, value: Expr, taps: tuple[TreeAxis, ...]) -> tuple[Fold, ...]:
-        if self.alg != MAX:
+        if self.algorithm != MAX:
             return (fold_over("sum", "total", value),)
         if not self.leaves_positions:
             return (fold_over("max", "most", value),)
@@ -125,22 +149,10 @@ class PoolingProblem(ProblemBase):
         return (Fold("argmax", ("most", "position"), (value, position)),)
 
     def _result(self, found: Expr, loads: Sequence[Expr]) -> Expr:
-        if self.alg == MAX:
+        if self.algorithm == MAX:
             least = least_of(self.dst.data_type)
             return apply("select", apply("lt", found, least), least, found)
         return found / (loads[0] if self._counts() else float(self.windows.positions))
-
-    def program(self) -> Program:
-        """The program: one tree."""
-        computed = self.computation()
-        more = (Slot(ARG_WORKSPACE, is_written=True),) if self.leaves_positions else ()
-        slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *more, *computed.slots())
-        places = (Place(SRC), Place(DST), *(Place(DST + 1 + i) for i in range(len(slots) - 2)))
-        tree = self.tree()
-        # The old destination, read as another type.
-        places = (*places, *[Place(DST)] * (len(tree.tensors) - len(places)))
-        step = TreeStep(tree, places, self.work_bytes, (0, computed.compute.scalars))
-        return Program(slots, (step,), scalars=computed.compute.scalars).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """The workspace."""
@@ -149,30 +161,65 @@ class PoolingProblem(ProblemBase):
         return {ARG_WORKSPACE: workspace_desc(self.windows, self.dst)}
 
     @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written."""
-        return moved_bytes([self.src, *self.outputs().values()], self.dst)
-
-    @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that this takes: every window is read from the caches."""
+        # Every window is read from the caches.
         return self.moved_bytes + self.dst.nelems * self.windows.positions
 
 
 @dataclass(frozen=True, slots=True)
-class PoolingBackwardProblem(ProblemBase):
-    """The gradient of the source: equal problems share an executable."""
+class PoolingBackwardProblem(GradientProblem):
+    """The gradient of the source of a pooling (`dnnl::pooling_backward`).
 
-    alg: str
+    Executed with `ARG_DIFF_DST`, `ARG_DIFF_SRC` and, of a maximum, the `ARG_WORKSPACE` that forward has left.
+    """
+
+    operation = "pooling"
+    primitive = "PoolingBackward"
+    call = ("algorithm", "diff_src", "diff_dst", *_WINDOWS)
+    algorithms = _ALGORITHMS
+    parts = ("windows",)
+    in_place = False
+    arguments = """
+    `hint_pd`: the forward descriptor, of the same problem; gradients of format "any" have its formats,
+    row-major ones without it. The workspace of a maximum lies as `diff_dst` does, and must come from a
+    destination of that format."""
+
+    algorithm: str
     windows: Windows
     diff_src: MemoryDesc
     diff_dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
+    @classmethod
+    def read(cls, call: ArgumentReader) -> PoolingBackwardProblem:
+        algorithm, hint = call.algorithm(), call.hint(PoolingProblem)
+        diff_src, diff_dst = call.open("diff_src"), call.open("diff_dst")
+        diff_src = resolved(diff_src, hint.src if hint else MemoryDesc(diff_src.dims, diff_src.data_type))
+        diff_dst = resolved(diff_dst, hint.dst if hint else MemoryDesc(diff_dst.dims, diff_dst.data_type))
+        windows = _read_windows(call, ("diff_src", diff_src), ("diff_dst", diff_dst))
+        call.check_written("diff_src", diff_src)
+        made = cls(algorithm, windows, diff_src, diff_dst, call.attr())
+        if hint is not None:
+            pairs = {"algorithm": (hint.algorithm, algorithm), "windows": (hint.windows, windows)}
+            call.check_hint(**pairs, dims=(hint.src.dims, diff_src.dims))
+            if algorithm == MAX:
+                check_hint_workspace(
+                    call.what, hint.outputs().get(ARG_WORKSPACE, MemoryDesc()), made.workspace
+                )
+        return made
+
     @property
-    def dst(self) -> MemoryDesc:
-        """What is written."""
-        return self.diff_src
+    def verbose_aux(self) -> str:
+        return f"alg:{self.algorithm} {_shown(self.windows)}"
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {ARG_DIFF_DST: self.diff_dst} | (
+            {ARG_WORKSPACE: self.workspace} if self.algorithm == MAX else {}
+        )
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + self.diff_src.nelems * self.windows.positions
 
     @property
     def workspace(self) -> MemoryDesc:
@@ -181,7 +228,7 @@ class PoolingBackwardProblem(ProblemBase):
 
     def computation(self) -> Computation:
         """The counts, where they differ."""
-        if self.alg != AVERAGE_WITHIN:
+        if self.algorithm != AVERAGE_WITHIN:
             return Computation(Compute(), (), ())
         return Computation(Compute(), (), (_count_operand(self.windows, self.diff_src, self.diff_dst),))
 
@@ -192,9 +239,9 @@ class PoolingBackwardProblem(ProblemBase):
             TreeTensor.of_desc("diff_src", self.diff_src),
         )
         has_phases = prod(self.windows.strides) <= _MOST_PHASES
-        is_wide = _is_wide(self.diff_dst, self.diff_src)
+        is_wide = is_computed_wide(self.diff_dst, self.diff_src)
         more = self._further_tensors()
-        rows = PoolingGradientRows(self.windows, self.diff_src, self.diff_dst, self.alg == MAX)
+        rows = PoolingGradientRows(self.windows, self.diff_src, self.diff_dst, self.algorithm == MAX)
         if has_phases and rows.are_faster:
             loop = self._by_rows(rows, gradient, out, more)
         else:
@@ -203,7 +250,7 @@ class PoolingBackwardProblem(ProblemBase):
 
     def _further_tensors(self) -> tuple[TreeTensor, ...]:
         """What says, beside the gradient, what a window adds: positions, or counts."""
-        if self.alg == MAX:
+        if self.algorithm == MAX:
             return (TreeTensor.of_desc("workspace", self.workspace),)
         return tuple(operand_tensors(self.computation().tensors, self.diff_dst.dims))
 
@@ -253,7 +300,7 @@ class PoolingBackwardProblem(ProblemBase):
         return total, out.store(at, self._result(Ref(name)))
 
     def _result(self, total: Expr) -> Expr:
-        return total / float(self.windows.positions) if self.alg == AVERAGE else total
+        return total / float(self.windows.positions) if self.algorithm == AVERAGE else total
 
     def _by_positions(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
         """Every position looks at all that may have it."""
@@ -275,32 +322,82 @@ class PoolingBackwardProblem(ProblemBase):
         more: Sequence[TreeTensor],
     ) -> Expr:
         """What a window adds."""
-        if self.alg == AVERAGE:
+        if self.algorithm == AVERAGE:
             return gradient
         (further,) = more
-        if self.alg == AVERAGE_WITHIN:
+        if self.algorithm == AVERAGE_WITHIN:
             return gradient / further.load(*index)
         is_chosen = apply("eq", further.load(*index), Coordinate(self.windows.position(taps)))
         return apply("select", is_chosen, gradient, 0.0)
 
-    def program(self) -> Program:
-        """The program: one tree."""
-        positions = (Slot(ARG_WORKSPACE),) if self.alg == MAX else ()
-        slots = (
-            Slot(ARG_DIFF_DST),
-            Slot(ARG_DIFF_SRC, is_written=True),
-            *positions,
-            *self.computation().slots(),
-        )
-        work = self.moved_bytes + self.diff_src.nelems * self.windows.positions
-        step = TreeStep(self.tree(), tuple(map(Place, range(len(slots)))), work)
-        return Program(slots, (step,)).verify()
 
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written."""
-        read = [self.diff_dst, *((self.workspace,) if self.alg == MAX else ())]
-        return moved_bytes(read, self.diff_src)
+def _shown(windows: Windows) -> str:
+    """The windows in a verbose line."""
+    named = ("kernel", windows.kernel), ("strides", windows.strides), ("dilation", windows.dilation)
+    parts = (*named, ("padding", windows.padding_l))
+    return " ".join(f"{name}:{'x'.join(map(str, value))}" for name, value in parts)
+
+
+def _read_windows(
+    call: ArgumentReader, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]
+) -> Windows:
+    """The windows of a call. Raises InvalidArguments where they or the dims do not fit."""
+    _check_dims(call.what, source, result)
+    count = source[1].ndims - 2
+    windows = Windows(*(_parse_numbers(call.what, each, getattr(call, each), count) for each in _WINDOWS))
+    check_windows(call.what, windows, source, result)
+    return windows
+
+
+def check_windows(
+    what: str, windows: Windows, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]
+) -> None:
+    """Raise InvalidArguments unless there is one element for each window."""
+    _check_dims(what, source, result)
+    (name, src), (other, dst) = source, result
+    for dim in range(src.ndims - 2):
+        wanted = max(windows.output(dim, src.dims[dim + 2]), 0)
+        if dst.dims[dim + 2] != wanted:
+            raise InvalidArguments(
+                f"{what}: the destination has another size",
+                code="RS-R10",
+                where=f"{name} {src}; {other} {dst}",
+                why=f"along spatial dim {dim} there are {wanted} windows, and {dst.dims[dim + 2]} elements",
+                hint="(size + padding_l + padding_r - (kernel - 1) * (dilation + 1) - 1) // stride + 1",
+            )
+
+
+def _check_dims(what: str, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]) -> None:
+    (name, src), (other, dst) = source, result
+    if not 3 <= src.ndims <= 5 or dst.ndims != src.ndims or src.dims[:2] != dst.dims[:2]:
+        raise InvalidArguments(
+            f"{what}: tensors that do not fit",
+            code="RS-R10",
+            where=f"{name} {src}; {other} {dst}",
+            why="both have a batch, channels and 1 to 3 spatial dims, the first two in common",
+            hint="put dims of 1 where there are none, with md.reshape",
+        )
+
+
+_LEAST = {"strides": 1, "kernel": 1, "dilation": 0, "padding_l": 0, "padding_r": -(2**31)}
+
+
+def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int, ...]:
+    """One whole number for each spatial dim."""
+    try:
+        items = tuple[object, ...](value)  # type: ignore[arg-type]
+    except Exception:  # what iterates may raise anything
+        items = ()
+    found = tuple(parse_int(each, f"{what}: {name}") for each in items)
+    if len(found) == count and all(_LEAST[name] <= each < 2**31 for each in found):
+        return found
+    least = _LEAST[name]
+    raise InvalidArguments(
+        f"{what}: {name} is {short_repr(value)}",
+        code="RS-V02",
+        why=f"it is {count} whole numbers" + (f" of {least} or more" if name != "padding_r" else ""),
+        hint="one for each spatial dim, in the order of the dims",
+    )
 
 
 def least_of(data_type: DataType) -> float:
@@ -312,13 +409,13 @@ def least_of(data_type: DataType) -> float:
     return 0.0 if data_type is DataType.boolean else float(ml_dtypes.finfo(data_type.numpy).min)
 
 
-def _is_wide(*mds: MemoryDesc) -> bool:
-    return any(md.data_type in (DataType.f64, DataType.s32) for md in mds)
-
-
 def _count_operand(windows: Windows, src: MemoryDesc, dst: MemoryDesc) -> OperandSource:
     """The counts as an operand that is repeated along batch and channels."""
     values = windows.counts(dst.dims[2:], src.dims[2:])
     extents = (1, 1, *values.shape)
     tensor = TensorOperand.of_groups(DataType.f32, extents, dst.dims)
     return OperandSource(tensor, _COUNTS, values.reshape(-1), None, values.size, DataType.f32, extents)
+
+
+PoolingForward = make_primitive(PoolingProblem)
+PoolingBackward = make_primitive(PoolingBackwardProblem, PoolingForward)

@@ -1,0 +1,27 @@
+"""The programming model of oneDNN: primitives, each with its descriptor, by the names of `dnnl`.
+
+A primitive is made of its operation, in `restride.ops`, when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .loading import load_whole
+
+_OPERATIONS = {
+    "PoolingBackward": "pooling",
+    "PoolingForward": "pooling",
+    "SoftmaxBackward": "softmax",
+    "SoftmaxForward": "softmax",
+}
+
+__all__ = list(_OPERATIONS)
+
+
+def __getattr__(name: str) -> Any:
+    """A primitive, loaded now (PEP 562)."""
+    if name not in _OPERATIONS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    found = globals()[name] = getattr(load_whole(f"restride.ops.{_OPERATIONS[name]}"), name)
+    return found

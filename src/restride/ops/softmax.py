@@ -1,0 +1,159 @@
+"""Softmax along an axis, and its logarithm, forward and backward.
+
+    dst = e**(src - m) / s,  or of the logarithm  src - m - ln(s);  m = max(src), s = sum(e**(src - m))
+    diff_src = dst * (diff_dst - sum(dst * diff_dst)),  or  diff_dst - e**dst * sum(diff_dst)
+
+A row is read once from memory: while it is in the caches, its powers are kept beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_SRC
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..plan.computation import Computation, computation_of
+from ..plan.expression import Expr, Ref, TreeAxis, apply
+from ..plan.tree import Each, Let, LoopTree, TreeTensor, fold_over
+from ..plan.tree_steps import AttributeChain
+from ..primitives.derived import make_primitive
+from ..primitives.operation import GradientProblem, OperationProblem, is_computed_wide
+from ..primitives.reader import ArgumentReader
+
+# Rows up to so many elements have their powers kept: a core's caches hold that for each lane of a vector.
+_MOST_KEPT = 2048
+# A power takes as long as to move so many bytes.
+_POWER_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxProblem(OperationProblem):
+    """The softmax primitive (`dnnl::softmax_forward`): `dst = e**(src - m) / s`, s the sum along an axis.
+
+    m is the largest of the source along the axis. With `softmax_log`, the logarithm of that. Executed with
+    `ARG_SRC` and `ARG_DST`, which may be one memory where both are alike.
+    """
+
+    operation = "softmax"
+    primitive = "SoftmaxForward"
+    call = "prop_kind", "algorithm", "src", "dst", "axis"
+    algorithms = "accurate", "log"
+    arguments = """
+    `algorithm`: "softmax_accurate" or "softmax_log", with the prefix or without. `axis`: from 0 to the last.
+    `dst`: of format "any" it has that of the source. `attr`: scales, which follow the softmax, post-ops and
+    the scratchpad mode."""
+
+    algorithm: str
+    src: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> SoftmaxProblem:
+        src, dst = call.forward()
+        attr = call.attr("scales", "post_ops", of={ARG_SRC: src, ARG_DST: dst})
+        return cls(call.algorithm(), src, dst, call.axis(src), attr)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:softmax_{self.algorithm} axis:{self.axis}"
+
+    def computation(self) -> Computation:
+        return computation_of(self.attr, self.src, self.dst)
+
+    def tree(self) -> LoopTree:
+        is_log = self.algorithm == "log"
+        src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
+        chain = AttributeChain(self.computation(), dst, self.dst.dims)
+        is_wide = is_computed_wide(self.src, self.dst)
+        index, outer, along = axes_of(self.dst.dims, self.axis)
+        value = src.load(*index)
+        power = apply("exp" if is_wide else "exp_down", value - Ref("m"))
+        keeps = not is_log and along.extent <= _MOST_KEPT
+        row = TreeTensor.row_major("row", (along.extent,))
+        total = fold_over("sum", "s", Ref("e"))
+        powers = (Let("e", power), *((row.store((along,), Ref("e")),) if keeps else ()), total)
+        if is_log:
+            known, result = Let("k", apply("log", Ref("s"))), value - Ref("m") - Ref("k")
+        else:
+            known, result = Let("k", 1.0 / Ref("s")), (row.load(along) if keeps else power) * Ref("k")
+        body = (
+            Each((along,), (fold_over("max", "m", value),)),
+            Each((along,), powers),
+            known,
+            Each((along,), (chain.store(index, result),)),
+        )
+        loop = Each(outer, body, locals=(row,) if keeps else ())
+        return LoopTree((src, dst, *chain.tensors), (loop,), chain.scalars, is_wide).verify()
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + _POWER_BYTES * self.src.nelems
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxBackwardProblem(GradientProblem):
+    """The gradient of the source of a softmax (`dnnl::softmax_backward`).
+
+    Executed with `ARG_DST`, the result of the forward step, `ARG_DIFF_DST` and `ARG_DIFF_SRC`; the gradients
+    may be one memory.
+    """
+
+    operation = "softmax"
+    primitive = "SoftmaxBackward"
+    call = "algorithm", "diff_src", "diff_dst", "dst", "axis"
+    algorithms = SoftmaxProblem.algorithms
+    reads = {ARG_DST: "result", ARG_DIFF_DST: "diff_dst"}
+    arguments = """
+    `dst`: the result of the forward step. Gradients of format "any" have that of `dst`. `hint_pd`: the
+    forward descriptor, of the same problem, or None; it may stand before the attributes, as C++ has it."""
+
+    algorithm: str
+    result: MemoryDesc
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> SoftmaxBackwardProblem:
+        result = call.known("dst")
+        algorithm, axis = call.algorithm(), call.axis(result)
+        if hint := call.hint(SoftmaxProblem):
+            pairs = {"algorithm": (hint.algorithm, algorithm), "axis": (hint.axis, axis)}
+            call.check_hint(**pairs, dims=(hint.dst.dims, result.dims))
+        diff_src, diff_dst = call.gradients(dst=result)
+        return cls(algorithm, result, diff_src, diff_dst, axis, call.attr())
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:softmax_{self.algorithm} axis:{self.axis}"
+
+    def tree(self) -> LoopTree:
+        is_log = self.algorithm == "log"
+        result, gradient = (
+            TreeTensor.of_desc("dst", self.result),
+            TreeTensor.of_desc("diff_dst", self.diff_dst),
+        )
+        out = TreeTensor.of_desc("diff_src", self.diff_src)
+        index, outer, along = axes_of(self.diff_src.dims, self.axis)
+        is_wide = is_computed_wide(self.result, self.diff_src, self.diff_dst)
+        y, d = result.load(*index), gradient.load(*index)
+        term: Expr = d if is_log else y * d
+        power = apply("exp" if is_wide else "exp_down", y)
+        value = d - power * Ref("s") if is_log else y * (d - Ref("s"))
+        body = (Each((along,), (fold_over("sum", "s", term),)), Each((along,), (out.store(index, value),)))
+        return LoopTree((result, out, gradient), (Each(outer, body),), wide=is_wide).verify()
+
+
+def axes_of(dims: Sequence[int], axis: int) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], TreeAxis]:
+    """The axes of all dims, those but one, and that one."""
+    index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
+    return index, tuple(each for i, each in enumerate(index) if i != axis), index[axis]
+
+
+SoftmaxForward = make_primitive(SoftmaxProblem)
+SoftmaxBackward = make_primitive(SoftmaxBackwardProblem, SoftmaxForward)

@@ -1,0 +1,132 @@
+"""The arguments of a primitive descriptor: each is checked as it is read, in the words of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from ..desc.attr import Attr
+from ..desc.attr_check import check_attr_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, to_f32
+from ..errors import InvalidArguments
+from .any_format import resolved
+from .forms import CallArguments
+from .parse import check_written, parse_attr
+from .pointwise import (
+    check_attributes,
+    check_hint,
+    check_known,
+    check_open,
+    check_same_dims,
+    parse_algorithm,
+    parse_hint,
+)
+from .prop_kind import PropKind
+
+if TYPE_CHECKING:
+    from .base import PrimitiveDescBase
+    from .operation import OperationProblem
+
+Forward = TypeVar("Forward", bound="OperationProblem")
+
+
+class ArgumentReader:
+    """The arguments of one call. `what` names it in errors; `hint_kind`: the descriptor that a hint is of."""
+
+    def __init__(
+        self,
+        what: str,
+        arguments: CallArguments,
+        prop_kind: PropKind,
+        operation: type[OperationProblem],
+        hint_kind: type[PrimitiveDescBase] | None = None,
+    ) -> None:
+        self.what, self.arguments, self.prop_kind = what, arguments, prop_kind
+        self._operation, self._hint_kind = operation, hint_kind
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.arguments, name)
+
+    def algorithm(self) -> str:
+        """The algorithm without the prefix that is the operation's name."""
+        of = self._operation
+        return parse_algorithm(self.what, self.arguments.algorithm, f"{of.operation}_", of.algorithms)
+
+    def axis(self, md: MemoryDesc) -> int:
+        """The axis, if the tensor has it."""
+        number = self.integer("axis")
+        if 0 <= number < md.ndims:
+            return number
+        raise InvalidArguments(
+            f"{self.what}: axis is {number}",
+            code="RS-S05",
+            where=str(md),
+            why=f"the tensor has axes 0 to {md.ndims - 1}",
+            hint="count from 0, outermost first",
+        )
+
+    def integer(self, name: str) -> int:
+        """A whole number."""
+        return parse_int(getattr(self.arguments, name), f"{self.what}: {name}")
+
+    def number(self, name: str) -> float:
+        """A number, rounded to f32."""
+        return to_f32(getattr(self.arguments, name), f"{self.what}: {name}")
+
+    def known(self, name: str) -> MemoryDesc:
+        """A tensor whose format is known."""
+        return check_known(self.what, name, getattr(self.arguments, name))
+
+    def open(self, name: str, like: MemoryDesc | None = None) -> MemoryDesc:
+        """A tensor of any format; "any" becomes the format of `like`, if there is one."""
+        md = check_open(self.what, name, getattr(self.arguments, name))
+        return md if like is None else resolved(md, like)
+
+    def written(self, name: str, like: MemoryDesc) -> MemoryDesc:
+        """A tensor that is written."""
+        md = self.open(name, like)
+        self.check_written(name, md)
+        return md
+
+    def check_written(self, name: str, md: MemoryDesc) -> None:
+        """Raise InvalidArguments for a tensor to be written whose elements share memory."""
+        check_written(self.what, name, md)
+
+    def same_dims(self, **named: MemoryDesc) -> None:
+        """Raise InvalidArguments for tensors of different dims."""
+        check_same_dims(self.what, list(named.items()))
+
+    def forward(self) -> tuple[MemoryDesc, MemoryDesc]:
+        """Source and destination of the same dims; of format "any", a destination has that of the source."""
+        src = self.known("src")
+        dst = self.open("dst", src)
+        self.same_dims(src=src, dst=dst)
+        self.check_written("dst", dst)
+        return src, dst
+
+    def gradients(self, **data: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc]:
+        """The gradients of source and destination, of the dims of `data`, and its format where "any"."""
+        (md,) = data.values()
+        diff_src, diff_dst = self.open("diff_src", md), self.open("diff_dst", md)
+        self.same_dims(**data, diff_src=diff_src, diff_dst=diff_dst)
+        self.check_written("diff_src", diff_src)
+        return diff_src, diff_dst
+
+    def attr(self, *allowed: str, of: Mapping[int, MemoryDesc] | None = None) -> Attr:
+        """The attributes: `allowed` are provided; they fit the tensors `of`, by argument."""
+        attr = check_attributes(self.what, parse_attr(self.what, self.arguments.attr), *allowed)
+        if of is not None:
+            check_attr_of(self.what, attr, of)
+        return attr
+
+    def hint(self, kind: type[Forward]) -> Forward | None:
+        """The problem of the hint, the forward step; None without one."""
+        assert self._hint_kind is not None
+        pd = parse_hint(self.what, self.arguments.hint_pd, self._hint_kind)
+        problem = None if pd is None else pd._implementation().problem
+        return problem if isinstance(problem, kind) else None
+
+    def check_hint(self, **pairs: tuple[object, object]) -> None:
+        """Raise InvalidArguments for a hint of another problem: what it has, and what is wanted, by name."""
+        check_hint(self.what, pairs)
