@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.resampling import ResamplingProblem
 from restride.plan.conversion import storage_dtype
 from restride.plan.gather import fills_lines, gather_chunks
 from restride.plan.machine import LINE, Machine
 from restride.plan.nest import LoopNest
-from restride.plan.resampling_problem import ResamplingProblem
 from restride.plan.rewrites import normalise, peel
 from restride.plan.shuffle import shuffle_nest
 from restride.targets import cpu

@@ -8,8 +8,8 @@ import pytest
 import restride as rs
 from restride.desc.attr import Attr
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.resampling import ResamplingBackwardProblem, ResamplingProblem
 from restride.plan.program import TreeStep
-from restride.plan.resampling_problem import ResamplingBackwardProblem, ResamplingProblem
 from restride.plan.resampling_rows import ResamplingRows
 from support.computed import any_like, computed, elements, padding_is_zero, random
 from support.resampled import gradient_of, resampled

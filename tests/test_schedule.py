@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.ops.resampling import ResamplingProblem
 from restride.plan.machine import DeviceFacts, Machine
 from restride.plan.nest import Axis, Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
-from restride.plan.resampling_problem import ResamplingProblem
 from restride.plan.rewrites import normalise, peel
 from restride.plan.schedule import Schedule, finishes_late, schedule
 from restride.plan.tiling import contiguous

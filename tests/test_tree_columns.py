@@ -9,8 +9,8 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.reduction import ReductionProblem
 from restride.plan.program import TreeStep
-from restride.plan.reduction_problem import ReductionProblem
 from restride.plan.tree import Guard
 from restride.plan.tree_columns import folds_by_rows
 from support.computed import computed, elements

@@ -110,10 +110,24 @@ if _typing.TYPE_CHECKING:
     from .files.rechunk import rechunk
     from .files.save import save
     from .graph.network import Network
-    from .onednn import PoolingBackward, PoolingForward, SoftmaxBackward, SoftmaxForward
+    from .onednn import (
+        Binary,
+        EltwiseBackward,
+        EltwiseForward,
+        LRNBackward,
+        LRNForward,
+        PoolingBackward,
+        PoolingForward,
+        PReLUBackward,
+        PReLUForward,
+        Reduction,
+        ResamplingBackward,
+        ResamplingForward,
+        SoftmaxBackward,
+        SoftmaxForward,
+    )
     from .pixels import normalize
     from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
-    from .primitives.binary import Binary
     from .primitives.concat import Concat
     from .primitives.convolution import (
         ConvolutionBackwardData,
@@ -123,7 +137,6 @@ if _typing.TYPE_CHECKING:
         DeconvolutionBackwardWeights,
         DeconvolutionForward,
     )
-    from .primitives.eltwise import EltwiseBackward, EltwiseForward
     from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
     from .primitives.inner_product import (
         InnerProductBackwardData,
@@ -131,13 +144,9 @@ if _typing.TYPE_CHECKING:
         InnerProductForward,
     )
     from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
-    from .primitives.lrn import LRNBackward, LRNForward
     from .primitives.matmul import Matmul
     from .primitives.normalization import NormalizationFlags
-    from .primitives.prelu import PReLUBackward, PReLUForward
     from .primitives.recommended import recommended_desc
-    from .primitives.reduction import Reduction
-    from .primitives.resampling import ResamplingBackward, ResamplingForward
     from .primitives.rnn import (
         GRUForward,
         LBRGRUForward,
@@ -390,10 +399,10 @@ _LATER = {
     "Plan": "reorder_plan",
     "Prediction": "reorder_plan",
     "plan": "reorder_plan",
-    "Binary": "primitives.binary",
+    "Binary": "onednn",
     "Concat": "primitives.concat",
-    "EltwiseBackward": "primitives.eltwise",
-    "EltwiseForward": "primitives.eltwise",
+    "EltwiseBackward": "onednn",
+    "EltwiseForward": "onednn",
     "InnerProductBackwardData": "primitives.inner_product",
     "InnerProductBackwardWeights": "primitives.inner_product",
     "InnerProductForward": "primitives.inner_product",
@@ -404,14 +413,14 @@ _LATER = {
     "DeconvolutionBackwardData": "primitives.convolution",
     "DeconvolutionBackwardWeights": "primitives.convolution",
     "DeconvolutionForward": "primitives.convolution",
-    "PReLUBackward": "primitives.prelu",
-    "LRNBackward": "primitives.lrn",
-    "LRNForward": "primitives.lrn",
-    "ResamplingBackward": "primitives.resampling",
-    "ResamplingForward": "primitives.resampling",
+    "PReLUBackward": "onednn",
+    "LRNBackward": "onednn",
+    "LRNForward": "onednn",
+    "ResamplingBackward": "onednn",
+    "ResamplingForward": "onednn",
     "PoolingBackward": "onednn",
     "PoolingForward": "onednn",
-    "PReLUForward": "primitives.prelu",
+    "PReLUForward": "onednn",
     "recommended_desc": "primitives.recommended",
     "BatchNormalizationBackward": "primitives.batch_normalization",
     "BatchNormalizationForward": "primitives.batch_normalization",
@@ -420,7 +429,7 @@ _LATER = {
     "LayerNormalizationBackward": "primitives.layer_normalization",
     "LayerNormalizationForward": "primitives.layer_normalization",
     "NormalizationFlags": "primitives.normalization",
-    "Reduction": "primitives.reduction",
+    "Reduction": "onednn",
     "GRUBackward": "primitives.rnn_backward",
     "GRUForward": "primitives.rnn",
     "LBRGRUBackward": "primitives.rnn_backward",

@@ -10,8 +10,18 @@ from typing import Any
 from .loading import load_whole
 
 _OPERATIONS = {
+    "Binary": "binary",
+    "EltwiseBackward": "eltwise",
+    "EltwiseForward": "eltwise",
+    "LRNBackward": "lrn",
+    "LRNForward": "lrn",
     "PoolingBackward": "pooling",
     "PoolingForward": "pooling",
+    "PReLUBackward": "prelu",
+    "PReLUForward": "prelu",
+    "Reduction": "reduction",
+    "ResamplingBackward": "resampling",
+    "ResamplingForward": "resampling",
     "SoftmaxBackward": "softmax",
     "SoftmaxForward": "softmax",
 }

@@ -23,24 +23,27 @@ from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import PostOps
 from ..errors import Error
-from ..onednn import PoolingForward, SoftmaxForward
+from ..onednn import (
+    Binary,
+    EltwiseForward,
+    LRNForward,
+    PoolingForward,
+    PReLUForward,
+    Reduction,
+    ResamplingForward,
+    SoftmaxForward,
+)
 from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
 from ..primitives.batch_normalization import BatchNormalizationForward
-from ..primitives.binary import Binary
 from ..primitives.concat import Concat
 from ..primitives.convolution import ConvolutionForward, DeconvolutionForward
-from ..primitives.eltwise import EltwiseForward
 from ..primitives.inner_product import InnerProductForward
 from ..primitives.layer_normalization import LayerNormalizationForward
-from ..primitives.lrn import LRNForward
 from ..primitives.matmul import Matmul
 from ..primitives.normalization import NormalizationFlags
-from ..primitives.prelu import PReLUForward
 from ..primitives.primitive import Primitive
-from ..primitives.reduction import Reduction
 from ..primitives.reorder import Reorder
-from ..primitives.resampling import ResamplingForward
 from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward
 from ..primitives.rnn_checks import DIRECTIONS
 from ..primitives.shuffle import ShuffleForward

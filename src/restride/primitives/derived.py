@@ -28,6 +28,10 @@ class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
 
     __slots__ = ()
 
+    def _arguments(self, args: Args, named: NamedArgs) -> CallArguments:
+        other = self._operation.other_form(args, named)
+        return super()._arguments(args, named) if other is None else other.of(args, named)
+
     def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
         return self._operation.placed(args, named)
 
@@ -128,7 +132,7 @@ def make_primitive(
 
 _TENSORS = (
     *("src", "src0", "src1", "src2", "srcs", "dst", "weights", "bias", "data", "stat"),
-    *("diff_src", "diff_dst", "diff_weights", "diff_bias"),
+    *("diff_src", "diff_dst", "diff_weights", "diff_bias", "factors"),
 )
 
 

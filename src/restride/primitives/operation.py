@@ -16,6 +16,7 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from ..plan.pointwise import pointwise_program
 from ..plan.problem import ProblemBase
 from ..plan.program import DST, Place, Program, Slot, TreeStep
 from ..plan.tree import LoopTree
@@ -23,6 +24,7 @@ from ..plan.tree_split import split_folds
 from .prop_kind import PropKind
 
 if TYPE_CHECKING:
+    from .forms import CallArguments, Form
     from .reader import ArgumentReader
 
 
@@ -77,8 +79,13 @@ class OperationProblem(ProblemBase):
     def placed(
         cls, args: tuple[object, ...], named: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The arguments of a call in the order of `call`, where oneDNN has another form too."""
+        """The arguments of a call in the order of `call`, where oneDNN has another order too."""
         return args, named
+
+    @classmethod
+    def other_form(cls, args: tuple[object, ...], named: dict[str, object]) -> Form[CallArguments] | None:
+        """The form of a call that has further arguments; None for that of `call`."""
+        return None
 
     def structure(self) -> Self:
         """The problem without the values of its attributes: equal for all that share an executable."""
@@ -144,6 +151,19 @@ class OperationProblem(ProblemBase):
     def work_bytes(self) -> int:
         """How many bytes could be moved in the time that the program takes."""
         return self.moved_bytes
+
+
+class PointwiseProblem(OperationProblem):
+    """A problem whose program is one nest: each element of what is written is computed of those at its index.
+
+    Sources are repeated along their dims of 1; the steps are those of the computation.
+    """
+
+    __slots__ = ()
+
+    def program(self) -> Program:
+        """The program: one nest."""
+        return pointwise_program(self.sources(), (self.writes, self.dst), self.computation(), self.work_bytes)
 
 
 class GradientProblem(OperationProblem):

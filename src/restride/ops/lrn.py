@@ -1,4 +1,4 @@
-"""The problems of local response normalization, forward and backward, and the programs that do them.
+"""LRN: local response normalization, across channels or within them, forward and backward.
 
     omega = k + alpha * sum of src**2 in a window / size of the window
     dst = src * omega**-beta
@@ -15,21 +15,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from .computation import Computation
-from .expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
-from .nest import Compute
-from .pointwise import moved_bytes
-from .problem import ProblemBase
-from .program import DST, SRC, Place, Program, Slot, TreeStep
-from .tree import Each, Guard, Item, Let, LoopTree, Store, TreeTensor, fold_over
+from ..errors import InvalidArguments
+from ..plan.computation import Computation
+from ..plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
+from ..plan.nest import Compute
+from ..plan.program import DST, SRC, Place, Program, Slot, TreeStep
+from ..plan.tree import Each, Guard, Item, Let, LoopTree, Store, TreeTensor, fold_over
+from ..primitives.derived import make_primitive
+from ..primitives.operation import GradientProblem, OperationProblem, is_computed_wide
+from ..primitives.reader import ArgumentReader
 
 ACROSS, WITHIN = "across_channels", "within_channel"
-ALGORITHMS = (ACROSS, WITHIN)
 # A power takes as long as to move so many bytes; that of three quarters is two roots.
 _POWER_BYTES, _ROOTS_BYTES = 32, 8
 _THREE_QUARTERS = 0.75
@@ -46,7 +48,7 @@ _ALPHA, _BETA, _K, _FACTOR = map(Scalar, range(4))
 class LrnParameters:
     """Which window, and the numbers: f32 values."""
 
-    alg: str
+    algorithm: str
     local_size: int
     alpha: float
     beta: float
@@ -63,11 +65,17 @@ class LrnParameters:
 
     def window_dims(self, ndims: int) -> range:
         """The dims along which a window reaches."""
-        return range(1, 2) if self.alg == ACROSS else range(2, ndims)
+        return range(1, 2) if self.algorithm == ACROSS else range(2, ndims)
 
     def summands(self, ndims: int) -> int:
         """The size of a window, all of it."""
         return int(self.local_size ** len(self.window_dims(ndims)))
+
+    @property
+    def shown(self) -> str:
+        """The parameters in a verbose line."""
+        numbers = f"alpha:{self.alpha:g} beta:{self.beta:g} k:{self.k:g}"
+        return f"alg:{self.algorithm} ls:{self.local_size} {numbers}"
 
     def scalars(self, ndims: int) -> tuple[float, ...]:
         """What a run reads: alpha for each of the window, beta, k, and the factor of the second sum."""
@@ -138,7 +146,7 @@ class _ChannelRows:
     @staticmethod
     def are_kept(parameters: LrnParameters, md: MemoryDesc) -> bool:
         """True where the windows of a tensor are read from rows."""
-        if parameters.alg != ACROSS or not md.nelems:
+        if parameters.algorithm != ACROSS or not md.nelems:
             return False
         size = md.dims[1] + 2 * parameters.reach
         return size <= (_MOST_SHARED if _has_neighbours(md) else _MOST_OF_A_LANE)
@@ -175,27 +183,51 @@ class _ChannelRows:
 
 
 @dataclass(frozen=True, slots=True)
-class LrnProblem(ProblemBase):
-    """A normalization: equal problems share an executable."""
+class LrnProblem(OperationProblem):
+    """Elements divided by the sizes of their neighbours (`dnnl::lrn_forward`).
+
+    Executed with `ARG_SRC` and `ARG_DST`.
+    """
+
+    operation = "lrn"
+    primitive = "LRNForward"
+    call = "prop_kind", "algorithm", "src", "dst", "local_size", "alpha", "beta", "k"
+    defaults = {"k": 1.0}
+    algorithms = (ACROSS, WITHIN)
+    parts = ("parameters",)
+    in_place = False
+    arguments = """
+    `algorithm`: "lrn_across_channels" or "lrn_within_channel". `local_size`: a whole number of 1 or more; of
+    an even one, one less is looked at. `dst`: of format "any" it has that of the source. `attr`: the
+    scratchpad mode."""
 
     parameters: LrnParameters
     src: MemoryDesc
     dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
+    @classmethod
+    def read(cls, call: ArgumentReader) -> LrnProblem:
+        parameters = _read_parameters(call)
+        src, dst = call.forward()
+        _check_channels(call, src)
+        return cls(parameters, src, dst, call.attr())
+
+    @property
+    def verbose_aux(self) -> str:
+        return self.parameters.shown
+
     def structure(self) -> LrnProblem:
-        """The problem without its numbers."""
         return replace(self, parameters=self.parameters.structure())
 
     def computation(self) -> Computation:
-        """The numbers."""
         return Computation(Compute(), self.parameters.scalars(self.src.ndims), ())
 
     def tree(self) -> LoopTree:
         """The loop tree."""
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
         loop = self._by_rows(src, dst) if self._has_rows else self._by_windows(src, dst)
-        return LoopTree((src, dst), (loop,), 4, _is_wide(self.src, self.dst)).verify()
+        return LoopTree((src, dst), (loop,), 4, is_computed_wide(self.src, self.dst)).verify()
 
     @property
     def _has_rows(self) -> bool:
@@ -223,22 +255,29 @@ class LrnProblem(ProblemBase):
         )
         return Each(sums.index, items)
 
-    def program(self) -> Program:
-        """The program: one tree."""
-        work = self.moved_bytes + self.parameters.work * self.src.nelems
-        slots = (Slot(ARG_SRC, span=self.src.extent_range()), Slot(ARG_DST, is_written=True))
-        step = TreeStep(self.tree(), (Place(SRC), Place(DST)), work, (0, 4))
-        return Program(slots, (step,), scalars=4).verify()
-
     @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written."""
-        return moved_bytes([self.src], self.dst)
+    def work_bytes(self) -> int:
+        return self.moved_bytes + self.parameters.work * self.src.nelems
 
 
 @dataclass(frozen=True, slots=True)
-class LrnBackwardProblem(ProblemBase):
-    """The gradient of the source: equal problems share an executable."""
+class LrnBackwardProblem(GradientProblem):
+    """The gradient of the source of a normalization (`dnnl::lrn_backward`).
+
+    Executed with `ARG_SRC`, `ARG_DIFF_DST` and `ARG_DIFF_SRC`.
+    """
+
+    operation = "lrn"
+    primitive = "LRNBackward"
+    call = "algorithm", "diff_src", "diff_dst", "src", "local_size", "alpha", "beta", "k"
+    defaults = LrnProblem.defaults
+    algorithms = LrnProblem.algorithms
+    parts = ("parameters",)
+    reads = {ARG_SRC: "src", ARG_DIFF_DST: "diff_dst"}
+    in_place = False
+    arguments = """
+    Gradients of format "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem,
+    or None. There is no workspace: backward computes again what it needs."""
 
     parameters: LrnParameters
     src: MemoryDesc
@@ -246,19 +285,29 @@ class LrnBackwardProblem(ProblemBase):
     diff_dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
-    def structure(self) -> LrnBackwardProblem:
-        """The problem without its numbers."""
-        return replace(self, parameters=self.parameters.structure())
+    @classmethod
+    def read(cls, call: ArgumentReader) -> LrnBackwardProblem:
+        parameters, src = _read_parameters(call), call.known("src")
+        _check_channels(call, src)
+        if hint := call.hint(LrnProblem):
+            call.check_hint(parameters=(hint.parameters, parameters), dims=(hint.src.dims, src.dims))
+        diff_src, diff_dst = call.gradients(src=src)
+        return cls(parameters, src, diff_src, diff_dst, call.attr())
 
     @property
-    def dst(self) -> MemoryDesc:
-        """What is written."""
-        return self.diff_src
+    def verbose_aux(self) -> str:
+        return self.parameters.shown
+
+    def structure(self) -> LrnBackwardProblem:
+        return replace(self, parameters=self.parameters.structure())
 
     @property
     def is_wide(self) -> bool:
         """True where all is computed as doubles."""
-        return _is_wide(self.src, self.diff_src, self.diff_dst)
+        return is_computed_wide(self.src, self.diff_src, self.diff_dst)
+
+    def computation(self) -> Computation:
+        return Computation(Compute(), self.parameters.scalars(self.src.ndims), ())
 
     @property
     def kept(self) -> MemoryDesc:
@@ -266,10 +315,6 @@ class LrnBackwardProblem(ProblemBase):
         real = DataType.f64 if self.is_wide else DataType.f32
         like = self.diff_src
         return MemoryDesc(like.dims, real, Tag(like.outer_order, *like.layout.inner))
-
-    def computation(self) -> Computation:
-        """The numbers."""
-        return Computation(Compute(), self.parameters.scalars(self.src.ndims), ())
 
     def _tensors(self) -> tuple[TreeTensor, TreeTensor, TreeTensor]:
         mds = {"src": self.src, "diff_src": self.diff_src, "diff_dst": self.diff_dst}
@@ -343,16 +388,36 @@ class LrnBackwardProblem(ProblemBase):
         )
         return Program(slots, steps, (max(nbytes, 1),) * 2, scalars=4).verify()
 
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written."""
-        return moved_bytes([self.src, self.diff_dst], self.diff_src)
-
 
 def _has_neighbours(md: MemoryDesc) -> bool:
     """True where channels are neighbours in memory, or in blocks."""
     return md.layout.blocks[1] > 1 or abs(md.layout.strides[1]) == 1
 
 
-def _is_wide(*mds: MemoryDesc) -> bool:
-    return any(md.data_type in (DataType.f64, DataType.s32) for md in mds)
+def _check_channels(call: ArgumentReader, src: MemoryDesc) -> None:
+    """Raise InvalidArguments for a source that has none."""
+    if src.ndims < 2:
+        raise InvalidArguments(
+            f"{call.what}: src has no channels",
+            code="RS-R10",
+            where=str(src),
+            why="dim 1 is that of the channels",
+            hint="put a dim of 1 in front, with md.reshape",
+        )
+
+
+def _read_parameters(call: ArgumentReader) -> LrnParameters:
+    """The algorithm with its numbers."""
+    algorithm, size = call.algorithm(), call.integer("local_size")
+    if not 1 <= size < 2**31:
+        raise InvalidArguments(
+            f"{call.what}: local_size is {short_repr(size)}",
+            code="RS-V02",
+            why="a window has one position or more",
+            hint="5 is usual",
+        )
+    return LrnParameters(algorithm, size, *map(call.number, ("alpha", "beta", "k")))
+
+
+LRNForward = make_primitive(LrnProblem)
+LRNBackward = make_primitive(LrnBackwardProblem, LRNForward)

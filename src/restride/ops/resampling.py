@@ -1,4 +1,4 @@
-"""The problems of resampling, forward and backward, and the programs that do them.
+"""Resampling: spatial dims of another size, by the nearest element or linearly, forward and backward.
 
     s = (o + 1/2) * src size / dst size - 1/2                 along each spatial dim, as f32
     nearest   dst[o] = src[s rounded, halves up]
@@ -20,19 +20,25 @@ import numpy as np
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_SRC
 from ..desc.attr import Attr
-from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr, to_f32
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from .computation import Array, Computation, ComputationWriter, OperandSource
-from .nest import Compute, LoopNest, Step
-from .pointwise import moved_bytes
-from .problem import ProblemBase
-from .program import DST, SRC, NestStep, Place, Program, Slot
-from .reorder import TensorOperand
-from .resampling_rows import ResamplingRows
-from .resampling_terms import LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
-from .table_nest import TableOperand, parts_of, table_nest
+from ..errors import InvalidArguments
+from ..plan.computation import Array, Computation, ComputationWriter, OperandSource
+from ..plan.nest import Compute, LoopNest, Step
+from ..plan.pointwise import moved_bytes
+from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
+from ..plan.reorder import TensorOperand
+from ..plan.resampling_rows import ResamplingRows
+from ..plan.resampling_terms import ALGORITHMS, LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
+from ..plan.table_nest import TableOperand, parts_of, table_nest
+from ..primitives.any_format import resolved
+from ..primitives.derived import make_primitive
+from ..primitives.forms import Args, NamedArgs
+from ..primitives.operation import GradientProblem, OperationProblem
+from ..primitives.pointwise import check_known, check_open
+from ..primitives.reader import ArgumentReader
 
 # Terms that one nest adds; more are added to what another has found.
 _MOST_TERMS = 8
@@ -228,30 +234,72 @@ def _kept(md: MemoryDesc, is_wide: bool) -> MemoryDesc:
 
 
 @dataclass(frozen=True, slots=True)
-class ResamplingProblem(ProblemBase):
-    """A resampling: equal problems share an executable."""
+class ResamplingProblem(OperationProblem):
+    """Spatial dims of another size (`dnnl::resampling_forward`).
 
-    alg: str
+    Executed with `ARG_SRC` and `ARG_DST`.
+    """
+
+    operation = "resampling"
+    primitive = "ResamplingForward"
+    call = "prop_kind", "algorithm", "src", "dst", "factors"
+    defaults = {"dst": None, "factors": None}
+    algorithms = ALGORITHMS
+    in_place = False
+    arguments = """
+    The factors may stand in front of the source, as oneDNN has them. `algorithm`: "resampling_nearest" or
+    "resampling_linear". Tensors have a batch, channels and 1 to 3 spatial dims. `dst`: of format "any" it has
+    that of the source; left out, its sizes are those of the source times the `factors`, rounded down. `attr`:
+    post-ops and the scratchpad mode."""
+
+    algorithm: str
     src: MemoryDesc
     dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
-    def structure(self) -> ResamplingProblem:
-        """The problem without the values of its attributes."""
-        return replace(self, attr=structure_of(self.attr))
+    @classmethod
+    def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        if len(args) > 3 and not isinstance(args[3], MemoryDesc) and "factors" not in named:
+            rest = args[4:]
+            mds = [each for each in rest[:2] if isinstance(each, MemoryDesc)]
+            after = dict(zip(("attr", "allow_empty"), rest[len(mds) :], strict=False))
+            return (*args[:3], *mds), {**named, "factors": args[3], **after}
+        return args, named
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ResamplingProblem:
+        algorithm, src = call.algorithm(), call.known("src")
+        _check_rank(call, "src", src)
+        dims = _scaled(call, src)
+        if call.dst is None and dims is None:
+            raise InvalidArguments(
+                f"{call.what}: the size of the destination is not known",
+                code="RS-V07",
+                why="there are neither a dst nor factors",
+                hint="pass a descriptor of the destination, of format 'any' if you like",
+            )
+        wanted = MemoryDesc(dims, src.data_type, "any") if call.dst is None and dims else call.dst
+        dst = resolved(check_open(call.what, "dst", wanted), src)
+        _check_pair(call, ("src", src), ("dst", dst), dims)
+        call.check_written("dst", dst)
+        return cls(algorithm, src, dst, call.attr("post_ops", of={ARG_DST: dst}))
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:{self.algorithm}"
 
     def _resampling(self) -> _Resampling:
         by_dim = {
-            dim: dim_terms(self.alg, self.src.dims[dim], self.dst.dims[dim])
+            dim: dim_terms(self.algorithm, self.src.dims[dim], self.dst.dims[dim])
             for dim in range(2, self.src.ndims)
             if self.src.dims[dim] != self.dst.dims[dim]
         }
         only = _Pass(self.src, self.dst, taps_of(by_dim, self.dst.dims[2:]))
-        return _Resampling(self.alg, (ARG_SRC, self.src), (ARG_DST, self.dst), (only,), self.attr)
+        return _Resampling(self.algorithm, (ARG_SRC, self.src), (ARG_DST, self.dst), (only,), self.attr)
 
     def _planned(self) -> tuple[Program, Computation]:
         resampling, rows = self._resampling(), ResamplingRows(self.src, self.dst)
-        if self.alg == LINEAR and not self.attr.reads_dst and rows.can_be(backward=False):
+        if self.algorithm == LINEAR and not self.attr.reads_dst and rows.can_be(backward=False):
             return rows.planned((ARG_SRC, ARG_DST), self.attr, backward=False, is_wide=resampling.is_wide)
         return resampling.planned()
 
@@ -263,35 +311,62 @@ class ResamplingProblem(ProblemBase):
         """The program."""
         return self._planned()[0]
 
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written."""
-        return moved_bytes([self.src], self.dst, is_summed=self.attr.reads_dst)
-
 
 @dataclass(frozen=True, slots=True)
-class ResamplingBackwardProblem(ProblemBase):
-    """The gradient of the source: equal problems share an executable."""
+class ResamplingBackwardProblem(GradientProblem):
+    """The gradient of the source of a resampling (`dnnl::resampling_backward`).
 
-    alg: str
+    Executed with `ARG_DIFF_DST` and `ARG_DIFF_SRC`.
+    """
+
+    operation = "resampling"
+    primitive = "ResamplingBackward"
+    call = "algorithm", "diff_src", "diff_dst", "factors"
+    defaults = {"factors": None}
+    algorithms = ALGORITHMS
+    reads = {ARG_DIFF_DST: "diff_dst"}
+    in_place = False
+    arguments = """
+    The factors may stand in front of the gradients. `diff_src`: of format "any" it has that of `diff_dst`.
+    `hint_pd`: the forward descriptor, of the same problem, or None; `diff_dst` of format "any" needs it."""
+
+    algorithm: str
     diff_src: MemoryDesc
     diff_dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
 
+    @classmethod
+    def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        if len(args) > 2 and not isinstance(args[2], MemoryDesc) and "factors" not in named:
+            return (*args[:2], *args[3:]), {**named, "factors": args[2]}
+        return args, named
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ResamplingBackwardProblem:
+        algorithm, hint = call.algorithm(), call.hint(ResamplingProblem)
+        diff_dst = check_known(call.what, "diff_dst", call.open("diff_dst", hint.dst if hint else None))
+        diff_src = call.open("diff_src", diff_dst)
+        _check_rank(call, "diff_src", diff_src)
+        _check_pair(call, ("diff_src", diff_src), ("diff_dst", diff_dst), _scaled(call, diff_src))
+        if hint is not None:
+            theirs, own = (hint.src.dims, hint.dst.dims), (diff_src.dims, diff_dst.dims)
+            call.check_hint(algorithm=(hint.algorithm, algorithm), dims=(theirs, own))
+        call.check_written("diff_src", diff_src)
+        return cls(algorithm, diff_src, diff_dst, call.attr())
+
     @property
-    def dst(self) -> MemoryDesc:
-        """What is written."""
-        return self.diff_src
+    def verbose_aux(self) -> str:
+        return f"alg:{self.algorithm}"
 
     def _resampling(self) -> _Resampling:
         by_dim = {
-            dim: gradient_terms(self.alg, self.diff_src.dims[dim], self.diff_dst.dims[dim])
+            dim: gradient_terms(self.algorithm, self.diff_src.dims[dim], self.diff_dst.dims[dim])
             for dim in range(2, self.diff_src.ndims)
             if self.diff_src.dims[dim] != self.diff_dst.dims[dim]
         }
         read, written = (ARG_DIFF_DST, self.diff_dst), (ARG_DIFF_SRC, self.diff_src)
         is_wide = any(md.data_type in (DataType.f64, DataType.s32) for _, md in (read, written))
-        return _Resampling(self.alg, read, written, tuple(self._passes(by_dim, is_wide)), self.attr)
+        return _Resampling(self.algorithm, read, written, tuple(self._passes(by_dim, is_wide)), self.attr)
 
     def _passes(self, by_dim: dict[int, tuple[DimTerm, ...]], is_wide: bool) -> Iterator[_Pass]:
         """All dims at once where few terms do, else one after the other, the innermost first."""
@@ -310,7 +385,7 @@ class ResamplingBackwardProblem(ProblemBase):
 
     def _planned(self) -> tuple[Program, Computation]:
         resampling, rows = self._resampling(), ResamplingRows(self.diff_src, self.diff_dst)
-        if self.alg == LINEAR and rows.can_be(backward=True):
+        if self.algorithm == LINEAR and rows.can_be(backward=True):
             args = ARG_DIFF_DST, ARG_DIFF_SRC
             return rows.planned(args, self.attr, backward=True, is_wide=resampling.is_wide)
         return resampling.planned()
@@ -323,7 +398,62 @@ class ResamplingBackwardProblem(ProblemBase):
         """The program."""
         return self._planned()[0]
 
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written."""
-        return moved_bytes([self.diff_dst], self.diff_src)
+
+def _check_rank(call: ArgumentReader, name: str, md: MemoryDesc) -> None:
+    if 3 <= md.ndims <= 5:
+        return
+    raise InvalidArguments(
+        f"{call.what}: {name} has no spatial dims",
+        code="RS-R10",
+        where=str(md),
+        why=f"there are a batch, channels and 1 to 3 spatial dims; it has {md.ndims} dims",
+        hint="put dims of 1 where there are none, with md.reshape",
+    )
+
+
+def _scaled(call: ArgumentReader, src: MemoryDesc) -> tuple[int, ...] | None:
+    """The dims of the result that factors give, None without them."""
+    factors = call.factors
+    if factors is None:
+        return None
+    try:
+        found = [] if isinstance(factors, str | bytes) else list(factors)  # type: ignore[call-overload]
+    except Exception:  # what iterates may raise anything
+        found = []
+    numbers = [to_f32(each, f"{call.what}: factors[{i}]") for i, each in enumerate(found)]
+    if len(numbers) == src.ndims - 2 and all(0 < each < float("inf") for each in numbers):
+        return (*src.dims[:2], *(int(n * f) for n, f in zip(src.dims[2:], numbers, strict=True)))
+    raise InvalidArguments(
+        f"{call.what}: factors are {short_repr(factors)}",
+        code="RS-V02",
+        why=f"they are {src.ndims - 2} numbers above 0",
+        hint="one for each spatial dim, in the order of the dims",
+    )
+
+
+def _check_pair(
+    call: ArgumentReader,
+    source: tuple[str, MemoryDesc],
+    result: tuple[str, MemoryDesc],
+    dims: tuple[int, ...] | None,
+) -> None:
+    (name, src), (other, dst) = source, result
+    if dst.ndims != src.ndims or src.dims[:2] != dst.dims[:2]:
+        why = "batch and channels are the same, and there are as many spatial dims"
+    elif dims is not None and dst.dims != dims:
+        why = f"the factors make {dims}"
+    elif 0 in src.dims and 0 not in dst.dims:
+        why = "there is nothing to look at"
+    else:
+        return
+    raise InvalidArguments(
+        f"{call.what}: tensors that do not fit",
+        code="RS-R10",
+        where=f"{name} {src}; {other} {dst}",
+        why=why,
+        hint="only spatial dims change",
+    )
+
+
+ResamplingForward = make_primitive(ResamplingProblem)
+ResamplingBackward = make_primitive(ResamplingBackwardProblem, ResamplingForward)

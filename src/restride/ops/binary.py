@@ -1,0 +1,158 @@
+"""Binary: an operation of two tensors, or a choice between them by a third.
+
+    t = op(scale_0 * src_0, scale_1 * src_1)       select: src_2 ? src_0 : src_1
+    dst = saturate(post-ops of t)
+
+Sources are repeated along their dims of 1. As f32, or f64 where a tensor is f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..desc.arguments import ARG_ATTR_SCALES, ARG_DST, ARG_SRC_0, ARG_SRC_1, ARG_SRC_2
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.post_op_values import BINARY
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..plan.computation import Computation, ComputationWriter
+from ..plan.nest import Step
+from ..plan.reorder_problem import function_bytes
+from ..primitives.any_format import resolved, resolved_operand
+from ..primitives.derived import make_primitive
+from ..primitives.forms import Args, CallArguments, Form, NamedArgs, WrongCall, form_of
+from ..primitives.operation import PointwiseProblem
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
+
+_SOURCES = "src0", "src1", "src2"
+_TERNARY = form_of(
+    "Binary.PrimitiveDesc", "engine", "algorithm", *_SOURCES, "dst", attr=None, allow_empty=False
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryProblem(PointwiseProblem):
+    """An operation of two tensors (`dnnl::binary`): `dst = op(src0, src1)`, or `src2 ? src0 : src1`.
+
+    Executed with `ARG_SRC_0`, `ARG_SRC_1`, for a select `ARG_SRC_2`, and `ARG_DST`, which may be a source
+    that is alike.
+    """
+
+    operation = "binary"
+    primitive = "Binary"
+    call = "algorithm", "src0", "src1", "dst"
+    prop_kinds = (PropKind.undef,)
+    algorithms = (*BINARY, "select")
+    arguments = """
+    A select has a third source, `PrimitiveDesc(engine, "binary_select", src0, src1, src2, dst, ...)`.
+    `algorithm`: "binary_add" or "add", and so on. Each dim of a source is that of the destination, or 1,
+    which is repeated. `src1`, `src2`: of format "any" they follow `src0`; `dst` follows the first source of
+    its dims. `attr`: scales of `ARG_SRC_0` and `ARG_SRC_1`, post-ops, the scratchpad mode."""
+
+    algorithm: str
+    srcs: tuple[MemoryDesc, ...]
+    dst: MemoryDesc
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def other_form(cls, args: Args, named: NamedArgs) -> Form[CallArguments] | None:
+        is_ternary = "src2" in named or (len(args) > 5 and isinstance(args[5], MemoryDesc))
+        return _TERNARY if is_ternary else None
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> BinaryProblem:
+        what, algorithm = call.what, call.algorithm()
+        count = 3 if algorithm == "select" else 2
+        if count != 2 + (getattr(call, "src2", None) is not None):
+            shown = (_TERNARY if count == 3 else Binary.PrimitiveDesc.form).shown
+            raise WrongCall(
+                f"{what}: wrong number of sources",
+                code="RS-V07",
+                why=f"{algorithm} has {'three' if count == 3 else 'two'}",
+                hint=f"call {what}{shown}",
+            )
+        first = call.known("src0")
+        named = [("src0", first)]
+        for name in _SOURCES[1:count]:
+            md = call.open(name)
+            _check_rank(what, name, md, first)
+            named.append((name, resolved_operand(md, first)))
+        dims = _joint_dims(what, named)
+        dst = call.open("dst")
+        _check_dst(what, dst, dims)
+        like = next((md for _, md in named if md.dims == dims), first)
+        dst = resolved(dst, like) if like.dims == dims else resolved_operand(dst, like)
+        call.check_written("dst", dst)
+        srcs = tuple(md for _, md in named)
+        attr = call.attr("scales", "post_ops", of={ARG_SRC_0: srcs[0], ARG_SRC_1: srcs[1], ARG_DST: dst})
+        return cls(algorithm, srcs, dst, attr)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:{self.algorithm}"
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return dict(zip((ARG_SRC_0, ARG_SRC_1, ARG_SRC_2), self.srcs, strict=False))
+
+    def computation(self) -> Computation:
+        is_wide = any(md.data_type is DataType.f64 for md in (*self.srcs, self.dst))
+        writer = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=len(self.srcs) - 1)
+        scales = [
+            (self.attr.scale_of(arg), ARG_ATTR_SCALES | arg, md.dims) for arg, md in self.sources().items()
+        ]
+        writer.factor("mul", *scales[0])
+        condition = 1 if self.algorithm == "select" else -1
+        writer.combine(Step(self.algorithm, operand=0, condition=condition), *scales[1])
+        writer.finish(self.attr)
+        return writer.computation()
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
+
+
+def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None:
+    if md.ndims == first.ndims:
+        return
+    raise InvalidArguments(
+        f"{what}: tensors of different ranks",
+        code="RS-R10",
+        where=f"src0 {first}; {name} {md}",
+        why=f"src0 has {first.ndims} dims, {name} {md.ndims}",
+        hint="put dims of 1 where a tensor is to be repeated, with md.reshape",
+    )
+
+
+def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
+    """The dims of the result: each that of all sources that have not 1 there."""
+    found: list[int] = []
+    for dim, extents in enumerate(zip(*(md.dims for _, md in named), strict=True)):
+        wanted = sorted({n for n in extents if n != 1})
+        if len(wanted) > 1:
+            raise InvalidArguments(
+                f"{what}: tensors whose shapes do not fit",
+                code="RS-R10",
+                where="; ".join(f"{name} {md}" for name, md in named),
+                why=f"dim {dim} is {' and '.join(map(str, extents))}",
+                hint="each dim is the same in all sources, or 1, which is repeated",
+            )
+        found.append(wanted[0] if wanted else 1)
+    return tuple(found)
+
+
+def _check_dst(what: str, dst: MemoryDesc, dims: tuple[int, ...]) -> None:
+    if dst.dims == dims:
+        return
+    raise InvalidArguments(
+        f"{what}: dst has other dims",
+        code="RS-R10",
+        where=str(dst),
+        why=f"the sources make {dims}, dst is {dst.dims}",
+        hint="a destination is never repeated",
+    )
+
+
+Binary = make_primitive(BinaryProblem)

@@ -1,0 +1,167 @@
+"""Eltwise: a function of every element, forward and backward.
+
+    dst = f(src)                                   then post-ops
+    diff_src = diff_dst * f'(src)                  or f'(dst), where the result tells the derivative
+
+As f32, or f64 where a tensor is f64; the derivative is rounded before it is multiplied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_SRC
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.post_op_values import ELTWISE, ELTWISE_OF_DST, EltwiseOp, check_eltwise
+from ..dtypes import DataType
+from ..errors import Unimplemented
+from ..plan.computation import Computation, ComputationWriter
+from ..plan.eltwise import ALGORITHMS
+from ..plan.nest import Step
+from ..plan.reorder_problem import function_bytes
+from ..primitives.derived import make_primitive
+from ..primitives.operation import GradientProblem, PointwiseProblem
+from ..primitives.reader import ArgumentReader
+
+
+@dataclass(frozen=True, slots=True)
+class EltwiseProblem(PointwiseProblem):
+    """A function of every element (`dnnl::eltwise_forward`): `dst = f(src)`.
+
+    Executed with `ARG_SRC` and `ARG_DST`, which may be one memory where both are alike.
+    """
+
+    operation = "eltwise"
+    primitive = "EltwiseForward"
+    call = "prop_kind", "algorithm", "src", "dst", "alpha", "beta"
+    defaults = {"alpha": 0.0, "beta": 0.0}
+    # nan_to_zero is no function of oneDNN's.
+    algorithms = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *ELTWISE_OF_DST)
+    parts = ("function",)
+    arguments = """
+    `algorithm`: a name of oneDNN, "eltwise_relu" or "relu"; those with `_use_dst_for_bwd` compute the same.
+    `dst`: of format "any" it has that of the source. `attr`: post-ops and the scratchpad mode."""
+
+    function: EltwiseOp
+    src: MemoryDesc
+    dst: MemoryDesc
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> EltwiseProblem:
+        function = _read_function(call)
+        src, dst = call.forward()
+        return cls(function, src, dst, call.attr("post_ops", of={ARG_DST: dst}))
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the function."""
+        return self.function.alg
+
+    @property
+    def verbose_aux(self) -> str:
+        return _shown(self.function)
+
+    def structure(self) -> EltwiseProblem:
+        return replace(self, function=self.function.structure(), attr=structure_of(self.attr))
+
+    def computation(self) -> Computation:
+        is_wide = DataType.f64 in (self.src.data_type, self.dst.data_type)
+        writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide), self.function
+        writer.step(function.function, 0, function.alpha, function.beta, function.scale)
+        writer.finish(self.attr)
+        return writer.computation()
+
+    @property
+    def work_bytes(self) -> int:
+        return self.moved_bytes + function_bytes(self.attr, self.function.function) * self.dst.nelems
+
+
+@dataclass(frozen=True, slots=True)
+class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
+    """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`.
+
+    Executed with `ARG_SRC`, or `ARG_DST` where the algorithm goes back from the result, `ARG_DIFF_DST` and
+    `ARG_DIFF_SRC`; the gradients may be one memory.
+    """
+
+    operation = "eltwise"
+    primitive = "EltwiseBackward"
+    call = "algorithm", "diff_src", "diff_dst", "data", "alpha", "beta"
+    defaults = EltwiseProblem.defaults
+    algorithms = EltwiseProblem.algorithms
+    parts = ("function",)
+    arguments = """
+    `data`: the source, or, of an algorithm with `_use_dst_for_bwd`, the result. Gradients of format "any"
+    have that of the data. `hint_pd`: the forward descriptor, of the same problem, or None."""
+
+    function: EltwiseOp
+    data: MemoryDesc
+    diff_src: MemoryDesc
+    diff_dst: MemoryDesc
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> EltwiseBackwardProblem:
+        function = _read_function(call)
+        if _gradient(function) not in ALGORITHMS:
+            raise Unimplemented(
+                f"{call.what}: eltwise_{function.alg} has no backward step",
+                code="RS-V04",
+                why="its derivative is 0 almost everywhere",
+                hint="leave the gradient out",
+            )
+        data = call.known("data")
+        if hint := call.hint(EltwiseProblem):
+            call.check_hint(algorithm=(hint.function, function), dims=(hint.src.dims, data.dims))
+        diff_src, diff_dst = call.gradients(data=data)
+        return cls(function, data, diff_src, diff_dst, call.attr())
+
+    @property
+    def algorithm(self) -> str:
+        """The name of the function."""
+        return self.function.alg
+
+    @property
+    def verbose_aux(self) -> str:
+        return _shown(self.function)
+
+    def structure(self) -> EltwiseBackwardProblem:
+        return replace(self, function=self.function.structure())
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {ARG_DST if self.function.is_of_dst else ARG_SRC: self.data, ARG_DIFF_DST: self.diff_dst}
+
+    def computation(self) -> Computation:
+        mds = self.data, self.diff_src, self.diff_dst
+        is_wide = any(md.data_type is DataType.f64 for md in mds)
+        writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=1), self.function
+        writer.step(_gradient(function), 0, function.alpha, function.beta, function.scale)
+        writer.own_step(Step("mul", operand=0), 0)
+        return writer.computation()
+
+    @property
+    def work_bytes(self) -> int:
+        costly = ALGORITHMS[_gradient(self.function)].in_double
+        return self.moved_bytes + function_bytes(self.attr, "exp" if costly else "relu") * self.dst.nelems
+
+
+def _read_function(call: ArgumentReader) -> EltwiseOp:
+    """The algorithm with its numbers."""
+    function = EltwiseOp(call.algorithm(), call.number("alpha"), call.number("beta"), 1.0)
+    check_eltwise(function, call.what)
+    return function
+
+
+def _gradient(function: EltwiseOp) -> str:
+    return f"{function.alg.replace('_use_dst_for_bwd', '_dst')}_gradient"
+
+
+def _shown(function: EltwiseOp) -> str:
+    return f"alg:{function.alg} alpha:{function.alpha:g} beta:{function.beta:g}"
+
+
+EltwiseForward = make_primitive(EltwiseProblem)
+EltwiseBackward = make_primitive(EltwiseBackwardProblem, EltwiseForward)

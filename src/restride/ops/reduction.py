@@ -1,0 +1,162 @@
+"""Reduction: a tensor folded along the dims in which the destination has 1.
+
+max, min, sum, mul, mean      of the elements
+norm_lp_max, norm_lp_sum      max(sum(|x|**p), eps)**(1/p), (sum(|x|**p) + eps)**(1/p)
+norm_lp_power_p_max, ..._sum  the same without the root
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import isfinite, prod
+
+from ..desc.arguments import ARG_DST
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import f32_bits
+from ..errors import InvalidArguments
+from ..plan.computation import Computation, computation_of
+from ..plan.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
+from ..plan.tree import Each, LoopTree, TreeTensor, fold_over
+from ..plan.tree_steps import AttributeChain
+from ..primitives.any_format import resolved_operand
+from ..primitives.derived import make_primitive
+from ..primitives.operation import OperationProblem, is_computed_wide
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
+
+NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
+"""The algorithms that have p and eps."""
+_FOLDS = {"max": "max", "min": "min", "mul": "mul"}
+# A power takes as long as to move so many bytes.
+_POWER_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionProblem(OperationProblem):
+    """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1.
+
+    Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is s32 or f64; their order
+    depends on shape and format, never on threads.
+    """
+
+    operation = "reduction"
+    primitive = "Reduction"
+    call = "algorithm", "src", "dst", "p", "eps"
+    defaults = {"p": 0.0, "eps": 0.0}
+    prop_kinds = (PropKind.undef,)
+    algorithms = ("max", "min", "sum", "mul", "mean", *NORMS)
+    splits_folds = True
+    arguments = """
+    `algorithm`: a name of oneDNN, "reduction_sum" or "sum". `dst` has 1 where the source is folded, and else
+    the dims of the source; of format "any" it has that of the source. `p`, 1 or more, and `eps` are of norms.
+    `attr`: post-ops and the scratchpad mode."""
+
+    algorithm: str
+    src: MemoryDesc
+    dst: MemoryDesc
+    # f32 values, of norms alone; equality compares their bits.
+    p: float = field(default=0.0, compare=False)
+    eps: float = field(default=0.0, compare=False)
+    attr: Attr = field(default_factory=Attr)
+    bits: tuple[int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bits", (f32_bits(self.p), f32_bits(self.eps)))
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ReductionProblem:
+        algorithm, p, eps = call.algorithm(), call.number("p"), call.number("eps")
+        src, dst = call.known("src"), call.open("dst")
+        if src.ndims != dst.ndims or any(
+            out not in (1, n) for n, out in zip(src.dims, dst.dims, strict=True)
+        ):
+            raise InvalidArguments(
+                f"{call.what}: dst does not fit src",
+                code="RS-R10",
+                where=f"src {src}; dst {dst}",
+                why=f"src is {src.dims}, dst {dst.dims}",
+                hint="each dim of dst is that of src, or 1, which is folded",
+            )
+        dst = resolved_operand(dst, src)
+        call.check_written("dst", dst)
+        is_norm = algorithm in NORMS
+        if is_norm and not (isfinite(p) and p >= 1.0 and isfinite(eps)):
+            raise InvalidArguments(
+                f"{call.what}: {algorithm} with p {p:g} and eps {eps:g}",
+                code="RS-P06",
+                why="a norm has a finite p of 1 or more, and a finite eps",
+                hint="take p=2.0 for the length of vectors",
+            )
+        attr = call.attr("post_ops", of={ARG_DST: dst})
+        return cls(algorithm, src, dst, p if is_norm else 0.0, eps if is_norm else 0.0, attr)
+
+    @property
+    def verbose_aux(self) -> str:
+        numbers = f" p:{self.p:g} eps:{self.eps:g}" if self.is_norm else ""
+        return f"alg:reduction_{self.algorithm}{numbers}"
+
+    def structure(self) -> ReductionProblem:
+        # Powers of 1 and 2 are no calls of a function.
+        p = self.p if self.p in (1.0, 2.0) else 3.0
+        return replace(self, p=p if self.is_norm else 0.0, eps=0.0, attr=structure_of(self.attr))
+
+    @property
+    def is_norm(self) -> bool:
+        """True for an algorithm that has p and eps."""
+        return self.algorithm in NORMS
+
+    def computation(self) -> Computation:
+        """p, eps and 1 / p, or the count, and then what is done to the result."""
+        after = computation_of(self.attr, self.dst, self.dst)
+        own = self._numbers()
+        origins = tuple((0, i) for i in range(len(own)))
+        return replace(after, scalars=(*own, *after.scalars), origins=(*origins, *after.origins))
+
+    def _numbers(self) -> tuple[float, ...]:
+        if self.is_norm:
+            return self.p, self.eps, 1.0 / self.p if self.p else 0.0
+        folded = prod(n for n, out in zip(self.src.dims, self.dst.dims, strict=True) if out == 1)
+        return (float(folded),) if self.algorithm == "mean" else ()
+
+    def tree(self) -> LoopTree:
+        """The loop tree."""
+        src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
+        chain = AttributeChain(self.computation(), dst, self.dst.dims, len(self._numbers()))
+        index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
+        is_folded = [out == 1 for out in self.dst.dims]
+        inner = tuple(axis for axis, folded in zip(index, is_folded, strict=True) if folded)
+        outer = tuple(axis for axis, folded in zip(index, is_folded, strict=True) if not folded)
+        at = tuple(0 if folded else axis for axis, folded in zip(index, is_folded, strict=True))
+        op = _FOLDS.get(self.algorithm, "sum")
+        fold = Each(inner, (fold_over(op, "found", self._term(src.load(*index))),))
+        loop = Each(outer, (fold, chain.store(at, self._finished(Ref("found")))))
+        is_wide = is_computed_wide(self.src, self.dst)
+        return LoopTree((src, dst, *chain.tensors), (loop,), chain.scalars, is_wide).verify()
+
+    def _term(self, value: Expr) -> Expr:
+        if not self.is_norm:
+            return value
+        if self.p == 2.0:
+            return value * value
+        size = apply("abs", value)
+        return size if self.p == 1.0 else apply("pow", size, 1.0, Scalar(0))
+
+    def _finished(self, found: Expr) -> Expr:
+        if self.algorithm == "mean":
+            return found / Scalar(0)
+        if not self.is_norm:
+            return found
+        total = apply("max", found, Scalar(1)) if self.algorithm.endswith("_max") else found + Scalar(1)
+        if "power" in self.algorithm or self.p == 1.0:
+            return total
+        return apply("sqrt", total) if self.p == 2.0 else apply("pow", total, Const(1.0), Scalar(2))
+
+    @property
+    def work_bytes(self) -> int:
+        is_costly = self.is_norm and self.p not in (1.0, 2.0)
+        return self.moved_bytes + _POWER_BYTES * is_costly * self.src.nelems
+
+
+Reduction = make_primitive(ReductionProblem)
