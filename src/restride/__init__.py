@@ -111,9 +111,15 @@ if _typing.TYPE_CHECKING:
     from .files.save import save
     from .graph.network import Network
     from .onednn import (
+        BatchNormalizationBackward,
+        BatchNormalizationForward,
         Binary,
         EltwiseBackward,
         EltwiseForward,
+        GroupNormalizationBackward,
+        GroupNormalizationForward,
+        LayerNormalizationBackward,
+        LayerNormalizationForward,
         LRNBackward,
         LRNForward,
         PoolingBackward,
@@ -126,8 +132,8 @@ if _typing.TYPE_CHECKING:
         SoftmaxBackward,
         SoftmaxForward,
     )
+    from .ops.normalization import NormalizationFlags
     from .pixels import normalize
-    from .primitives.batch_normalization import BatchNormalizationBackward, BatchNormalizationForward
     from .primitives.concat import Concat
     from .primitives.convolution import (
         ConvolutionBackwardData,
@@ -137,15 +143,12 @@ if _typing.TYPE_CHECKING:
         DeconvolutionBackwardWeights,
         DeconvolutionForward,
     )
-    from .primitives.group_normalization import GroupNormalizationBackward, GroupNormalizationForward
     from .primitives.inner_product import (
         InnerProductBackwardData,
         InnerProductBackwardWeights,
         InnerProductForward,
     )
-    from .primitives.layer_normalization import LayerNormalizationBackward, LayerNormalizationForward
     from .primitives.matmul import Matmul
-    from .primitives.normalization import NormalizationFlags
     from .primitives.recommended import recommended_desc
     from .primitives.rnn import (
         GRUForward,
@@ -422,13 +425,13 @@ _LATER = {
     "PoolingForward": "onednn",
     "PReLUForward": "onednn",
     "recommended_desc": "primitives.recommended",
-    "BatchNormalizationBackward": "primitives.batch_normalization",
-    "BatchNormalizationForward": "primitives.batch_normalization",
-    "GroupNormalizationBackward": "primitives.group_normalization",
-    "GroupNormalizationForward": "primitives.group_normalization",
-    "LayerNormalizationBackward": "primitives.layer_normalization",
-    "LayerNormalizationForward": "primitives.layer_normalization",
-    "NormalizationFlags": "primitives.normalization",
+    "BatchNormalizationBackward": "onednn",
+    "BatchNormalizationForward": "onednn",
+    "GroupNormalizationBackward": "onednn",
+    "GroupNormalizationForward": "onednn",
+    "LayerNormalizationBackward": "onednn",
+    "LayerNormalizationForward": "onednn",
+    "NormalizationFlags": "ops.normalization",
     "Reduction": "onednn",
     "GRUBackward": "primitives.rnn_backward",
     "GRUForward": "primitives.rnn",

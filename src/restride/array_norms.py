@@ -16,9 +16,12 @@ from .foreign import is_masked
 from .frontend.array_problems import ArrayFunction, with_axis_at, with_axis_last
 from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
+from .ops.batch_normalization import BatchNormalizationProblem
+from .ops.group_normalization import GroupNormalizationProblem
+from .ops.layer_normalization import LayerNormalizationProblem
+from .ops.normalization import NormFlags, NormForwardProblem
+from .ops.normalization import check_data as check_normalized
 from .plan.normalization import NormKind, stat_dims
-from .plan.normalization_problem import NormFlags, NormForwardProblem
-from .primitives.normalization import check_data as check_normalized
 from .primitives.parse import check_written
 from .primitives.pointwise import check_known, check_same_dims
 from .runtime.alloc import Array
@@ -34,6 +37,11 @@ __all__ = ["batch_norm", "group_norm", "layer_norm"]
 _LAYER = ArrayFunction("layer_norm", "layer_normalization", is_real=True)
 _GROUP = ArrayFunction("group_norm", "group_normalization", is_real=True)
 _BATCH = ArrayFunction("batch_norm", "batch_normalization", is_real=True)
+_PROBLEMS: dict[NormKind, type[NormForwardProblem]] = {
+    NormKind.layer: LayerNormalizationProblem,
+    NormKind.group: GroupNormalizationProblem,
+    NormKind.batch: BatchNormalizationProblem,
+}
 # Types that scale and shift are read as; all else is converted to f32.
 _WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
 
@@ -277,7 +285,7 @@ def _normalized(
     real = DataType.f64 if DataType.f64 in (src.data_type, target.desc.data_type) else DataType.f32
     numbers = numbers_of(function, weights, count, real)
     types = (DataType.parse(numbers[arg].dtype) for arg in _TYPED if arg in numbers)
-    problem = NormForwardProblem(
+    problem = _PROBLEMS[kind](
         kind,
         src,
         target.desc,

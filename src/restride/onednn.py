@@ -10,9 +10,15 @@ from typing import Any
 from .loading import load_whole
 
 _OPERATIONS = {
+    "BatchNormalizationBackward": "batch_normalization",
+    "BatchNormalizationForward": "batch_normalization",
     "Binary": "binary",
     "EltwiseBackward": "eltwise",
     "EltwiseForward": "eltwise",
+    "GroupNormalizationBackward": "group_normalization",
+    "GroupNormalizationForward": "group_normalization",
+    "LayerNormalizationBackward": "layer_normalization",
+    "LayerNormalizationForward": "layer_normalization",
     "LRNBackward": "lrn",
     "LRNForward": "lrn",
     "PoolingBackward": "pooling",

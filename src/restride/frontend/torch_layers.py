@@ -30,10 +30,10 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
 from ..errors import InvalidArguments, Unimplemented
+from ..ops.layer_normalization import LayerNormalizationBackwardProblem, LayerNormalizationProblem
+from ..ops.normalization import NormFlags
 from ..ops.pooling import MAX, PoolingBackwardProblem, PoolingProblem
 from ..plan.normalization import NormKind
-from ..plan.normalization_gradient import NormBackwardProblem
-from ..plan.normalization_problem import NormFlags, NormForwardProblem
 from ..plan.windows import Windows
 from ..primitives.pointwise import check_known
 from ..runtime.engine import Engine
@@ -162,7 +162,7 @@ def _layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tu
     target, count = with_axis_last(_memory(_NORM, out), at), source.desc.dims[-1]
     stats = {ARG_MEAN: _memory(_NORM, mean), ARG_VARIANCE: _memory(_NORM, variance)}
     own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
-    problem = NormForwardProblem(
+    problem = LayerNormalizationProblem(
         NormKind.layer,
         source.desc,
         target.desc,
@@ -196,7 +196,7 @@ def _layer_norm_back(
     own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
     check_data(_NORM_BACK, source.desc)
     flags = _flags(scale, has_shift)
-    problem = NormBackwardProblem(
+    problem = LayerNormalizationBackwardProblem(
         NormKind.layer,
         source.desc,
         diff_src.desc,

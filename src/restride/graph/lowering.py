@@ -24,8 +24,10 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import PostOps
 from ..errors import Error
 from ..onednn import (
+    BatchNormalizationForward,
     Binary,
     EltwiseForward,
+    LayerNormalizationForward,
     LRNForward,
     PoolingForward,
     PReLUForward,
@@ -33,15 +35,13 @@ from ..onednn import (
     ResamplingForward,
     SoftmaxForward,
 )
+from ..ops.normalization import NormalizationFlags
 from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
-from ..primitives.batch_normalization import BatchNormalizationForward
 from ..primitives.concat import Concat
 from ..primitives.convolution import ConvolutionForward, DeconvolutionForward
 from ..primitives.inner_product import InnerProductForward
-from ..primitives.layer_normalization import LayerNormalizationForward
 from ..primitives.matmul import Matmul
-from ..primitives.normalization import NormalizationFlags
 from ..primitives.primitive import Primitive
 from ..primitives.reorder import Reorder
 from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward

@@ -85,11 +85,13 @@ class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
 
 
 def make_primitive(
-    problem: type[OperationProblem], forward: type[Primitive] | None = None
+    problem: type[OperationProblem],
+    forward: type[Primitive] | None = None,
+    desc: type[DerivedPrimitiveDesc] = DerivedPrimitiveDesc,
 ) -> type[Primitive]:
     """The primitive of an operation, or of its gradient where `forward` is the primitive of its forward step.
 
-    Its class is found as `restride.onednn.<name>`.
+    Its class is found as `restride.onednn.<name>`. `desc`: what its descriptor derives from.
     """
     name = problem.primitive
     required = [each for each in problem.call if each not in problem.defaults]
@@ -98,14 +100,12 @@ def make_primitive(
         f"{name}.PrimitiveDesc", "engine", *required, **optional, allow_empty=False, **problem.last_defaults
     )
     getters = {
-        f"get_{_GETTERS.get(each, each)}": _getter(each)
-        for each in problem.call
-        if each not in ("prop_kind", *_TENSORS)
+        f"get_{_GETTERS.get(each, each)}": _getter(each) for each in problem.call if each in _PARAMETERS
     }
     module = {"__module__": "restride.onednn", "__slots__": ()}
-    desc = type(
+    made = type(
         f"{name}PrimitiveDesc",
-        (DerivedPrimitiveDesc,),
+        (desc,),
         {
             **module,
             **getters,
@@ -123,17 +123,11 @@ def make_primitive(
         {
             **module,
             "__doc__": _primitive_doc(problem),
-            "PrimitiveDesc": desc,
+            "PrimitiveDesc": made,
             "kind": name,
             "_may_be_in_place": problem.in_place,
         },
     )
-
-
-_TENSORS = (
-    *("src", "src0", "src1", "src2", "srcs", "dst", "weights", "bias", "data", "stat"),
-    *("diff_src", "diff_dst", "diff_weights", "diff_bias", "factors"),
-)
 
 
 def _getter(name: str) -> Any:

@@ -170,7 +170,7 @@ class GradientProblem(OperationProblem):
     """A problem that writes the gradient of the source, `diff_src`."""
 
     writes = ARG_DIFF_SRC
-    prop_kinds = (PropKind.backward_data,)
+    prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.backward_data,)
 
     __slots__ = ()
 

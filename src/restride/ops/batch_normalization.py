@@ -1,0 +1,52 @@
+"""Batch normalization, forward and backward."""
+
+from __future__ import annotations
+
+from ..plan.normalization import NormKind
+from ..primitives.derived import make_primitive
+from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
+
+
+class BatchNormalizationProblem(NormForwardProblem):
+    """The batch normalization primitive (`dnnl::batch_normalization_forward`).
+
+    `dst = (src - mean) / sqrt(variance + epsilon) * scale + shift`, with the statistics of each channel.
+    Executed with `ARG_SRC`, `ARG_DST`, and as flags and propagation kind ask `ARG_SCALE`, `ARG_SHIFT`,
+    `ARG_MEAN`, `ARG_VARIANCE`, `ARG_SRC_1`, `ARG_WORKSPACE`. Source and destination may be one memory where
+    both are alike.
+    """
+
+    operation = "batch_normalization"
+    primitive = "BatchNormalizationForward"
+    call = "prop_kind", "src", "dst", "epsilon", "flags"
+    norm_kind = NormKind.batch
+    arguments = """
+    Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `rs.NormalizationFlags`,
+    or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
+
+    __slots__ = ()
+
+
+class BatchNormalizationBackwardProblem(NormBackwardProblem):
+    """The gradients of a batch normalization (`dnnl::batch_normalization_backward`).
+
+    Executed with `ARG_SRC`, `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE`, and as flags ask
+    `ARG_SCALE`, `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`, `ARG_WORKSPACE`, `ARG_DIFF_SRC_1`. The gradients may be
+    one memory.
+    """
+
+    operation = "batch_normalization"
+    primitive = "BatchNormalizationBackward"
+    call = "prop_kind", "diff_src", "diff_dst", "src", "epsilon", "flags"
+    norm_kind = NormKind.batch
+    arguments = """
+    `prop_kind`: "backward", or "backward_data" without the gradients of scale and shift. Gradients of format
+    "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem, or None."""
+
+    __slots__ = ()
+
+
+BatchNormalizationForward = make_primitive(BatchNormalizationProblem, None, NormalizationPrimitiveDesc)
+BatchNormalizationBackward = make_primitive(
+    BatchNormalizationBackwardProblem, BatchNormalizationForward, desc=NormalizationPrimitiveDesc
+)

@@ -1,0 +1,105 @@
+"""Layer normalization, forward and backward."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..plan.normalization import NormKind
+from ..primitives.any_format import resolved
+from ..primitives.derived import make_primitive
+from ..primitives.forms import Args, NamedArgs
+from ..primitives.reader import ArgumentReader
+from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
+
+
+class _LayerStatistics:
+    """Statistics that lie in a format of their own."""
+
+    call: ClassVar[tuple[str, ...]]
+    stats: MemoryDesc
+
+    __slots__ = ()
+
+    @property
+    def stat(self) -> MemoryDesc:
+        """The statistics, by the name of the argument."""
+        return self.stats
+
+    @classmethod
+    def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        # Without a descriptor of statistics, as C++ has it too, None stands there.
+        place = cls.call.index("stat") + 1
+        is_left_out = len(args) > place and not isinstance(args[place], MemoryDesc | None)
+        return ((*args[:place], None, *args[place:]) if is_left_out else args), named
+
+    @classmethod
+    def read_stats(
+        cls, call: ArgumentReader, src: MemoryDesc, groups: int, like: MemoryDesc | None
+    ) -> MemoryDesc:
+        """The descriptor of the statistics. `like`: that of a hint."""
+        dims = src.dims[:-1]
+        like = like or MemoryDesc(dims, "f32")
+        if call.stat is None:
+            return like
+        stat = call.open("stat")
+        if stat.dims == dims and stat.data_type is DataType.f32:
+            chosen = resolved(stat, like)
+            call.check_written("stat", chosen)
+            return chosen
+        raise InvalidArguments(
+            f"{call.what}: stat does not fit src",
+            code="RS-R10",
+            where=f"src {src}; stat {stat}",
+            why=f"statistics are f32 of dims {dims}",
+            hint="leave it out, or pass None",
+        )
+
+
+class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
+    """The layer normalization primitive (`dnnl::layer_normalization_forward`).
+
+    `dst = (src - mean) / sqrt(variance + epsilon) * scale + shift`, with the statistics of each row along the
+    last axis. Executed with `ARG_SRC`, `ARG_DST`, and as flags and propagation kind ask `ARG_SCALE`,
+    `ARG_SHIFT`, `ARG_MEAN`, `ARG_VARIANCE`. Source and destination may be one memory where both are alike.
+    """
+
+    operation = "layer_normalization"
+    primitive = "LayerNormalizationForward"
+    call = "prop_kind", "src", "dst", "stat", "epsilon", "flags"
+    last_defaults = {"scale_shift_data_type": "f32"}
+    norm_kind = NormKind.layer
+    arguments = """
+    The last axis is normalized; `stat` describes the statistics, all other dims as f32, row-major where it is
+    None or left out. `dst`: of format "any" it has that of the source. `flags`: `rs.NormalizationFlags`, or
+    words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
+
+    __slots__ = ()
+
+
+class LayerNormalizationBackwardProblem(_LayerStatistics, NormBackwardProblem):
+    """The gradients of a layer normalization (`dnnl::layer_normalization_backward`).
+
+    Executed with `ARG_SRC`, `ARG_DIFF_DST`, `ARG_DIFF_SRC`, `ARG_MEAN`, `ARG_VARIANCE`, and as flags ask
+    `ARG_SCALE`, `ARG_DIFF_SCALE`, `ARG_DIFF_SHIFT`. The gradients may be one memory.
+    """
+
+    operation = "layer_normalization"
+    primitive = "LayerNormalizationBackward"
+    call = "prop_kind", "diff_src", "diff_dst", "src", "stat", "epsilon", "flags"
+    last_defaults = {"scale_shift_data_type": "f32", "diff_scale_shift_data_type": "f32"}
+    norm_kind = NormKind.layer
+    arguments = """
+    `prop_kind`: "backward", or "backward_data" without the gradients of scale and shift. Gradients of format
+    "any" have that of the source. `hint_pd`: the forward descriptor, of the same problem, or None. `stat`
+    of format "any", or left out, is that of the hint."""
+
+    __slots__ = ()
+
+
+LayerNormalizationForward = make_primitive(LayerNormalizationProblem, None, NormalizationPrimitiveDesc)
+LayerNormalizationBackward = make_primitive(
+    LayerNormalizationBackwardProblem, LayerNormalizationForward, desc=NormalizationPrimitiveDesc
+)
