@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.primitives.checks import Names
-from restride.primitives.concat import concat_in_place
+from restride.primitives.several import implementation_in_place
 from support.by_offset import POISON, Guarded, guarded, random_bits
 from support.effort import examples
 from support.engines import allocated, from_numpy, memory_over, run
@@ -152,8 +152,8 @@ def test_bytes_in_place_are_neither_read_nor_written():
     mds = windows(dst.desc, 0, (32, 32))
     impl = rs.Concat.PrimitiveDesc(CPU, 0, mds, dst.desc)._impl
     srcs = [rs.Memory(md, CPU, dst) for md in mds]
-    made = concat_in_place(Names("concat"), impl, srcs, dst)
-    assert made.problem.in_place == {0, 1}
+    made = implementation_in_place(Names("concat"), impl, srcs, dst)
+    assert made.problem.in_window == {0, 1}
     assert made.executable.launches == ()
 
 

@@ -6,12 +6,12 @@ import pytest
 
 import restride as rs
 from restride.errors import Unimplemented
-from restride.plan.concat_problem import ConcatProblem
+from restride.ops.concat import ConcatProblem
+from restride.ops.sum import SumProblem
 from restride.plan.machine import DeviceFacts
 from restride.plan.program import Program
 from restride.plan.reorder_problem import ReorderProblem
 from restride.plan.shuffle_problem import ShuffleProblem
-from restride.plan.sum_problem import SumProblem
 from restride.runtime.sycl_executable import SyclExecutable
 from restride.targets.spirv import LoweredSpirv
 

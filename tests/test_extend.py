@@ -61,16 +61,15 @@ _S16 = (
 )
 _FLIP = (
     _Edit("src/restride/primitives/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
+    _Edit("src/restride/onednn.py", '    "EltwiseForward": "eltwise",\n', '    "Flip": "flip",\n'),
     _Edit("docs/names.md", "| `concat` | `rs.Concat` |\n", "| – | `rs.Flip` |\n"),
     _Edit(
         "src/restride/__init__.py",
-        "    from .primitives.concat import Concat\n",
-        "    from .primitives.flip import Flip\n",
+        "    from .primitives.shuffle import ShuffleBackward, ShuffleForward\n",
+        "    from .onednn import Flip\n",
     ),
     _Edit("src/restride/__init__.py", '    "Event",\n', '    "Flip",\n'),
-    _Edit(
-        "src/restride/__init__.py", '    "Concat": "primitives.concat",\n', '    "Flip": "primitives.flip",\n'
-    ),
+    _Edit("src/restride/__init__.py", '    "Concat": "onednn",\n', '    "Flip": "onednn",\n'),
     _Edit(
         "docs/reference/primitives.md",
         ">>> stream = rs.Stream(engine)\n",
@@ -84,8 +83,7 @@ _FLIP = (
     ),
 )
 _FLIP_FILES = {
-    "src/restride/plan/flip_problem.py": "flip_problem.py",
-    "src/restride/primitives/flip.py": "flip.py",
+    "src/restride/ops/flip.py": "flip.py",
     "tests/test_flip.py": "check_flip.py",
 }
 _IN_THE_TABLE_OF_NAMES = "tests/test_docs.py::test_every_public_name_is_in_the_table_of_names"

@@ -7,12 +7,12 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.concat import concat_problem
 from restride.plan.nest import linear
 from restride.plan.program import DST, SRC, NestStep, Place
 from restride.plan.reorder import reorder_nest
 from restride.primitives.base import DEFAULT_ATTR
 from restride.primitives.checks import Names
-from restride.primitives.concat import concat_problem
 from restride.runtime import cpu, launch
 from restride.runtime.alloc import address_of
 from restride.runtime.executable import CpuExecutable

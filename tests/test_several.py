@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.ops.concat import concat_problem
+from restride.ops.sum import sum_problem
 from restride.primitives.base import DEFAULT_ATTR
-from restride.primitives.concat import concat_problem
 from restride.primitives.several import SeveralPrimitive
-from restride.primitives.sum import sum_problem
 from support.errors import refused
 from support.several import CPU, REF
 

@@ -114,6 +114,7 @@ if _typing.TYPE_CHECKING:
         BatchNormalizationBackward,
         BatchNormalizationForward,
         Binary,
+        Concat,
         EltwiseBackward,
         EltwiseForward,
         GroupNormalizationBackward,
@@ -131,10 +132,10 @@ if _typing.TYPE_CHECKING:
         ResamplingForward,
         SoftmaxBackward,
         SoftmaxForward,
+        Sum,
     )
     from .ops.normalization import NormalizationFlags
     from .pixels import normalize
-    from .primitives.concat import Concat
     from .primitives.convolution import (
         ConvolutionBackwardData,
         ConvolutionBackwardWeights,
@@ -160,7 +161,6 @@ if _typing.TYPE_CHECKING:
     from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
     from .primitives.rnn_checks import RNNFlags
     from .primitives.shuffle import ShuffleBackward, ShuffleForward
-    from .primitives.sum import Sum
     from .quantization import quantize
     from .quantized_tensor import QuantizedTensor
     from .reorder_plan import Measured, Plan, Prediction, plan
@@ -403,7 +403,7 @@ _LATER = {
     "Prediction": "reorder_plan",
     "plan": "reorder_plan",
     "Binary": "onednn",
-    "Concat": "primitives.concat",
+    "Concat": "onednn",
     "EltwiseBackward": "onednn",
     "EltwiseForward": "onednn",
     "InnerProductBackwardData": "primitives.inner_product",
@@ -447,7 +447,7 @@ _LATER = {
     "ShuffleForward": "primitives.shuffle",
     "SoftmaxBackward": "onednn",
     "SoftmaxForward": "onednn",
-    "Sum": "primitives.sum",
+    "Sum": "onednn",
     "QuantizedTensor": "quantized_tensor",
     "formats": "formats",
     "graph": "graph",

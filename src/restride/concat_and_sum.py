@@ -14,11 +14,10 @@ from .dtypes import DataType
 from .errors import Error, InvalidArguments
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import find_call
-from .plan.concat_problem import ConcatProblem
+from .ops.concat import ConcatProblem, concat_problem
+from .ops.sum import parse_scales, sum_problem
 from .primitives.base import DEFAULT_ATTR
 from .primitives.checks import Names
-from .primitives.concat import concat_in_place, concat_problem, describe_concat, find_concat
-from .primitives.sum import describe_sum, find_sum, parse_scales, sum_in_place, sum_problem
 from .runtime.memory import Memory
 from .several_arrays import Descs, SeveralArrays, SignedArrays, common_target
 
@@ -129,7 +128,7 @@ def concat(
         call = SeveralArrays("concat", arrays, dst, dtype, out)
         number = call.axis_of(parse_int(axis, "concat: axis"))
         problem = _concat_problem(call.descs, number, call.dst, call.dtype, call.names)
-        return call.run(find_concat(problem, call.engine), concat_in_place, describe_concat, signed)
+        return call.run(problem, signed)
     except Error as error:
         error.drop_frames()
         raise
@@ -184,7 +183,7 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
         factors = parse_scales("add_n", scales, len(call.descs))
         target = common_target(call.names, call.descs, call.descs[0].dims, call.dst, call.dtype)
         problem = sum_problem(factors, call.descs, target, DEFAULT_ATTR, call.names)
-        return call.run(find_sum(problem, call.engine), sum_in_place, describe_sum, signed)
+        return call.run(problem, signed)
     except Error as error:
         error.drop_frames()
         raise

@@ -13,6 +13,7 @@ _OPERATIONS = {
     "BatchNormalizationBackward": "batch_normalization",
     "BatchNormalizationForward": "batch_normalization",
     "Binary": "binary",
+    "Concat": "concat",
     "EltwiseBackward": "eltwise",
     "EltwiseForward": "eltwise",
     "GroupNormalizationBackward": "group_normalization",
@@ -30,6 +31,7 @@ _OPERATIONS = {
     "ResamplingForward": "resampling",
     "SoftmaxBackward": "softmax",
     "SoftmaxForward": "softmax",
+    "Sum": "sum",
 }
 
 __all__ = list(_OPERATIONS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from time import perf_counter
 from typing import Any
 
@@ -31,8 +31,10 @@ from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.results import maker_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .primitives.checks import Names, check_destination, check_memory, share_bytes
-from .primitives.implementation import Describe, Implementation
+from .primitives.derived import describe_operation, find_operation
+from .primitives.implementation import Implementation
 from .primitives.primitive import run
+from .primitives.several import SeveralProblem, implementation_in_place
 from .runtime.describe import Described, Subject, describe
 from .runtime.engine import Engine
 from .runtime.memory import Memory, allocated_memory
@@ -41,7 +43,6 @@ from .verbose import flags, write
 
 _CPU = Engine("cpu")
 Descs = tuple[MemoryDesc, ...]
-InPlace = Callable[[Names, Implementation, list[Memory], Memory], Implementation]
 SignedArrays = tuple[Hashable, list[ArrayOperand], ArrayOperand | None]
 """The signature of a call, its arrays and its target: bare, as names would take a tenth of the call."""
 
@@ -107,13 +108,9 @@ class SeveralArrays:
         self.dst: Any = self._format_of_bits(found[0], _format(call, dst))
         self.target = None if out is None else self._target_of(out)
 
-    def run(
-        self, impl: Implementation, in_place: InPlace, describe_line: Describe, signed: SignedArrays | None
-    ) -> Any:
-        """Check, run, and give the result; a call that goes well is remembered by its signature.
-
-        `in_place` finds the implementation for sources that lie in the destination.
-        """
+    def run(self, problem: SeveralProblem, signed: SignedArrays | None) -> Any:
+        """Check, run, and give the result; a call that goes well is remembered by its signature."""
+        impl = find_operation(problem, self.engine)
         if self.moved is not None and impl.problem.dst.inner_blks:
             raise InvalidArguments(
                 f"{self.call}: no blocks of {self.moved}",
@@ -122,25 +119,25 @@ class SeveralArrays:
                 hint="ask for a plain layout, or convert the arrays first",
             )
         target = self.target or allocated_memory(impl.problem.dst, self.engine)
-        running = self._checked(impl, target, in_place)
+        running = self._checked(impl, target)
         running.executable.prepare()
         settle(*self.sources, target)
         start = perf_counter()
         run(running, {**dict(enumerate(self.sources, ARG_MULTIPLE_SRC)), ARG_DST: target})
         if flags.profile_exec:
-            write(describe_line("exec", running, (perf_counter() - start) * 1e3))
+            write(describe_operation("exec", running, (perf_counter() - start) * 1e3))
         if signed is not None:
             self._remember(signed, impl, target)
         return self._result(target) if self.out is None else written(self.out)
 
-    def _checked(self, impl: Implementation, target: Memory, in_place: InPlace) -> Implementation:
+    def _checked(self, impl: Implementation, target: Memory) -> Implementation:
         names = self.names
         for i, (memory, desc) in enumerate(zip(self.sources, self.descs, strict=True)):
             check_memory(names.call, names.source(i), memory, desc, self.engine)
         check_memory(names.call, names.dst, target, impl.problem.dst, self.engine)
         check_destination(names.call, target, names.written)
         shares = any(share_bytes(memory, target) for memory in self.sources)
-        return in_place(names, impl, self.sources, target) if shares else impl
+        return implementation_in_place(names, impl, self.sources, target) if shares else impl
 
     def _remember(self, signed: SignedArrays, impl: Implementation, target: Memory) -> None:
         signature, _, out = signed

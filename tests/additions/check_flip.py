@@ -43,7 +43,9 @@ def test_what_is_wrong_is_refused() -> None:
         rs.Flip(pd).execute(rs.Stream(CPU), held, held)
     with refused("wrong arguments", "'axis'"):
         rs.Flip.PrimitiveDesc(CPU, md, md)
-    with refused("what cannot be flipped"):
+    with refused("axis is 4"):
         rs.Flip.PrimitiveDesc(CPU, md, md, 4)
+    with refused("what cannot be flipped"):
+        rs.Flip.PrimitiveDesc(CPU, md, rs.MemoryDesc(DIMS, "s8", "nchw"), 1)
     assert not rs.Flip.PrimitiveDesc(CPU, md, md, 4, allow_empty=True)
     assert (pd.get_axis(), pd.get_kind(), pd.src_desc()) == (1, "flip", md)

@@ -2,93 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
 
-from ..desc.parse import parse_int
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
-from ..plan.flip_problem import FlipProblem
-from .base import PrimitiveDescBase
-from .forms import Form, signature
-from .implementation import Implementation, compiled, find_implementation, named_descs
-from .parse import check_described, parse_attr, parse_engine
-from .primitive import Primitive
-
-__all__ = ["Flip"]
-
-_WHAT = "Flip.PrimitiveDesc"
+from ..plan.nest import Axis, Compute, LoopNest
+from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
+from ..plan.reorder import common_digits, index_digits, nest_of, offsets
+from ..primitives.derived import make_primitive
+from ..primitives.operation import OperationProblem
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
 
 
-class _FlipArguments(NamedTuple):
-    """The arguments of a primitive descriptor."""
-
-    engine: Any
-    src: Any
-    dst: Any
-    axis: Any
-    attr: Any = None
-    allow_empty: bool = False
-
-
-class FlipPrimitiveDesc(PrimitiveDescBase):
-    """Primitive descriptor of a flip: `PrimitiveDesc(engine, src, dst, axis, attr=None, allow_empty=False)`.
-
-    Raises InvalidArguments for descriptors that cannot be flipped.
-    """
-
-    kind = "Flip"
-    form = Form(
-        _WHAT, signature("engine", "src", "dst", "axis", attr=None, allow_empty=False), _FlipArguments
-    )
-    __signature__ = form.shown
-
-    __slots__ = ()
-
-    def _create(self, arguments: _FlipArguments) -> None:
-        engine, attr = parse_engine(_WHAT, arguments.engine), parse_attr(_WHAT, arguments.attr)
-        src, dst = (check_described(_WHAT, name, getattr(arguments, name)) for name in ("src", "dst"))
-        problem = _checked(FlipProblem(src, dst, parse_int(arguments.axis, f"{_WHAT}: axis")))
-        impl = find_implementation(problem, engine, self._describe, lambda: compiled(problem, engine))
-        self._set(impl, src, dst, attr)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        args = (self._engine, self._src, self._dst, self.get_axis(), self.get_primitive_attr())
-        return FlipPrimitiveDesc, args if self else ()
-
-    def get_axis(self) -> int:
-        """The axis that is reversed."""
-        problem = self._implementation().problem
-        assert isinstance(problem, FlipProblem)
-        return problem.axis
-
-    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
-        problem = impl.problem
-        assert isinstance(problem, FlipProblem)
-        mds = named_descs(("src", "dst"), (problem.src, problem.dst))
-        head, aux = [op, impl.engine.kind, "flip", impl.name, "undef"], f"axis:{problem.axis} why:{impl.why}"
-        return [*head, mds, "", aux, "x".join(map(str, problem.dst.dims)), ms]
-
-
-class Flip(Primitive):
+@dataclass(frozen=True, slots=True)
+class FlipProblem(OperationProblem):
     """The flip primitive: `dst[..., i, ...] = src[..., n - 1 - i, ...]` along an axis of n elements.
 
-    `Flip(pd)`; without arguments it is empty, and executing it is an error.
+    Executed with `ARG_SRC` and `ARG_DST`.
     """
 
-    PrimitiveDesc = FlipPrimitiveDesc
-    kind = "Flip"
+    operation = "flip"
+    primitive = "Flip"
+    call = "src", "dst", "axis"
+    prop_kinds = (PropKind.undef,)
+    in_place = False
+    arguments = """
+    `dst`: of format "any" it has that of the source. `axis`: from 0 to the last."""
 
-    __slots__ = ()
+    src: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> FlipProblem:
+        src, dst = call.forward()
+        if src.data_type is not dst.data_type:
+            raise InvalidArguments(
+                f"{call.what}: what cannot be flipped",
+                code="RS-R10",
+                where=f"src {src}; dst {dst}",
+                why="a flip keeps the data type",
+                hint="reorder before or after",
+            )
+        return cls(src, dst, call.axis(src), call.attr())
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis}"
+
+    def nest(self) -> LoopNest:
+        """The loop nest: along the axis a table of offsets, which are reversed in the source."""
+        src, dst, axis = self.src, self.dst, self.axis
+        size, padded = dst.dims[axis], dst.padded_dims[axis]
+        dims = [common_digits(src, dst, dim) for dim in range(dst.ndims)]
+        read = offsets(index_digits(src, axis), [max(size - 1 - i, 0) for i in range(padded)])
+        dims[axis] = [Axis(padded, read, offsets(index_digits(dst, axis), range(padded)), step=1)]
+        return nest_of(src, dst, Compute(), dims)
+
+    def program(self) -> Program:
+        spans = self.src.extent_range(), self.dst.extent_range()
+        step = NestStep(self.nest(), Place(SRC), Place(DST), self.moved_bytes, *spans)
+        (src,) = self.reads
+        return Program((Slot(src), Slot(self.writes, is_written=True)), (step,))
 
 
-def _checked(problem: FlipProblem) -> FlipProblem:
-    src, dst = problem.src, problem.dst
-    is_like = src.dims == dst.dims and src.data_type is dst.data_type and dst.is_injective()
-    if is_like and 0 <= problem.axis < dst.ndims:
-        return problem
-    raise InvalidArguments(
-        f"{_WHAT}: what cannot be flipped",
-        code="RS-R10",
-        where=f"src {src}; dst {dst}; axis {problem.axis}",
-        why="a flip keeps dims and data type, along one of the dims",
-        hint="describe source and destination alike",
-    )
+Flip = make_primitive(FlipProblem)

@@ -428,12 +428,12 @@ def test_forks_leave_the_lock_of_logging_to_python_and_are_silent(order: str):
     assert (done.stdout, done.stderr, done.returncode) == ("1\n", "", 0)
 
 
-@pytest.mark.parametrize("name", ["concat_problem.window_moves", "cache.CallLevel.trim"])
+@pytest.mark.parametrize("name", ["concat.window_moves", "cache.CallLevel.trim"])
 def test_children_forked_while_another_thread_prepares_or_keeps_a_concat_work(name: str):
     assert _run(f"""
         import contextlib
         import numpy as np, restride as rs
-        from restride.plan import concat_problem
+        from restride.ops import concat
         from restride.runtime import cache
         original, forked, waiting = {name}, threading.Event(), threading.Event()
         def slow(*args):

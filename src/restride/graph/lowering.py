@@ -26,6 +26,7 @@ from ..errors import Error
 from ..onednn import (
     BatchNormalizationForward,
     Binary,
+    Concat,
     EltwiseForward,
     LayerNormalizationForward,
     LRNForward,
@@ -34,11 +35,11 @@ from ..onednn import (
     Reduction,
     ResamplingForward,
     SoftmaxForward,
+    Sum,
 )
 from ..ops.normalization import NormalizationFlags
 from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
-from ..primitives.concat import Concat
 from ..primitives.convolution import ConvolutionForward, DeconvolutionForward
 from ..primitives.inner_product import InnerProductForward
 from ..primitives.matmul import Matmul
@@ -47,7 +48,6 @@ from ..primitives.reorder import Reorder
 from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward
 from ..primitives.rnn_checks import DIRECTIONS
 from ..primitives.shuffle import ShuffleForward
-from ..primitives.sum import Sum
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node
 from .layer_operations import (

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from ..desc.arguments import ARG_MULTIPLE_DST, ARG_MULTIPLE_SRC, told_name
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from ..runtime.engine import Engine
 from .base import PrimitiveDescBase
 from .forms import Args, CallArguments, NamedArgs, form_of
+from .implementation import Describe, Implementation, compiled, find_implementation, named_descs
 from .operation import OperationProblem
 from .pointwise import OneStepPrimitiveDesc
 from .primitive import Primitive
@@ -15,6 +18,7 @@ from .prop_kind import PropKind
 from .query import Query
 from .reader import ArgumentReader
 
+_SEVERAL = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
 # Getters whose names are not those of the arguments.
 _GETTERS = {"dilation": "dilations", "eps": "epsilon"}
 _QUERIES = {"axis": Query.axis_s32, "local_size": Query.local_size_s64}
@@ -73,10 +77,8 @@ class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
         found: dict[Query, Any] = {query: self._parameter(name) for name, query in known.items() if self}
         return super()._integers() | found
 
-    def _how(self) -> str:
-        problem = self._implementation().problem
-        assert isinstance(problem, OperationProblem)
-        return problem.verbose_aux
+    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
+        return describe_operation(op, impl, ms, self._prop_kind)
 
     def _parameter(self, name: str) -> object:
         problem = self._implementation().problem
@@ -84,14 +86,37 @@ class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
         return problem.parameter(name)
 
 
+def describe_operation(
+    op: str, impl: Implementation, ms: float, prop_kind: str = PropKind.undef
+) -> list[object]:
+    """The fields of a verbose line about an operation."""
+    problem = impl.problem
+    assert isinstance(problem, OperationProblem)
+    tensors = {**problem.tensors(), **impl.outputs()}
+    names = ["src" if arg in _SEVERAL else told_name(arg) for arg in tensors]
+    aux = " ".join(filter(None, (problem.verbose_aux, f"why:{impl.why}")))
+    head = [op, impl.engine.kind, problem.operation, impl.name, prop_kind]
+    mds = named_descs(names, tuple(tensors.values()))
+    return [*head, mds, problem.attr.verbose_str(), aux, problem.verbose_dims, ms]
+
+
+def find_operation(
+    problem: OperationProblem, engine: Engine, describe: Describe = describe_operation
+) -> Implementation:
+    """The implementation of a checked problem, from the cache or made now."""
+    return find_implementation(problem, engine, describe, lambda: compiled(problem, engine))
+
+
 def make_primitive(
     problem: type[OperationProblem],
     forward: type[Primitive] | None = None,
     desc: type[DerivedPrimitiveDesc] = DerivedPrimitiveDesc,
+    base: type[Primitive] = Primitive,
 ) -> type[Primitive]:
     """The primitive of an operation, or of its gradient where `forward` is the primitive of its forward step.
 
-    Its class is found as `restride.onednn.<name>`. `desc`: what its descriptor derives from.
+    Its class is found as `restride.onednn.<name>`. `desc` and `base`: what
+    descriptor and primitive derive from.
     """
     name = problem.primitive
     required = [each for each in problem.call if each not in problem.defaults]
@@ -119,7 +144,7 @@ def make_primitive(
     )
     return type(
         name,
-        (Primitive,),
+        (base,),
         {
             **module,
             "__doc__": _primitive_doc(problem),

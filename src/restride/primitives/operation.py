@@ -119,6 +119,11 @@ class OperationProblem(ProblemBase):
         """The parameters in a verbose line."""
         return ""
 
+    @property
+    def verbose_dims(self) -> str:
+        """The dims in a verbose line."""
+        return "x".join(map(str, self.dst.dims))
+
     def program(self) -> Program:
         """The program: the tree, in two steps where few results are of many elements each."""
         computed, tree = self.computation(), self.tree()

@@ -14,6 +14,8 @@ from ..desc.arguments import (
     ARG_DIFF_SRC,
     ARG_DIFF_WEIGHTS,
     ARG_DST,
+    ARG_MULTIPLE_DST,
+    ARG_MULTIPLE_SRC,
     ARG_SRC_0,
     ARG_SRC_1,
     ARG_SRC_2,
@@ -37,6 +39,7 @@ from .parse import WrongHint, check_described, check_written, parse_engine
 from .primitive import Primitive
 from .prop_kind import PropKind
 
+_SEVERAL = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
 # The names of arguments in queries; sources are numbered.
 _QUERIES = {
     ARG_SRC_0: "src",
@@ -133,7 +136,7 @@ class OneStepPrimitiveDesc(PrimitiveDescBase):
         found: dict[str, tuple[MemoryDesc, ...]] = {}
         others = self._impl.outputs() if self._impl else {}
         for arg, md in (*self._by_arg.items(), *others.items()):
-            name = _QUERIES.get(arg, "")
+            name = "src" if arg in _SEVERAL else _QUERIES.get(arg, "")
             found[name] = (*found.get(name, ()), md)
         return found
 

@@ -115,10 +115,14 @@ class ArgumentReader:
 
     def attr(self, *allowed: str, of: Mapping[int, MemoryDesc] | None = None) -> Attr:
         """The attributes: `allowed` are provided; they fit the tensors `of`, by argument."""
-        attr = check_attributes(self.what, parse_attr(self.what, self.arguments.attr), *allowed)
+        attr = check_attributes(self.what, self.frozen_attr(), *allowed)
         if of is not None:
             check_attr_of(self.what, attr, of)
         return attr
+
+    def frozen_attr(self) -> Attr:
+        """The attributes, which are not checked."""
+        return parse_attr(self.what, self.arguments.attr)
 
     def hint(self, kind: type[Forward]) -> Forward | None:
         """The problem of the hint, the forward step; None without one."""

@@ -2,118 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import ClassVar, Self
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
-from ..desc.attr import Attr
 from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..runtime.engine import Engine
+from ..plan.program import DST
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from .base import PrimitiveDescBase
 from .checks import Names, share_bytes
-from .forms import Args, CallArguments, NamedArgs
-from .implementation import Implementation, Problem
-from .parse import check_described, parse_engine
-from .primitive import Primitive
-
-IsInPlace = Callable[[int, Memory, Memory], bool]
-
-
-class SeveralProblem(Problem, Protocol):
-    """A problem of several sources."""
-
-    @property
-    def srcs(self) -> tuple[MemoryDesc, ...]:
-        """What is read."""
-
-    @property
-    def attr(self) -> Attr:
-        """The attributes."""
+from .derived import DerivedPrimitiveDesc, find_operation
+from .forms import Args, NamedArgs
+from .implementation import Implementation
+from .operation import OperationProblem
+from .parse import check_described
+from .primitive import Memories, Primitive
+from .prop_kind import PropKind
 
 
-Wanted = TypeVar("Wanted", bound=SeveralProblem)
+class SeveralProblem(OperationProblem):
+    """A problem of several sources, `srcs`, which are numbered from 0."""
 
+    prop_kinds = (PropKind.undef,)
+    # What is wrong with a source that lies in the destination otherwise than it may.
+    overlap_hint: ClassVar[str]
 
-class SeveralPrimitiveDesc(PrimitiveDescBase, Generic[Wanted]):
-    """A primitive descriptor of several sources; sources are numbered from 0."""
+    __slots__ = ()
 
-    __slots__ = ("_srcs",)
-    _srcs: tuple[MemoryDesc, ...]
+    srcs: tuple[MemoryDesc, ...]
 
-    def _arguments(self, args: Args, named: NamedArgs) -> CallArguments:
-        return self.form.of(*_reordered(args, named))
+    @classmethod
+    def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
+        if len(args) < 2 or not isinstance(args[1], MemoryDesc):
+            return args, named
+        engine, dst, *others = args
+        if len(others) < 2 and "dst" not in named:
+            return (engine, *others), {**named, "dst": dst}
+        return (engine, *others[:2], dst, *others[2:]), named
 
-    def _create(self, arguments: CallArguments) -> None:
-        """Check the arguments, find the solution, and `_take` both."""
-        what, engine = self.form.what, parse_engine(self.form.what, arguments.engine)
-        mds, target = parse_descs(what, arguments.srcs), parse_target(what, arguments.dst)
-        problem = self._problem(what, arguments, mds, target)
-        self._take(problem, self._find(problem, engine), (mds, target))
+    def sources(self) -> dict[int, MemoryDesc]:
+        """The sources by argument."""
+        return dict(enumerate(self.srcs, ARG_MULTIPLE_SRC))
 
-    def _problem(
-        self, what: str, arguments: CallArguments, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None
-    ) -> Wanted:
-        """The checked problem of the arguments, whose descriptors are `srcs` and `dst`."""
+    def of_descs(self, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None) -> Self:
+        """The problem with a caller's own descriptors, which an execution compares by identity."""
+        return replace(self, srcs=srcs, dst=dst if dst == self.dst else self.dst)  # type: ignore[type-var]
+
+    def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
+        """Whether a source lies in the destination as it may."""
         raise NotImplementedError
 
-    @staticmethod
-    def _find(problem: Wanted, engine: Engine) -> Implementation:
-        """The implementation of a checked problem, from the cache or made now."""
+    def sharing(self, shared: frozenset[int]) -> Self:
+        """The problem where these sources lie in the destination."""
         raise NotImplementedError
 
-    def _factor(self) -> object:
-        """The argument of this kind: the axis, or the scales."""
-        raise NotImplementedError
 
-    def __reduce__(self) -> tuple[object, ...]:
-        if not self:
-            return type(self), ()
-        args = (self._engine, self._factor(), self._srcs, self._dst, self.get_primitive_attr())
-        return type(self), args
+class SeveralPrimitiveDesc(DerivedPrimitiveDesc):
+    """A primitive descriptor of several sources."""
 
-    def _take(
-        self,
-        problem: SeveralProblem,
-        impl: Implementation,
-        mds: tuple[tuple[MemoryDesc, ...], MemoryDesc | None],
-    ) -> None:
-        """Keep the implementation of a problem of the descriptors `mds`, sources and destination."""
-        # The caller's own descriptors, not equal ones of an earlier problem: execute compares by identity.
-        self._srcs, dst = mds
-        written = problem.dst if dst is None or dst != problem.dst else dst
-        self._set(impl, self._srcs[0], written, problem.attr)
-
-    def _empty(self) -> None:
-        super()._empty()
-        self._srcs = ()
+    __slots__ = ()
 
     def __repr__(self) -> str:
         if not self:
             return f"restride.{self.kind}.PrimitiveDesc()"
-        return f"<{self.kind} {self.impl_info_str}: {len(self._srcs)} sources -> {self._dst}>"
-
-    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
-        return {"src": self._srcs, "dst": self._dst}
-
-    def _tensors(self) -> dict[int, MemoryDesc]:
-        return {**dict(enumerate(self._srcs, ARG_MULTIPLE_SRC)), ARG_DST: self._dst}
-
-
-def _reordered(args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
-    """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
-    if len(args) < 2 or not isinstance(args[1], MemoryDesc):
-        return args, named
-    engine, dst, *others = args
-    if len(others) < 2 and "dst" not in named:
-        return (engine, *others), {**named, "dst": dst}
-    return (engine, *others[:2], dst, *others[2:]), named
+        return f"<{self.kind} {self.impl_info_str}: {len(self._reads())} sources -> {self._dst}>"
 
 
 class SeveralPrimitive(Primitive):
@@ -159,6 +118,10 @@ class SeveralPrimitive(Primitive):
     def _name_of(self, arg: int) -> str:
         return self._names().dst if arg == ARG_DST else self._names().source(arg - ARG_MULTIPLE_SRC)
 
+    def _check_overlaps(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        *sources, dst = (memories[arg] for arg in self._pd._tensors())
+        return implementation_in_place(names, impl, sources, dst)
+
 
 def _listed(srcs: object) -> Sequence[object] | None:
     """The items of a sequence; None for what is none, or raises when it is asked for them."""
@@ -172,24 +135,27 @@ def _listed(srcs: object) -> Sequence[object] | None:
         return None
 
 
-def check_overlaps(
-    names: Names, sources: Sequence[Memory], dst: Memory, is_in_place: IsInPlace, hint: str
-) -> frozenset[int]:
-    """The sources that lie in the destination, each in its own place.
+def implementation_in_place(
+    names: Names, impl: Implementation, sources: Sequence[Memory], dst: Memory
+) -> Implementation:
+    """The implementation for sources of which some lie in the destination.
 
     Raises InvalidArguments where elements would be written before they are read (N9).
     """
+    problem = impl.problem
+    assert isinstance(problem, SeveralProblem)
     shared = frozenset(i for i, memory in enumerate(sources) if share_bytes(memory, dst))
     for i in sorted(shared):
-        if not is_in_place(i, sources[i], dst):
+        if not problem.is_in_place(i, sources[i], dst):
             raise InvalidArguments(
                 f"{names.call}: {names.source(i)} and {names.written} overlap",
                 code="RS-N09",
                 where=f"{names.source(i)} {sources[i].desc}; {names.dst} {dst.desc}",
                 why="elements would be written before they are read (N9)",
-                hint=hint,
+                hint=problem.overlap_hint,
             )
-    return shared
+    found = problem.sharing(shared) if shared else problem
+    return impl if found == problem else find_operation(found, impl.engine)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
@@ -261,3 +227,8 @@ def chosen_desc(
 
 def _fits(block: int, firsts: Sequence[int]) -> bool:
     return all(first % block == 0 for first in firsts)
+
+
+def source_slot(index: int) -> int:
+    """The slot of source `index`: the first one stands before the destination, the others behind it."""
+    return index if index == 0 else index + DST

@@ -1,0 +1,271 @@
+"""Concat: tensors one behind the other along an axis, each from its own format and type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.computation import Computation, OperandSource, scaled
+from ..plan.concat import Window, WindowMove, window_moves
+from ..plan.nest import Compute
+from ..plan.program import DST, NestStep, Place, Program, Slot
+from ..primitives.checks import Names
+from ..primitives.derived import make_primitive
+from ..primitives.parse import check_described, check_written
+from ..primitives.reader import ArgumentReader
+from ..primitives.several import (
+    SeveralPrimitive,
+    SeveralPrimitiveDesc,
+    SeveralProblem,
+    check_sources,
+    chosen_desc,
+    parse_descs,
+    parse_target,
+    source_slot,
+)
+from ..runtime.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class ConcatProblem(SeveralProblem):
+    """The concat primitive (`dnnl::concat`): each source is reordered into its window of the destination.
+
+    A source that lies in its window already, as a memory of `dst.submemory_desc(...)` over the same buffer
+    does, is not copied.
+    """
+
+    operation = "concat"
+    primitive = "Concat"
+    call = "axis", "srcs", "dst"
+    defaults = {"dst": None}
+    overlap_hint = "use another buffer; a source may lie in the destination in its own place alone"
+    arguments = """
+    Or as version 3 of oneDNN has it `PrimitiveDesc(engine, dst, axis, srcs, ...)`. `srcs`: 1 to 1024
+    descriptors, equal in all dims but that of `axis`; formats and types may differ. `dst`: left out, it has
+    the type of the first source; left out or of format "any", it has the format of the first source that has
+    blocks, else of the first, dense; blocks in which a source would begin are left out, and where no format
+    is left it is plain, in the order of axes of the first source. `attr`: scales of mask 0 for
+    `rs.ARG_MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode."""
+
+    srcs: tuple[MemoryDesc, ...]
+    dst: MemoryDesc
+    axis: int
+    attr: Attr
+    # The sources whose bits are where they belong already, so that only padding is written.
+    in_window: frozenset[int] = frozenset()
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ConcatProblem:
+        srcs, dst = parse_descs(call.what, call.srcs), parse_target(call.what, call.dst)
+        return concat_problem(call.integer("axis"), srcs, dst, call.frozen_attr()).of_descs(srcs, dst)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis}"
+
+    @property
+    def verbose_dims(self) -> str:
+        return ":".join("x".join(map(str, md.dims)) for md in self.srcs)
+
+    def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
+        apart = bits_to_window(self, index)
+        return apart is not None and 8 * (src._address - dst._address) == apart
+
+    def sharing(self, shared: frozenset[int]) -> ConcatProblem:
+        copies = (each.index for each in self.windowed() if each.index in shared and each.is_copy)
+        return replace(self, in_window=frozenset(copies))
+
+    def starts(self) -> list[int]:
+        """The first index of each source."""
+        return [sum(md.dims[self.axis] for md in self.srcs[:i]) for i in range(len(self.srcs))]
+
+    def windowed(self) -> Iterator[WindowedSource]:
+        """The sources that have elements; the last of them is followed by the padding."""
+        filled = [i for i, md in enumerate(self.srcs) if md.nelems]
+        starts = self.starts()
+        for i in filled:
+            ends_at = starts[i] + self.srcs[i].dims[self.axis]
+            until = self.dst.padded_dims[self.axis] if i == filled[-1] else ends_at
+            window = Window(self.dst, self.axis, starts[i], until)
+            computed = scaled(
+                self.attr.scale_of(ARG_MULTIPLE_SRC + i), ARG_MULTIPLE_SRC + i, self.srcs[i], self.dst
+            )
+            yield WindowedSource(i, self.srcs[i], window, computed)
+
+    def computation(self) -> Computation:
+        """What is computed for all sources, one after the other."""
+        parts = [source.computed for source in self.windowed()]
+        scalars = tuple(scalar for part in parts for scalar in part.scalars)
+        operands: tuple[OperandSource, ...] = tuple(each for part in parts for each in part.operands)
+        return Computation(Compute(), scalars, operands)
+
+    def program(self) -> Program:
+        """The program: the nests of each source, none of which reads what another one writes."""
+        count, computed = len(self.srcs), self.computation()
+        sources = (Slot(ARG_MULTIPLE_SRC + i) for i in range(count))
+        slots = (next(sources), Slot(ARG_DST, is_written=True), *sources, *computed.slots())
+        steps: list[NestStep] = []
+        operand, scalar = count + 1, 0
+        for source in self.windowed():
+            moves = source.padding() if source.index in self.in_window else source.moves()
+            needs = source.computed
+            steps += [
+                _step(move, source_slot(source.index), needs.places(operand), (scalar, len(needs.scalars)))
+                for move in moves
+            ]
+            operand, scalar = operand + len(needs.operands), scalar + len(needs.scalars)
+        return Program(slots, tuple(steps), scalars=scalar).verify()
+
+    @property
+    def moved_bytes(self) -> int:
+        return sum(md.data_type.nbytes(md.nelems) + self.dst.data_type.nbytes(md.nelems) for md in self.srcs)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedSource:
+    """One source: its number, where it goes, and what is done to its values."""
+
+    index: int
+    src: MemoryDesc
+    window: Window
+    computed: Computation
+
+    def moves(self) -> tuple[WindowMove, ...]:
+        """The nests that fill the window."""
+        return window_moves(self.src, self.window, self.computed.compute, self.computed.tensors)
+
+    def padding(self) -> tuple[WindowMove, ...]:
+        """The nests that write its padding alone."""
+        return tuple(zeros for move in self.moves() for zeros in move.padding())
+
+    @property
+    def is_copy(self) -> bool:
+        """True where bits are moved as they are."""
+        return self.computed.compute.is_move and self.src.data_type is self.window.dst.data_type
+
+
+@lru_cache(maxsize=1024)
+def bits_to_window(problem: ConcatProblem, index: int) -> int | None:
+    """How many bits behind the destination's memory a source's begins where it lies in its window.
+
+    None for a source that cannot lie there.
+    """
+    source = next((each for each in problem.windowed() if each.index == index), None)
+    if source is None or not source.window.is_like(source.src):
+        return None
+    return source.window.origin * problem.dst.data_type.bits - source.src.offset0 * source.src.data_type.bits
+
+
+def _step(move: WindowMove, src: int, operands: tuple[Place, ...], scalars: tuple[int, int]) -> NestStep:
+    """The step of one nest. Sources of the same shape share a kernel, as where they begin is not in it."""
+    nest, read, written = move.nest, Place(src), Place(DST)
+    if not nest.has_nibbles:
+        read = Place(src, nest.src_base * nest.src_type.bits // 8)
+        written = Place(DST, nest.dst_base * nest.dst_type.bits // 8)
+        nest = replace(nest, src_base=0, dst_base=0)
+    return NestStep(nest, read, written, nest.moved_bytes, move.read, move.written, operands, scalars)
+
+
+# --- checks -------------------------------------------------------------------------------------------------
+
+_NAMES = Names("concat")
+
+
+@lru_cache(maxsize=1024)
+def concat_problem(
+    axis: int, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names = _NAMES
+) -> ConcatProblem:
+    """The checked problem; a destination left out, or of format "any", gets the format of the sources.
+
+    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be joined.
+    """
+    check_sources(names, srcs)
+    _check_axis(axis, srcs[0])
+    for i, md in enumerate(srcs[1:], 1):
+        _check_alike(names, i, (srcs[0], md), axis)
+    whole = sum(md.dims[axis] for md in srcs)
+    dims = (*srcs[0].dims[:axis], whole, *srcs[0].dims[axis + 1 :])
+    if dst is not None:
+        check_described(names.call, names.dst, dst)
+        _check_dims(names, dst, dims, srcs)
+    made = ConcatProblem(srcs, MemoryDesc() if dst is None else dst, axis, attr)
+    if dst is None or dst.format_kind == "any":
+        starts = [start for start, md in zip(made.starts(), srcs, strict=True) if md.dims[axis]]
+        data_type = srcs[0].data_type if dst is None else dst.data_type
+        made = replace(made, dst=chosen_desc(srcs, dims, data_type, (axis, *starts)))
+    check_written(names.call, names.written, made.dst)
+    _check_attr(made)
+    return made
+
+
+def _check_axis(axis: int, first: MemoryDesc) -> None:
+    if 0 <= axis < first.ndims:
+        return
+    raise InvalidArguments(
+        f"{_NAMES.call}: bad axis",
+        code="RS-A10",
+        where=f"axis {axis}; source 0 {first}",
+        why=f"axes are numbered from 0, and the last of {first.ndims} is {first.ndims - 1}",
+        hint="only rs.concat counts negative axes from the end",
+    )
+
+
+def _check_alike(names: Names, index: int, both: tuple[MemoryDesc, MemoryDesc], axis: int) -> None:
+    first, md = both
+    zero, this = names.source(0), names.source(index)
+    if md.ndims == first.ndims:
+        differing = [d for d in range(md.ndims) if d != axis and md.dims[d] != first.dims[d]]
+        if not differing:
+            return
+        d = differing[0]
+        why = f"dim {d} is {first.dims[d]} in {zero} and {md.dims[d]} in {this}"
+    else:
+        why = f"{zero} has {first.ndims} dims, {this} has {md.ndims}"
+    raise InvalidArguments(
+        f"{names.call}: {names.one}s of different shapes",
+        code="RS-R10",
+        where=f"{zero} {first}; {this} {md}",
+        why=why,
+        hint=f"all dims but that of axis {axis} must be the same",
+    )
+
+
+def _check_dims(names: Names, dst: MemoryDesc, dims: tuple[int, ...], srcs: Sequence[MemoryDesc]) -> None:
+    if dst.dims == dims:
+        return
+    raise InvalidArguments(
+        f"{names.call}: {names.dst} is of another shape",
+        code="RS-R10",
+        where=f"{names.listed(srcs)}; {names.dst} {dst}",
+        why=f"the {names.one}s make {dims}",
+        hint=f"leave {names.dst} out, or give it these dims",
+    )
+
+
+def _check_attr(problem: ConcatProblem) -> None:
+    attr = problem.attr
+    arguments = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_SRC + len(problem.srcs))
+    others = replace(attr, scales=(), scratchpad="library")
+    wrong = [arg for arg, factor in attr.scales if arg not in arguments or factor.mask or factor.groups]
+    if others.is_default and not wrong:
+        return
+    raise Unimplemented(
+        f"{_NAMES.call}: unsupported attribute",
+        code="RS-R26",
+        where=f"attr {attr.verbose_str()}; {_where(problem)}",
+        why="a concat has one scale for each source, of mask 0, and nothing else",
+        hint="attr.set_scales(rs.ARG_MULTIPLE_SRC + i, 0, [scale]); a reorder before or after does the rest",
+    )
+
+
+def _where(problem: ConcatProblem) -> str:
+    """The descriptors, for messages."""
+    return f"{_NAMES.listed(problem.srcs)}; dst {problem.dst}"
+
+
+Concat = make_primitive(ConcatProblem, None, SeveralPrimitiveDesc, SeveralPrimitive)

@@ -1,0 +1,236 @@
+"""Sum: several tensors of the same dims, each with its scale, added in one pass (N1).
+
+    t = scale[0] * src[0];  t = t + scale[i] * src[i], in order;  dst = saturate(t)
+
+All in f32; in f64 where a tensor is f64, and where integers that f32 does not hold, s32, are added as they
+are, so that their sum is exact (N1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+
+import numpy as np
+
+from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
+from ..desc.attr import Attr
+from ..desc.attr_value import MOST_SOURCES
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import is_scalar, short_repr, to_f32
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.computation import Computation
+from ..plan.nest import SCALAR, Compute, Step
+from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
+from ..plan.reorder import TensorOperand, reorder_nest
+from ..primitives.checks import Names, overlaps
+from ..primitives.derived import make_primitive
+from ..primitives.parse import check_described, check_written
+from ..primitives.reader import ArgumentReader
+from ..primitives.several import (
+    SeveralPrimitive,
+    SeveralPrimitiveDesc,
+    SeveralProblem,
+    check_sources,
+    chosen_desc,
+    parse_descs,
+    parse_target,
+    source_slot,
+)
+from ..runtime.memory import Memory
+
+# Bits of integers that f32 holds.
+_FLOAT_BITS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class SumProblem(SeveralProblem):
+    """The sum primitive (`dnnl::sum`): `dst = saturate(scales[0] * src[0] + scales[1] * src[1] + ...)`.
+
+    Sources are added in their order, as f32; as f64 where a tensor is f64, or where integers, s32 among them,
+    are added with scales of 1; the result is rounded once (N1). A source may be the destination.
+    """
+
+    operation = "sum"
+    primitive = "Sum"
+    call = "scales", "srcs", "dst"
+    defaults = {"dst": None}
+    overlap_hint = "use another buffer; in place works where layout, element size and address are the same"
+    arguments = """
+    Or as version 3 of oneDNN has it `PrimitiveDesc(engine, dst, scales, srcs, ...)`. `scales`: one number for
+    each source, rounded to f32, or None where all are 1. `srcs`: 1 to 1024 descriptors of equal dims; formats
+    and types may differ. `dst`: left out, it has the type of the first source; left out or of format "any",
+    it has the format of the first source that has blocks, else of the first, dense. `attr`: the scratchpad
+    mode."""
+
+    srcs: tuple[MemoryDesc, ...]
+    dst: MemoryDesc
+    # The scales as f32 bytes: 0.0 and -0.0 are equal, their sums are not.
+    factors: bytes
+    attr: Attr
+    # A source may share bytes with the destination.
+    is_aliased: bool = False
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> SumProblem:
+        srcs, dst = parse_descs(call.what, call.srcs), parse_target(call.what, call.dst)
+        scales = parse_scales(call.what, call.scales, len(srcs))
+        return sum_problem(scales, srcs, dst, call.frozen_attr()).of_descs(srcs, dst)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"scales:{':'.join(f'{scale:g}' for scale in self.scales)}"
+
+    def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
+        return not overlaps(src, dst)
+
+    def sharing(self, shared: frozenset[int]) -> SumProblem:
+        return replace(self, is_aliased=True)
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scales, f32 values."""
+        return tuple(map(float, np.frombuffer(self.factors, "<f4")))
+
+    @property
+    def is_wide(self) -> bool:
+        """True where all is added as doubles."""
+        types = {md.data_type for md in (*self.srcs, self.dst)}
+        is_whole = all(t.is_integral or t is DataType.boolean for t in types)
+        is_exact = is_whole and set(self.scales) == {1.0} and len(self.srcs) > 1
+        read = {md.data_type for md in self.srcs}
+        return DataType.f64 in types or (is_exact and any(t.bits > _FLOAT_BITS for t in read))
+
+    def computation(self) -> Computation:
+        """What is computed: a single source of scale 1 is only moved."""
+        scales = self.scales
+        if scales == (1.0,):
+            return Computation(Compute((), self.is_wide), (), ())
+        added = (Step("add", operand=i, factor=SCALAR) for i in range(len(self.srcs) - 1))
+        return Computation(Compute((Step("mul"), *added), self.is_wide), scales, ())
+
+    def program(self) -> Program:
+        """The program: one nest, whose operands are the other sources."""
+        first, *more = self.srcs
+        computed = self.computation()
+        nest = reorder_nest(first, self.dst, computed.compute, [TensorOperand.of_desc(md) for md in more])
+        step = NestStep(
+            nest,
+            Place(SRC),
+            Place(DST),
+            self.moved_bytes,
+            first.extent_range(),
+            self.dst.extent_range(),
+            tuple(Place(source_slot(i)) for i in range(1, len(self.srcs))),
+            (0, len(computed.scalars)),
+        )
+        sources = [Slot(ARG_MULTIPLE_SRC + i, span=md.extent_range()) for i, md in enumerate(self.srcs)]
+        slots = (sources[0], Slot(ARG_DST, is_written=True), *sources[1:])
+        return Program(slots, (step,), scalars=len(computed.scalars), is_aliased=self.is_aliased).verify()
+
+
+def parse_scales(what: str, scales: object, count: int) -> tuple[float, ...]:
+    """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
+    if scales is None:
+        return (1.0,) * count
+    found = _items(scales)
+    if found is None:
+        raise InvalidArguments(
+            f"{what}: scales are {short_repr(scales)}",
+            code="RS-V02",
+            why="it must be a sequence of numbers, one for each source",
+            hint=f"pass a list of {count} numbers, or None",
+        )
+    return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
+
+
+def _items(scales: object) -> list[object] | None:
+    """The items of a sequence, of too many one too many; None where it is none, or raises anything."""
+    try:
+        if is_scalar(scales) or not isinstance(scales, Iterable):
+            return None
+        return list(islice(scales, MOST_SOURCES + 1))
+    except Exception:
+        return None
+
+
+# --- checks -------------------------------------------------------------------------------------------------
+
+_NAMES = Names("sum")
+
+
+def sum_problem(
+    scales: tuple[float, ...],
+    srcs: tuple[MemoryDesc, ...],
+    dst: MemoryDesc | None,
+    attr: Attr,
+    names: Names = _NAMES,
+) -> SumProblem:
+    """The checked problem; a destination left out, or of format "any", gets the format of the sources.
+
+    `names` is for messages. Raises InvalidArguments, Unimplemented for what cannot be added.
+    """
+    return _problem_of(np.array(scales, "<f4").tobytes(), srcs, dst, attr, names)
+
+
+@lru_cache(maxsize=1024)
+def _problem_of(
+    factors: bytes, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None, attr: Attr, names: Names
+) -> SumProblem:
+    """The problem by the bytes of its scales: 0.0 and -0.0 are equal, their sums are not."""
+    check_sources(names, srcs)
+    count = len(factors) // 4
+    if count != len(srcs):
+        why = f"there are {len(srcs)} {names.one}s and {count} scales"
+        what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
+        raise InvalidArguments(what, code="RS-R22", why=why, hint=hint)
+    named = [(names.source(i), md) for i, md in enumerate(srcs)]
+    if dst is not None:
+        check_described(names.call, names.dst, dst)
+        named.append((names.dst, dst))
+    for name, md in named[1:]:
+        _check_dims(names, (name, md), srcs[0])
+    if dst is None or dst.format_kind == "any":
+        dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
+    check_written(names.call, names.written, dst)
+    if not replace(attr, scratchpad="library").is_default:
+        raise Unimplemented(
+            f"{_NAMES.call}: unsupported attribute",
+            code="RS-R26",
+            where=f"attr {attr.verbose_str()}",
+            why="a sum has its scales, and nothing else",
+            hint="give the scales with the sources; a reorder before or after does the rest",
+        )
+    # A scratchpad of the caller's is as long as any execution may need it.
+    return SumProblem(srcs, dst, factors, attr, is_aliased=attr.scratchpad == "user")
+
+
+def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
+    name, md = named
+    if md.dims == first.dims:
+        return
+    raise InvalidArguments(
+        f"{names.call}: tensors of different shapes",
+        code="RS-R10",
+        where=f"{names.source(0)} {first}; {name} {md}",
+        why=f"{names.source(0)} is {first.dims}, {name} {md.dims}",
+        hint=f"a sum never broadcasts; give the {names.one} that is to be repeated a stride of 0",
+    )
+
+
+class SumPrimitiveDesc(SeveralPrimitiveDesc):
+    """What the descriptor of a sum answers besides."""
+
+    __slots__ = ()
+
+    def get_scales(self) -> list[float]:
+        """The scale of each source, as rounded to f32."""
+        problem = self._implementation().problem
+        assert isinstance(problem, SumProblem)
+        return list(problem.scales)
+
+
+Sum = make_primitive(SumProblem, None, SumPrimitiveDesc, SeveralPrimitive)
