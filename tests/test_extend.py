@@ -63,11 +63,7 @@ _FLIP = (
     _Edit("src/restride/primitives/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
     _Edit("src/restride/onednn.py", '    "EltwiseForward": "eltwise",\n', '    "Flip": "flip",\n'),
     _Edit("docs/names.md", "| `concat` | `rs.Concat` |\n", "| – | `rs.Flip` |\n"),
-    _Edit(
-        "src/restride/__init__.py",
-        "    from .primitives.shuffle import ShuffleBackward, ShuffleForward\n",
-        "    from .onednn import Flip\n",
-    ),
+    _Edit("src/restride/__init__.py", "        EltwiseForward,\n", "        Flip,\n"),
     _Edit("src/restride/__init__.py", '    "Event",\n', '    "Flip",\n'),
     _Edit("src/restride/__init__.py", '    "Concat": "onednn",\n', '    "Flip": "onednn",\n'),
     _Edit(

@@ -130,6 +130,8 @@ if _typing.TYPE_CHECKING:
         Reduction,
         ResamplingBackward,
         ResamplingForward,
+        ShuffleBackward,
+        ShuffleForward,
         SoftmaxBackward,
         SoftmaxForward,
         Sum,
@@ -160,7 +162,6 @@ if _typing.TYPE_CHECKING:
     )
     from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
     from .primitives.rnn_checks import RNNFlags
-    from .primitives.shuffle import ShuffleBackward, ShuffleForward
     from .quantization import quantize
     from .quantized_tensor import QuantizedTensor
     from .reorder_plan import Measured, Plan, Prediction, plan
@@ -443,8 +444,8 @@ _LATER = {
     "RNNFlags": "primitives.rnn_checks",
     "VanillaRNNBackward": "primitives.rnn_backward",
     "VanillaRNNForward": "primitives.rnn",
-    "ShuffleBackward": "primitives.shuffle",
-    "ShuffleForward": "primitives.shuffle",
+    "ShuffleBackward": "onednn",
+    "ShuffleForward": "onednn",
     "SoftmaxBackward": "onednn",
     "SoftmaxForward": "onednn",
     "Sum": "onednn",

@@ -29,6 +29,8 @@ _OPERATIONS = {
     "Reduction": "reduction",
     "ResamplingBackward": "resampling",
     "ResamplingForward": "resampling",
+    "ShuffleBackward": "shuffle",
+    "ShuffleForward": "shuffle",
     "SoftmaxBackward": "softmax",
     "SoftmaxForward": "softmax",
     "Sum": "sum",

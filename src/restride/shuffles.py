@@ -21,11 +21,12 @@ from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.hints import told_to_owner
 from .frontend.operands import engine_of, memory_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
-from .plan.shuffle_problem import ShuffleProblem
+from .ops.shuffle import ShuffleProblem, find_shuffle
 from .primitives.checks import check_destination, check_memory, share_bytes
+from .primitives.derived import describe_operation
 from .primitives.implementation import Implementation
 from .primitives.primitive import run
-from .primitives.shuffle_pd import describe_shuffle, find_shuffle
+from .primitives.prop_kind import PropKind
 from .runtime.alloc import Array
 from .runtime.describe import Subject
 from .runtime.engine import Engine
@@ -149,7 +150,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
     if has_bits and out is not None and x.dtype != out.dtype:
         raise _other_type(rule, x, out)
     problem = ShuffleProblem(source.desc, target.desc, *split)
-    impl = find_shuffle(rule.call, problem, engine, describe_shuffle)
+    impl = find_shuffle(rule.call, problem, engine)
     _run(rule, impl, source, target)
     dtype = None if isinstance(x, Memory) else x.dtype
     if signed is not None:
@@ -218,7 +219,8 @@ def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> No
     start = perf_counter()
     run(impl, {ARG_SRC: source, ARG_DST: target})
     if flags.profile_exec:
-        write(describe_shuffle("exec", impl, (perf_counter() - start) * 1e3))
+        ms = (perf_counter() - start) * 1e3
+        write(describe_operation("exec", impl, ms, PropKind.forward_inference))
 
 
 def _other_type(rule: Rule, x: Any, out: Any) -> InvalidArguments:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..desc.parse import parse_int, short_repr
 from ..errors import InvalidArguments
-from ..primitives.shuffle_desc import check_axis, check_group_size, legal_factors
+from ..ops.shuffle import check_axis, check_group_size, legal_factors
 
 Shape = tuple[int, ...]
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ..desc.attr import Attr
+from ..ops.shuffle import ShuffleProblem, find_shuffle
 from ..plan.reorder_problem import ReorderProblem
-from ..plan.shuffle_problem import ShuffleProblem
 from ..primitives.reorder import find_reorder
-from ..primitives.shuffle_pd import describe_shuffle, find_shuffle
 from ..runtime.engine import Engine
 from .array_key import Kind, described
 from .binder import BoundCall, CallWords
@@ -29,5 +28,5 @@ def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> Bo
     """The call that shuffles arrays of one kind into arrays of another of the same type."""
     read, written = described(src), described(dst)
     problem = ShuffleProblem(read.desc, written.desc, *rule.split(read.desc.dims, axis, number))
-    impl = find_shuffle(rule.call, problem, _CPU, describe_shuffle)
+    impl = find_shuffle(rule.call, problem, _CPU)
     return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below)

@@ -19,7 +19,7 @@ from ..desc.parse import short_repr
 from ..desc.tag_names import LETTERS
 from ..dtypes import DataType
 from ..errors import InvalidArguments
-from ..plan.shuffle_problem import ShuffleProblem
+from ..ops.shuffle import ShuffleProblem
 from ..runtime.cache import calls
 from ..runtime.result_pool import take_bytes
 from ..shuffles import shuffle as shuffle_arrays

@@ -34,6 +34,7 @@ from ..onednn import (
     PReLUForward,
     Reduction,
     ResamplingForward,
+    ShuffleForward,
     SoftmaxForward,
     Sum,
 )
@@ -47,7 +48,6 @@ from ..primitives.primitive import Primitive
 from ..primitives.reorder import Reorder
 from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward
 from ..primitives.rnn_checks import DIRECTIONS
-from ..primitives.shuffle import ShuffleForward
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node
 from .layer_operations import (

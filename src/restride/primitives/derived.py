@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ..desc.arguments import ARG_MULTIPLE_DST, ARG_MULTIPLE_SRC, told_name
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
 from ..runtime.engine import Engine
@@ -14,14 +13,13 @@ from .implementation import Describe, Implementation, compiled, find_implementat
 from .operation import OperationProblem
 from .pointwise import OneStepPrimitiveDesc
 from .primitive import Primitive
-from .prop_kind import PropKind
+from .prop_kind import PrimitiveKind, PropKind
 from .query import Query
 from .reader import ArgumentReader
 
-_SEVERAL = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
 # Getters whose names are not those of the arguments.
 _GETTERS = {"dilation": "dilations", "eps": "epsilon"}
-_QUERIES = {"axis": Query.axis_s32, "local_size": Query.local_size_s64}
+_QUERIES = {"axis": Query.axis_s32, "group_size": Query.group_size_s64, "local_size": Query.local_size_s64}
 
 
 class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
@@ -70,7 +68,8 @@ class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
 
     def get_kind(self) -> str:
         """The primitive kind, in small letters."""
-        return self._operation.operation
+        word = self._operation.operation
+        return PrimitiveKind.__members__.get(word, word)
 
     def _integers(self) -> dict[Query, int]:
         known = {name: query for name, query in _QUERIES.items() if name in self._operation.call}
@@ -92,11 +91,10 @@ def describe_operation(
     """The fields of a verbose line about an operation."""
     problem = impl.problem
     assert isinstance(problem, OperationProblem)
-    tensors = {**problem.tensors(), **impl.outputs()}
-    names = ["src" if arg in _SEVERAL else told_name(arg) for arg in tensors]
     aux = " ".join(filter(None, (problem.verbose_aux, f"why:{impl.why}")))
     head = [op, impl.engine.kind, problem.operation, impl.name, prop_kind]
-    mds = named_descs(names, tuple(tensors.values()))
+    names, tensors = zip(*problem.verbose_tensors, strict=True)
+    mds = named_descs(names, tensors)
     return [*head, mds, problem.attr.verbose_str(), aux, problem.verbose_dims, ms]
 
 
@@ -174,6 +172,7 @@ _PARAMETERS = {
     "p": ("float", "The p of a norm; 0 for other algorithms."),
     "eps": ("float", "The eps of a norm; 0 for other algorithms."),
     "epsilon": ("float", "What is added to the variance, as rounded to f32."),
+    "group_size": ("int", "The group size of the forward shuffle."),
     "local_size": ("int", "How many positions a window has along a dim."),
     "strides": ("tuple[int, ...]", "From one window to the next, for each spatial dim."),
     "kernel": ("tuple[int, ...]", "The positions of a window, for each spatial dim."),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_SRC, told_name
+from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MULTIPLE_DST, ARG_MULTIPLE_SRC, ARG_SRC, told_name
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
@@ -26,6 +26,9 @@ from .prop_kind import PropKind
 if TYPE_CHECKING:
     from .forms import CallArguments, Form
     from .reader import ArgumentReader
+
+
+_SEVERAL = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
 
 
 class OperationProblem(ProblemBase):
@@ -118,6 +121,12 @@ class OperationProblem(ProblemBase):
     def verbose_aux(self) -> str:
         """The parameters in a verbose line."""
         return ""
+
+    @property
+    def verbose_tensors(self) -> list[tuple[str, MemoryDesc]]:
+        """The tensors in a verbose line, by name."""
+        tensors = {**self.tensors(), **self.outputs()}
+        return [("src" if arg in _SEVERAL else told_name(arg), md) for arg, md in tensors.items()]
 
     @property
     def verbose_dims(self) -> str:

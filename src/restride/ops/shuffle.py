@@ -1,0 +1,479 @@
+"""Shuffle, forward and backward: channels exchanged between groups, and put back (seed 000).
+
+    dst[u + v * C/G] = src[u * G + v]    along an axis of C channels, G the group size
+
+As JSON the descriptor of a shuffle is one object, whose keys are the arguments of `Desc`:
+
+    {"prop_kind": "forward_training", "data_desc": {"format_kind": ...}, "axis": 1, "group_size": 4}
+
+All of them are needed; others are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from math import isqrt
+from typing import Any, ClassVar, NoReturn, Self
+
+from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
+from ..desc.text_forms import bad_stored, read_text
+from ..errors import Error, InvalidArguments, Unimplemented
+from ..plan.nest import LoopNest
+from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
+from ..plan.shuffle import shuffle_in_stages, shuffle_nest, widen
+from ..primitives.any_format import resolved
+from ..primitives.derived import DerivedPrimitiveDesc, find_operation, make_primitive
+from ..primitives.forms import Args, CallArguments, Form, NamedArgs, form_of
+from ..primitives.implementation import Implementation
+from ..primitives.operation import OperationProblem
+from ..primitives.parse import WrongHint, check_described, shared_elements
+from ..primitives.primitive import Primitive
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+
+# Divisors are looked for up to this number, and so many of them are shown.
+_MOST_TRIED, _MOST_SHOWN = 1 << 16, 24
+_FORWARD = (PropKind.forward_training, PropKind.forward_inference)
+
+
+# --- descriptors, as version 0.9 has them -------------------------------------------------------------------
+
+
+class JsonDesc:
+    """A frozen descriptor whose fields are words, integers and descriptors of tensors."""
+
+    __slots__ = ()
+    name: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The descriptor as strings, integers, lists and a dict, named after its fields."""
+        return {field: _value(getattr(self, field)) for field in self.fields}
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON, in one line."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, values: object) -> Self:
+        """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
+        if not isinstance(values, dict):
+            raise bad_stored(
+                f"{cls.name}: a stored descriptor must be a dict",
+                f"this is {type(values).__name__}",
+            )
+        missing = [field for field in cls.fields if field not in values]
+        if missing:
+            raise bad_stored(
+                f"{cls.name}: a stored descriptor lacks {missing}",
+                "every field of to_dict is needed",
+            )
+        return cls(**{field: _parsed(cls.name, field, values[field]) for field in cls.fields})
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """The descriptor of a `to_json`. Raises InvalidArguments naming the value that is wrong."""
+        return read_text(cls.name, text, cls.from_dict)
+
+
+def _value(field: object) -> object:
+    if isinstance(field, MemoryDesc):
+        return field.to_dict()
+    return str(field) if isinstance(field, PropKind) else field
+
+
+def _parsed(name: str, field: str, value: object) -> Any:
+    if not field.endswith("_desc"):
+        if isinstance(value, str | int):
+            return value
+        raise bad_stored(f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
+    try:
+        return MemoryDesc.from_dict(value)
+    except Error as error:
+        what = f"{name}: {field}: {error.what}"
+        raise error.retold(what) from None
+
+
+_OF_FORWARD = form_of("ShuffleForward.Desc", "prop_kind", "data_desc", "axis", "group_size")
+
+
+@dataclass(frozen=True, init=False)
+class ShuffleForwardDesc(JsonDesc):
+    """A forward shuffle (`dnnl::shuffle_forward::desc`): `Desc(prop_kind, data_desc, axis, group_size)`.
+
+    `prop_kind`: "forward_training" or "forward_inference", which do the same. `data_desc`: source and
+    destination, in a format other than "any". Raises InvalidArguments for an axis that `data_desc` has not,
+    and for a `group_size` that does not divide it.
+    """
+
+    name = "ShuffleForward.Desc"
+    fields = ("prop_kind", "data_desc", "axis", "group_size")
+
+    __signature__: ClassVar = _OF_FORWARD.shown
+
+    prop_kind: PropKind
+    data_desc: MemoryDesc
+    axis: int
+    group_size: int
+
+    def __init__(self, *args: object, **named: object) -> None:
+        values, what = _OF_FORWARD.of(args, named), self.name
+        store = object.__setattr__
+        store(self, "prop_kind", _parse_forward(what, values.prop_kind))
+        store(self, "data_desc", _check_concrete(what, "data_desc", values.data_desc))
+        number, size = check_split(what, self.data_desc.dims, values.axis, values.group_size)
+        store(self, "axis", number)
+        store(self, "group_size", size)
+
+
+@dataclass(frozen=True, init=False)
+class ShuffleBackwardDesc(JsonDesc):
+    """A backward shuffle (`dnnl::shuffle_backward::desc`): `Desc(diff_data_desc, axis, group_size)`.
+
+    `diff_data_desc`: both gradients; its format may be "any". `axis` and `group_size` as they were forward.
+    Raises InvalidArguments as `ShuffleForward.Desc` does.
+    """
+
+    name = "ShuffleBackward.Desc"
+    fields = ("diff_data_desc", "axis", "group_size")
+
+    diff_data_desc: MemoryDesc
+    axis: int
+    group_size: int
+
+    def __init__(self, diff_data_desc: MemoryDesc, axis: int, group_size: int) -> None:
+        what = self.name
+        store = object.__setattr__
+        store(self, "diff_data_desc", check_described(what, "diff_data_desc", diff_data_desc))
+        number, size = check_split(what, diff_data_desc.dims, axis, group_size)
+        store(self, "axis", number)
+        store(self, "group_size", size)
+
+
+def check_split(what: str, dims: tuple[int, ...], axis: object, group_size: object) -> tuple[int, int]:
+    """The axis and the group size as integers that fit the dims."""
+    number = check_axis(what, axis, dims)
+    return number, check_group_size(what, group_size, dims, number)
+
+
+def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
+    """The axis as an integer from 0 to the last; raise InvalidArguments for anything else."""
+    number = parse_int(axis, f"{what}: axis")
+    if 0 <= number < len(dims):
+        return number
+    from_end = number + len(dims)
+    legal = f"axis {from_end}" if 0 <= from_end < len(dims) else f"an axis from 0 to {len(dims) - 1}"
+    raise InvalidArguments(
+        f"{what}: bad axis",
+        code="RS-S07",
+        where=f"axis {short_repr(number)}, dims {dims}",
+        why=f"axes are numbered from 0, and the last of {len(dims)} is {len(dims) - 1}",
+        hint=f"use {legal}; only rs.shuffle_channels counts negative axes from the end",
+    )
+
+
+def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis: int) -> int:
+    """The group size as an integer that divides the axis; raise InvalidArguments for anything else."""
+    number, size = parse_int(group_size, f"{what}: group_size"), dims[axis]
+    if 1 <= number <= size and size % number == 0:
+        return number
+    shown = short_repr(number)
+    raise InvalidArguments(
+        f"{what}: bad param group_size",
+        code="RS-S07",
+        where=f"C = {size} (axis {axis}), group_size = {shown}, group = C / group_size = {size} / {shown}",
+        why=f"group_size must be from 1 to {size}, and divide it",
+        hint=legal_factors("group_size", size),
+    )
+
+
+def legal_factors(name: str, size: int) -> str:
+    """A hint with what divides `size`; of what is large, with what is found soon."""
+    if size < 1:
+        return f"an axis without channels has no {name}: leave the shuffle out"
+    low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
+    found = sorted({*low, *(size // n for n in low)})
+    half = _MOST_SHOWN // 2
+    shown = [*found[:half], "...", *found[-half:]] if len(found) > _MOST_SHOWN else found
+    rest = ", and perhaps others" if isqrt(size) > _MOST_TRIED else ""
+    return f"legal for {name}: {', '.join(map(str, shown))}{rest}"
+
+
+def _check_concrete(what: str, name: str, md: object) -> MemoryDesc:
+    """The descriptor of a tensor whose format is known; raise InvalidArguments for "any"."""
+    desc = check_described(what, name, md)
+    if desc.format_kind != "any":
+        return desc
+    raise InvalidArguments(
+        f"{what}: {name} has format 'any'",
+        code="RS-M30",
+        where=str(desc),
+        why="a shuffle keeps the format of its source, which must be known",
+        hint="pass the format that the primitive before it chose",
+    )
+
+
+def _parse_forward(what: str, prop_kind: object) -> PropKind:
+    """The propagation kind of a forward shuffle; raise InvalidArguments for any other."""
+    kind = PropKind.parse(prop_kind, what)
+    if kind in _FORWARD:
+        return kind
+    raise InvalidArguments(
+        f"{what}: prop_kind is {kind}",
+        code="RS-S05",
+        why="a forward shuffle is forward_training or forward_inference",
+        hint="use rs.ShuffleBackward for gradients",
+    )
+
+
+# --- problems -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffleProblem(OperationProblem):
+    """The forward shuffle (`dnnl::shuffle_forward`): `dst[u + v * C/G] = src[u * G + v]` on an axis.
+
+    G is the group size: the number of groups, as torch and OpenVINO count them, is C / G. Executed with
+    `ARG_SRC` and `ARG_DST`.
+    """
+
+    operation = "shuffle"
+    primitive = "ShuffleForward"
+    call = "prop_kind", "src_md", "dst_md", "axis", "group_size"
+    in_place = False
+    arguments = """
+    Or `PrimitiveDesc(desc, engine, attr=None, allow_empty=False)`, as version 0.9 has it. `dst_md` may be
+    "any": it becomes that of the source, which must be known. `attr`: the scratchpad mode."""
+
+    src: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    group_size: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def other_form(cls, args: Args, named: NamedArgs) -> Form[CallArguments] | None:
+        is_v3 = bool(args and isinstance(args[0], Engine)) or "src_md" in named
+        return None if is_v3 else _FORWARD_OF_DESC
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ShuffleProblem:
+        what, arguments = call.what, call.arguments
+        if hasattr(arguments, "desc"):
+            desc = arguments.desc
+            if not isinstance(desc, ShuffleForwardDesc):
+                raise _no_desc("ShuffleForward", desc)
+            return cls._checked(call, desc.data_desc, desc.data_desc, (desc.axis, desc.group_size))
+        src = _check_concrete(what, "src_md", arguments.src_md)
+        split = check_split(what, src.dims, arguments.axis, arguments.group_size)
+        return cls._checked(
+            call, src, resolved(check_described(what, "dst_md", arguments.dst_md), src), split
+        )
+
+    @classmethod
+    def _checked(cls, call: ArgumentReader, src: MemoryDesc, dst: MemoryDesc, split: tuple[int, int]) -> Self:
+        """The problem of these tensors. Raises Unimplemented for two formats, and for attributes."""
+        if src != dst and src.dims == dst.dims and src.data_type is dst.data_type:
+            raise Unimplemented(
+                f"{cls.primitive}: two formats",
+                code="RS-S11",
+                where=f"src {src}; dst {dst}",
+                why="a shuffle keeps the format",
+                hint="reorder before or after, or let rs.shuffle write into an array of the other format, "
+                "its out",
+            )
+        attr = call.frozen_attr()
+        if not attr.is_default:
+            raise Unimplemented(
+                f"{cls.primitive}: unsupported attribute",
+                code="RS-S14",
+                where=f"attr {attr.verbose_str()}",
+                why="a shuffle moves bits: there is nothing to scale, shift or add",
+                hint="leave the attributes out, and let a reorder before or after have them",
+            )
+        made = cls(src, dst, *split, attr)
+        check_shuffle(cls.primitive, made)
+        return made
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis} group:{self.group_size}"
+
+    @property
+    def verbose_tensors(self) -> list[tuple[str, MemoryDesc]]:
+        return [("data", self.src)]
+
+    @property
+    def forward_size(self) -> int:
+        """The group size of the forward shuffle that moves the same way."""
+        return self.group_size
+
+    def nest(self) -> LoopNest:
+        """The loop nest."""
+        return shuffle_nest(self.src, self.dst, self.axis, self.forward_size)
+
+    def program(self) -> Program:
+        # Elements as wide as those that always move together.
+        src, dst, size = self.src, self.dst, self.forward_size
+        is_whole = src.data_type.bits >= 8
+        if is_whole:
+            src, dst = widen(src, dst, self.axis)
+        step = NestStep(
+            shuffle_nest(src, dst, self.axis, size),
+            Place(SRC),
+            Place(DST),
+            self.moved_bytes,
+            src.extent_range(),
+            dst.extent_range(),
+            staged=shuffle_in_stages(src, dst, self.axis, size) if is_whole else None,
+            finds_stages=not is_whole,
+        )
+        (first,) = self.reads
+        return Program((Slot(first), Slot(self.writes, is_written=True)), (step,))
+
+    def where(self) -> str:
+        """Both descriptors, for messages."""
+        return f"src {self.src}; dst {self.dst}"
+
+
+class ShuffleBackwardProblem(ShuffleProblem):
+    """The backward shuffle (`dnnl::shuffle_backward`): the gradient of the source from the destination's.
+
+    It undoes the forward shuffle of the same group size. Executed with `ARG_DIFF_DST`, which is read, and
+    `ARG_DIFF_SRC`, which is written.
+    """
+
+    primitive = "ShuffleBackward"
+    call = "diff_src_md", "diff_dst_md", "axis", "group_size", "hint_fwd_pd"
+    reads = {ARG_DIFF_DST: "src"}
+    writes = ARG_DIFF_SRC
+    prop_kinds = (PropKind.backward,)
+    arguments = """
+    Or `PrimitiveDesc(desc, engine, hint_fwd_pd, attr=None, allow_empty=False)`, as version 0.9 has it. Where
+    the gradients are "any", they get the format of the hint, a forward primitive descriptor; row-major where
+    it is empty or None. `attr`: the scratchpad mode."""
+
+    __slots__ = ()
+
+    @classmethod
+    def other_form(cls, args: Args, named: NamedArgs) -> Form[CallArguments] | None:
+        is_v3 = bool(args and isinstance(args[0], Engine)) or "diff_src_md" in named
+        return None if is_v3 else _BACKWARD_OF_DESC
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ShuffleBackwardProblem:
+        what, arguments = call.what, call.arguments
+        if hasattr(arguments, "desc"):
+            desc = arguments.desc
+            if not isinstance(desc, ShuffleBackwardDesc):
+                raise _no_desc("ShuffleBackward", desc)
+            mds, split = (desc.diff_data_desc, desc.diff_data_desc), (desc.axis, desc.group_size)
+        else:
+            diff_src = check_described(what, "diff_src_md", arguments.diff_src_md)
+            split = check_split(what, diff_src.dims, arguments.axis, arguments.group_size)
+            mds = diff_src, check_described(what, "diff_dst_md", arguments.diff_dst_md)
+        hint = arguments.hint_fwd_pd
+        if not isinstance(hint, ShuffleForward.PrimitiveDesc | None):
+            raise WrongHint(
+                "ShuffleBackward: hint_fwd_pd is no hint",
+                code="RS-S16",
+                why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc",
+                hint="pass the forward primitive descriptor, or None for row-major",
+            )
+        concrete = next((md for md in mds if md.format_kind != "any"), None) or (hint and hint.dst_desc())
+        diff_src, diff_dst = (resolved(md, concrete or MemoryDesc(md.dims, md.data_type)) for md in mds)
+        return cls._checked(call, diff_dst, diff_src, split)
+
+    @property
+    def forward_size(self) -> int:
+        return self.src.dims[self.axis] // self.group_size
+
+
+def _no_desc(kind: str, desc: object) -> InvalidArguments:
+    """The error for what is no descriptor of this kind of shuffle."""
+    return InvalidArguments(
+        f"{kind}.PrimitiveDesc: no descriptor",
+        code="RS-V08",
+        why=f"{type(desc).__name__} is no rs.{kind}.Desc",
+        hint=f"pass rs.{kind}.Desc(...) and an engine, or an engine first, as version 3 of oneDNN has it",
+    )
+
+
+def check_shuffle(what: str, problem: ShuffleProblem) -> None:
+    """Raise InvalidArguments, Unimplemented for descriptors that have no answer."""
+    src, dst = problem.src, problem.dst
+    if src.dims != dst.dims:
+        why = f"their dims are {src.dims} and {dst.dims}"
+        hint = "a shuffle keeps the dims"
+        raise InvalidArguments(
+            f"{what}: inconsistent src and dst mds", code="RS-S11", where=problem.where(), why=why, hint=hint
+        )
+    if src.data_type is not dst.data_type:
+        why, hint = "a shuffle moves bits, and converts nothing", "reorder into the other type first"
+        raise Unimplemented(
+            f"{what}: two data types", code="RS-S11", where=problem.where(), why=why, hint=hint
+        )
+    if not dst.is_injective():
+        raise shared_elements(what, "the destination", problem.where())
+
+
+def find_shuffle(call: str, problem: ShuffleProblem, engine: Engine) -> Implementation:
+    """The implementation of a problem of arrays, checked in the words of a call."""
+    check_shuffle(call, problem)
+    return find_operation(problem, engine)
+
+
+# --- primitives ---------------------------------------------------------------------------------------------
+
+_FORWARD_OF_DESC = form_of("ShuffleForward.PrimitiveDesc", "desc", "engine", attr=None, allow_empty=False)
+_BACKWARD_OF_DESC = form_of(
+    "ShuffleBackward.PrimitiveDesc", "desc", "engine", "hint_fwd_pd", attr=None, allow_empty=False
+)
+
+
+class ShufflePrimitiveDesc(DerivedPrimitiveDesc):
+    """A primitive descriptor of a shuffle."""
+
+    __slots__ = ()
+
+    def _parsed_kind(self, arguments: CallArguments) -> PropKind:
+        if PropKind.backward in self._operation.prop_kinds:
+            return PropKind.backward
+        if not hasattr(arguments, "desc"):
+            return _parse_forward(self.form.what, arguments.prop_kind)
+        return arguments.desc.prop_kind if isinstance(arguments.desc, ShuffleForwardDesc) else PropKind.undef
+
+    def _copied(self, **chosen: object) -> Args:
+        attr, split = self.get_primitive_attr(), (self._parameter("axis"), self._parameter("group_size"))
+        if self._prop_kind is PropKind.backward:
+            return (self._engine, self._dst, self._src, *split, None, attr)
+        return (self._engine, self._prop_kind, self._src, self._dst, *split, attr)
+
+
+class ShufflePrimitive(Primitive):
+    """A shuffle."""
+
+    __slots__ = ()
+
+    def _check_overlap(self, src: Memory, dst: Memory) -> NoReturn:
+        raise InvalidArguments(
+            f"{self.kind}.execute: source and destination overlap",
+            code="RS-S18",
+            where=f"src {src.desc}; dst {dst.desc}",
+            why="elements would be written before they are read: a shuffle is not done in place",
+            hint="use another buffer",
+        )
+
+
+ShuffleForward: Any = make_primitive(ShuffleProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)
+ShuffleBackward: Any = make_primitive(ShuffleBackwardProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)
+ShuffleForward.Desc, ShuffleForward.usage = ShuffleForwardDesc, "rs.ShuffleForward(pd)"
+ShuffleBackward.Desc, ShuffleBackward.usage = ShuffleBackwardDesc, "rs.ShuffleBackward(pd)"
+ShuffleForward.PrimitiveDesc.__signature__ = _FORWARD_OF_DESC.shown
+ShuffleBackward.PrimitiveDesc.__signature__ = _BACKWARD_OF_DESC.shown
