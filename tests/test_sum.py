@@ -44,6 +44,14 @@ def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     check_sum(mds, dst, engine, scales, (src_start, dst_start))
 
 
+@pytest.mark.parametrize("other", ["s4", "u4", "f4_e2m1", "f4_e3m0"])
+def test_sources_of_4_bits_in_other_orders(engine, other):
+    dims = (5, 4, 1, 5)
+    mds = [desc(dims, "f4_e2m1", "bcad"), desc(dims, other, "abcd"), desc(dims, other, "cdba")]
+    check_sum(mds[:2], desc(dims, "f32", "abcd"), engine, (1.0, 2.0))
+    check_sum(mds, desc(dims, "s8", "dbac"), engine, (1.0, 2.0, 0.5))
+
+
 @settings(max_examples=examples(4))
 @given(sums(40))
 def test_sources_for_several_passes(engine, case):

@@ -41,6 +41,13 @@ def test_what_once_never_ended_compiles_in_time() -> None:
     assert overdue(_ENDLESS, "avx512") == []
 
 
+@pytest.mark.parametrize("level", _LEVELS)
+def test_four_bits_added_from_places_apart_compile_in_time(level: str) -> None:
+    pairs = itertools.product((*_FOUR, "f4_e2m1", "f4_e3m0"), [((5, 4, 1, 5), "f32"), ((3, 17, 2, 5), "s8")])
+    moves = [Move(dims, (src, "bcad"), (dst, "abcd"), "apart") for src, (dims, dst) in pairs]
+    assert overdue(moves, level) == []
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("level", _LEVELS)
 @pytest.mark.parametrize("four", _FOUR)

@@ -142,11 +142,13 @@ class Builder:
         return self.shuffle(a, a, [i if i < size else -1 for i in range(first, first + count)])
 
     def join(self, parts: Sequence[Value]) -> Value:
-        """The lanes of equal parts, a power of two of them, one after another."""
+        """The lanes of equal parts, one after another."""
+        count = len(parts) * lanes_of(parts[0])
         while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2], strict=True)
+            # The last of an odd number stands for one that is left out at the end.
+            pairs = zip(parts[::2], [*parts[1::2], parts[-1]], strict=False)
             parts = [self.shuffle(a, b, range(2 * lanes_of(a))) for a, b in pairs]
-        return parts[0]
+        return self.lanes(parts[0], 0, count)
 
     def shuffle_wide(self, a: Value, b: Value, mask: Sequence[int]) -> Value:
         """`shuffle` in the widest lanes that the mask moves together, up to 64 bits: LLVM is quicker with few

@@ -12,7 +12,7 @@ from ..plan.eltwise import ALGORITHMS
 from ..plan.eltwise import apply as eltwise
 from ..plan.expression import evaluate, is_costly
 from ..plan.nest import SCALAR, Compute, Step
-from .access import are_close, load_close, load_run
+from .access import are_close, are_scattered, load_apart, load_close, load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, from_real, real_type, to_real
 from .network import NOTHING, Lanes
@@ -196,6 +196,8 @@ class Tensors:
         if len(runs) > 2 and are_close(data_type, distinct[-1] - distinct[0] + 1, len(distinct)):
             base = b.advance(self._pointers[index], distinct[0] * data_type.bits // 8)
             return load_close(b, self._can, data_type, base, [offset - distinct[0] for offset in distinct])
+        if data_type.bits == 4 and are_scattered(self._pointers[index], distinct, len(runs)):
+            return load_apart(b, data_type, self._pointers[index], distinct)
         parts = [self._run(index, run) for run in runs]
         value = parts[0]
         for part in parts[1:]:
