@@ -83,20 +83,41 @@ def test_a_refusal_reads_as_it_does_in_this_process(pool: _Pool) -> None:
     assert compile_pool.compile_ir(_text(1), _ISA)
 
 
-def test_swept_kinds_start_no_worker_until_it_pays(pool: _Pool) -> None:
-    compile_pool.compile_ir(_text(1), _ISA, True)
-    assert pool.workers() == []
-    assert 0 < pool.spent_s < 0.1
-    pool.spent_s = 1.0
-    compile_pool.compile_ir(_text(2), _ISA, True)
+def test_a_worker_that_is_expected_is_the_one_that_compiles(pool: _Pool) -> None:
+    compile_pool.expect()
     (worker,) = pool.workers()
-    spent = pool.spent_s
-    assert spent > 1.0
-    end = time.monotonic() + 60
-    while not worker.is_ready() and time.monotonic() < end:
-        time.sleep(0.01)
-    compile_pool.compile_ir(_text(3), _ISA, True)
-    assert pool.spent_s == spent
+    compile_pool.expect()
+    assert compile_pool.compile_ir(_text(1), _ISA)
+    assert pool.workers() == [worker]
+
+
+def test_none_is_expected_where_this_process_compiles(pool: _Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESTRIDE_COMPILE_LIMIT", "0")
+    compile_pool.expect()
+    assert pool.workers() == []
+
+
+@pytest.mark.parametrize(
+    "call", ["rs.reorder(x, 'ba')", "rs.reorder(x, 'ba', scale=0.5)", "rs.plan(x, 'ba').asm"]
+)
+def test_the_limit_holds_for_the_first_kernel_of_a_program(call: str, tmp_path: Path) -> None:
+    """The commonest kinds of kernels, whose text takes LLVM far longer."""
+    program = f"""
+        import numpy as np
+        import restride as rs
+        from restride.targets.cpu import LoweredNest
+        LoweredNest.ir = lambda nest: long_text()
+        x = np.zeros((64, 64), np.float32)
+        begin = time.monotonic()
+        try:
+            {call}
+        except rs.Error as error:
+            print(error.code, time.monotonic() - begin)
+    """
+    limits = {"RESTRIDE_COMPILE_LIMIT": "1", "RESTRIDE_CACHE_DIR": "off", "RESTRIDE_JIT_DUMP": "0"}
+    code, took = _run(program, os.environ | limits | {"TMPDIR": str(tmp_path)})
+    assert code == "RS-D06"
+    assert 1.0 < float(took) < 20.0
 
 
 def test_what_does_not_end_is_given_up_and_its_text_is_kept(

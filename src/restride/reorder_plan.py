@@ -162,7 +162,7 @@ class Plan:
         """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
         if not isinstance(self._lowered, LoweredNest):
             return ""
-        return assembly(self.ir, self._lowered.isa, self._lowered.is_swept)
+        return assembly(self.ir, self._lowered.isa)
 
     def __str__(self) -> str:
         head = [

@@ -19,10 +19,6 @@ class Compilable(Protocol):
     def isa(self) -> Isa:
         """What it is lowered for."""
 
-    @property
-    def is_swept(self) -> bool:
-        """True for a kind whose kernels the tests compile in wide sweeps: LLVM ends on them."""
-
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
 

@@ -1,11 +1,10 @@
-"""Compiles that can be given up: in worker processes, and in this one where that is as good or all there is.
+"""Compiles that can be given up: in worker processes, and in this one where there can be none.
 
 A compile that never ends, or a crash of LLVM, costs one call. Threads compile at the same time, which they
 cannot in one process: llvmlite holds one lock for all of LLVM.
 
-To start a worker takes 0.1 s of a processor, as long as five compiles. So kinds of kernels that the tests
-compile in wide sweeps compile in this process until they have taken that long; then a worker starts beside
-it, and once that is ready all goes there. Other kinds go to a worker from the first on.
+No kind of kernel is sure to end, so none compiles here where a worker can: nothing ends a compile in this
+process but its end. To start a worker takes 0.1 s of a processor. It starts while the first text is written.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ import atexit
 import hashlib
 import os
 import threading
-import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from .. import settings
 from ..errors import RuntimeFailure
@@ -29,39 +26,40 @@ from .isa import Isa
 if TYPE_CHECKING:
     from .compile_worker import Worker
 
-T = TypeVar("T")
 _LIMIT_S = 60
 _MOST_LIMIT_S = 86_400
-# Processor time of compiles in this process from which on a worker pays.
-_WORTH_S = 0.1
 _MOST_WORKERS = 8
 # Nobody says when a worker has started: those who wait look this often.
 _LOOK_S = 0.002
 _ATTEMPTS = 2
 
 
-def compile_ir(ir_text: str, isa: Isa, is_swept: bool = False) -> bytes:
+def expect() -> None:
+    """Start a worker where there is none, and do not wait for it: there will be a text to compile."""
+    if _limit_s():
+        _pool_of_this_process().expect()
+
+
+def compile_ir(ir_text: str, isa: Isa) -> bytes:
     """What `jit.compile_ir` returns, in the time that RESTRIDE_COMPILE_LIMIT allows.
 
-    `is_swept`: of a kind that the tests compile in wide sweeps, which is unlikely to be endless.
     Raises RuntimeFailure where LLVM refuses the text, does not end, or crashes.
     """
-    answer = _compile_apart(OBJECT, ir_text, isa, is_swept)
-    return _in_this_process(jit.compile_ir, ir_text, isa) if answer is None else answer
+    answer = _compile_apart(OBJECT, ir_text, isa)
+    return jit.compile_ir(ir_text, isa) if answer is None else answer
 
 
-def assembly(ir_text: str, isa: Isa, is_swept: bool = False) -> str:
+def assembly(ir_text: str, isa: Isa) -> str:
     """What `jit.assembly` returns, in the time that RESTRIDE_COMPILE_LIMIT allows."""
-    answer = _compile_apart(ASSEMBLY, ir_text, isa, is_swept)
-    return _in_this_process(jit.assembly, ir_text, isa) if answer is None else answer.decode()
+    answer = _compile_apart(ASSEMBLY, ir_text, isa)
+    return jit.assembly(ir_text, isa) if answer is None else answer.decode()
 
 
 class _Pool:
-    """The workers of this process, and what was spent without them. Any number of threads may share it."""
+    """The workers of this process. Any number of threads may share it."""
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self.spent_s = 0.0
         # So it is where no worker can be started, and at the end of the interpreter.
         self.is_unusable = False
         # What was given up: to ask for it again is an error at once.
@@ -72,13 +70,16 @@ class _Pool:
         self._busy: list[tuple[Worker, int]] = []
         self._changed = threading.Condition()
 
-    def take(self, is_swept: bool) -> Worker | None:
-        """A worker for this thread alone; None where it had better compile in this process."""
+    def expect(self) -> None:
+        """Start a worker where there is none."""
+        with self._changed:
+            if self._is_usable() and not self.workers():
+                self._start()
+
+    def take(self) -> Worker | None:
+        """A worker for this thread alone; None where this process must compile."""
         with self._changed:
             while self._is_usable():
-                if is_swept and not self._has_ready():
-                    self._start_if_worth()
-                    return None
                 found = self._choose()
                 if found is not None:
                     self._idle.remove(found)
@@ -126,10 +127,6 @@ class _Pool:
     def _has_ready(self) -> bool:
         return any(worker.is_ready() for worker in self._idle) or any(w.has_started for w, _ in self._busy)
 
-    def _start_if_worth(self) -> None:
-        if self.spent_s >= _WORTH_S and not self.workers():
-            self._start()
-
     def _start_or_wait(self) -> None:
         """One more worker, or a moment in which another may become idle."""
         # A handler of a signal must not wait for the worker of the code that it interrupts.
@@ -150,17 +147,22 @@ class _Pool:
             self.is_unusable = True
 
 
-def _compile_apart(kind: bytes, ir_text: str, isa: Isa, is_swept: bool) -> bytes | None:
-    """What a worker answers; None where this process had better compile."""
-    limit_s = settings.lookup_int("COMPILE_LIMIT", _LIMIT_S, low=0, high=_MOST_LIMIT_S)
-    if limit_s == 0 or os.name != "posix":
+def _limit_s() -> int:
+    """The seconds that a compile may take; 0 where this process compiles, without a limit."""
+    return settings.lookup_int("COMPILE_LIMIT", _LIMIT_S, low=0, high=_MOST_LIMIT_S) * (os.name == "posix")
+
+
+def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
+    """What a worker answers; None where this process must compile."""
+    limit_s = _limit_s()
+    if limit_s == 0:
         return None
     pool, message = _pool_of_this_process(), packed(isa, ir_text)
     key = kind, hashlib.sha256(message).digest()
     if key in pool.failures:
         raise pool.failures[key].retold()
     try:
-        return _ask(pool, kind, message, limit_s, is_swept)
+        return _ask(pool, kind, message, limit_s)
     except TimeoutError:
         why = f"it did not end within {limit_s} s, the limit that RESTRIDE_COMPILE_LIMIT sets"
     except WorkerEnded as ended:
@@ -169,9 +171,9 @@ def _compile_apart(kind: bytes, ir_text: str, isa: Isa, is_swept: bool) -> bytes
     raise failure.retold()
 
 
-def _ask(pool: _Pool, kind: bytes, message: bytes, limit_s: int, is_swept: bool) -> bytes | None:
+def _ask(pool: _Pool, kind: bytes, message: bytes, limit_s: int) -> bytes | None:
     for attempt in range(_ATTEMPTS):
-        worker = pool.take(is_swept)
+        worker = pool.take()
         if worker is None:
             return None
         try:
@@ -200,14 +202,6 @@ def _accepted(status: bytes, answer: bytes) -> bytes:
         return answer
     what, code, where, why, hint = answer.decode().split(SEPARATOR)
     raise RuntimeFailure(what, code=code, where=where, why=why, hint=hint)
-
-
-def _in_this_process(call: Callable[[str, Isa], T], ir_text: str, isa: Isa) -> T:
-    before = time.thread_time()
-    try:
-        return call(ir_text, isa)
-    finally:
-        _pool_of_this_process().spent_s += time.thread_time() - before
 
 
 def _processors() -> int:

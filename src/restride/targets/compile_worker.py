@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import os
 import re
 import signal
@@ -18,7 +19,6 @@ import time
 from ..version import VERSION
 from .compile_failure import WorkerEnded, WorkerUnusable
 from .compile_server import HEADER, READY
-from .llvm import llvm
 
 # An interpreter with llvmlite takes 0.1 s to start, on a busy machine and a cold disk much more.
 _START_S = 60.0
@@ -226,9 +226,16 @@ def start() -> Worker:
 
 def _command() -> list[str]:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    (llvmlite,) = sys.modules[llvm().__name__.partition(".")[0]].__path__
     options = ["-s", "-S", "-P", *(["-B"] if sys.dont_write_bytecode else [])]
-    return [sys.executable, *options, "-c", _BEGIN, root, os.path.dirname(os.path.abspath(llvmlite))]
+    return [sys.executable, *options, "-c", _BEGIN, root, _folder_of_llvmlite()]
+
+
+def _folder_of_llvmlite() -> str:
+    """Where it lies; this process needs it for less, and may never load it."""
+    found = importlib.util.find_spec("llvmlite")
+    if found is None or found.origin is None:
+        raise WorkerUnusable
+    return os.path.dirname(os.path.dirname(os.path.abspath(found.origin)))
 
 
 def _environment() -> dict[str, str]:

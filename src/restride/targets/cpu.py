@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
-# The steps of the value alone that tests sweep, beside accumulations.
-_SWEPT_STEPS = ("mul", "sum", "add")
 # Work below this many bytes is not worth the code of several stages.
 _STAGED_BYTES = 1 << 16
 
@@ -58,14 +56,6 @@ class LoweredNest:
     def key(self) -> tuple[object, ...]:
         """What the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.staged or self.blocks or self.schedules or self.nest, self.isa)
-
-    @property
-    def is_swept(self) -> bool:
-        """True for what `tests/test_tile.py` sweeps: boxes one by one, converted, scaled or added up."""
-        return bool(self.schedules) and all(
-            step.is_accumulation or (step.name in _SWEPT_STEPS and step.operand < 0)
-            for step in self.nest.compute.steps
-        )
 
     @property
     def splits_bytes(self) -> bool:

@@ -26,7 +26,6 @@ class LoweredContraction(WrittenInOrder):
     isa: Isa
 
     kind = "contraction"
-    is_swept = False
 
     @property
     def why(self) -> str:

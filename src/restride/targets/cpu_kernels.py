@@ -38,8 +38,6 @@ class LoweredInterleaved(WrittenInOrder):
     isa: Isa
 
     kind = "joined"
-    # `tests/test_tile.py` compiles them in wide sweeps.
-    is_swept = True
 
     @property
     def why(self) -> str:
@@ -69,7 +67,6 @@ class LoweredFusedSums:
     isa: Isa
 
     kind = "summed"
-    is_swept = False
 
     @property
     def why(self) -> str:
@@ -103,8 +100,6 @@ class LoweredReduction(WrittenInOrder):
     reduction: ReductionNest
     isa: Isa
     plans: tuple[ReductionPlan, ...]
-
-    is_swept = False
 
     @property
     def kind(self) -> str:
@@ -140,8 +135,6 @@ class LoweredGroups(WrittenInOrder):
 
     plan: GroupSchedule
     isa: Isa
-
-    is_swept = False
 
     @property
     def kind(self) -> str:
@@ -180,7 +173,6 @@ class LoweredTree(WrittenInOrder):
     is_large: bool = False
     streams: bool = False
 
-    is_swept = False
     numbers = ()
 
     @property

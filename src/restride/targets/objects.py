@@ -164,19 +164,20 @@ def object_code(lowered: Compilable, key: str = "") -> bytes:
     kept, key = store.default_store(), key or object_key(lowered)
     found = kept.get(key)
     if found is None:
-        found = compile_ir(lowered.ir(), lowered.isa, lowered.is_swept)
+        found = _compiled(lowered)
         kept.put(key, found)
     dump(lowered, key, found)
     return found
 
 
-def compile_ir(ir_text: str, isa: Isa, is_swept: bool) -> bytes:
-    """Object code for LLVM IR text, in the time that a compile may take; see `compile_pool`."""
+def _compiled(lowered: Compilable) -> bytes:
+    """Object code, in the time that a compile may take; see `compile_pool`."""
     # Most kernels are found on disk: who compiles is loaded with the first that is not.
     load_whole("restride.targets.compile_pool")
     from . import compile_pool
 
-    return compile_pool.compile_ir(ir_text, isa, is_swept)
+    compile_pool.expect()
+    return compile_pool.compile_ir(lowered.ir(), lowered.isa)
 
 
 class LoadedKernel(NamedTuple):
