@@ -294,3 +294,6 @@ def test_scales_of_no_group_are_refused():
         rs.quantize(np.full((2, 32), 1e300), "mxfp4")
     with refused("reach too far"):
         rs.quantize(np.full((2, 32), 1e300), "u8", group=32, symmetric=False)
+    # From one end of f64 to the other is further than f64 goes.
+    with refused("reach too far"):
+        rs.quantize(np.array([[-1.7e308, 1.7e308] * 4]), "u8", group=8, symmetric=False)

@@ -283,8 +283,9 @@ def _as_stored(scales: Array, data_type: DataType) -> Array:
 def _asymmetric(low: Array, high: Array, rule: ScaleRule) -> tuple[Array, Array, Array]:
     """The scales, once as they are stored and once as f32, and the zero points."""
     bottom, top = ENDS[rule.data_type]
-    reach = np.maximum(high, 0).astype(np.float64) - np.minimum(low, 0)
-    _as_floats(reach / (top - bottom))
+    # Half of it is a number where the whole is beyond f64.
+    half = np.maximum(high, 0).astype(np.float64) / 2 - np.minimum(low, 0).astype(np.float64) / 2
+    _as_floats(half / ((top - bottom) / 2))
 
     def stored(scales: Term[Array]) -> Term[Array]:
         return Term(_NUMPY, _as_stored(scales.value.astype(np.float32), rule.scale_type))
