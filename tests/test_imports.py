@@ -16,6 +16,7 @@ from types import FunctionType, ModuleType
 import pytest
 
 import restride as rs
+from support.errors import refused
 
 # Modules that nobody asked for: neither they, nor what begins with their name and a dot, may be loaded.
 _FRAMEWORKS = (
@@ -277,3 +278,11 @@ def test_the_package_can_be_loaded_again():
     subprocess.run(
         [sys.executable, "-c", f"import importlib, sys, restride; {again}"], check=True, timeout=600
     )
+
+
+def test_a_call_that_needs_dask_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "dask"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dask", None)  # type: ignore[arg-type]
+    with refused("there is no Dask", "RS-C04", "pip install 'restride[dask]'", kind=rs.RuntimeFailure):
+        rs.dask.reorder(object(), "nhwc")

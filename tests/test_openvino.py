@@ -159,6 +159,15 @@ def test_looking_up_in_nothing_is_refused():
         Layers().by_id(1)
 
 
+@pytest.mark.parametrize("layers", [5, None, "ab", [5], [ShuffleChannels((1, 6)), "ab"]])
+def test_layers_are_of_layers(layers):
+    with refused("ShuffleChannels", "read_ir"):
+        Layers(layers)
+    made = Layers(iter([ShuffleChannels((1, 6), id=3)]))
+    assert made.by_id(3) is made[0]
+    assert pickle.loads(pickle.dumps(made)) == made
+
+
 # --- calling --------------------------------------------------------------------------------------------
 
 

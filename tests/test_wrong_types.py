@@ -350,10 +350,10 @@ def test_an_error_is_made_of_whatever_it_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [rs.FormatTag, rs.Algorithm, rs.Status, rs.PropKind, rs.Query, rs.StreamFlags]
+    "kind", [rs.FormatTag, rs.DataType, rs.Algorithm, rs.Status, rs.PropKind, rs.Query, rs.StreamFlags]
 )
 def test_a_value_that_no_member_has_is_a_wrong_argument(kind: Any) -> None:
-    for value in ("nonsense", None, 2.5, {}):
+    for value in ("nonsense", None, 2.5, {}, np.ones(2), Hostile()):
         with pytest.raises(rs.InvalidArguments, match=f"{kind.__name__}: there is no member"):
             kind(value)
     assert rs.StreamFlags(3) == rs.StreamFlags.in_order | rs.StreamFlags.out_of_order

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from . import arrays
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import short_repr
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import InvalidArguments, RuntimeFailure
 from .frontend.formats import target_desc
 from .runtime.alloc import Array, NumpyType
 from .runtime.memory import Memory
@@ -27,15 +28,15 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     dtype   the data type of the result, which NumPy must have in whole bytes; that of `array`, unless given
     scale, zero_point  as of `rs.reorder`, numbers
 
-    Raises InvalidArguments for formats of another rank, chunks that cut blocks, and unknown chunks.
+    Raises InvalidArguments for formats of another rank, chunks that cut blocks, and unknown chunks, and
+    RuntimeFailure where Dask is not installed.
 
     >>> import dask.array as da, numpy as np, restride as rs  # doctest: +SKIP
     >>> rs.dask.reorder(da.ones((8, 48, 32, 32), chunks=(2, 16, 32, 32)), "nChw16c").shape  # doctest: +SKIP
     (8, 3, 32, 32, 16)
     """
-    import dask.array as da
-
-    _check_array(array)
+    da = _library()
+    _check_array(array, da)
     source = MemoryDesc(array.shape, DataType.parse(array.dtype))
     desc = target_desc(source, format, dtype)
     twin = _numpy_type(desc.data_type)
@@ -60,9 +61,22 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     )
 
 
-def _check_array(array: Any) -> None:
-    import dask.array as da
+def _library() -> ModuleType:
+    """The arrays of Dask. Raises RuntimeFailure that says how to get them."""
+    try:
+        import dask.array
+    except ImportError:
+        raise RuntimeFailure(
+            "dask.reorder: there is no Dask",
+            code="RS-C04",
+            why="its arrays are read and made by its own library",
+            hint="pip install 'restride[dask]'",
+        ) from None
+    found: ModuleType = dask.array
+    return found
 
+
+def _check_array(array: Any, da: ModuleType) -> None:
     if not isinstance(array, da.Array):
         raise InvalidArguments(
             "dask.reorder: array is no array of Dask",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from .errors import InvalidArguments
+from .errors import InvalidArguments, LookupType, ValueLookup
 from .foreign import plain_text
 from .nearest import equally_near
 
@@ -87,7 +87,7 @@ _INTEGERS = re.compile("[isu][0-9]+")
 _WAYS = ("mxfp4", "mxfp8", "nvfp4")
 
 
-class DataType(enum.Enum):
+class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
     """An element's data type (`dnnl::memory::data_type`). Values are oneDNN's numbers."""
 
     undef = 0

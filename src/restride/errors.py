@@ -9,10 +9,25 @@ from __future__ import annotations
 import enum
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+
+class LookupType(enum.EnumType):
+    """The type of enumerations that are called with a value: what no member can be compared with is none."""
+
+    def __call__(cls, value: Any, *more: Any, **named: Any) -> Any:
+        """The member with a value; with more arguments what every enumeration does with them."""
+        if more or named:
+            return super().__call__(value, *more, **named)
+        try:
+            return super().__call__(value)
+        except Error:
+            raise
+        except Exception:  # an array's comparison has no truth value, and foreign values raise anything
+            raise _no_member(cls.__name__, value) from None
 
 
 class ValueLookup:
@@ -26,15 +41,10 @@ class ValueLookup:
             found = None
         if found is not None:
             return found
-        raise InvalidArguments(
-            f"{cls.__name__}: there is no member {_shown(value)[:80]!r}",
-            code="RS-V04",
-            why="no member has this value",
-            hint=f"list(rs.{cls.__name__}) has all of them",
-        )
+        raise _no_member(cls.__name__, value)
 
 
-class Status(ValueLookup, enum.IntEnum):
+class Status(ValueLookup, enum.IntEnum, metaclass=LookupType):
     """The status values of oneDNN (`dnnl_status_t`)."""
 
     success = 0
@@ -110,6 +120,15 @@ def check_unmade(made: object, slot: str) -> None:
         code="RS-V07",
         why="others may hold it, and it must stay what it is",
         hint="make another one",
+    )
+
+
+def _no_member(name: str, value: object) -> InvalidArguments:
+    return InvalidArguments(
+        f"{name}: there is no member {_shown(value)[:80]!r}",
+        code="RS-V04",
+        why="no member has this value",
+        hint=f"list(rs.{name}) has all of them",
     )
 
 

@@ -22,7 +22,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import ml_dtypes
 import numpy as np
@@ -129,9 +129,23 @@ class ShuffleChannels:
 
 
 class Layers(tuple[ShuffleChannels, ...]):
-    """The layers of a model in the order of its file: a tuple, with look-up by id and by name."""
+    """The layers of a model in the order of its file: a tuple, with look-up by id and by name.
+
+    `Layers(layers)`, of any number of `ShuffleChannels`; raises InvalidArguments for anything else.
+    """
 
     __slots__ = ()
+
+    def __new__(cls, layers: Iterable[ShuffleChannels] = ()) -> Self:
+        """Of any number of layers, in their order."""
+        try:
+            held = tuple(layers)
+        except Exception:  # what is no sequence, or a foreign one
+            raise _no_layers("layers", layers) from None
+        for i, layer in enumerate(held):
+            if not isinstance(layer, ShuffleChannels):
+                raise _no_layers(f"layers[{i}]", layer)
+        return super().__new__(cls, held)
 
     def by_id(self, id: int) -> ShuffleChannels:
         """The layer of that id. Raises InvalidArguments where there is none, or one in each of two bodies."""
@@ -153,6 +167,15 @@ class Layers(tuple[ShuffleChannels, ...]):
             why=f"there are {len(self)} {_TYPE} layers; those in bodies of others may share an id",
             hint="the layers are a tuple: go through it to see them",
         )
+
+
+def _no_layers(name: str, value: object) -> InvalidArguments:
+    return InvalidArguments(
+        f"Layers: {name} is {short_repr(value)}",
+        code="RS-V08",
+        why=f"it is {type(value).__name__}, and layers are ShuffleChannels",
+        hint="rs.openvino.read_ir finds those of a model",
+    )
 
 
 def load(
@@ -190,7 +213,7 @@ def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:
     off, is longer than 256 MiB, declares a document type, or has a layer that the operation does not allow.
     """
     with opened(source) as xml:
-        return Layers(_read(xml.name, raw) for raw in find_layers(xml, _TYPE))
+        return Layers([_read(xml.name, raw) for raw in find_layers(xml, _TYPE)])
 
 
 # --- from text to values --------------------------------------------------------------------------------

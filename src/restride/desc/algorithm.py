@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 
-from ..errors import ValueLookup
+from ..errors import LookupType, ValueLookup
 
 
-class Algorithm(ValueLookup, enum.StrEnum):
+class Algorithm(ValueLookup, enum.StrEnum, metaclass=LookupType):
     """What a primitive or a post-op computes (`dnnl::algorithm`). Members equal their words.
 
     `eltwise_gelu` is the older name of `eltwise_gelu_tanh`. `eltwise_bounded_relu` is `eltwise_clip` from 0
@@ -87,7 +87,7 @@ class Algorithm(ValueLookup, enum.StrEnum):
     lbr_gru = "lbr_gru"
 
 
-class ScratchpadMode(ValueLookup, enum.StrEnum):
+class ScratchpadMode(ValueLookup, enum.StrEnum, metaclass=LookupType):
     """Who owns a primitive's scratchpad (`dnnl::scratchpad_mode`). Members equal their words."""
 
     library = "library"

@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 from functools import lru_cache
 
-from ..errors import InvalidArguments, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup
 from ..foreign import plain_text
 from ..frozen import dataclass
 from .inner_blocks import block_texts, canonical_blocks, clash_of_steps, usual_steps
@@ -220,10 +220,10 @@ def _check_blocks(parts: Scan, text: str, axes: dict[str, int]) -> None:
             )
 
 
-class _TagNames(enum.EnumType):
+class _TagNames(LookupType):
     """Every tag of the grammar is an attribute of `FormatTag`: those that are no members, as `Tag` values."""
 
-    def __getattr__(cls, name: str) -> Tag | GenericTag:
+    def __getattr__(cls, name: str) -> Tag | GenericTag:  # noqa: N805 - of a metaclass
         if not name.startswith("_"):
             try:
                 return parse_tag(name)

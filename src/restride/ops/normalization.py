@@ -36,7 +36,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits, one_of, parse_int, parse_type, short_repr
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented, ValueLookup
+from ..errors import InvalidArguments, LookupType, Unimplemented, ValueLookup
 from ..foreign import plain_text
 from ..plan.channel_groups import (
     ChannelAxes,
@@ -78,7 +78,7 @@ _KINDS = (PropKind.forward_inference, PropKind.forward_training)
 _WEIGHT_TYPES = ("f32", "bf16", "f16")
 
 
-class NormalizationFlags(ValueLookup, enum.IntFlag):
+class NormalizationFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
     """What a normalization does besides (`dnnl::normalization_flags`); members are joined by `|`.
 
     Its word does as well: "use_scale".

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup
 from ..foreign import plain_text
 
 
-class PrimitiveKind(ValueLookup, enum.StrEnum):
+class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     """What a primitive does (`dnnl::primitive::kind`). Members equal their words."""
 
     undef = "undef"
@@ -35,7 +35,7 @@ class PrimitiveKind(ValueLookup, enum.StrEnum):
     rnn = "rnn"
 
 
-class PropKind(ValueLookup, enum.StrEnum):
+class PropKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     """A propagation kind (`dnnl::prop_kind`). Members equal their words, which serve wherever one is asked.
 
     `forward` and `forward_scoring` are other names of `forward_training` and `forward_inference`.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup
 from ..foreign import plain_text
 
 
-class Query(ValueLookup, enum.IntEnum):
+class Query(ValueLookup, enum.IntEnum, metaclass=LookupType):
     """A question to a primitive descriptor (`dnnl::query`), for `query_md` and `query_s64`.
 
     Its word does as well; those of descriptors also without the `_md`: "src".

@@ -11,7 +11,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr, to_f32
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented, ValueLookup
+from ..errors import InvalidArguments, LookupType, Unimplemented, ValueLookup
 from ..foreign import attribute_of, plain_text
 from ..plan.rnn_cells import RnnCell
 from .forms import CallArguments
@@ -50,7 +50,7 @@ def parse_direction(what: str, direction: object) -> str:
     )
 
 
-class RNNFlags(ValueLookup, enum.StrEnum):
+class RNNFlags(ValueLookup, enum.StrEnum, metaclass=LookupType):
     """What becomes of gradients of weights (`dnnl::rnn_flags`). Members equal their words, which serve."""
 
     undef = "undef"

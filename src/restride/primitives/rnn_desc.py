@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_SRC_ITER, ARG_SRC_ITER_C, NETWORK_NAMES
 from ..desc.memory_desc import MemoryDesc
-from ..errors import Unimplemented, ValueLookup
+from ..errors import LookupType, Unimplemented, ValueLookup
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_descs import NAMES, RnnTensors
 from ..plan.rnn_gradient_problem import RnnGradientProblem
@@ -37,7 +37,7 @@ MORE_WEIGHTS = {"weights_peephole_desc": None, "weights_projection_desc": None}
 """What an LSTM of oneDNN may have besides; here it is always None."""
 
 
-class RNNDirection(ValueLookup, enum.StrEnum):
+class RNNDirection(ValueLookup, enum.StrEnum, metaclass=LookupType):
     """Which way a network reads (`dnnl::rnn_direction`). Members equal their words, which serve as well."""
 
     unidirectional_left2right = "unidirectional_left2right"

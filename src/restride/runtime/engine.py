@@ -7,13 +7,13 @@ import operator
 from typing import Any, NoReturn, final
 
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup
 from ..foreign import has_attribute
 from .device import Device
 from .devices import Platform, find_platform, sycl_device_in, sycl_objects
 
 
-class EngineKind(ValueLookup, enum.IntEnum):
+class EngineKind(ValueLookup, enum.IntEnum, metaclass=LookupType):
     """Kinds of engine (`dnnl::engine::kind`) with oneDNN's numbers; `reference` is ours."""
 
     any = 0

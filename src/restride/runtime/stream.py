@@ -6,14 +6,14 @@ import enum
 from typing import Any
 
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup
 from ..foreign import has_attribute
 from .device import Queue
 from .devices import sycl_objects, sycl_queue_of
 from .engine import Engine
 
 
-class StreamFlags(ValueLookup, enum.IntFlag):
+class StreamFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
     """How a stream orders its work (`dnnl::stream::flags`), with oneDNN's numbers.
 
     `default_order` is what the specification 0.9 calls the default.
