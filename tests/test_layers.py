@@ -50,6 +50,7 @@ _ROWS = (
         "forks",
         "frozen",
         "loading",
+        "moved_modules",
         "dtypes",
         "settings",
         "verbose",

@@ -76,6 +76,7 @@ from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
 from .frontend.results import empty
 from .loading import load_whole as _load_whole
+from .moved_modules import install as _install_moved_modules
 from .primitives.base import PrimitiveDescBase as PrimitiveDesc
 from .primitives.primitive import Primitive
 from .primitives.prop_kind import PrimitiveKind, PropKind
@@ -483,6 +484,8 @@ def __dir__() -> list[str]:
     """The public names, loaded or not, and nothing else."""
     return sorted(__all__)
 
+
+_install_moved_modules()
 
 # Loading the package `plan`, which is not public, has put it where the function of that name belongs.
 globals().pop("plan", None)
