@@ -9,7 +9,7 @@ import restride as rs
 from restride.graph.node_formats import VIEWS, format_problem, is_same_memory, view_of
 from restride.graph.propagation import propagate
 from restride.graph.step_cost import CostModel, order_of_channels
-from restride.primitives.convolution_shapes import kernel_block
+from restride.ops.product import kernel_block
 
 ENGINE = rs.Engine("cpu")
 BLOCKED = f"aBcd{kernel_block()}b"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.plan.matmul_problem import MatmulProblem
+from restride.ops.matmul import MatmulProblem
 from support.computed import computed, elements, memory_of
 from support.convolved import Case, backward_data, forward
 from support.effort import examples

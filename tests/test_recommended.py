@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import restride as rs
-from restride.primitives import convolution_shapes
+from restride.ops import product
 from restride.targets.isa import Isa
 from support.errors import refused
 from support.primitives import NCHW, desc
@@ -15,7 +15,7 @@ from support.primitives import NCHW, desc
     ("level", "tag"), [("avx512", "nChw16c"), ("avx2", "nChw8c"), ("sse41", "nChw8c"), ("neon", "nChw8c")]
 )
 def test_wide_vectors_get_blocks_of_16_others_of_8(monkeypatch, level, tag):
-    monkeypatch.setattr(convolution_shapes, "host_isa", lambda: Isa.for_name(level))
+    monkeypatch.setattr(product, "host_isa", lambda: Isa.for_name(level))
     for format in ("nchw", "nhwc", "any", "nChw4c"):
         md = rs.recommended_desc(desc((2, 17, 3, 5), "bf16", format))
         assert md == desc((2, 17, 3, 5), "bf16", tag)

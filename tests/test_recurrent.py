@@ -7,7 +7,7 @@ import pytest
 
 import restride as rs
 from restride.cli.usage import UsageError
-from restride.primitives.rnn_checks import parse_direction
+from restride.ops.rnn_checks import parse_direction
 from restride_bench.driver.expand import expand
 from restride_bench.recurrent import NetworkShape, measure, parse
 

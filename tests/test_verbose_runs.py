@@ -132,6 +132,20 @@ def test_out_and_memories_are_told_too(lines):
     assert [line["mds"].split(":")[4][:2] for line in lines()] == ["ab", "ab", "BA"]
 
 
+def test_the_creation_of_a_primitive_is_told_with_its_parameters(lines):
+    md, states = rs.MemoryDesc((3, 1007), "f32"), rs.MemoryDesc((2, 3, 5), "f32")
+    weights = rs.MemoryDesc((1, 1, 5, 3, 5), "f32")
+    with rs.verbose("profile_create"):
+        rs.SoftmaxForward.PrimitiveDesc(CPU, "forward_training", "softmax_log", md, md, 1)
+        rs.GRUForward.PrimitiveDesc(
+            *(CPU, "forward_training", "unidirectional", states, None, weights, weights, None, states, None)
+        )
+    softmax, gru = lines()
+    assert (softmax["kind"], gru["kind"]) == ("softmax", "rnn")
+    assert softmax["auxiliary"].startswith("alg:softmax_log axis:1 why:")
+    assert gru["auxiliary"].startswith("alg:vanilla_gru direction:unidirectional_left2right why:")
+
+
 def test_a_refused_call_tells_nothing_of_an_execution(lines):
     x = fresh(6)
     with rs.verbose("profile_exec"):

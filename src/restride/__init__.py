@@ -110,20 +110,37 @@ if _typing.TYPE_CHECKING:
     from .files.load import load
     from .files.rechunk import rechunk
     from .files.save import save
+    from .frontend.recommended import recommended_desc
     from .graph.network import Network
     from .onednn import (
         BatchNormalizationBackward,
         BatchNormalizationForward,
         Binary,
         Concat,
+        ConvolutionBackwardData,
+        ConvolutionBackwardWeights,
+        ConvolutionForward,
+        DeconvolutionBackwardData,
+        DeconvolutionBackwardWeights,
+        DeconvolutionForward,
         EltwiseBackward,
         EltwiseForward,
         GroupNormalizationBackward,
         GroupNormalizationForward,
+        GRUBackward,
+        GRUForward,
+        InnerProductBackwardData,
+        InnerProductBackwardWeights,
+        InnerProductForward,
         LayerNormalizationBackward,
         LayerNormalizationForward,
+        LBRGRUBackward,
+        LBRGRUForward,
         LRNBackward,
         LRNForward,
+        LSTMBackward,
+        LSTMForward,
+        Matmul,
         PoolingBackward,
         PoolingForward,
         PReLUBackward,
@@ -136,33 +153,12 @@ if _typing.TYPE_CHECKING:
         SoftmaxBackward,
         SoftmaxForward,
         Sum,
-    )
-    from .ops.normalization import NormalizationFlags
-    from .pixels import normalize
-    from .primitives.convolution import (
-        ConvolutionBackwardData,
-        ConvolutionBackwardWeights,
-        ConvolutionForward,
-        DeconvolutionBackwardData,
-        DeconvolutionBackwardWeights,
-        DeconvolutionForward,
-    )
-    from .primitives.inner_product import (
-        InnerProductBackwardData,
-        InnerProductBackwardWeights,
-        InnerProductForward,
-    )
-    from .primitives.matmul import Matmul
-    from .primitives.recommended import recommended_desc
-    from .primitives.rnn import (
-        GRUForward,
-        LBRGRUForward,
-        LSTMForward,
-        RNNDirection,
+        VanillaRNNBackward,
         VanillaRNNForward,
     )
-    from .primitives.rnn_backward import GRUBackward, LBRGRUBackward, LSTMBackward, VanillaRNNBackward
-    from .primitives.rnn_checks import RNNFlags
+    from .ops.normalization import NormalizationFlags
+    from .ops.rnn_checks import RNNDirection, RNNFlags
+    from .pixels import normalize
     from .quantization import quantize
     from .quantized_tensor import QuantizedTensor
     from .reorder_plan import Measured, Plan, Prediction, plan
@@ -408,16 +404,16 @@ _LATER = {
     "Concat": "onednn",
     "EltwiseBackward": "onednn",
     "EltwiseForward": "onednn",
-    "InnerProductBackwardData": "primitives.inner_product",
-    "InnerProductBackwardWeights": "primitives.inner_product",
-    "InnerProductForward": "primitives.inner_product",
-    "Matmul": "primitives.matmul",
-    "ConvolutionBackwardData": "primitives.convolution",
-    "ConvolutionBackwardWeights": "primitives.convolution",
-    "ConvolutionForward": "primitives.convolution",
-    "DeconvolutionBackwardData": "primitives.convolution",
-    "DeconvolutionBackwardWeights": "primitives.convolution",
-    "DeconvolutionForward": "primitives.convolution",
+    "InnerProductBackwardData": "onednn",
+    "InnerProductBackwardWeights": "onednn",
+    "InnerProductForward": "onednn",
+    "Matmul": "onednn",
+    "ConvolutionBackwardData": "onednn",
+    "ConvolutionBackwardWeights": "onednn",
+    "ConvolutionForward": "onednn",
+    "DeconvolutionBackwardData": "onednn",
+    "DeconvolutionBackwardWeights": "onednn",
+    "DeconvolutionForward": "onednn",
     "PReLUBackward": "onednn",
     "LRNBackward": "onednn",
     "LRNForward": "onednn",
@@ -426,7 +422,7 @@ _LATER = {
     "PoolingBackward": "onednn",
     "PoolingForward": "onednn",
     "PReLUForward": "onednn",
-    "recommended_desc": "primitives.recommended",
+    "recommended_desc": "frontend.recommended",
     "BatchNormalizationBackward": "onednn",
     "BatchNormalizationForward": "onednn",
     "GroupNormalizationBackward": "onednn",
@@ -435,16 +431,16 @@ _LATER = {
     "LayerNormalizationForward": "onednn",
     "NormalizationFlags": "ops.normalization",
     "Reduction": "onednn",
-    "GRUBackward": "primitives.rnn_backward",
-    "GRUForward": "primitives.rnn",
-    "LBRGRUBackward": "primitives.rnn_backward",
-    "LBRGRUForward": "primitives.rnn",
-    "LSTMBackward": "primitives.rnn_backward",
-    "LSTMForward": "primitives.rnn",
-    "RNNDirection": "primitives.rnn",
-    "RNNFlags": "primitives.rnn_checks",
-    "VanillaRNNBackward": "primitives.rnn_backward",
-    "VanillaRNNForward": "primitives.rnn",
+    "GRUBackward": "onednn",
+    "GRUForward": "onednn",
+    "LBRGRUBackward": "onednn",
+    "LBRGRUForward": "onednn",
+    "LSTMBackward": "onednn",
+    "LSTMForward": "onednn",
+    "RNNDirection": "ops.rnn_checks",
+    "RNNFlags": "ops.rnn_checks",
+    "VanillaRNNBackward": "onednn",
+    "VanillaRNNForward": "onednn",
     "ShuffleBackward": "onednn",
     "ShuffleForward": "onednn",
     "SoftmaxBackward": "onednn",

@@ -16,12 +16,7 @@ from ..desc.arguments import (
     ARG_WEIGHTS,
 )
 from ..desc.memory_desc import MemoryDesc
-from ..primitives.convolution import (
-    ConvolutionBackwardData,
-    ConvolutionBackwardWeights,
-    ConvolutionForward,
-)
-from ..primitives.matmul import Matmul
+from ..onednn import ConvolutionBackwardData, ConvolutionBackwardWeights, ConvolutionForward, Matmul
 from ..primitives.primitive import Primitive
 from ..runtime.cache import calls
 from ..runtime.engine import Engine

@@ -27,9 +27,16 @@ from ..onednn import (
     BatchNormalizationForward,
     Binary,
     Concat,
+    ConvolutionForward,
+    DeconvolutionForward,
     EltwiseForward,
+    GRUForward,
+    InnerProductForward,
     LayerNormalizationForward,
+    LBRGRUForward,
     LRNForward,
+    LSTMForward,
+    Matmul,
     PoolingForward,
     PReLUForward,
     Reduction,
@@ -37,17 +44,14 @@ from ..onednn import (
     ShuffleForward,
     SoftmaxForward,
     Sum,
+    VanillaRNNForward,
 )
 from ..ops.normalization import NormalizationFlags
+from ..ops.rnn_checks import DIRECTIONS
 from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
-from ..primitives.convolution import ConvolutionForward, DeconvolutionForward
-from ..primitives.inner_product import InnerProductForward
-from ..primitives.matmul import Matmul
 from ..primitives.primitive import Primitive
 from ..primitives.reorder import Reorder
-from ..primitives.rnn import GRUForward, LBRGRUForward, LSTMForward, VanillaRNNForward
-from ..primitives.rnn_checks import DIRECTIONS
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node
 from .layer_operations import (

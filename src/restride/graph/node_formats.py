@@ -22,15 +22,14 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error
 from ..loading import load_whole
-from ..plan.convolution_problem import ConvolutionProblem
+from ..ops.convolution import ConvolutionProblem, DeconvolutionProblem
+from ..ops.inner_product import InnerProductProblem
+from ..ops.matmul import MatmulProblem
+from ..ops.product import ProductProblem, kernel_block, kernel_pack
 from ..plan.cost import MEMORY_RATE
-from ..plan.inner_product_problem import InnerProductProblem
-from ..plan.matmul_problem import MatmulProblem
 from ..plan.nest import Compute
-from ..plan.product_problem import ProductProblem
 from ..plan.reorder import reorder_nest
 from ..primitives.any_format import resolved, resolved_operand
-from ..primitives.convolution_shapes import kernel_block, kernel_pack
 from ..runtime.engine import Engine
 from ..runtime.pool import get_num_threads
 from ..targets.cpu import machine_of
@@ -236,13 +235,13 @@ class _AlternativesWriter:
     def _convolution(self, node: Node, operation: ConvolutionOperation) -> Iterator[Alternative]:
         source, weights, *bias = node.sources
         descs = self._any(source), self._any(weights), self._any(node.output)
-        problem = ConvolutionProblem(
+        is_transposed = isinstance(operation, DeconvolutionOperation)
+        problem = (DeconvolutionProblem if is_transposed else ConvolutionProblem)(
             *(descs, _NO_DESC, kernel_block()),
             pack=kernel_pack(descs[0].data_type, descs[1].data_type),
-            is_transposed=isinstance(operation, DeconvolutionOperation),
             strides=operation.strides,
-            dilations=tuple(each + 1 for each in operation.dilates),
-            padding=operation.padding_l,
+            dilates=operation.dilates,
+            padding_l=operation.padding_l,
         )
         wanted = [problem.preferred()[name] for name in problem.names]
         results = _families(descs[2].dims, descs[2].data_type)
@@ -250,7 +249,7 @@ class _AlternativesWriter:
         pairs += [(src, dst) for src in self._formats(source) for dst in results]
         for src, dst in pairs:
             seconds = self._costs.convolution(
-                problem.terms, operation.groups, src, wanted[1], dst, problem.is_transposed
+                problem.terms, operation.groups, src, wanted[1], dst, is_transposed
             )
             inputs = (src, wanted[1], *map(self._plain, bias), *self._operands(node, dst))
             yield Alternative(inputs, (dst,), seconds)

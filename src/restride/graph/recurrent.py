@@ -20,12 +20,12 @@ from ..desc.arguments import (
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
 from ..errors import InvalidArguments
+from ..ops.product import kernel_block
+from ..ops.rnn import RnnProblem
+from ..ops.rnn_checks import ACTIVATIONS
+from ..ops.rnn_checks import DIRECTIONS as PRIMITIVE_DIRECTIONS
 from ..plan.rnn_cells import GATES, RnnCell
 from ..plan.rnn_descs import DIRECTIONS, RnnTensors
-from ..plan.rnn_problem import RnnProblem
-from ..primitives.convolution_shapes import kernel_block
-from ..primitives.rnn_checks import ACTIVATIONS
-from ..primitives.rnn_checks import DIRECTIONS as PRIMITIVE_DIRECTIONS
 from .dims import by
 from .operations import Operation, TensorType, unfit
 

@@ -18,7 +18,7 @@ from math import prod
 import numpy as np
 
 from ..errors import OutOfMemory
-from ..primitives.convolution_shapes import kernel_block
+from ..ops.product import kernel_block
 from .graph import Constant, Graph, Node
 from .move_operations import ConcatOperation, PadOperation, ReshapeOperation, TransposeOperation
 from .operations import EltwiseOperation

@@ -378,6 +378,10 @@ class NormBackwardProblem(Normalization, GradientProblem):
     """The gradients of a normalization. `has_weights`: those of scale and shift are written too."""
 
     prop_kinds = (PropKind.backward, PropKind.backward_data)
+    prop_kind_error = (
+        "a backward normalization is backward or backward_data",
+        "backward writes the gradients of scale and shift too",
+    )
 
     kind: NormKind
     src: MemoryDesc

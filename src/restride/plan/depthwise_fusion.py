@@ -1,14 +1,11 @@
-"""A convolution, and a depthwise one of its result as a post-op: two convolutions with scratch between them.
-
-    between = saturate(post-ops in front(conv(src, weights) + bias) / scale_dst + zero_dst)
-    dst     = saturate(post-ops behind(scale_dst * dw(between - zero_dst, dw weights) + dw bias))
+"""The attributes of a convolution with a depthwise one as a post-op, and of each of the two.
 
 Attributes of the depthwise one are those of arguments with `ARG_ATTR_POST_OP_DW`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ..desc.arguments import (
@@ -22,13 +19,7 @@ from ..desc.arguments import (
     arg_attr_multiple_post_op,
 )
 from ..desc.attr import Attr
-from ..desc.attr_value import structure_of
-from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import DepthwiseOp
-from .computation import Computation
-from .convolution_problem import ConvolutionProblem
-from .program import Program
-from .program_chain import chained
 
 _POST_OP = arg_attr_multiple_post_op(0)
 # Arguments of the whole, and how the depthwise convolution alone calls them: its source is the result of the
@@ -75,47 +66,8 @@ def attr_parts(attr: Attr) -> AttrParts | None:
     return AttrParts(attr, first, op, second)
 
 
-@dataclass(frozen=True, slots=True)
-class DepthwiseFusion:
-    """Two convolutions: `second` reads what `first` writes. `attr`: the attributes of both."""
-
-    first: ConvolutionProblem
-    second: ConvolutionProblem
-    attr: Attr
-
-    def structure(self) -> DepthwiseFusion:
-        """The problem without the values of its attributes."""
-        return DepthwiseFusion(self.first.structure(), self.second.structure(), structure_of(self.attr))
-
-    @property
-    def dst(self) -> MemoryDesc:
-        """What is written."""
-        return self.second.dst
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written, each element once."""
-        return self.first.moved_bytes + self.second.moved_bytes
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """Nothing is written beside the destination."""
-        return {}
-
-    def computation(self) -> Computation:
-        """What attributes do, to both."""
-        second = self.second.computation()
-        operands = tuple(replace(each, arg=self._arg(each.arg)) for each in second.operands)
-        origins = tuple((self._arg(arg), number) for arg, number in second.origins)
-        return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
-
-    def program(self) -> Program:
-        """Both programs; what is between them is scratch."""
-        second = self.second.program()
-        slots = tuple(slot._replace(arg=self._arg(slot.arg)) for slot in second.slots)
-        return chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
-
-    def _arg(self, arg: int) -> int:
-        """How an execution calls an argument of the second convolution."""
-        if arg >= _POST_OP:
-            return arg + (len(self.first.attr.post_ops) + 1) * _POST_OP
-        return _ARGS.get(arg, arg)
+def whole_arg(arg: int, count: int) -> int:
+    """How an execution of both calls an argument of the depthwise convolution, behind `count` post-ops."""
+    if arg >= _POST_OP:
+        return arg + (count + 1) * _POST_OP
+    return _ARGS.get(arg, arg)

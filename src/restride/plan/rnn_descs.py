@@ -1,14 +1,18 @@
-"""The tensors of recurrent networks: names, descriptors of a forward step, what training leaves behind."""
+"""The tensors of recurrent networks: names, descriptors, what training leaves behind."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from ..desc.arguments import (
+    ARG_ATTR_SCALES,
     ARG_BIAS,
+    ARG_DIFF_SRC,
     ARG_DST_ITER,
     ARG_DST_ITER_C,
     ARG_DST_LAYER,
+    ARG_SRC,
     ARG_SRC_ITER,
     ARG_SRC_ITER_C,
     ARG_SRC_LAYER,
@@ -32,6 +36,11 @@ NAMES = {
 }
 """The tensors of a forward step and their arguments, in the order of slots."""
 OUTPUTS = ("dst_layer", "dst_iter", "dst_iter_c")
+"""What a forward step writes. A backward step reads the gradients of these and writes all others."""
+GRADIENTS = {name: arg + ARG_DIFF_SRC - ARG_SRC for name, arg in NAMES.items()}
+"""The arguments of the gradients of these tensors: each is as far behind that of its tensor."""
+FACTORS = ARG_ATTR_SCALES | ARG_WEIGHTS_LAYER
+"""What makes reals of the sums of bytes."""
 DIRECTIONS = ("left2right", "right2left", "concat", "sum")
 """Which way a network reads."""
 LEAST_STEPS = 4
@@ -46,7 +55,7 @@ def is_backwards(direction: str, d: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RnnTensors:
-    """The descriptors of a forward step; the zero descriptor where there is none."""
+    """The descriptors of a forward step, or those of gradients; the zero descriptor where there is none."""
 
     src_layer: MemoryDesc
     src_iter: MemoryDesc
@@ -57,6 +66,17 @@ class RnnTensors:
     dst_layer: MemoryDesc
     dst_iter: MemoryDesc
     dst_iter_c: MemoryDesc
+
+    @classmethod
+    def of(cls, mds: Mapping[str, MemoryDesc], prefix: str = "") -> RnnTensors:
+        """The tensors by name, behind a prefix."""
+        return cls(**{name: mds.get(prefix + name, MemoryDesc()) for name in NAMES})
+
+    def chosen(self, wanted: Mapping[str, MemoryDesc]) -> RnnTensors:
+        """The same with formats in the place of "any": those that are wanted, else row-major."""
+        mds = {name: md for name, md in self.items().items() if md.format_kind == "any"}
+        row_major = {name: MemoryDesc(md.dims, md.data_type) for name, md in mds.items()}
+        return replace(self, **{name: wanted.get(name, md) for name, md in row_major.items()})
 
     def items(self) -> dict[str, MemoryDesc]:
         """Those that there are, in the order of slots."""

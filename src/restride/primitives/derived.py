@@ -2,69 +2,142 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ..desc.arguments import (
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_WEIGHTS,
+    ARG_DST,
+    ARG_SRC_0,
+    ARG_SRC_1,
+    ARG_SRC_2,
+    ARG_WEIGHTS,
+    ARG_WORKSPACE,
+)
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .base import PrimitiveDescBase
 from .forms import Args, CallArguments, NamedArgs, form_of
 from .implementation import Describe, Implementation, compiled, find_implementation, named_descs
-from .operation import OperationProblem
-from .pointwise import OneStepPrimitiveDesc
+from .operation import SEVERAL_SOURCES, OperationProblem
+from .parse import parse_engine
 from .primitive import Primitive
 from .prop_kind import PrimitiveKind, PropKind
 from .query import Query
 from .reader import ArgumentReader
 
 # Getters whose names are not those of the arguments.
-_GETTERS = {"dilation": "dilations", "eps": "epsilon"}
+_GETTERS = {"dilates": "dilations", "dilation": "dilations", "eps": "epsilon"}
+# The names of arguments in queries; sources are numbered.
+_ARG_QUERIES = {
+    ARG_SRC_0: "src",
+    ARG_SRC_1: "src",
+    ARG_SRC_2: "src",
+    ARG_WEIGHTS: "weights",
+    ARG_DST: "dst",
+    ARG_DIFF_SRC: "diff_src",
+    ARG_DIFF_WEIGHTS: "diff_weights",
+    ARG_DIFF_DST: "diff_dst",
+    ARG_WORKSPACE: "workspace",
+}
 _QUERIES = {"axis": Query.axis_s32, "group_size": Query.group_size_s64, "local_size": Query.local_size_s64}
 
 
-class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
-    """A primitive descriptor of an operation. `_hint_kind`: that of its forward step, for a gradient."""
+class DerivedPrimitiveDesc(PrimitiveDescBase):
+    """A primitive descriptor of an operation.
+
+    `_by_arg`: its tensors by argument, the one that is written last. `_hint_kind`: the descriptor of its
+    forward step, for a gradient. `_made_of`: the arguments of the call, for copies.
+    """
 
     _operation: ClassVar[type[OperationProblem]]
     _hint_kind: ClassVar[type[PrimitiveDescBase] | None]
 
-    __slots__ = ()
+    __slots__ = ("_by_arg", "_made_of", "_prop_kind")
+    _by_arg: dict[int, MemoryDesc]
+    _made_of: CallArguments | None
+    _prop_kind: PropKind
 
     def _arguments(self, args: Args, named: NamedArgs) -> CallArguments:
         other = self._operation.other_form(args, named)
-        return super()._arguments(args, named) if other is None else other.of(args, named)
+        if other is not None:
+            return other.of(args, named)
+        args, named = self._operation.placed(args, named)
+        names = list(self.form.shown.parameters)
+        if "hint_pd" in names:
+            args, named = _hint_moved(args, named, names.index("hint_pd"))
+        return self.form.of(args, named)
 
-    def _placed(self, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
-        return self._operation.placed(args, named)
-
-    def _problem(self, what: str, arguments: CallArguments) -> tuple[OperationProblem, dict[int, MemoryDesc]]:
+    def _create(self, arguments: CallArguments) -> None:
+        what = self.form.what
+        engine = parse_engine(what, arguments.engine)
+        self._made_of, self._prop_kind = arguments, self._parsed_kind(arguments)
         call = ArgumentReader(what, arguments, self._prop_kind, self._operation, self._hint_kind)
         problem = self._operation.read(call)
-        return problem, problem.tensors()
+        self._by_arg = problem.by_argument()
+        self._attr = problem.attr
+        impl = find_implementation(problem, engine, self._describe, lambda: self._executable(problem, engine))
+        first, *_, written = self._by_arg.values()
+        self._set(impl, first, written, problem.attr)
+
+    def _executable(self, problem: OperationProblem, engine: Engine) -> Executable:
+        """What runs a problem."""
+        return compiled(problem, engine)
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
-        known = self._operation.prop_kinds
+        """The propagation kind: the one that the arguments name, or the only one."""
+        kinds = self._operation.prop_kinds
         if "prop_kind" not in self._operation.call:
-            return known[0] if known else PropKind.undef
+            return kinds[0] if kinds else PropKind.undef
         kind = PropKind.parse(arguments.prop_kind, self.form.what)
-        if kind in known:
+        if kind in kinds:
             return kind
-        is_forward = PropKind.forward_training in known
-        raise InvalidArguments(
-            f"{self.form.what}: prop_kind is {kind}",
-            code="RS-S05",
-            why=f"a {'forward primitive' if is_forward else 'backward normalization'} is "
-            + " or ".join(known),
-            hint="gradients have primitives of their own, whose names end in Backward"
-            if is_forward
-            else "backward writes the gradients of scale and shift too",
-        )
+        why, hint = self._operation.prop_kind_error
+        raise InvalidArguments(f"{self.form.what}: prop_kind is {kind}", code="RS-S05", why=why, hint=hint)
 
-    def _copied(self, **chosen: object) -> Args:
-        # Formats that a hint has decided are as chosen: the copy is made without it.
-        problem = self._implementation().problem
-        tensors = {name: getattr(problem, name, None) for name in self._operation.call}
-        return super()._copied(**{name: md for name, md in tensors.items() if isinstance(md, MemoryDesc)})
+    def _empty(self) -> None:
+        super()._empty()
+        self._by_arg, self._made_of, self._prop_kind = {}, None, PropKind.undef
+
+    def __reduce__(self) -> tuple[object, Args]:
+        # Attributes may have changed since: they are as they were.
+        return (type(self), self._copied()) if self else (type(self), ())
+
+    def _copied(self) -> Args:
+        """The arguments that make a copy."""
+        assert self._made_of is not None
+        changes: dict[str, object] = {"attr": self.get_primitive_attr()}
+        if "hint_pd" in self.form.shown.parameters:
+            # Formats that a hint has decided are as chosen: the copy is made without it.
+            problem = self._implementation().problem
+            mds = {name: getattr(problem, name, None) for name in self._operation.call}
+            changes |= {name: md for name, md in mds.items() if isinstance(md, MemoryDesc)}
+            changes["hint_pd"] = None
+        return tuple(self._made_of._replace(**changes))
+
+    def get_prop_kind(self) -> PropKind:
+        """The propagation kind."""
+        self._implementation()
+        return self._prop_kind
+
+    def _tensors(self) -> dict[int, MemoryDesc]:
+        return self._by_arg
+
+    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+        mds: dict[str, tuple[MemoryDesc, ...]] = {}
+        others = self._impl.outputs() if self._impl else {}
+        for arg, md in (*self._by_arg.items(), *others.items()):
+            name = "src" if arg in SEVERAL_SOURCES else _ARG_QUERIES.get(arg, "")
+            mds[name] = (*mds.get(name, ()), md)
+        return mds
+
+    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
+        return describe_operation(op, impl, ms, self._prop_kind)
 
     def get_kind(self) -> str:
         """The primitive kind, in small letters."""
@@ -72,12 +145,9 @@ class DerivedPrimitiveDesc(OneStepPrimitiveDesc):
         return PrimitiveKind.__members__.get(word, word)
 
     def _integers(self) -> dict[Query, int]:
-        known = {name: query for name, query in _QUERIES.items() if name in self._operation.call}
-        found: dict[Query, Any] = {query: self._parameter(name) for name, query in known.items() if self}
-        return super()._integers() | found
-
-    def _describe(self, op: str, impl: Implementation, ms: float) -> list[object]:
-        return describe_operation(op, impl, ms, self._prop_kind)
+        queries = {name: query for name, query in _QUERIES.items() if self and name in self._operation.call}
+        integers: dict[Query, Any] = {query: self._parameter(name) for name, query in queries.items()}
+        return super()._integers() | integers
 
     def _parameter(self, name: str) -> object:
         problem = self._implementation().problem
@@ -113,8 +183,7 @@ def make_primitive(
 ) -> type[Primitive]:
     """The primitive of an operation, or of its gradient where `forward` is the primitive of its forward step.
 
-    Its class is found as `restride.onednn.<name>`. `desc` and `base`: what
-    descriptor and primitive derive from.
+    Its class is found as `restride.onednn.<name>`. `base`, `desc`: what it and its descriptor derive from.
     """
     name = problem.primitive
     required = [each for each in problem.call if each not in problem.defaults]
@@ -153,6 +222,15 @@ def make_primitive(
     )
 
 
+def _hint_moved(args: Args, named: NamedArgs, own_place: int) -> tuple[Args, NamedArgs]:
+    """Arguments of which a hint stands before the attributes, as C++ has it: the rest of them by name."""
+    place = next((i for i, each in enumerate(args) if isinstance(each, PrimitiveDescBase)), own_place)
+    if place == own_place or "hint_pd" in named:
+        return args, named
+    before, hint, behind = args[:place], args[place], args[place + 1 :]
+    return before, {**named, "hint_pd": hint, **dict(zip(("attr", "allow_empty"), behind, strict=False))}
+
+
 def _getter(name: str) -> Any:
     def get(self: DerivedPrimitiveDesc) -> object:
         return self._parameter(name)
@@ -176,10 +254,8 @@ _PARAMETERS = {
     "local_size": ("int", "How many positions a window has along a dim."),
     "strides": ("tuple[int, ...]", "From one window to the next, for each spatial dim."),
     "kernel": ("tuple[int, ...]", "The positions of a window, for each spatial dim."),
-    "dilation": (
-        "tuple[int, ...]",
-        "How many positions a window leaves out between two, for each dim.",
-    ),
+    "dilates": ("tuple[int, ...]", "How many positions a window leaves out between two, for each dim."),
+    "dilation": ("tuple[int, ...]", "How many positions a window leaves out between two, for each dim."),
     "padding_l": ("tuple[int, ...]", "The padding in front, for each spatial dim."),
     "padding_r": (
         "tuple[int, ...]",
@@ -189,13 +265,12 @@ _PARAMETERS = {
 
 
 def _desc_doc(problem: type[OperationProblem], shown: str) -> str:
-    what = problem.operation.replace("_", " ")
-    is_gradient = "diff_dst" in problem.call
-    has_both = problem.primitive.endswith(("Forward", "Backward"))
-    suffix = "_backward" if is_gradient else "_forward" if has_both else ""
-    return f"""Primitive descriptor of {"the gradient of " if is_gradient else ""}{what}.
+    name = problem.dnnl or problem.operation
+    way = "".join(re.findall("(?:Forward|Backward)[A-Za-z]*$", problem.primitive))
+    suffix = re.sub("([A-Z])", r"_\1", way).lower()
+    return f"""Primitive descriptor of {"the gradient of " * ("backward" in suffix)}{name.replace("_", " ")}.
 
-    As `dnnl::{problem.operation}{suffix}::primitive_desc`: `PrimitiveDesc{shown}`;
+    As `dnnl::{name}{suffix}::primitive_desc`: `PrimitiveDesc{shown}`;
     without arguments it is empty and False. With `allow_empty`, a failure gives an empty descriptor.
     {problem.arguments.rstrip()}
 

@@ -11,7 +11,15 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from ..desc.arguments import ARG_DIFF_SRC, ARG_DST, ARG_MULTIPLE_DST, ARG_MULTIPLE_SRC, ARG_SRC, told_name
+from ..desc.arguments import (
+    ARG_DIFF_SRC,
+    ARG_DST,
+    ARG_MULTIPLE_DST,
+    ARG_MULTIPLE_SRC,
+    ARG_SRC,
+    NAMES,
+    told_name,
+)
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
@@ -28,26 +36,31 @@ if TYPE_CHECKING:
     from .reader import ArgumentReader
 
 
-_SEVERAL = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
+SEVERAL_SOURCES = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
+"""The arguments of sources that are numbered."""
 
 
 class OperationProblem(ProblemBase):
     """A problem of an operation whose program is one loop tree.
 
     operation    the primitive kind, in small letters
+    dnnl         what oneDNN's documents call it, where they have another name
     primitive    the name of the primitive's class
     arguments    what the arguments of its descriptor are, in words
     call         the arguments of its descriptor between `engine` and `attr`, `defaults` those of some
     algorithms   their names, without the prefix that is the operation's name
     reads        which field is read as which argument of an execution, in the order of slots
     writes       which argument is written
-    prop_kinds   what `prop_kind` may be, or the only one where there is no such argument
+    prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
+                 says why no other, and what to do
     in_place     a source may be the destination, where both lie alike
     splits_folds a fold of much into little is done in pieces, which threads share
+    arg_names    the constants that its arguments go by
     parts        fields that hold further parameters
     """
 
     operation: ClassVar[str]
+    dnnl: ClassVar[str] = ""
     primitive: ClassVar[str]
     arguments: ClassVar[str]
     call: ClassVar[tuple[str, ...]]
@@ -57,9 +70,14 @@ class OperationProblem(ProblemBase):
     reads: ClassVar[Mapping[int, str]] = {ARG_SRC: "src"}
     writes: ClassVar[int] = ARG_DST
     prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.forward_training, PropKind.forward_inference)
+    prop_kind_error: ClassVar[tuple[str, str]] = (
+        "a forward primitive is forward_training or forward_inference",
+        "gradients have primitives of their own, whose names end in Backward",
+    )
     in_place: ClassVar[bool] = True
     splits_folds: ClassVar[bool] = False
     parts: ClassVar[tuple[str, ...]] = ()
+    arg_names: ClassVar[Mapping[object, str]] = NAMES
 
     __slots__ = ()
 
@@ -74,7 +92,7 @@ class OperationProblem(ProblemBase):
             """The attributes."""
 
     @classmethod
-    def read(cls, call: ArgumentReader) -> Self:
+    def read(cls, call: ArgumentReader) -> OperationProblem:
         """The problem of a primitive descriptor's arguments. Raises InvalidArguments, Unimplemented."""
         raise NotImplementedError
 
@@ -103,7 +121,7 @@ class OperationProblem(ProblemBase):
         """What is read, by argument, in the order of the program's slots."""
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
 
-    def tensors(self) -> dict[int, MemoryDesc]:
+    def by_argument(self) -> dict[int, MemoryDesc]:
         """The tensors by argument: those that are read, then the one that is written."""
         return {**self.sources(), self.writes: self.dst}
 
@@ -125,8 +143,11 @@ class OperationProblem(ProblemBase):
     @property
     def verbose_tensors(self) -> list[tuple[str, MemoryDesc]]:
         """The tensors in a verbose line, by name."""
-        tensors = {**self.tensors(), **self.outputs()}
-        return [("src" if arg in _SEVERAL else told_name(arg), md) for arg, md in tensors.items()]
+        tensors = {**self.by_argument(), **self.outputs()}
+        return [
+            ("src" if arg in SEVERAL_SOURCES else told_name(arg, self.arg_names), md)
+            for arg, md in tensors.items()
+        ]
 
     @property
     def verbose_dims(self) -> str:

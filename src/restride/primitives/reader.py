@@ -78,9 +78,11 @@ class ArgumentReader:
         """A tensor whose format is known."""
         return check_known(self.what, name, getattr(self.arguments, name))
 
-    def open(self, name: str, like: MemoryDesc | None = None) -> MemoryDesc:
-        """A tensor of any format; "any" becomes the format of `like`, if there is one."""
-        md = check_open(self.what, name, getattr(self.arguments, name))
+    def open(self, name: str, like: MemoryDesc | None = None, *, is_known: bool = True) -> MemoryDesc:
+        """A tensor of any format; "any" becomes the format of `like`, if there is one. `is_known`: its dims
+        must be.
+        """
+        md = check_open(self.what, name, getattr(self.arguments, name), is_known=is_known)
         return md if like is None else resolved(md, like)
 
     def written(self, name: str, like: MemoryDesc) -> MemoryDesc:
@@ -126,7 +128,8 @@ class ArgumentReader:
 
     def hint(self, kind: type[Forward]) -> Forward | None:
         """The problem of the hint, the forward step; None without one."""
-        assert self._hint_kind is not None
+        if self._hint_kind is None:
+            return None
         pd = parse_hint(self.what, self.arguments.hint_pd, self._hint_kind)
         problem = None if pd is None else pd._implementation().problem
         return problem if isinstance(problem, kind) else None

@@ -9,11 +9,11 @@ from ..desc.parse import one_of, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments
 from ..foreign import plain_text
+from ..ops.convolution import ConvolutionForward
+from ..ops.inner_product import InnerProductForward
+from ..ops.matmul import Matmul
+from ..primitives.base import PrimitiveDescBase
 from ..runtime.engine import Engine
-from .base import PrimitiveDescBase
-from .convolution import ConvolutionForward
-from .inner_product import InnerProductForward
-from .matmul import Matmul
 
 _ARGUMENTS = "src", "weights", "dst"
 _LEAST = {"convolution": 3, "inner_product": 2, "matmul": 2}

@@ -1,22 +1,23 @@
-"""What has to fit in recurrent networks: dims, formats and types, each with an error that says how."""
+"""What recurrent networks are called with, and what has to fit: dims, formats and types."""
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import one_of, short_repr, to_f32
+from ..desc.parse import one_of, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, LookupType, Unimplemented, ValueLookup
 from ..foreign import attribute_of, plain_text
 from ..plan.rnn_cells import RnnCell
-from .forms import CallArguments
-from .parse import check_written
-from .pointwise import check_open, parse_algorithm
+from ..plan.rnn_descs import NAMES, OUTPUTS
+from ..primitives.parse import check_described, check_written
+from ..primitives.pointwise import parse_algorithm
+from ..primitives.reader import ArgumentReader
 
 DIRECTIONS = {
     "unidirectional_left2right": "left2right",
@@ -27,11 +28,24 @@ DIRECTIONS = {
 """The directions by oneDNN's words, and as plans call them."""
 ACTIVATIONS = ("relu", "tanh", "logistic")
 """The functions that a vanilla cell may have."""
+MORE_WEIGHTS = {"weights_peephole_desc": None, "weights_projection_desc": None}
+"""What an LSTM of oneDNN may have besides; here it is always None."""
+_MUST = ("src_layer", "weights_layer", "weights_iter", "dst_layer")
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16)
 # The least normal number of f32.
 _LEAST = 2.0**-126
 _RANKS = {"src_layer": 3, "dst_layer": 3, "bias": 4, "weights_layer": 5, "weights_iter": 5}
 _AXES = {3: "(T, N, C)", 4: "(L, D, N, C), a bias (L, D, gates, C)", 5: "(L, D, inputs, gates, C)"}
+
+
+class RNNDirection(ValueLookup, enum.StrEnum, metaclass=LookupType):
+    """Which way a network reads (`dnnl::rnn_direction`). Members equal their words, which serve as well."""
+
+    unidirectional_left2right = "unidirectional_left2right"
+    unidirectional_right2left = "unidirectional_right2left"
+    bidirectional_concat = "bidirectional_concat"
+    bidirectional_sum = "bidirectional_sum"
+    unidirectional = "unidirectional_left2right"
 
 
 def parse_direction(what: str, direction: object) -> str:
@@ -71,17 +85,34 @@ def parse_flags(what: str, flags: object) -> RNNFlags:
     )
 
 
-def parse_cell(what: str, kind: str, activation: object = None, alpha: object = 0.0) -> RnnCell:
-    """The cell of a primitive; a vanilla one has an activation and the slope of a relu."""
+def read_cell(call: ArgumentReader, kind: str) -> RnnCell:
+    """The cell of a call; a vanilla one has an activation and the slope of a relu."""
+    if kind == "vanilla_lstm":
+        _check_no_more_weights(call)
     if kind != "vanilla_rnn":
         return RnnCell(kind)
-    name = parse_algorithm(what, activation, "eltwise_", ACTIVATIONS)
-    slope = to_f32(alpha, f"{what}: alpha") if name == "relu" else 0.0
+    name = parse_algorithm(call.what, call.activation, "eltwise_", ACTIVATIONS)
+    slope = call.number("alpha") if name == "relu" else 0.0
     if not math.isfinite(slope):
         raise InvalidArguments(
-            f"{what}: alpha is {slope}", code="RS-P06", why="a slope is a finite number", hint="pass one"
+            f"{call.what}: alpha is {slope}", code="RS-P06", why="a slope is a finite number", hint="pass one"
         )
     return RnnCell(kind, name, slope)
+
+
+def _check_no_more_weights(call: ArgumentReader) -> None:
+    """Raise Unimplemented for an LSTM with peepholes or a projection, InvalidArguments for no descriptor."""
+    for name in MORE_WEIGHTS:
+        md = getattr(call, name)
+        if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
+            continue
+        raise Unimplemented(
+            f"{call.what}: {name} is passed",
+            code="RS-X05",
+            where=str(check_described(call.what, name, md, is_known=False)),
+            why="an LSTM has no peepholes and no projection here",
+            hint="leave it out: a network that was trained with it needs it, another one does not",
+        )
 
 
 def check_slope(what: str, cell: RnnCell) -> None:
@@ -95,27 +126,26 @@ def check_slope(what: str, cell: RnnCell) -> None:
         )
 
 
-def parse_tensors(what: str, arguments: CallArguments, names: Mapping[str, bool]) -> dict[str, MemoryDesc]:
-    """The descriptors of arguments `NAME_desc`, of those that are there; `names`: whether one must be."""
-    found: dict[str, MemoryDesc] = {}
-    for name, must_be in names.items():
-        md = getattr(arguments, f"{name}_desc")
-        if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
-            if must_be:
-                raise _no_tensor(what, name)
+def read_tensors(call: ArgumentReader, cell: RnnCell, prefix: str = "") -> dict[str, MemoryDesc]:
+    """The descriptors that there are of a cell, by name with the prefix: arguments `NAME_desc`."""
+    mds: dict[str, MemoryDesc] = {}
+    for own in NAMES:
+        if own.endswith("_c") and not cell.has_cell_state:
             continue
-        found[name] = check_open(what, f"{name}_desc", md)
-        _check_rank(what, name, found[name])
-    return found
-
-
-def _no_tensor(what: str, name: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"{what}: {name}_desc is missing",
-        code="RS-X04",
-        why="source, weights and destination of the layers are always there",
-        hint="only states, bias and what belongs to them may be None",
-    )
+        name = prefix + own
+        md = getattr(call, f"{name}_desc")
+        if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
+            if own in _MUST:
+                raise InvalidArguments(
+                    f"{call.what}: {name}_desc is missing",
+                    code="RS-X04",
+                    why="source, weights and destination of the layers are always there",
+                    hint="only states, bias and what belongs to them may be None",
+                )
+            continue
+        mds[name] = call.open(f"{name}_desc")
+        _check_rank(call.what, name, mds[name])
+    return mds
 
 
 def _check_rank(what: str, name: str, md: MemoryDesc) -> None:
@@ -138,12 +168,28 @@ def _check_rank(what: str, name: str, md: MemoryDesc) -> None:
         )
 
 
-def check_pairs(what: str, found: Mapping[str, MemoryDesc], cell: RnnCell) -> None:
+def check_network(
+    what: str,
+    mds: Mapping[str, MemoryDesc],
+    gradients: Mapping[str, MemoryDesc],
+    cell: RnnCell,
+    direction: str,
+) -> None:
+    """Raise unless the tensors of a forward step, and the gradients of a backward one, fit each other."""
+    _check_pairs(what, {**mds, **gradients}, cell)
+    _check_dims(what, mds, cell, direction)
+    _check_types(what, mds)
+    _check_gradients(what, mds, gradients)
+    written = [f"diff_{name}" for name in NAMES if name not in OUTPUTS] if gradients else OUTPUTS
+    _check_formats(what, {**mds, **gradients}, written)
+
+
+def _check_pairs(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell) -> None:
     """Raise InvalidArguments where the two states of an LSTM are not there together."""
     if not cell.has_cell_state:
         return
     for name in ("src_iter", "dst_iter", "diff_src_iter", "diff_dst_iter"):
-        if (name in found) != (f"{name}_c" in found):
+        if (name in mds) != (f"{name}_c" in mds):
             raise InvalidArguments(
                 f"{what}: {name}_desc without {name}_c_desc, or the other way round",
                 code="RS-X04",
@@ -152,11 +198,11 @@ def check_pairs(what: str, found: Mapping[str, MemoryDesc], cell: RnnCell) -> No
             )
 
 
-def check_dims(what: str, found: Mapping[str, MemoryDesc], cell: RnnCell, direction: str) -> None:
+def _check_dims(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell, direction: str) -> None:
     """Raise InvalidArguments unless dims fit each other."""
-    steps, batch, inputs = found["src_layer"].dims
-    layers, _, _, _, channels = found["weights_layer"].dims
-    states = found["weights_iter"].dims[2]
+    steps, batch, inputs = mds["src_layer"].dims
+    layers, _, _, _, channels = mds["weights_layer"].dims
+    states = mds["weights_iter"].dims[2]
     wide = channels * (2 if direction == "concat" else 1)
     runs = (layers, 2 if direction in ("concat", "sum") else 1)
     wanted = {
@@ -169,31 +215,31 @@ def check_dims(what: str, found: Mapping[str, MemoryDesc], cell: RnnCell, direct
         "dst_iter": (*runs, batch, channels),
         "dst_iter_c": (*runs, batch, channels),
     }
-    for name, md in found.items():
+    for name, md in mds.items():
         dims = wanted.get(name, md.dims)
         if md.dims != dims:
-            raise _unfit(what, f"{name}_desc is {md.dims}, it should be {dims}", found)
+            raise _unfit(what, f"{name}_desc is {md.dims}, it should be {dims}", mds)
     if layers > 1 and inputs != channels:
-        raise _unfit(what, f"{layers} layers, where the first reads {inputs} channels of {channels}", found)
+        raise _unfit(what, f"{layers} layers, where the first reads {inputs} channels of {channels}", mds)
     is_gru = cell.kind in ("vanilla_gru", "lbr_gru")
     if states != channels and (steps > 1 or is_gru):
-        raise _unfit(what, f"weights_iter_desc reads {states} channels of states of {channels}", found)
+        raise _unfit(what, f"weights_iter_desc reads {states} channels of states of {channels}", mds)
 
 
-def _unfit(what: str, why: str, found: Mapping[str, MemoryDesc]) -> InvalidArguments:
+def _unfit(what: str, why: str, mds: Mapping[str, MemoryDesc]) -> InvalidArguments:
     return InvalidArguments(
         f"{what}: dims do not fit",
         code="RS-X04",
-        where="; ".join(f"{name} {md}" for name, md in found.items()),
+        where="; ".join(f"{name} {md}" for name, md in mds.items()),
         why=why,
         hint="T steps, N sequences, L layers, D ways: src_layer (T, N, I), weights (L, D, I, gates, C), "
         "states (L, D, N, C), dst_layer (T, N, C), or 2 * C of both directions side by side",
     )
 
 
-def check_formats(what: str, found: Mapping[str, MemoryDesc], written: tuple[str, ...]) -> None:
+def _check_formats(what: str, mds: Mapping[str, MemoryDesc], written: Collection[str]) -> None:
     """Raise for formats of blocks of anything but weights, and for results that share memory."""
-    for name, md in found.items():
+    for name, md in mds.items():
         if md.format_kind == "any":
             continue
         if md.layout.inner_blks and not name.startswith("weights"):
@@ -208,20 +254,16 @@ def check_formats(what: str, found: Mapping[str, MemoryDesc], written: tuple[str
             check_written(what, f"{name}_desc", md)
 
 
-def check_types(what: str, found: Mapping[str, MemoryDesc]) -> None:
+def _check_types(what: str, mds: Mapping[str, MemoryDesc]) -> None:
     """Raise Unimplemented for types that are not computed with together."""
-    layer = found["src_layer"].data_type
+    layer = mds["src_layer"].data_type
     if layer is DataType.u8:
-        _check_bytes(what, found)
+        _check_bytes(what, mds)
         return
     same = ("src_layer", "weights_layer", "weights_iter", "src_iter", "dst_layer", "dst_iter")
-    wrong = next((name for name in same if name in found and found[name].data_type is not layer), None)
+    wrong = next((name for name in same if name in mds and mds[name].data_type is not layer), None)
     others = next(
-        (
-            name
-            for name, md in found.items()
-            if name not in same and md.data_type not in (DataType.f32, layer)
-        ),
+        (name for name, md in mds.items() if name not in same and md.data_type not in (DataType.f32, layer)),
         None,
     )
     if layer in _FLOATS and wrong is None and others is None:
@@ -229,21 +271,21 @@ def check_types(what: str, found: Mapping[str, MemoryDesc]) -> None:
     raise Unimplemented(
         f"{what}: types that are not computed with together",
         code="RS-X02",
-        where="; ".join(f"{name} {md}" for name, md in found.items()),
+        where="; ".join(f"{name} {md}" for name, md in mds.items()),
         why="source, weights, states and destination are all f32, all bf16 or all f16, where bias and states "
         "c may be f32 too; of bytes the source is u8 and weights are s8",
         hint="reorder the others into one type first",
     )
 
 
-def check_gradients(what: str, found: Mapping[str, MemoryDesc], gradients: Mapping[str, MemoryDesc]) -> None:
+def _check_gradients(what: str, mds: Mapping[str, MemoryDesc], gradients: Mapping[str, MemoryDesc]) -> None:
     """Raise for gradients that are not those of the tensors, in dims or type."""
-    layer = found["src_layer"].data_type
+    layer = mds["src_layer"].data_type
     for name, md in gradients.items():
-        other = found.get(name.removeprefix("diff_"))
+        other = mds.get(name.removeprefix("diff_"))
         if other is None or other.dims != md.dims:
             dims = "missing" if other is None else str(other.dims)
-            raise _unfit(what, f"{name}_desc is {md.dims}, its tensor is {dims}", {**found, **gradients})
+            raise _unfit(what, f"{name}_desc is {md.dims}, its tensor is {dims}", {**mds, **gradients})
         if md.data_type not in (DataType.f32, layer):
             raise Unimplemented(
                 f"{what}: {name}_desc is {md.data_type}",
@@ -263,9 +305,9 @@ _OF_BYTES = {
 }
 
 
-def _check_bytes(what: str, found: Mapping[str, MemoryDesc]) -> None:
+def _check_bytes(what: str, mds: Mapping[str, MemoryDesc]) -> None:
     """Raise Unimplemented for types that are not computed with where the source is u8."""
-    for name, md in found.items():
+    for name, md in mds.items():
         allowed = _OF_BYTES.get(name, (DataType.f32,))
         if name != "src_layer" and md.data_type not in allowed:
             raise Unimplemented(
@@ -277,15 +319,15 @@ def _check_bytes(what: str, found: Mapping[str, MemoryDesc]) -> None:
             )
 
 
-def check_quantisation(what: str, attr: Attr, found: Mapping[str, MemoryDesc], *, is_inference: bool) -> None:
+def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, is_inference: bool) -> None:
     """Raise where attributes quantise what is no network of bytes, or with scales that do not fit."""
-    _, _, _, gates, channels = found["weights_layer"].dims
-    is_byte = found["src_layer"].data_type is DataType.u8
+    _, _, _, gates, channels = mds["weights_layer"].dims
+    is_byte = mds["src_layer"].data_type is DataType.u8
     if is_byte and not is_inference:
         raise Unimplemented(
             f"{what}: training with bytes",
             code="RS-X02",
-            where=str(found["src_layer"]),
+            where=str(mds["src_layer"]),
             why="bytes are for inference",
             hint='pass "forward_inference", or train with floats',
         )
@@ -293,7 +335,7 @@ def check_quantisation(what: str, attr: Attr, found: Mapping[str, MemoryDesc], *
         return
     count = len(attr.rnn.weights_scales)
     if not is_byte:
-        why = f"the source is {found['src_layer'].data_type}"
+        why = f"the source is {mds['src_layer'].data_type}"
     elif attr.rnn.weights_mask and count != gates * channels:
         why = f"there are {count} scales of weights, for {gates} gates of {channels} outputs"
     elif not all(map(partial(_is_held, attr.rnn.data_scale), attr.rnn.weights_scales)):

@@ -1,119 +1,38 @@
-"""The problem of a recurrent network, forward, and the program that does it.
+"""The programs of recurrent networks, forward and backward.
 
-For each direction and layer what the input gives to the gates of all steps is one product of matrices. Then
-come the steps, each of which needs the one before it: the first, whose state is the caller's or zero, by
-itself; the others as a repeat.
+Forward, for each direction and layer, what the input gives to the gates of all steps is one product of
+matrices. Then come the steps, each of which needs the one before it: the first, whose state is the caller's
+or zero, by itself; the others as a repeat.
+
+Backward, layers go from the last to the first, and the steps of each from the last to the first: a repeat,
+which leaves the gradients of all gates. Then those of weights, bias and of what the layer read are products
+of matrices. The gradients of weights and bias are added to what is there, unless they are to be written over
+it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from math import prod
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..desc.arguments import (
-    ARG_ATTR_SCALES,
-    ARG_WEIGHTS_LAYER,
-    ARG_WORKSPACE,
-)
-from ..desc.attr import Attr
-from ..desc.attr_value import RnnQparams, structure_of
+from ..desc.arguments import ARG_WORKSPACE
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from .computation import NOTHING, Computation, OperandSource
-from .nest import Compute
-from .problem import ProblemBase
-from .program import Program
-from .reorder import TensorOperand
-from .rnn_cells import RnnCell, StepLoops, copy_loop, input_loop, offset_loop, ones_loop
-from .rnn_descs import LEAST_STEPS, NAMES, OUTPUTS, RnnTensors, RnnWorkspace, is_backwards
-from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
-from .tree import Each
+from ..plan.program import Program
+from ..plan.rnn_cells import StepLoops, copy_loop, input_loop, offset_loop, ones_loop
+from ..plan.rnn_descs import FACTORS, GRADIENTS, LEAST_STEPS, NAMES, OUTPUTS, is_backwards
+from ..plan.rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient
+from ..plan.rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
+from ..plan.tree import Each
 
-FACTORS = ARG_ATTR_SCALES | ARG_WEIGHTS_LAYER
-"""What makes reals of the sums of bytes."""
+if TYPE_CHECKING:
+    from .rnn import RnnGradientProblem, RnnProblem
+
 _LEAST_ROWS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class RnnProblem(ProblemBase):
-    """What to compute: equal problems share an executable. `block`: channels of a block that kernels want;
-    `pack`: inputs that they multiply at once.
-    """
-
-    cell: RnnCell
-    direction: str
-    trains: bool
-    tensors: RnnTensors
-    block: int
-    attr: Attr = field(default_factory=Attr)
-    pack: int = 1
-
-    def structure(self) -> RnnProblem:
-        """The problem without the values of its attributes."""
-        return replace(self, attr=structure_of(self.attr))
-
-    @property
-    def dst(self) -> MemoryDesc:
-        """What is written."""
-        return self.tensors.dst_layer
-
-    @property
-    def is_quantised(self) -> bool:
-        """True for a network of bytes."""
-        return self.tensors.src_layer.data_type is DataType.u8
-
-    def computation(self) -> Computation:
-        """Of bytes the scale, the shift, and 1 / scale; and what makes reals of the sums of each gate."""
-        if not self.is_quantised:
-            return NOTHING
-        qparams = self.attr.rnn or RnnQparams()
-        scalars = qparams.data_scale, qparams.data_shift, 1 / qparams.data_scale
-        shape = self.cell.gates, self.tensors.channels
-        scales = np.broadcast_to(np.array(qparams.weights_scales, np.float64), (prod(shape),))
-        values = (1 / (qparams.data_scale * scales)).astype(np.float32)
-        tensor = TensorOperand.of_groups(DataType.f32, shape, shape)
-        operand = OperandSource(tensor, FACTORS, values, None, prod(shape), DataType.f32, shape)
-        return Computation(Compute(), scalars, (operand,), tuple((FACTORS, i) for i in range(3)))
-
-    @property
-    def workspace(self) -> RnnWorkspace:
-        """What training leaves behind."""
-        return RnnWorkspace.of(self.cell, self.tensors)
-
-    def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the states of the last layer."""
-        others = (name for name in OUTPUTS if name != "dst_layer")
-        found = self.tensors.items()
-        written = {NAMES[name]: found[name] for name in others if name in found}
-        return {**written, **({ARG_WORKSPACE: self.workspace.desc} if self.trains else {})}
-
-    @property
-    def moved_bytes(self) -> int:
-        """Bytes read and written, each element once."""
-        return sum(md.size for md in (*self.tensors.items().values(), *self.outputs().values()))
-
-    def preferred(self) -> dict[str, MemoryDesc]:
-        """The descriptors that kernels want: weights in blocks of outputs, those of all gates side by side
-        where a step sums them at once.
-        """
-        layer, states = self.tensors.weights_layer, self.tensors.weights_iter
-        summed, inner = ("C", f"{self.block}e{self.pack}c") if self.pack > 1 else ("c", f"{self.block}e")
-        apart, together = f"abdE{summed}{inner}", f"abE{summed}d{inner}"
-        of_steps = apart if self.cell.kind == "vanilla_gru" else together
-        return {
-            "weights_layer": MemoryDesc(layer.dims, layer.data_type, apart),
-            "weights_iter": MemoryDesc(states.dims, states.data_type, of_steps),
-        }
-
-    def program(self) -> Program:
-        """The program: packs weights, then runs every direction and layer, then writes results."""
-        return _ForwardWriter(self).program()
-
-
-class _ForwardWriter:
-    """Writes the program of a problem."""
+class ForwardWriter:
+    """Writes the program of a network: packs weights, then every direction and layer, then results."""
 
     def __init__(self, problem: RnnProblem) -> None:
         self.problem, self.cell, self.md = problem, problem.cell, problem.tensors
@@ -333,3 +252,145 @@ class _ForwardWriter:
             return
         for d, states in enumerate(last):
             self._copy(states.slice(), self._results_of(d).slice())
+
+
+class BackwardWriter:
+    """Writes the program of gradients: packs weights, then every direction and layer backwards."""
+
+    def __init__(self, problem: RnnGradientProblem) -> None:
+        self.problem, self.cell, self.md = problem, problem.cell, problem.tensors
+        reads, outputs = problem.sources(), {problem.writes: problem.dst, **problem.outputs()}
+        (first, *others), (target, *more) = reads, outputs
+        order = [first, target, *others, *more]
+        self.writer = RnnProgramWriter({arg: arg in outputs for arg in order})
+        named = {**NAMES, **{f"diff_{name}": arg for name, arg in GRADIENTS.items()}}
+        mds = {**reads, **outputs}
+        self.stored = {name: self.writer.argument(arg, mds[arg]) for name, arg in named.items() if arg in mds}
+        memory = self.writer.argument(ARG_WORKSPACE, problem.workspace.desc)
+        self.workspace = problem.workspace.stored(memory)
+
+    def program(self) -> Program:
+        """The program."""
+        for name, wanted in self.problem.preferred().items():
+            found = self.stored[name]
+            if self.md.steps >= LEAST_STEPS or found.md.strides[2] != 1 or found.md.layout.inner_blks:
+                self.stored[name] = self.writer.moved(found, wanted)
+        for d in range(self.md.directions):
+            self._direction(d)
+        return self.writer.program(self.problem.sources())
+
+    # --- a direction, a layer -------------------------------------------------------------------------------
+
+    def _direction(self, d: int) -> None:
+        channels = self.md.channels
+        above = self.stored["diff_dst_layer"]
+        above = above.part(2, d * channels if self.problem.direction == "concat" else 0, channels)
+        if is_backwards(self.problem.direction, d):
+            above = above.flipped()
+        for layer in reversed(range(self.md.layers)):
+            above = self._layer(above, layer, d)
+
+    def _layer(self, above: PlacedTensor, layer: int, d: int) -> PlacedTensor:
+        """One layer: the gradient of what it read, in the order of steps; `above`: that of its states."""
+        md, space = self.md, {name: each.run(layer, d) for name, each in self.workspace.items()}
+        shape = (md.steps, md.batch, self.cell.gates, md.channels)
+        diff_gates = self.writer.temporary(shape)
+        is_lbr, is_gru = self.cell.kind == "lbr_gru", self.cell.kind == "vanilla_gru"
+        inner = self.writer.temporary(shape) if is_lbr else diff_gates
+        before = space["h"].part(2, 0, md.weights_iter.dims[2]).part(0, 0, md.steps)
+        reset = self.writer.temporary(shape[:2] + shape[3:]) if is_gru else before
+        timed = {"gates": space["gates"], "above": above, "diff_gates": diff_gates, "h_before": before}
+        if "c" in space:
+            timed |= {"c_before": space["c"].part(0, 0, md.steps), "c": space["c"].part(0, 1, md.steps)}
+        if is_lbr:
+            timed |= {"sums": space["sums"], "inner": inner}
+        if is_gru:
+            timed["reset_h"] = reset
+        self._steps({name: each.flipped() for name, each in timed.items()}, layer, d)
+        self._weights(before, reset, inner, layer, d)
+        self._bias(diff_gates, inner, layer, d)
+        return self._source(diff_gates, layer, d)
+
+    def _steps(self, timed: dict[str, PlacedTensor], layer: int, d: int) -> None:
+        """All steps from the last to the first, and the gradients of the first states."""
+        md = self.md
+        single = {"weights": self.stored["weights_iter"].slice(layer, d)}
+        name = "diff_c" if self.cell.has_cell_state else "carry"
+        if self.cell.kind != "vanilla_rnn":
+            single[name] = self.writer.temporary((md.batch, md.channels)).slice()
+        last = single | {key: each.step() for key, each in timed.items()}
+        for short, source in (("last_h", "diff_dst_iter"), ("last_c", "diff_dst_iter_c")):
+            if source in self.stored:
+                last[short] = self.stored[source].slice(layer, d)
+        self.writer.repeated(1, self._loops(last, is_last=True), last)
+        if md.steps > 1:
+            others = single | {key: each.step(1) for key, each in timed.items()}
+            others |= self._later(timed, 0)
+            self.writer.repeated(md.steps - 1, self._loops(others, is_last=False), others)
+        if "diff_src_iter" in self.stored:
+            first = single | {"first_h": self.stored["diff_src_iter"].slice(layer, d)}
+            first |= self._later(timed, md.steps - 1)
+            loops = GradientLoops(self.cell, named_tensors(first), is_last=False)
+            self.writer.once(loops.first_state(), first)
+        if "diff_src_iter_c" in self.stored:
+            copied = {"x0": single["diff_c"], "dst": self.stored["diff_src_iter_c"].slice(layer, d)}
+            named = named_tensors(copied)
+            self.writer.once(copy_loop(named["dst"], named["x0"]), copied)
+
+    @staticmethod
+    def _later(timed: dict[str, PlacedTensor], step: int) -> dict[str, StepTensor]:
+        """The gradients of the gates of a step, as the step before it reads them."""
+        names = {"diff_gates": "next_gates", "inner": "next_inner"}
+        return {other: timed[name].step(step) for name, other in names.items() if name in timed}
+
+    def _loops(self, tensors: dict[str, StepTensor], *, is_last: bool) -> tuple[Each, ...]:
+        return GradientLoops(self.cell, named_tensors(tensors), is_last).loops()
+
+    # --- all steps at once ----------------------------------------------------------------------------------
+
+    def _weights(
+        self, before: PlacedTensor, reset: PlacedTensor, inner: PlacedTensor, layer: int, d: int
+    ) -> None:
+        """The gradient of the weights of the state; the last gate of a GRU has read the reset state."""
+        target = self.stored["diff_weights_iter"]
+        parts = [(before, 0, self.cell.gates)]
+        if self.cell.kind == "vanilla_gru":
+            parts = [(before, 0, 2), (reset, 2, 1)]
+        for x, start, count in parts:
+            self._weight_gradient(x, inner.part(2, start, count), target.part(3, start, count), layer, d)
+
+    def _weight_gradient(
+        self, x: PlacedTensor, gates: PlacedTensor, target: PlacedTensor, layer: int, d: int
+    ) -> None:
+        found = {"x": x.slice(), "diff_gates": gates.slice(), "diff_weights": target.slice(layer, d)}
+        self.writer.once(weight_gradient(named_tensors(found), adds=self.problem.adds), found)
+
+    def _bias(self, diff_gates: PlacedTensor, inner: PlacedTensor, layer: int, d: int) -> None:
+        if "diff_bias" not in self.stored:
+            return
+        target, gates = self.stored["diff_bias"], self.cell.gates
+        parts = [(diff_gates, target.part(2, 0, gates))]
+        if self.cell.biases > gates:
+            parts.append((inner.part(2, 2, 1), target.part(2, gates, 1)))
+        for source, part in parts:
+            found = {"diff_gates": source.slice(), "diff_bias": part.slice(layer, d)}
+            self.writer.once(bias_gradient(named_tensors(found), adds=self.problem.adds), found)
+
+    def _source(self, diff_gates: PlacedTensor, layer: int, d: int) -> PlacedTensor:
+        """The gradients of what a layer has read, and of its weights."""
+        md, is_first = self.md, layer == 0
+        gates = diff_gates.flipped() if is_first and is_backwards(self.problem.direction, d) else diff_gates
+        if is_first:
+            x, target = self.stored["src_layer"], self.stored["diff_src_layer"]
+        else:
+            below = self.workspace["h"].run(layer - 1, d)
+            x = below.part(0, 1, md.steps).part(2, 0, md.channels)
+            target = self.writer.temporary((md.steps, md.batch, md.channels))
+        self._weight_gradient(x, gates, self.stored["diff_weights_layer"], layer, d)
+        found = {
+            "diff_gates": gates.slice(),
+            "weights": self.stored["weights_layer"].slice(layer, d),
+            "diff_x": target.slice(),
+        }
+        self.writer.once(source_gradient(named_tensors(found), adds=is_first and d > 0), found)
+        return target

@@ -1,0 +1,401 @@
+"""Convolution and deconvolution, forward, backward data and backward weights; a depthwise one behind.
+
+`plan/convolution.py` has the loops, one relation of the three tensors; `plan/convolution_formats.py` the
+formats that kernels want. A convolution and a depthwise one of its result are two with scratch between them:
+
+    between = saturate(post-ops in front(conv(src, weights) + bias) / scale_dst + zero_dst)
+    dst     = saturate(post-ops behind(scale_dst * dw(between - zero_dst, dw weights) + dw bias))
+
+Attributes of the depthwise one are those of arguments with `ARG_ATTR_POST_OP_DW`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, ClassVar
+
+from ..desc.arguments import ARG_ATTR_POST_OP_DW, ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.attr import Attr
+from ..desc.attr_check import check_attr_of
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
+from ..desc.post_op_values import DepthwiseOp, SumOp
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.computation import Computation
+from ..plan.convolution import Index, Relation, ResultOf, Taps, points_tree, weights_tree, windows_tree
+from ..plan.convolution_formats import preferred_formats
+from ..plan.depthwise_fusion import AttrParts, attr_parts, whole_arg
+from ..plan.expression import Expr, Load
+from ..plan.product_chain import ProductChain
+from ..plan.program import Program
+from ..plan.program_chain import chained
+from ..plan.tree import Each, TreeTensor
+from ..primitives.operation import OperationProblem
+from ..primitives.parse import check_written
+from ..primitives.pointwise import check_attributes
+from ..primitives.reader import ArgumentReader
+from .product import (
+    BACKWARD_DATA,
+    ProductProblem,
+    check_narrow_sum,
+    check_scale_masks,
+    check_zero_points,
+    kernel_block,
+    kernel_pack,
+    make_directions,
+)
+
+_WINDOW = "strides", "dilates", "padding_l", "padding_r"
+_PLANE = 2
+_NO_DESC = MemoryDesc()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvolutionProblem(ProductProblem):
+    """The convolution primitive (`dnnl::convolution_forward`).
+
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`; with a depthwise
+    post-op behind it with `ARG_ATTR_POST_OP_DW | ARG_WEIGHTS` and `ARG_ATTR_POST_OP_DW | ARG_BIAS` too.
+    """
+
+    operation = "convolution"
+    primitive = "ConvolutionForward"
+    call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
+    defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
+    algorithms = "direct", "auto"
+    arguments = """
+    Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
+    (outputs, inputs, ...), with groups (groups, outputs, inputs, ...); `bias` (outputs). `dilates`: 0 is
+    dense. `algorithm`: "convolution_direct" or "convolution_auto". Each of format "any" gets the format that
+    is fastest here. `attr`: scales, zero points, post-ops, the scratchpad mode; with a depthwise post-op
+    `dst` is what that one reads, `dst_desc()` what is written."""
+
+    is_transposed: ClassVar[bool] = False
+    # Whichever is asked for.
+    algorithm: ClassVar[str] = "direct"
+
+    strides: tuple[int, ...]
+    dilates: tuple[int, ...]
+    padding_l: tuple[int, ...]
+    padding_r: tuple[int, ...] = ()
+
+    # --- arguments ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ConvolutionProblem | DepthwiseFusion:
+        whole = call.frozen_attr()
+        parts = attr_parts(whole) if cls is ConvolutionProblem else None
+        attr = whole if parts is None else parts.first
+        call.algorithm()
+        tensors, bias = cls.read_tensors(call)
+        window = _read_window(call, tensors[0].ndims)
+        problem = cls(tensors=tensors, bias=bias, block=kernel_block(), **window)
+        problem._check_shapes(call.what)
+        problem.check_types(call.what)
+        is_open = problem.dst.format_kind == "any"
+        problem = replace(problem, pack=problem._best_pack).chosen()
+        problem = problem._with_attr(call.what, check_attributes(call.what, attr, *cls.attributes))
+        if forward := call.hint(OperationProblem):
+            forward = forward.first if isinstance(forward, DepthwiseFusion) else forward
+            assert isinstance(forward, ConvolutionProblem)
+            problem.check_hint(call, forward, "strides", "dilations", "padding")
+        return problem if parts is None else _fused(call.what, problem, parts, is_open=is_open)
+
+    @property
+    def _best_pack(self) -> int:
+        """How many channels kernels multiply at once: those that are summed."""
+        first = self.tensors[2 if self.direction is BACKWARD_DATA else 0]
+        return kernel_pack(first.data_type, self.tensors[1].data_type)
+
+    def _check_shapes(self, what: str) -> None:
+        refuse = self.refuse_dims(what)
+        source, weights, result = self.tensors
+        has_groups = weights.ndims == source.ndims + 1
+        if result.ndims != source.ndims or weights.ndims not in (source.ndims, source.ndims + 1):
+            refuse(
+                f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
+                "weights have the rank of the source, one more with groups in front",
+            )
+        groups = weights.dims[0] if has_groups else 1
+        outputs, inputs = (n * groups for n in weights.dims[has_groups : 2 + has_groups])
+        if source.dims[0] != result.dims[0]:
+            refuse(f"batches are {source.dims[0]} and {result.dims[0]}", "both tensors have one batch")
+        if (source.dims[1], result.dims[1]) != (inputs, outputs):
+            refuse(
+                f"weights take {inputs} channels and give {outputs}, not {source.dims[1]} and "
+                f"{result.dims[1]}",
+                "weights are (outputs, inputs, ...), or (groups, outputs of one, inputs of one, ...)",
+            )
+        if not self.bias.is_zero() and self.bias.dims != (outputs,):
+            refuse(
+                f"the bias is {self.bias.dims}", f"give one value for each of the {outputs} output channels"
+            )
+        for number, (dim, behind) in enumerate(zip(self.relation.dims, self.padding_r, strict=True)):
+            reach = (dim.kernel - 1) * dim.dilation + 1
+            fitting = max((dim.window + dim.padding + behind - reach) // dim.stride + 1, 0)
+            if dim.kernel and dim.points != fitting:
+                refuse(
+                    f"spatial dim {number}: {dim.window} with padding {dim.padding} and {behind}, a kernel "
+                    f"that reaches over {reach} and a stride of {dim.stride} give {fitting} windows, not "
+                    f"{dim.points}",
+                    "look at the strides, dilates (0 is dense) and both paddings",
+                )
+
+    def _with_attr(self, what: str, attr: Attr) -> ConvolutionProblem:
+        """The problem with attributes, if they fit it, and what is written."""
+        if self.is_forward:
+            source, weights, result = self.tensors
+            outputs = 0, 3 if weights.ndims > source.ndims else 1
+            check_scale_masks(what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: outputs, ARG_DST: (0, 2)})
+            check_zero_points(what, attr, {ARG_SRC: (0, 2), ARG_WEIGHTS: outputs})
+            check_narrow_sum(what, attr, result.data_type)
+            check_attr_of(what, attr, self.operands())
+        check_written(what, self.written_name, self.dst)
+        return replace(self, attr=attr)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:{self.parameter('algorithm')}"
+
+    def structure(self) -> ConvolutionProblem:
+        """The problem without what no kernel depends on."""
+        return replace(self, attr=structure_of(self.attr), padding_r=())
+
+    # --- loops ----------------------------------------------------------------------------------------------
+
+    @property
+    def dilations(self) -> tuple[int, ...]:
+        """The distance of two taps: 1 is dense."""
+        return tuple(each + 1 for each in self.dilates)
+
+    @property
+    def padding(self) -> tuple[int, ...]:
+        """The padding in front."""
+        return self.padding_l
+
+    @property
+    def relation(self) -> Relation:
+        """The extents, as `plan/convolution.py` names them."""
+        source, weights, result = self.tensors
+        x, y = (result, source) if self.is_transposed else (source, result)
+        has_groups = weights.ndims == source.ndims + 1
+        groups = weights.dims[0] if has_groups else 1
+        dims = tuple(
+            Taps(*each)
+            for each in zip(
+                *(x.dims[2:], y.dims[2:], weights.dims[2 + has_groups :]),
+                *(self.strides, self.dilations, self.padding),
+                strict=True,
+            )
+        )
+        # Channels of the result come first in weights: of y in a convolution, of x in a deconvolution.
+        channels = x.dims[1] // max(groups, 1), y.dims[1] // max(groups, 1)
+        return Relation(x.dims[0], groups, *channels, dims, has_groups, not self.is_transposed)
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names of source, weights and result in the relation."""
+        return ("y", "w", "x") if self.is_transposed else ("x", "w", "y")
+
+    @property
+    def written(self) -> str:
+        """The name of what is written."""
+        return self.names[self.direction.written]
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want, by the names of the relation."""
+        tensors = dict(zip(self.names, self.tensors, strict=True))
+        tensors = {name: tensors[name] for name in ("x", "w", "y")}
+        pack = 1 if self.written == "w" else self.pack
+        return preferred_formats(self.relation, tensors, self.written, self.block, pack)
+
+    @property
+    def terms(self) -> int:
+        relation = self.relation
+        taps = prod(dim.kernel * dim.points for dim in relation.dims)
+        channels = relation.groups * relation.window_channels * relation.point_channels
+        return relation.batch * channels * taps
+
+    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+        """The loops that write the tensor of a name."""
+        build = {"x": windows_tree, "w": weights_tree, "y": points_tree}[written]
+
+        def source(load: Load, index: Index) -> Expr:
+            return chain.shifted(load, ARG_SRC, index)
+
+        def weights(load: Load, index: Index) -> Expr:
+            return chain.shifted(load, ARG_WEIGHTS, index)
+
+        def result(total: Expr, index: Index) -> Expr:
+            return chain.result(total, tensors[written], index)
+
+        results = ResultOf(source, weights, result)
+        return build(self.relation, tensors["x"], tensors["w"], tensors["y"], results)
+
+
+def _read_window(call: ArgumentReader, ndims: int) -> dict[str, Any]:
+    """The window for tensors of `ndims` dims. Raises InvalidArguments for what is no window."""
+    count = ndims - 2
+    if not 1 <= count <= 3:
+        raise InvalidArguments(
+            f"{call.what}: tensors of {ndims} dims",
+            code="RS-X01",
+            why="a convolution has a batch, channels and one to three spatial dims",
+            hint="give (N, C, W), (N, C, H, W) or (N, C, D, H, W)",
+        )
+    padding = _read_row(call, "padding_l", count, 0)
+    strides = _read_row(call, "strides", count, 1)
+    dilates = (0,) * count if call.dilates is None else _read_row(call, "dilates", count, 0)
+    behind = padding if call.padding_r is None else _read_row(call, "padding_r", count, None)
+    return dict(zip(_WINDOW, (strides, dilates, padding, behind), strict=True))
+
+
+def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) -> tuple[int, ...]:
+    """A number for each spatial dim, or the same for all."""
+    value = getattr(call, name)
+    row = [value] * count if isinstance(value, int) else value
+    if not isinstance(row, list | tuple) or len(row) != count:
+        raise InvalidArguments(
+            f"{call.what}: {name} is {short_repr(value)}",
+            code="RS-X01",
+            why=f"there are {count} spatial dims",
+            hint=f"give a list of {count} integers",
+        )
+    numbers = tuple(parse_int(each, f"{call.what}: {name}") for each in row)
+    wrong = next((each for each in numbers if least is not None and each < least), None)
+    if wrong is not None:
+        raise InvalidArguments(
+            f"{call.what}: {name} is {list(numbers)}",
+            code="RS-X01",
+            why=f"{wrong} is below {least}",
+            hint="strides count from 1; dilates and padding from 0, where 0 dilates nothing",
+        )
+    return numbers
+
+
+# --- a depthwise convolution behind -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwiseFusion(OperationProblem):
+    """Two convolutions: `second` reads what `first` writes. `attr`: the attributes of both."""
+
+    operation = "convolution"
+    parts = ("first",)
+
+    first: ConvolutionProblem
+    second: ConvolutionProblem
+    attr: Attr
+
+    def structure(self) -> DepthwiseFusion:
+        return DepthwiseFusion(self.first.structure(), self.second.structure(), structure_of(self.attr))
+
+    @property
+    def dst(self) -> MemoryDesc:
+        return self.second.dst
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        second = self.second.sources()
+        del second[ARG_SRC]
+        return {**self.first.sources(), **{ARG_ATTR_POST_OP_DW | arg: md for arg, md in second.items()}}
+
+    @property
+    def verbose_aux(self) -> str:
+        return self.first.verbose_aux
+
+    @property
+    def moved_bytes(self) -> int:
+        return self.first.moved_bytes + self.second.moved_bytes
+
+    def computation(self) -> Computation:
+        """What attributes do, to both."""
+        second = self.second.computation()
+        operands = tuple(replace(each, arg=self._arg(each.arg)) for each in second.operands)
+        origins = tuple((self._arg(arg), number) for arg, number in second.origins)
+        return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
+
+    def program(self) -> Program:
+        """Both programs; what is between them is scratch."""
+        second = self.second.program()
+        slots = tuple(slot._replace(arg=self._arg(slot.arg)) for slot in second.slots)
+        return chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
+
+    def _arg(self, arg: int) -> int:
+        """How an execution calls an argument of the second convolution."""
+        return whole_arg(arg, len(self.first.attr.post_ops))
+
+
+def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: bool) -> DepthwiseFusion:
+    """A convolution and the depthwise one behind it. `is_open`: its result may have any format.
+
+    Raises Unimplemented for a convolution of other than two spatial dims, and for a sum in front of it.
+    """
+    if any(isinstance(each, SumOp) for each in parts.first.post_ops):
+        raise Unimplemented(
+            f"{what}: a sum in front of a depthwise post-op",
+            code="RS-P06",
+            where=f"dst {first.dst}",
+            why="it adds to what is between the two convolutions, and nothing was there before",
+            hint="append the sum behind it: it adds to the destination",
+        )
+    source, weights, between = first.tensors
+    if between.tag is None or between.offset0:
+        # Scratch is dense from its first byte on: no part of other memory.
+        first = replace(first, tensors=(source, weights, first.preferred()["y"]))
+        between = first.dst
+    if between.ndims != 2 + _PLANE:
+        raise Unimplemented(
+            f"{what}: a depthwise post-op in {between.ndims - 2} spatial dims",
+            code="RS-P06",
+            where=f"dst {between}",
+            why="it has a height and a width",
+            hint="execute a ConvolutionForward with groups after it",
+        )
+    second = _depthwise(between, parts.op, first.block, is_open=is_open)
+    second.check_types(what)
+    return DepthwiseFusion(first, second._with_attr(what, parts.second), parts.whole)
+
+
+def _depthwise(between: MemoryDesc, op: DepthwiseOp, block: int, *, is_open: bool) -> ConvolutionProblem:
+    """The depthwise convolution; weights of the format that is fastest, as is the result where it is open."""
+    batch, channels, *sizes = between.dims
+    dims = (batch, channels, *(-(-size // op.stride) for size in sizes))
+    weights = MemoryDesc((channels, 1, 1, *[op.kernel] * _PLANE), op.weights_type, "any")
+    dst = MemoryDesc(dims, op.dst_type, "any" if is_open else between.tag or "any")
+    return ConvolutionProblem(
+        tensors=(between, weights, dst),
+        bias=_NO_DESC if op.bias_type.name == "undef" else MemoryDesc((channels,), op.bias_type, "a"),
+        block=block,
+        pack=kernel_pack(between.data_type, op.weights_type),
+        strides=(op.stride,) * _PLANE,
+        dilates=(0,) * _PLANE,
+        padding_l=(op.padding,) * _PLANE,
+    ).chosen()
+
+
+# --- deconvolution ------------------------------------------------------------------------------------------
+
+
+class DeconvolutionProblem(ConvolutionProblem):
+    """The deconvolution primitive (`dnnl::deconvolution_forward`), a transposed convolution.
+
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`.
+    """
+
+    operation = "deconvolution"
+    primitive = "DeconvolutionForward"
+    is_transposed = True
+    arguments = """
+    As `rs.ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
+    the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`."""
+
+    __slots__ = ()
+
+
+ConvolutionForward, ConvolutionBackwardData, ConvolutionBackwardWeights = make_directions(ConvolutionProblem)
+DeconvolutionForward, DeconvolutionBackwardData, DeconvolutionBackwardWeights = make_directions(
+    DeconvolutionProblem
+)

@@ -1,0 +1,134 @@
+"""Inner product, forward, backward data and backward weights.
+
+    forward           dst[n, o] = sum of src[n, ...] * weights[o, ...] + bias[o]
+    backward data     diff_src[n, ...] = sum over o of diff_dst[n, o] * weights[o, ...]
+    backward weights  diff_weights[o, ...] = sum over n of diff_dst[n, o] * src[n, ...]
+                      diff_bias[o] = sum over n of diff_dst[n, o]
+
+A source has channels and may have spatial dims; weights have the same, and outputs in place of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.attr_check import check_attr_of
+from ..desc.memory_desc import MemoryDesc
+from ..plan.expression import Expr, Ref, TreeAxis, index_of
+from ..plan.product_chain import ProductChain
+from ..plan.tree import Each, TreeTensor, fold_over
+from ..primitives.reader import ArgumentReader
+from .product import (
+    LETTERS,
+    NAMES,
+    ProductProblem,
+    check_narrow_sum,
+    check_scale_masks,
+    check_zero_points,
+    kernel_block,
+    kernel_pack,
+    make_directions,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InnerProductProblem(ProductProblem):
+    """The inner product (`dnnl::inner_product_forward`): every output of all inputs.
+
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`.
+    """
+
+    operation = "inner_product"
+    primitive = "InnerProductForward"
+    call = "prop_kind", "src", "weights", "bias", "dst"
+    defaults = {"bias": None, "dst": None}
+    arguments = """
+    The bias may be left out by place. `src` (N, C) or (N, C, ...), `weights` (outputs, C, ...), `bias`
+    (outputs), `dst` (N, outputs). Each of format "any" gets the format that is fastest here. `attr`: scales,
+    zero points, post-ops, the scratchpad mode."""
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> InnerProductProblem:
+        problem = cls(*cls.read_tensors(call), kernel_block())
+        problem._check_shapes(call.what)
+        problem.check_types(call.what)
+        pack = kernel_pack(*problem.factor_types) if problem.is_forward else 1
+        problem = replace(problem, pack=pack).chosen()
+        problem = replace(problem, attr=call.attr(*cls.attributes))
+        if problem.is_forward:
+            attr, outputs = problem.attr, (0, 1)
+            check_zero_points(call.what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: outputs})
+            check_narrow_sum(call.what, attr, problem.dst.data_type)
+            check_attr_of(call.what, attr, problem.operands())
+            check_scale_masks(call.what, attr, {ARG_SRC: (0,), ARG_WEIGHTS: outputs, ARG_DST: (0, 2)})
+        call.check_written(problem.written_name, problem.dst)
+        if hint := call.hint(InnerProductProblem):
+            problem.check_hint(call, hint)
+        return problem
+
+    def _check_shapes(self, what: str) -> None:
+        refuse = self.refuse_dims(what)
+        source, weights, result = self.tensors
+        if source.ndims < 2 or weights.ndims != source.ndims or result.ndims != 2:
+            refuse(
+                f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
+                "a source is (N, C, ...), weights are (outputs, C, ...), the result is (N, outputs)",
+            )
+        if source.dims[1:] != weights.dims[1:]:
+            refuse(
+                f"a source of {source.dims}, weights of {weights.dims}", "all dims but the first are equal"
+            )
+        dims = source.dims[0], weights.dims[0]
+        if result.dims != dims:
+            refuse(f"the result is {result.dims}", f"it is {dims} for these tensors")
+        if not self.bias.is_zero() and self.bias.dims != (weights.dims[0],):
+            refuse(
+                f"the bias is {self.bias.dims}", f"give one value for each of the {weights.dims[0]} outputs"
+            )
+
+    @property
+    def terms(self) -> int:
+        source, weights, _ = self.tensors
+        return prod(source.dims) * weights.dims[0]
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want: forward, outputs in blocks; else all of them row-major.
+
+        Channels come last where several are multiplied at once.
+        """
+        source, weights, result = self.tensors
+        letters = plain = LETTERS[: source.ndims]
+        tag = f"A{letters[1:]}{self.block}a" if self.is_forward else letters
+        if self.is_forward and self.pack > 1:
+            plain = f"a{letters[2:]}b"
+            tag = f"A{letters[2:]}B{self.block}a{self.pack}b"
+        return {
+            "src": MemoryDesc(source.dims, source.data_type, plain),
+            "weights": MemoryDesc(weights.dims, weights.data_type, tag),
+            "dst": MemoryDesc(result.dims, result.data_type),
+        }
+
+    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+        """The loops that write the tensor of a name: its indices outside, the others are summed."""
+        src, weights, dst = (tensors[name] for name in NAMES)
+        n, o = TreeAxis("n", dst.sizes[0]), TreeAxis("o", dst.sizes[1])
+        rest = tuple(TreeAxis(f"i{d}", size) for d, size in enumerate(src.sizes[1:]))
+        source = chain.shifted(src.load(n, *rest), ARG_SRC, index_of(n, o))
+        factor = chain.shifted(weights.load(o, *rest), ARG_WEIGHTS, index_of(n, o))
+        elements: dict[str, tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], Expr]] = {
+            "src": ((n, *rest), (o,), dst.load(n, o) * factor),
+            "weights": ((o, *rest), (n,), dst.load(n, o) * source),
+            "dst": ((n, o), rest, source * factor),
+        }
+        axes, summed, term = elements[written]
+        target, index = tensors[written], index_of(*axes)
+        inner = Each(summed, (fold_over("sum", "total", term),))
+        return (Each(axes, (inner, target.store(index, chain.result(Ref("total"), target, index)))),)
+
+
+InnerProductForward, InnerProductBackwardData, InnerProductBackwardWeights = make_directions(
+    InnerProductProblem
+)

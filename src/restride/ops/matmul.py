@@ -1,0 +1,259 @@
+"""Matmul, a product of matrices: `dst[..., m, n] = sum over k of src[..., m, k] * weights[..., k, n]`.
+
+Batch dims of 1 are repeated. Factors that have scales or zero points of their own for each row or group of
+`k` become floats with these first: then what is summed is what they stand for. Dims may be known only at
+execution: then each concrete shape has a program of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
+from ..desc.attr_check import check_attr_of
+from ..desc.layout import RUNTIME_DIM
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..plan.expression import Ref, TreeAxis, index_of
+from ..plan.product_chain import FACTORS, ProductChain
+from ..plan.program import Slot
+from ..plan.reorder import TensorOperand
+from ..plan.tree import Each, TreeTensor, fold_over
+from ..primitives.checks import Names, check_memory
+from ..primitives.derived import DerivedPrimitiveDesc, make_primitive
+from ..primitives.implementation import Implementation, compiled, find_implementation
+from ..primitives.operation import OperationProblem
+from ..primitives.parse import check_written
+from ..primitives.primitive import Memories, Primitive
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
+from ..primitives.runtime_shapes import check_fits, deferred_to_slots
+from ..runtime.arguments import Executable
+from ..runtime.engine import Engine
+from .product import (
+    LETTERS,
+    NAMES,
+    ProductProblem,
+    check_narrow_sum,
+    check_scale_masks,
+    check_zero_points,
+    kernel_block,
+    kernel_pack,
+)
+
+_COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulProblem(ProductProblem):
+    """The product of matrices (`dnnl::matmul`).
+
+    Executed with `ARG_SRC`, `ARG_WEIGHTS`, where there is one `ARG_BIAS`, and `ARG_DST`.
+    """
+
+    operation = "matmul"
+    primitive = "Matmul"
+    call = "src", "weights", "bias", "dst"
+    defaults = {"bias": None, "dst": None}
+    prop_kinds = (PropKind.undef,)
+    needs_dims = False
+    arguments = """
+    The bias may be left out by place. `src` (..., M, K), `weights` (..., K, N), `dst` (..., M, N): 2 to 12
+    dims; batch dims of 1 are repeated. `bias` has the rank of `dst`, and 1 where it is repeated. Each of
+    format "any" gets the format that is fastest here. `attr`: scales, zero points, post-ops, the scratchpad
+    mode. Weights of integers of 8 and 4 bits, and of floats of 4, are decompressed for a source of floats,
+    those of 4 bits for one of bytes. Their scales and zero points may have any mask and groups, and so may
+    those of a source of bytes."""
+
+    _columns: ClassVar[int] = -1
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> MatmulProblem:
+        problem = cls(*cls.read_tensors(call), kernel_block())
+        problem._check_shapes(call.what)
+        problem.check_types(call.what, _COMPRESSED)
+        # What attributes allow is checked below: the types of factors depend on them.
+        problem = replace(problem, attr=call.frozen_attr())
+        problem = replace(problem, pack=kernel_pack(*problem.factor_types))
+        problem._check_open_formats(call.what)
+        problem = problem.chosen()
+        call.attr(*cls.attributes)
+        return problem.checked(call.what)
+
+    def checked(self, what: str) -> MatmulProblem:
+        """The problem, if attributes fit it and what is written."""
+        tensors = self.operands()
+        are_whole = all(tensors[arg].data_type.is_integral for arg in (ARG_SRC, ARG_WEIGHTS))
+        check_attr_of(what, self.attr, tensors, shifts_floats=are_whole)
+        check_narrow_sum(what, self.attr, self.dst.data_type)
+        # What becomes a float first may have scales and zero points for each of its elements.
+        own = [arg for arg, kind in self.grown.items() if not kind.is_integral]
+        rest, columns = self.attr.without_factors_of(*own), (0, 1 << self.dst.ndims - 1)
+        masks = {ARG_SRC: (0,), ARG_WEIGHTS: columns}
+        check_scale_masks(what, rest, masks)
+        check_zero_points(what, rest, masks)
+        if not self.has_runtime:
+            check_written(what, "dst", self.dst)
+        return self
+
+    def concrete(self, what: str, mds: Mapping[int, MemoryDesc]) -> MatmulProblem:
+        """The problem of an execution: `mds` by argument."""
+        tensors, bias = (mds[ARG_SRC], mds[ARG_WEIGHTS], mds[ARG_DST]), mds.get(ARG_BIAS, MemoryDesc())
+        problem = replace(self, tensors=tensors, bias=bias)
+        problem._check_shapes(what)
+        return problem.checked(what)
+
+    def _check_open_formats(self, what: str) -> None:
+        """Raise InvalidArguments for a format that is left open beside dims that are."""
+        for name, md in self.named().items():
+            if md.format_kind == "any" and RUNTIME_DIM in md.dims:
+                raise InvalidArguments(
+                    f"{what}: format 'any' of {name}, whose dims are known only at execution",
+                    code="RS-N15",
+                    where=f"{name} {md}",
+                    why="a memory must have a format before its dims are chosen",
+                    hint="name a tag, such as 'ab'",
+                )
+
+    def _check_shapes(self, what: str) -> None:
+        refuse, bias = self.refuse_dims(what), self.bias
+        src, weights, dst = self.tensors
+        if not 2 <= dst.ndims == src.ndims == weights.ndims:
+            refuse(
+                f"ranks are {src.ndims}, {weights.ndims} and {dst.ndims}",
+                "give all the same rank, 2 or more; batch dims of 1 are repeated",
+            )
+        (m, k), (rows, n), (height, width) = (md.dims[-2:] for md in self.tensors)
+        if not (_fit(m, height) and _fit(k, rows) and _fit(n, width)):
+            texts = (" x ".join(map(_size_text, md.dims[-2:])) for md in self.tensors)
+            refuse(
+                "{} times {} into {}".format(*texts),
+                "src is (..., M, K), weights (..., K, N), dst (..., M, N)",
+            )
+        for dim, sizes in enumerate(zip(src.dims[:-2], weights.dims[:-2], dst.dims[:-2], strict=True)):
+            *factors, result = sizes
+            is_found = result in factors or RUNTIME_DIM in sizes
+            if any(size != 1 and not _fit(size, result) for size in factors) or not is_found:
+                refuse(
+                    f"batch dim {dim} is {sizes[0]}, {sizes[1]} and {result}",
+                    "give equal sizes, or 1 to repeat",
+                )
+        fits = bias.ndims == dst.ndims and all(
+            a == 1 or _fit(a, b) for a, b in zip(bias.dims, dst.dims, strict=True)
+        )
+        if not bias.is_zero() and not fits:
+            refuse(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
+
+    @property
+    def has_runtime(self) -> bool:
+        """True where dims or strides are known only at execution."""
+        return any(md.layout.has_runtime for md in (*self.tensors, self.bias) if not md.is_zero())
+
+    def slots(self) -> tuple[Slot, ...]:
+        """The arguments of a program, where shapes are not known yet."""
+        bias = () if self.bias.is_zero() else (Slot(ARG_BIAS),)
+        own = Slot(ARG_SRC), Slot(ARG_DST, is_written=True), Slot(ARG_WEIGHTS), *bias
+        return (*own, *self.computation().slots())
+
+    @property
+    def terms(self) -> int:
+        return prod(self.dst.dims) * self.tensors[0].dims[-1]
+
+    @property
+    def grown(self) -> dict[int, DataType]:
+        """Integers of 4 bits become bytes; all else that is not multiplied as it is becomes f32.
+
+        That is what is narrower than the floats of the other factor, and what has factors along `k`.
+        """
+        types = {arg: md.data_type for arg, md in zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False)}
+        grouped = {arg for arg in types if self._has_groups(arg)}
+        if all(each.is_integral for each in types.values()):
+            if grouped:
+                return dict.fromkeys(types, DataType.f32)
+            return {arg: DataType.s8 for arg, each in types.items() if each.bits < 8}
+        return {arg: DataType.f32 for arg, each in types.items() if arg in grouped or each not in FACTORS}
+
+    def _has_groups(self, arg: int) -> bool:
+        """True where a factor has scales or zero points that are not those of all of a row or column."""
+        columns = 1 << self.dst.ndims - 1
+        masks = {ARG_SRC: (0,), ARG_WEIGHTS: (0, columns)}[arg]
+        found = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
+        return any(each is not None and (each.mask not in masks or each.groups) for each in found)
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want: weights in blocks of columns, the others row-major."""
+        src, weights, dst = self.tensors
+        batch = LETTERS[: dst.ndims - 2]
+        k, n = tuple(LETTERS[dst.ndims - 2 : dst.ndims])
+        tag = f"{batch}{n.upper()}{k}{self.block}{n}"
+        if self.pack > 1:
+            tag = f"{batch}{n.upper()}{k.upper()}{self.block}{n}{self.pack}{k}"
+        return {
+            "src": MemoryDesc(src.dims, src.data_type),
+            "weights": MemoryDesc(weights.dims, weights.data_type, tag),
+            "dst": MemoryDesc(dst.dims, dst.data_type),
+        }
+
+    def _bias_operand(self) -> TensorOperand | None:
+        is_open = self.bias.is_zero() or self.has_runtime
+        return None if is_open else TensorOperand.of_desc(self.bias)
+
+    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+        src, weights, dst = (tensors[name] for name in NAMES)
+        *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
+        k, index = TreeAxis("k", src.sizes[-1]), index_of(*batch, m, n)
+        first = chain.shifted(src.load(*batch, m, k), ARG_SRC, index)
+        second = chain.shifted(weights.load(*batch, k, n), ARG_WEIGHTS, index)
+        summed = Each((k,), (fold_over("sum", "total", first * second),))
+        return (Each((*batch, m, n), (summed, dst.store(index, chain.result(Ref("total"), dst, index)))),)
+
+
+def _fit(size: int, other: int) -> bool:
+    """True for equal sizes; one that is known only at execution fits all."""
+    return size == other or RUNTIME_DIM in (size, other)
+
+
+def _size_text(size: int) -> str:
+    return "?" if size == RUNTIME_DIM else str(size)
+
+
+class MatmulPrimitiveDesc(DerivedPrimitiveDesc):
+    """A primitive descriptor whose dims may be known only at execution."""
+
+    __slots__ = ()
+
+    def _executable(self, problem: OperationProblem, engine: Engine) -> Executable:
+        assert isinstance(problem, MatmulProblem)
+        if problem.has_runtime:
+            return deferred_to_slots(problem.slots(), engine)
+        return compiled(problem, engine)
+
+    def _concrete(self, problem: MatmulProblem, mds: Mapping[int, MemoryDesc]) -> Implementation:
+        """The implementation for the tensors of an execution."""
+        concrete, engine = problem.concrete(f"{self.kind}.execute", mds), self.get_engine()
+        return find_implementation(concrete, engine, self._describe, lambda: compiled(concrete, engine))
+
+
+class MatmulPrimitive(Primitive):
+    """A primitive that is made for the shapes of an execution, where these are not known before."""
+
+    __slots__ = ()
+
+    def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        problem, pd = impl.problem, self._pd
+        assert isinstance(problem, MatmulProblem)
+        assert isinstance(pd, MatmulPrimitiveDesc)
+        if not problem.has_runtime:
+            return super()._check_tensors(impl, names, memories)
+        for arg, md in pd._tensors().items():
+            name, memory = self._name_of(arg), memories[arg]
+            check_memory(names.call, name, memory, getattr(memory, "desc", md), pd._engine_of(arg))
+            check_fits(names.call, name, memory, md)
+        return pd._concrete(problem, {arg: memories[arg].desc for arg in pd._tensors()})
+
+
+Matmul = make_primitive(MatmulProblem, desc=MatmulPrimitiveDesc, base=MatmulPrimitive)

@@ -1,0 +1,423 @@
+"""What convolutions, inner products and matmuls share: a tensor that is written, of products of two others.
+
+    forward              dst = saturate(post-ops(scales * sum(src * weights) + bias))
+    backward data        diff_src = sum(diff_dst * weights)
+    backward weights     diff_weights = sum(src * diff_dst), diff_bias = sum(diff_dst)
+
+Sums are of f32; of integers exact. `plan/product_chain.py` says what attributes do. Each problem adds its
+dims, the formats that kernels want, and the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import ClassVar, NamedTuple, NoReturn, Self
+
+from ..desc.arguments import (
+    ARG_BIAS,
+    ARG_DIFF_BIAS,
+    ARG_DIFF_DST,
+    ARG_DIFF_SRC,
+    ARG_DIFF_WEIGHTS,
+    ARG_DST,
+    ARG_SRC,
+    ARG_WEIGHTS,
+)
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..desc.post_op_values import SumOp
+from ..dtypes import DataType
+from ..errors import InvalidArguments, Unimplemented
+from ..plan.computation import Computation
+from ..plan.contraction_pack import packed_count
+from ..plan.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
+from ..plan.product_chain import NO_CHAIN, ProductChain, product_chain
+from ..plan.program import Program, Slot
+from ..plan.reorder import TensorOperand
+from ..plan.tree import Each, TreeTensor
+from ..primitives.derived import make_primitive
+from ..primitives.forms import Args, NamedArgs
+from ..primitives.operation import OperationProblem
+from ..primitives.primitive import Primitive
+from ..primitives.prop_kind import PropKind
+from ..primitives.reader import ArgumentReader
+from ..targets.isa import host_isa
+
+Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
+Refuse = Callable[[str, str], NoReturn]
+
+
+class Direction(NamedTuple):
+    """Source, weights and result, or gradients of them: names, arguments, the place of what is written."""
+
+    word: str
+    names: tuple[str, str, str]
+    args: tuple[int, int, int]
+    written: int
+
+
+FORWARD = Direction("Forward", ("src", "weights", "dst"), (ARG_SRC, ARG_WEIGHTS, ARG_DST), 2)
+BACKWARD_DATA = Direction(
+    "BackwardData", ("diff_src", "weights", "diff_dst"), (ARG_DIFF_SRC, ARG_WEIGHTS, ARG_DIFF_DST), 0
+)
+BACKWARD_WEIGHTS = Direction(
+    "BackwardWeights", ("src", "diff_weights", "diff_dst"), (ARG_SRC, ARG_DIFF_WEIGHTS, ARG_DIFF_DST), 1
+)
+NAMES = FORWARD.names
+"""The names of the three tensors."""
+LETTERS = "abcdefghijkl"
+"""The letters of tags: a dim each."""
+
+_NO_DESC = MemoryDesc()
+_BIASES = "bias", "diff_bias"
+_RESULTS = "dst", "diff_dst"
+_GRADIENT_ARGUMENTS = """
+    Tensors and all else are as in the forward step; a bias may be left out by place. `hint_pd`: its
+    descriptor, or None."""
+_FLOATS = (
+    *(DataType.f32, DataType.bf16, DataType.f16, DataType.f64),
+    *(DataType.f8_e5m2, DataType.f8_e4m3),
+)
+_BYTES = (DataType.s8, DataType.u8)
+_WIDE_VECTOR, _BYTE_BITS = 64, 8
+# Multiply-adds that take as long as to move a byte.
+_TERMS_PER_BYTE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ProductProblem(OperationProblem):
+    """What to multiply: equal problems share an executable.
+
+    `tensors`: source, weights and result, or their gradients, as `direction` says. `bias` is the zero
+    descriptor where there is none. `block`: the channels, or columns, of a block of the formats that kernels
+    want; `pack`: how many products they add at once.
+    """
+
+    direction: ClassVar[Direction] = FORWARD
+    attributes: ClassVar[tuple[str, ...]] = ("scales", "post_ops", "zero_points")
+    # False where dims may be known only at execution.
+    needs_dims: ClassVar[bool] = True
+    # The dim of the result that outputs of the weights are along, and a bias has values for.
+    _columns: ClassVar[int] = 1
+    in_place = False
+
+    tensors: Tensors
+    bias: MemoryDesc
+    block: int
+    attr: Attr = field(default_factory=Attr)
+    pack: int = 1
+
+    # --- arguments ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        # Bias and dilates may be left out by place: None stands there then.
+        names = ["engine", *cls.call]
+        bias = next((names.index(name) for name in _BIASES if name in names), len(args))
+        is_by_name = not {*_BIASES, *_RESULTS}.isdisjoint(named)
+        has_both = isinstance(next(iter(args[bias + 1 :]), None), MemoryDesc)
+        if bias < len(args) and not (is_by_name or has_both):
+            args = *args[:bias], None, *args[bias:]
+        if "dilates" in names:
+            start = names.index("strides")
+            runs = [_is_run(each) for each in args[start : start + 4]]
+            if runs[:3] == [True] * 3 and runs[3:] != [True]:
+                args = *args[: start + 1], None, *args[start + 1 :]
+        return args, named
+
+    @classmethod
+    def read_tensors(cls, call: ArgumentReader) -> tuple[Tensors, MemoryDesc]:
+        """Source, weights and result, and the bias: the zero descriptor where there is none."""
+        source, weights, result = (call.open(name, is_known=cls.needs_dims) for name in cls.direction.names)
+        name = next((name for name in _BIASES if getattr(call, name, None) is not None), "")
+        bias = call.open(name, is_known=cls.needs_dims) if name else _NO_DESC
+        if bias.format_kind == "any":
+            bias = MemoryDesc(bias.dims, bias.data_type)
+        return (source, weights, result), bias
+
+    def chosen(self) -> Self:
+        """The problem whose tensors of format "any" are as kernels want them."""
+        wanted = self.preferred()
+        pairs = zip(self.tensors, self.names, strict=True)
+        source, weights, result = (wanted[name] if md.format_kind == "any" else md for md, name in pairs)
+        return replace(self, tensors=(source, weights, result))
+
+    def named(self) -> dict[str, MemoryDesc]:
+        """The tensors by the names of the arguments."""
+        return dict(zip(self.direction.names, self.tensors, strict=True))
+
+    def operands(self) -> dict[int, MemoryDesc]:
+        """The tensors by argument, without the bias."""
+        return dict(zip(self.direction.args, self.tensors, strict=True))
+
+    @property
+    def is_forward(self) -> bool:
+        """True where the result is written."""
+        return self.direction is FORWARD
+
+    @property
+    def written_name(self) -> str:
+        """The name of the argument that is written."""
+        return self.direction.names[self.direction.written]
+
+    # --- tensors --------------------------------------------------------------------------------------------
+
+    @property
+    def dst(self) -> MemoryDesc:
+        return self.tensors[self.direction.written]
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        mds = self.operands()
+        del mds[self.writes]
+        return {**mds, ARG_BIAS: self.bias} if self.has_bias else mds
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """The names of source, weights and result in the loops."""
+        return NAMES
+
+    @property
+    def has_bias(self) -> bool:
+        """True where a bias is added to the sums."""
+        return self.is_forward and not self.bias.is_zero()
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """The gradient of the bias, beside that of the weights."""
+        has_sums = self.direction is BACKWARD_WEIGHTS and not self.bias.is_zero()
+        return {ARG_DIFF_BIAS: self.bias} if has_sums else {}
+
+    # --- computation ----------------------------------------------------------------------------------------
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, each element once."""
+        return sum(md.size for md in self.tensors)
+
+    @property
+    def grown(self) -> dict[int, DataType]:
+        """By argument, the factors that are converted before they are multiplied, and their types then."""
+        return {}
+
+    @property
+    def factor_types(self) -> tuple[DataType, DataType]:
+        """The types in which source and weights are multiplied."""
+        source, weights, _ = self.tensors
+        grown = self.grown
+        return grown.get(ARG_SRC, source.data_type), grown.get(ARG_WEIGHTS, weights.data_type)
+
+    @property
+    def is_integral(self) -> bool:
+        """True where integers are summed, which is exact."""
+        return self.is_forward and all(each.is_integral for each in self.factor_types)
+
+    @property
+    def is_wide(self) -> bool:
+        """True where all is computed as doubles, as sums of integers are exact in them."""
+        return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
+
+    def computation(self) -> Computation:
+        """What attributes do."""
+        return self.chain().computed
+
+    def chain(self) -> ProductChain:
+        """What attributes do: scales and zero points, bias, post-ops."""
+        if not self.is_forward:
+            return NO_CHAIN
+        return product_chain(
+            self.tensors,
+            self.attr,
+            self._bias_operand(),
+            self._columns,
+            is_wide=self.is_wide,
+            is_integral=self.is_integral,
+            grown=self.grown,
+        )
+
+    def program(self) -> Program:
+        """The program: moves into formats that have vectors, the loops, moves back."""
+        chain = self.chain()
+        rows = zip(self.names, self.direction.args, self.tensors, strict=True)
+        roles = [TensorRole(*each) for each in rows]
+        written = roles.pop(self.direction.written)
+        first, second = roles
+        work = ContractionWork(
+            (first, second),
+            written,
+            partial(self.loops, chain, written.name),
+            self.preferred(),
+            chain,
+            (Slot(ARG_BIAS, span=self.bias.extent_range()),) if self.has_bias else (),
+            self.terms,
+            self.moved_bytes + self.terms // _TERMS_PER_BYTE,
+            self.is_wide,
+            self.pack,
+        )
+        return with_bias_gradient(work.program(), self.tensors[2], self.outputs())
+
+    def _bias_operand(self) -> TensorOperand | None:
+        return channel_operand(self.bias, self.dst.ndims) if self.has_bias else None
+
+    # --- what each problem says for itself ------------------------------------------------------------------
+
+    @property
+    def terms(self) -> int:
+        """How many products are added up in all."""
+        raise NotImplementedError
+
+    def preferred(self) -> dict[str, MemoryDesc]:
+        """The descriptors that kernels want, by the names of the loops."""
+        raise NotImplementedError
+
+    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+        """The loops that write the tensor of a name."""
+        raise NotImplementedError
+
+    # --- checks ---------------------------------------------------------------------------------------------
+
+    def refuse_dims(self, what: str) -> Refuse:
+        """What raises InvalidArguments for tensors whose dims do not fit, with why and a hint."""
+        where = "; ".join(f"{name} {md}" for name, md in self.named().items())
+
+        def refuse(why: str, hint: str) -> NoReturn:
+            raise InvalidArguments(f"{what}: dims do not fit", code="RS-X01", where=where, why=why, hint=hint)
+
+        return refuse
+
+    def check_types(self, what: str, compressed: tuple[DataType, ...] = ()) -> None:
+        """Raise Unimplemented for types that are not multiplied together.
+
+        `compressed`: weights that become what they are multiplied with, and floats that a source may be of
+        too.
+        """
+        source, weights, result = (md.data_type for md in self.tensors)
+        integers = (*_BYTES, DataType.s32, *(each for each in compressed if each.is_integral))
+        is_whole = self.is_forward and source in _BYTES and weights in integers
+        is_grown = source is not DataType.f64 and weights in compressed
+        sources = (*_FLOATS, *(each for each in compressed if not each.is_integral))
+        has_floats = source in sources and (weights in _FLOATS or is_grown)
+        is_float = has_floats and (self.is_forward or result in _FLOATS)
+        if is_whole or is_float:
+            return
+        raise Unimplemented(
+            f"{what}: {source} and {weights} into {result}",
+            code="RS-X02",
+            where="; ".join(f"{name} {md}" for name, md in self.named().items()),
+            why="floats are multiplied by floats, bytes forward by bytes",
+            hint="reorder one of them into another type first",
+        )
+
+    def check_hint(self, call: ArgumentReader, forward: ProductProblem, *parameters: str) -> None:
+        """Raise InvalidArguments for a hint that is of other dims, or has other parameters."""
+        own, theirs = (tuple(md.dims for md in each.tensors) for each in (self, forward))
+        pairs = {name: (getattr(forward, name), getattr(self, name)) for name in parameters}
+        call.check_hint(dims=(theirs, own), **pairs)
+
+
+# --- directions ---------------------------------------------------------------------------------------------
+
+
+def make_directions(
+    problem: type[ProductProblem],
+) -> tuple[type[Primitive], type[Primitive], type[Primitive]]:
+    """The primitives of a product, of the gradient of its source, and of those of its weights and bias."""
+    forward = make_primitive(problem)
+    data, weights = (_gradient(problem, each) for each in (BACKWARD_DATA, BACKWARD_WEIGHTS))
+    return forward, make_primitive(data, forward), make_primitive(weights, forward)
+
+
+def _gradient(problem: type[ProductProblem], direction: Direction) -> type[ProductProblem]:
+    """The problem of a gradient. Its arguments are those of the forward step, by their names there."""
+    is_data = direction is BACKWARD_DATA
+    primitive = problem.primitive.removesuffix(FORWARD.word) + direction.word
+    names = {**dict(zip(FORWARD.names, direction.names, strict=True)), "bias": "diff_bias"}
+    # Without a bias, which may be left out, what stands behind it has no default.
+    dropped = {"bias", "dst"} if is_data else set()
+    title = "The gradient of the source" if is_data else "The gradients of weights and bias"
+    first, second, third = (f"`ARG_{name.upper()}`" for name in direction.names)
+    bias = "" if is_data else "; where there is a bias with `ARG_DIFF_BIAS`"
+    variables = {
+        "__doc__": f"""{title} of a primitive `{problem.primitive}`.
+
+    Executed with {first}, {second} and {third}{bias}.
+    """,
+        "direction": direction,
+        "primitive": primitive,
+        "writes": direction.args[direction.written],
+        "prop_kinds": (PropKind.backward_data if is_data else PropKind.backward_weights,),
+        "attributes": (),
+        "call": tuple(names.get(name, name) for name in problem.call[1:] if not (is_data and name == "bias")),
+        "defaults": {names.get(n, n): v for n, v in problem.defaults.items() if n not in dropped}
+        | {"hint_pd": None},
+        "arguments": _GRADIENT_ARGUMENTS,
+    }
+    module = {"__module__": problem.__module__, "__slots__": ()}
+    return type(f"{primitive}Problem", (problem,), {**module, **variables})
+
+
+def _is_run(value: object) -> bool:
+    """True for what may be one number for each spatial dim."""
+    return isinstance(value, int | list | tuple) and not isinstance(value, bool)
+
+
+# --- checks of attributes -----------------------------------------------------------------------------------
+
+
+def check_narrow_sum(what: str, attr: Attr, dst: DataType) -> None:
+    """Raise Unimplemented for a sum that reads a result of 4 bits as another type."""
+    if dst.bits >= _BYTE_BITS:
+        return
+    kinds = (op.data_type for op in attr.post_ops if isinstance(op, SumOp) and op.data_type is not None)
+    other = next((kind for kind in kinds if kind is not dst), None)
+    if other is None:
+        return
+    raise Unimplemented(
+        f"{what}: a sum that reads {dst} as {other}",
+        code="RS-R30",
+        where=f"attr {attr.verbose_str()}",
+        why="what a result of 4 bits held is read as its own type",
+        hint="leave the data type of the sum out",
+    )
+
+
+def check_scale_masks(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise Unimplemented for a scale of an argument whose mask is none of these, or which has groups."""
+    for arg, own in masks.items():
+        scale = attr.scale_of(arg)
+        if scale is None or (scale.mask in own and not scale.groups):
+            continue
+        raise Unimplemented(
+            f"{what}: scales of mask {scale.mask}",
+            code="RS-R26",
+            where=f"attr {attr.verbose_str()}",
+            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups",
+            hint="give one scale for all; weights may have one for each output",
+        )
+
+
+def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]]) -> None:
+    """Raise Unimplemented for zero points of a factor whose mask is none of these, or which have groups."""
+    for arg, own in masks.items():
+        zero = attr.zero_point_of(arg)
+        if zero is None or (zero.mask in own and not zero.groups):
+            continue
+        raise Unimplemented(
+            f"{what}: zero points of mask {zero.mask}",
+            code="RS-R26",
+            where=f"attr {attr.verbose_str()}",
+            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups",
+            hint="reorder it to values without a zero point first",
+        )
+
+
+def kernel_pack(first: DataType, second: DataType) -> int:
+    """How many products of two types kernels of this machine add at once: see `plan/contraction_pack.py`."""
+    count = packed_count(first, second)
+    # Bytes need an instruction for pairs at least, as every x86-64 has it.
+    return count if count < 4 or host_isa().triple.startswith("x86_64") else 1
+
+
+def kernel_block() -> int:
+    """The channels of a block that kernels of this machine want: 16 where vectors have 64 bytes, else 8."""
+    return 16 if host_isa().vector_bytes >= _WIDE_VECTOR else 8
