@@ -13,7 +13,8 @@ import restride as rs
 from restride.dtypes import DataType
 from restride_bench.driver.cases import Case
 from restride_bench.driver.fill import Array, rounded
-from restride_bench.driver.work import CaseOperand, CaseWork
+from restride_bench.driver.operands import CaseOperand
+from restride_bench.driver.work import CaseWork
 from restride_bench.onednn import Handle, OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive, int64s
 
 _QUERY_WORKSPACE = 135
@@ -66,7 +67,7 @@ class ComputingOneDNN(OneDNN):
         self._attr = self._attributes(case)
         forward, made = self._created(case, descs)
         memories = {one.arg: self._filled(one, descs) for one in work.reads}
-        if work.sums:
+        if case.has_sum:
             memories[work.dst.arg] = self._filled(work.dst, descs)
         for one in work.writes:
             if one.arg != rs.ARG_WORKSPACE:
@@ -114,11 +115,9 @@ class ComputingOneDNN(OneDNN):
         if rs.ARG_SRC in memories:
             src = memories[rs.ARG_SRC]
         else:
-            from restride_bench.driver.primitives import pool
-
             md = rs.MemoryDesc(case.src_dims, case.dt[0])
             src = self.memory(self._plain(md))
-            src.bytes[...] = _stored(pool._values(md, 1, case.alg), md.data_type)
+            src.bytes[...] = _stored(case.values(md, 1), md.data_type)
         dst = self.memory(descs[rs.ARG_DIFF_DST])
         return {rs.ARG_SRC: src, rs.ARG_DST: dst, rs.ARG_WORKSPACE: memories[rs.ARG_WORKSPACE]}
 
@@ -249,11 +248,11 @@ class ComputingOneDNN(OneDNN):
         call = f"dnnl_{name}_{{}}_primitive_desc_create"
         tensors = src, weights, bias, dst
         first = self._chosen(call.format("forward"), self.engine, kind, *alg, *tensors, *last, None)
-        if case.direction == "forward":
+        if case.is_forward:
             return first, first
-        own = (src, weights, dst) if case.direction == "backward_data" else tensors
+        own = (src, weights, dst) if case.propagation == "backward_data" else tensors
         return first, self._chosen(
-            call.format(case.direction), self.engine, *alg, *own, *last, first.pointer, None
+            call.format(case.propagation), self.engine, *alg, *own, *last, first.pointer, None
         )
 
     def _matmul(self, case: Any, md: Mapping[int, Any]) -> Handle:

@@ -14,10 +14,10 @@ from onednn_computing import ComputingOneDNN
 from restride.errors import Status
 from restride_bench.driver.check import logical
 from restride_bench.driver.compare import Tolerance, are_near, epsilon, points_of
-from restride_bench.driver.drivers import driver_of
 from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.operands import CaseOperand
 from restride_bench.driver.skips import why_skipped
-from restride_bench.driver.work import CaseOperand, CaseWork
+from restride_bench.driver.work import CaseWork
 from restride_bench.onednn_library import OneDNNError
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
@@ -240,7 +240,7 @@ def _ours(work: CaseWork) -> tuple[CaseWork, dict[int, np.ndarray]]:
     for one in work.reads:
         memories[one.arg] = rs.Memory(one.md, engine, one.filled())
     for one in work.writes:
-        held = one.filled() if work.sums and one is work.dst else np.full(one.md.size, 0xA5, np.uint8)
+        held = one.filled() if work.case.has_sum and one is work.dst else np.full(one.md.size, 0xA5, np.uint8)
         memories[one.arg] = rs.Memory(one.md, engine, held)
     work.primitive(pd).execute(rs.Stream(engine), memories)
     answers = {}
@@ -265,7 +265,7 @@ def _is_near(one: CaseOperand, got: np.ndarray, wanted: np.ndarray, tolerance: T
 
 
 def _differing(library: ComputingOneDNN, test: Test, count: Counter[str]) -> list[str]:
-    work = driver_of(test.case).work(test.case)
+    work = CaseWork.of(test.case)
     work, ours = _ours(work)
     shapes = {one.arg: one.md for one in (*work.reads, *work.writes)}
     try:
@@ -274,12 +274,13 @@ def _differing(library: ComputingOneDNN, test: Test, count: Counter[str]) -> lis
         count[Status(error.status).name] += 1
         return []
     count["compared"] += 1
-    assert work.formula is not None
-    tolerances, every = work.formula.tolerances, {one.arg: one for one in work.writes}
+    assert test.case.has_formula
+    every = {one.arg: one for one in work.writes}
+    tolerances = {arg: test.case.tolerance(arg) for arg in every}
     far = [arg for arg in theirs if not _is_near(every[arg], ours[arg], theirs[arg], tolerances[arg])]
     # oneDNN 3.13 leaves some results unwritten: of one point to one point in a resampling of 16 channels, of
     # some PReLUs backward. Where we are right by the formula, and it is not, it is no fault of ours.
-    exact = work.formula.of(_values(work)) if far else {}
+    exact = test.case.formula(_values(work)) if far else {}
     wrong = [
         arg
         for arg in far
@@ -299,7 +300,7 @@ def _differing(library: ComputingOneDNN, test: Test, count: Counter[str]) -> lis
 
 def _values(work: CaseWork) -> dict[int, np.ndarray]:
     """What is read, in logical order, as f64."""
-    read = (*work.reads, work.dst) if work.sums else work.reads
+    read = (*work.reads, work.dst) if work.case.has_sum else work.reads
     return {one.arg: logical(one.md, one.filled()).astype(np.float64) for one in read}
 
 

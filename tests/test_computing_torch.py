@@ -12,10 +12,9 @@ import pytest
 import restride as rs
 import test_computing_oracle as problems
 from restride_bench.driver.compare import epsilon, points_of
-from restride_bench.driver.drivers import driver_of
 from restride_bench.driver.expand import expand
-from restride_bench.driver.primitives import pool, softmax
 from restride_bench.driver.skips import why_skipped
+from restride_bench.driver.work import CaseWork
 
 torch = pytest.importorskip("torch")
 functional = torch.nn.functional
@@ -69,7 +68,7 @@ def _eltwise(case: Any, values: Values) -> dict[int, Array] | None:
 def _softmax(case: Any, values: Values) -> dict[int, Array] | None:
     if rs.ARG_DIFF_DST in values and case.ddt != "f32":
         return None  # the gradient is of a result that is rounded, which torch's is not
-    x = torch.tensor(softmax._source(case), requires_grad=True)
+    x = torch.tensor(case.source(), requires_grad=True)
     function = functional.log_softmax if case.is_log else functional.softmax
     return _answers(function(x, case.axis), values, {rs.ARG_DIFF_SRC: x})
 
@@ -97,18 +96,18 @@ def _pool(case: Any, values: Values) -> dict[int, Array] | None:
         return None
     src = values.get(rs.ARG_SRC)
     if src is None:
-        src = pool._values(rs.MemoryDesc(case.src_dims, case.dt[0]), 1, case.alg)
+        src = case.values(rs.MemoryDesc(case.src_dims, case.dt[0]), 1)
     x = torch.tensor(src, requires_grad=True)
     if case.alg != "max":
         function = getattr(functional, f"avg_pool{ndims}d")
         include = case.alg == "avg_p"
-        y = function(x, case.kernel, case.strides, case.padding, count_include_pad=include)
+        y = function(x, case.kernel, case.window_strides, case.padding, count_include_pad=include)
         return _answers(y, values, {rs.ARG_DIFF_SRC: x}) if tuple(y.shape) == case.dims else None
     pads = [
         n for pair in zip(case.padding[::-1], behind[::-1], strict=True) for n in (pair[0], max(pair[1], 0))
     ]
     function, steps = getattr(functional, f"max_pool{ndims}d"), [n + 1 for n in case.dilation]
-    y = function(functional.pad(x, pads, value=-np.inf), case.kernel, case.strides, 0, steps)
+    y = function(functional.pad(x, pads, value=-np.inf), case.kernel, case.window_strides, 0, steps)
     return _answers(y, values, {rs.ARG_DIFF_SRC: x}) if tuple(y.shape) == case.dims else None
 
 
@@ -223,18 +222,17 @@ def _differing(driver: str, line: str) -> list[str] | None:
     (test,) = expand(line.split()).tests
     if why_skipped(test):
         return None
-    work, ours = problems._ours(driver_of(test.case).work(test.case))
+    work, ours = problems._ours(CaseWork.of(test.case))
     values = {one.arg: problems.logical(one.md, one.filled()).astype(np.float64) for one in work.reads}
     theirs = _OF[driver](test.case, values)
     if theirs is None:
         return None
-    assert work.formula is not None
     found = []
     for one in work.writes:
         wanted = theirs.get(one.arg)
         if wanted is None:
             continue
-        tolerance = work.formula.tolerances[one.arg]
+        tolerance = test.case.tolerance(one.arg)
         got, points = ours[one.arg], points_of(ours[one.arg], wanted, one.md.data_type)
         wrong = ~problems.are_near(points, one.md.data_type, tolerance)
         wrong &= points.rdiff > tolerance.threshold + epsilon(one.md.data_type) + 8e-6

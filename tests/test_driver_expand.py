@@ -11,12 +11,12 @@ import pytest
 
 from restride.cli.usage import UsageError
 from restride_bench.driver.attr_text import FactorText, FlagText, PostOpText
+from restride_bench.driver.cases import table_of
 from restride_bench.driver.common import COMMON_KNOBS
-from restride_bench.driver.drivers import DRIVERS
 from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.operations import OPERATIONS
 from restride_bench.driver.primitives.reorder import ReorderCase
 from restride_bench.driver.primitives.shuffle import ShuffleCase
-from restride_bench.driver.spatial import SpatialCase
 
 # benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
 _INPUTS = os.environ.get("BENCHDNN_INPUTS", "")
@@ -48,7 +48,7 @@ def test_benchdnns_own_files_expand_to_as_many_tests(name: str) -> None:
     assert [again for test in tests for again in _tests(test.repro)] == list(tests)
 
 
-@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("driver", OPERATIONS)
 def test_benchdnns_own_files_are_all_read(driver: str) -> None:
     """Also those that name problems alone: each problem is a test."""
     files = [path for path in Path(_INPUTS, driver).rglob("*") if path.is_file()] if _INPUTS else []
@@ -216,12 +216,12 @@ def test_an_empty_entry_of_a_list_is_the_default() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", sorted({*DRIVERS["reorder"].knobs, *COMMON_KNOBS}))
+@pytest.mark.parametrize("name", sorted({*table_of(ReorderCase).knobs, *COMMON_KNOBS}))
 def test_an_empty_value_is_the_default(name: str) -> None:
     assert _tests(f"--reorder --{name}= 2x3") == _tests("--reorder 2x3")
 
 
-@pytest.mark.parametrize("name", sorted(DRIVERS["shuffle"].knobs))
+@pytest.mark.parametrize("name", sorted(table_of(ShuffleCase).knobs))
 def test_an_empty_value_is_the_default_of_a_shuffle_too(name: str) -> None:
     assert _tests(f"--shuffle --{name}= 2x3") == _tests("--shuffle 2x3")
 
@@ -423,8 +423,7 @@ _SPELLINGS = {
 def test_what_benchdnn_takes_as_the_same_is_the_same(line: str) -> None:
     (first,), (second,) = _tests(line), _tests(_SPELLINGS[line])
     # How a problem in letters was written is part of the case.
-    alike: dict[str, Any] = {"problem": ""} if isinstance(first.case, SpatialCase) else {}
-    assert replace(first.case, **alike) == replace(second.case, **alike)
+    assert replace(first.case, problem="") == replace(second.case, problem="")
 
 
 # --- reproducer lines ----------------------------------------------------------------------------------

@@ -6,11 +6,11 @@ import pytest
 
 import restride as rs
 from restride_bench.driver.check import GuardedStorage
-from restride_bench.driver.drivers import driver_of
 from restride_bench.driver.expand import expand
 from restride_bench.driver.placed import Engines, PlacedMemory
 from restride_bench.driver.result import Outcome, Result
 from restride_bench.driver.run import Execute, execute, run
+from restride_bench.driver.work import CaseWork
 from support.sycl import sycl_engine
 
 pytestmark = pytest.mark.sycl
@@ -99,7 +99,7 @@ def test_nothing_written_is_found() -> None:
 
 def test_a_placed_memory_has_the_bytes_of_its_storage(engine) -> None:
     (test,) = expand(["--engine=sycl", "--reorder", "--sdt=u8", "5"]).tests
-    operand, wanted = driver_of(test.case).work(test.case).src, [3, 1, 4, 1, 5]
+    operand, wanted = CaseWork.of(test.case).src, [3, 1, 4, 1, 5]
     stored = GuardedStorage(5)
     stored.bytes[...] = wanted
     placed = PlacedMemory.at(operand, Engines.of(engine).src, stored, "shared")

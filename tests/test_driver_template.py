@@ -8,8 +8,8 @@ import pytest
 
 from restride.cli.usage import UsageError
 from restride_bench.driver import clock, tokens
-from restride_bench.driver.drivers import DRIVERS
 from restride_bench.driver.expand import Test, expand
+from restride_bench.driver.operations import OPERATIONS
 from restride_bench.driver.result import Outcome, Perf, Result
 from restride_bench.driver.template import RATES, VALUES, render
 from restride_bench.driver.tokens import PLAIN, check, full
@@ -47,7 +47,7 @@ _SHUFFLE = _test("--mode=P --shuffle --dir=BWD_D --dt=u8 --tag=axb --axis=0 --gr
     ],
 )
 def test_tokens_stand_for_values_of_a_reorder(template: str, text: str) -> None:
-    assert render(full(template, DRIVERS["reorder"].template), 7, _REORDER, _RESULT) == text
+    assert render(full(template, OPERATIONS["reorder"].template), 7, _REORDER, _RESULT) == text
 
 
 def test_clocks_are_ticks_of_a_counter_of_constant_rate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,13 +72,13 @@ def test_tokens_stand_for_values_of_a_shuffle() -> None:
 
 
 def test_the_default_line_is_benchdnns() -> None:
-    line = render(full("def", DRIVERS["shuffle"].template), 0, _SHUFFLE, _RESULT)
+    line = render(full("def", OPERATIONS["shuffle"].template), 0, _SHUFFLE, _RESULT)
     problem = "--mode=P --shuffle --dir=BWD_D --dt=u8 --tag=axb --axis=0 --group=2 2x3"
     assert line == f"perf,cpu,jit:copy,,{problem},0,0.75,0.5,0,1,0"
 
 
 def test_the_csv_line_has_a_column_for_each_knob() -> None:
-    line = render(full("csv", DRIVERS["reorder"].template), 0, _REORDER, _RESULT)
+    line = render(full("csv", OPERATIONS["reorder"].template), 0, _REORDER, _RESULT)
     assert (
         line == "perf,cpu,jit:copy,w,s8,f32,abx,ba,zp_comp:1,--attr-scales=src:common:2,2x3,0,0.75,0.5,0,1,0"
     )

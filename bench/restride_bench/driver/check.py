@@ -13,7 +13,7 @@ from restride.runtime.result_pool import allocate
 
 from .compare import Points, Tolerance, are_near, points_of
 from .fill import Array, Bytes
-from .work import CaseOperand
+from .operands import CaseOperand
 
 GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
 _CANARY = 0xC7

@@ -9,8 +9,7 @@ from typing import Any
 
 from . import tokens
 from .attr_text import wrong
-from .cases import knob_text
-from .knobs import parse_bool, parse_count, unquoted
+from .knobs import knob_text, parse_bool, parse_count, unquoted
 
 _LEAST_MS, _MOST_MS = 10, 60_000
 _FAST_MS = 10

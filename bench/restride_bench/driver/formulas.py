@@ -9,11 +9,13 @@ import numpy as np
 
 import restride as rs
 
-from .attr_text import FactorText, PostOpText
+from .attr_text import FactorText
 from .cases import Case
 from .fill import Array
-from .work import ARGS, Values, factor_extents
+from .operands import Values
+from .work import ARGS, factor_extents, post_op_extents
 
+_ROOT = math.sqrt(2 / math.pi)
 erf = np.vectorize(math.erf, otypes=[np.float64])
 """The error function."""
 
@@ -26,30 +28,18 @@ def _soft_relu(s: Array) -> Array:
     return np.logaddexp(0.0, s)
 
 
-def _gelu_tanh(s: Array, alpha: float, beta: float) -> Array:
-    return np.asarray(0.5 * s * (1 + np.tanh(math.sqrt(2 / math.pi) * (s + 0.044715 * s**3))))
-
-
-def _elu(s: Array, alpha: float, beta: float) -> Array:
-    return np.where(s > 0, s, alpha * np.expm1(np.minimum(s, 0)))
-
-
-def _hardsigmoid(s: Array, alpha: float, beta: float) -> Array:
-    return np.clip(alpha * s + beta, 0, 1)
-
-
 Function = Callable[[Array, float, float], Array]
 
 ELTWISE: dict[str, Function] = {
     "abs": lambda s, alpha, beta: np.abs(s),
     "clip": lambda s, alpha, beta: np.clip(s, alpha, beta),
     "clip_v2": lambda s, alpha, beta: np.clip(s, alpha, beta),
-    "elu": _elu,
+    "elu": lambda s, alpha, beta: np.where(s > 0, s, alpha * np.expm1(np.minimum(s, 0))),
     "exp": lambda s, alpha, beta: np.exp(s),
     "gelu_erf": lambda s, alpha, beta: 0.5 * s * (1 + erf(s / math.sqrt(2))),
-    "gelu_tanh": _gelu_tanh,
-    "hardsigmoid": _hardsigmoid,
-    "hardswish": lambda s, alpha, beta: s * _hardsigmoid(s, alpha, beta),
+    "gelu_tanh": lambda s, alpha, beta: 0.5 * s * (1 + np.tanh(_ROOT * (s + 0.044715 * s**3))),
+    "hardsigmoid": lambda s, alpha, beta: np.clip(alpha * s + beta, 0, 1),
+    "hardswish": lambda s, alpha, beta: s * np.clip(alpha * s + beta, 0, 1),
     "linear": lambda s, alpha, beta: alpha * s + beta,
     "log": lambda s, alpha, beta: np.log(s),
     "logistic": lambda s, alpha, beta: _logistic(s),
@@ -97,9 +87,8 @@ def _hardswish_gradient(s: Array, alpha: float, beta: float) -> Array:
 
 
 def _gelu_tanh_gradient(s: Array, alpha: float, beta: float) -> Array:
-    root = math.sqrt(2 / math.pi)
-    v = np.tanh(root * (s + 0.044715 * s**3))
-    return np.asarray(0.5 * (1 + v) * (1 + s * (1 - v) * root * (1 + 3 * 0.044715 * s * s)))
+    v = np.tanh(_ROOT * (s + 0.044715 * s**3))
+    return np.asarray(0.5 * (1 + v) * (1 + s * (1 - v) * _ROOT * (1 + 3 * 0.044715 * s * s)))
 
 
 def _gelu_erf_gradient(s: Array, alpha: float, beta: float) -> Array:
@@ -182,36 +171,25 @@ def _spread(kind: int, factor: FactorText, case: Case, values: Values) -> Array 
     return found
 
 
-def finished(case: Case, t: Array, values: Values, dst: int = rs.ARG_DST) -> Array:
+def finished(case: Case, t: Array, values: Values) -> Array:
     """A result after the post-ops, and the scales and zero points of the destination."""
-    t = after_post_ops(case, t, values, range(len(case.attr_post_ops)), dst)
+    t = after_post_ops(case, t, values, range(len(case.attr_post_ops)))
     with np.errstate(all="ignore"):
         return np.asarray(t / scale_of(case, "dst", values) + zero_point_of(case, "dst", values))
 
 
-def after_post_ops(
-    case: Case, t: Array, values: Values, places: Iterable[int], dst: int = rs.ARG_DST
-) -> Array:
+def after_post_ops(case: Case, t: Array, values: Values, places: Iterable[int]) -> Array:
     """A result after the post-ops at these places."""
     with np.errstate(all="ignore"):
         for index in places:
-            op = case.attr_post_ops[index]
-            apply = _prelu if op.kind == "prelu" else _post_op
-            t = apply(case, op, index, t, values, dst)
+            op, arg = case.attr_post_ops[index], rs.arg_attr_multiple_post_op(index)
+            if op.kind == "prelu":
+                weights = values[arg | rs.ARG_WEIGHTS].reshape(post_op_extents(case, index))
+                t = np.where(t > 0, t, t * weights)
+            elif op.kind == "sum":
+                t = np.asarray(t + op.number(0, 1.0) * (values[rs.ARG_DST] - op.number(1, 0)))
+            elif op.kind == "eltwise":
+                t = op.number(2, 1.0) * eltwise(op.name, t, op.number(0, 0.0), op.number(1, 0.0))
+            else:
+                t = BINARY[op.name](t, values[arg | rs.ARG_SRC_1])
     return t
-
-
-def _prelu(case: Case, op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
-    mask = case.attr_mask(FactorText("dst", op.policy))
-    weights = values[rs.arg_attr_multiple_post_op(index) | rs.ARG_WEIGHTS]
-    shape = tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.post_op_dims(index)))
-    return np.where(t > 0, t, t * weights.reshape(shape))
-
-
-def _post_op(case: Case, op: PostOpText, index: int, t: Array, values: Values, dst: int) -> Array:
-    if op.kind == "sum":
-        return np.asarray(t + op.number(0, 1.0) * (values[dst] - op.number(1, 0)))
-    if op.kind == "eltwise":
-        return op.number(2, 1.0) * eltwise(op.name, t, op.number(0, 0.0), op.number(1, 0.0))
-    other = values[rs.arg_attr_multiple_post_op(index) | rs.ARG_SRC_1]
-    return BINARY[op.name](t, other)

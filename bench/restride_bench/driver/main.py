@@ -18,15 +18,15 @@ from collections.abc import Sequence
 from restride.cli.output import Answer, say, tell
 from restride.cli.progress import Progress
 
-from .drivers import ABSENT, DRIVERS
 from .expand import Expansion, Test, expand
 from .jobs import processes, results
+from .operations import ABSENT, OPERATIONS
 from .report import DriverReport
 
 
 def is_driver(arguments: Sequence[str]) -> bool:
     """True for a command line of the driver."""
-    return any(word == f"--{name}" for word in arguments for name in (*DRIVERS, *ABSENT))
+    return any(word == f"--{name}" for word in arguments for name in (*OPERATIONS, *ABSENT))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,26 +1,31 @@
-"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers)."""
+"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers).
+
+oneDNN does shuffles by its primitive, others by a copy between views where the axis is not blocked.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
-from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import restride as rs
 from restride import Error
 from restride.desc.tags import to_tag
+from restride.plan.conversion import storage_dtype
 
+from ..arithmetic import PeerArithmetic
 from ..array_peers import NumPy, Torch
-from ..measure import Quartiles, Timing, alternate, batch_size
+from ..measure import Timing, alternate, batch_size
 from ..peer import Peer, PeerRefusal
 from ..peers import OneDNNPeer, open_peers
 from ..problem import PeerProblem, storage
-from . import peer_shuffle
+from .attr_text import Factors, FactorText
 from .cases import Case
 from .common import CommonKnobs
 from .fill import POISON, Bytes
-from .peer_arithmetic import arithmetic_of, is_comparable
 from .primitives.reorder import ReorderCase
 from .primitives.shuffle import ShuffleCase
 from .result import PeerTime
@@ -28,48 +33,43 @@ from .result import PeerTime
 _ROUNDS = 15
 _LONGEST = 200  # characters of a reason
 _OURS, _MEMCPY = "restride", "memcpy"
-_UNASKED = ("boolean",)  # in conversions; moved, it is a byte
 _PEERS = {"onednn": "oneDNN", "torch": "torch", "numpy": "NumPy"}
+_SCALE = 0.5  # about which the scales along a dim lie
+_INTEGERS = ("s32", "s8", "u8")
 Call = Callable[[], object]
 
 
+class _PreparedPeer(NamedTuple):
+    """What is timed of one peer: one call, or all ways to copy bytes; its kernel and answer."""
+
+    calls: Mapping[str, Call]
+    kernel: str = ""
+    answer: Bytes | None = None
+
+
 def beside(
-    case: Case,
-    common: CommonKnobs,
-    call: Callable[[], object],
-    md: rs.MemoryDesc,
-    storages: tuple[Bytes, Bytes],
+    case: Case, common: CommonKnobs, call: Call, md: rs.MemoryDesc, storages: tuple[Bytes, Bytes]
 ) -> tuple[PeerTime, ...]:
     """Time restride and every peer in turn. `storages` are its source, of descriptor `md`, and its answer."""
     source, answer = _padded_with_zeros(md, storages[0]), storages[1]
     calls: dict[str, Call] = {_OURS: call}
-    kernels, refused, answers = dict[str, str](), dict[str, str](), dict[str, Bytes]()
-    for name in common.peers:
-        try:
-            calls.update(_tried(_prepared(name, case, source, answers, kernels, answer.size)))
-        except Exception as reason:  # Whatever a peer fails of, it is not restride that failed.
-            refused[name] = _why(reason)
-    times = _timed(calls, common.fix_times_per_prb or _ROUNDS)
-    found = [
-        _found(name, case, times, kernels, (answers.get(name), answer))
-        for name in common.peers
-        if name not in refused
-    ]
-    return (*found, *(PeerTime(name, refused=why) for name, why in refused.items()))
-
-
-def _timed(calls: Mapping[str, Call], rounds: int) -> dict[str, Timing]:
+    ready, refused = dict[str, _PreparedPeer](), dict[str, str]()
     with np.errstate(all="ignore"):
+        for name in common.peers:
+            try:
+                peer = _prepared(name, case, source, answer.size)
+                # Run each once: some find out only now that they cannot do the work.
+                for each in peer.calls.values():
+                    each()
+                ready[name] = peer
+                calls.update(peer.calls)
+            except Exception as reason:  # Whatever a peer fails of, it is not restride that failed.
+                refused[name] = _why(reason)
         # The slowest decides how many calls make a sample: a clock read is nothing beside it.
-        return alternate(calls, rounds=rounds, number=min(map(batch_size, calls.values())))
-
-
-def _tried(calls: Mapping[str, Call]) -> Mapping[str, Call]:
-    """Calls of which each has been run once. Raises what a peer raises that cannot do the work after all."""
-    with np.errstate(all="ignore"):
-        for call in calls.values():
-            call()
-    return calls
+        number = min(map(batch_size, calls.values()))
+        times = alternate(calls, rounds=common.fix_times_per_prb or _ROUNDS, number=number)
+    measured = [_peer_time(name, case, times, peer, answer) for name, peer in ready.items()]
+    return (*measured, *(PeerTime(name, refused=why) for name, why in refused.items()))
 
 
 def _why(reason: Exception) -> str:
@@ -90,53 +90,57 @@ def _padded_with_zeros(md: rs.MemoryDesc, held: Bytes) -> Bytes:
     return clean
 
 
-def _prepared(
-    name: str, case: Case, source: Bytes, answers: dict[str, Bytes], kernels: dict[str, str], size: int
-) -> Mapping[str, Call]:
-    """What is timed of one peer: one call, or all the ways in which bytes are copied."""
+def _prepared(name: str, case: Case, source: Bytes, size: int) -> _PreparedPeer:
+    """What is timed of one peer whose answer has so many bytes; of memcpy copies of as many as are moved."""
     threads = rs.get_num_threads()
     if name == _MEMCPY:
-        half = (source.size + size) // 2
-        return {f"{_MEMCPY} by {way}": copy for way, copy in _copies(half, threads).items()}
-    peer = _peer(name, threads)
-    answers[name] = storage(size)
-    answers[name][...] = POISON
-    ready = _of_case(peer, case, source, answers[name])
-    kernels[name] = ready[1]
-    return {name: ready[0]}
+        src, dst = (storage((source.size + size) // 2) for _ in range(2))
+        src[...], dst[...] = 1, 0
+        copies = NumPy(threads).copies(src, dst)
+        return _PreparedPeer({f"{_MEMCPY} by {way}": copy for way, copy in copies.items()})
+    peer, answer = _peer(name, threads), storage(size)
+    answer[...] = POISON
+    if isinstance(case, ShuffleCase):
+        call, kernel = _of_shuffle(peer, case, source, answer)
+    elif isinstance(case, ReorderCase):
+        call, kernel, _ = peer.prepare(_problem(case), source, answer)
+    else:
+        raise PeerRefusal("peers are asked for reorders and shuffles")
+    return _PreparedPeer({name: call}, kernel, answer)
 
 
-def _copies(nbytes: int, threads: int) -> dict[str, Call]:
-    """Copies of so many bytes: as much is read and written as by the problem."""
-    src, dst = storage(nbytes), storage(nbytes)
-    src[...], dst[...] = 1, 0
-    return NumPy(threads).copies(src, dst)
-
-
-@cache
+@functools.cache
 def _peer(name: str, threads: int) -> Peer:
-    found, missing = open_peers([_PEERS[name]], threads)
+    peers, missing = open_peers([_PEERS[name]], threads)
     if missing:
         raise PeerRefusal(missing[_PEERS[name]])
-    return found[0]
+    return peers[0]
 
 
-def _of_case(peer: Peer, case: Case, source: Bytes, answer: Bytes) -> tuple[Call, str]:
-    """A function to be timed, and the name of the kernel behind it."""
-    if isinstance(case, ShuffleCase):
-        return _of_shuffle(peer, case, source, answer)
-    if not isinstance(case, ReorderCase):
-        raise PeerRefusal("peers are asked for reorders and shuffles")
-    ready = peer.prepare(_problem(case), source, answer)
-    return ready.call, ready.kernel
+def _peer_time(
+    name: str, case: Case, times: Mapping[str, Timing], peer: _PreparedPeer, ours: Bytes
+) -> PeerTime:
+    """The ratio of times within each round, over the rounds."""
+    best = min(peer.calls, key=lambda key: times[key].spread.median)
+    ratio = times[_OURS].times_faster_than(times[best])
+    least, median = min(times[best].seconds) * 1e3, times[best].spread.median * 1e3
+    differs = peer.answer is not None and not np.array_equal(peer.answer, ours)
+    # The bits say something where scales are the same, and nothing is accumulated.
+    if differs and isinstance(case, ReorderCase):
+        differs = arithmetic_of(case).is_plain
+    kernel = peer.kernel if peer.answer is not None else best.partition(" by ")[2]
+    return PeerTime(name, kernel, least, median, (ratio.median, ratio.low, ratio.high), other_answer=differs)
+
+
+# --- reorders -----------------------------------------------------------------------------------------------
 
 
 def _problem(case: ReorderCase) -> PeerProblem:
     """The reorder as peers have it. Raises PeerRefusal for what they are not asked."""
     if case.oflag or case.runtime_dim_mask or any(case.strides):
         raise PeerRefusal("peers are asked for known dims, tags, and no compensation")
-    for name in (case.sdt, case.ddt):
-        _check_type(name, *_UNASKED)
+    for name in case.types:
+        _check_type(name, "boolean")  # in conversions; moved, it is a byte
     src_tag, dst_tag = (str(to_tag(tag, len(case.dims))) for tag in (case.stag, case.dtag))
     return PeerProblem(case.desc, case.dims, case.sdt, src_tag, case.ddt, dst_tag, arithmetic_of(case))
 
@@ -147,30 +151,101 @@ def _check_type(name: str, *unasked: str) -> None:
         raise PeerRefusal(f"peers are not asked for {name}")
 
 
+def arithmetic_of(case: ReorderCase) -> PeerArithmetic:
+    """What a reorder computes on its way. Raises PeerRefusal for what peers are not asked.
+
+    Scales along a dim are as many as the case has, with other values.
+    """
+    src, dst = (_of(case.attr_scales, arg) for arg in ("src", "dst"))
+    scale, axis = None, None
+    if src is not None:
+        scale, axis = (src.value, None) if src.value is not None else (_SCALE, _axis(src))
+    if dst is not None and dst.value is not None:
+        raise PeerRefusal("of scales of the destination, peers are asked for those along one dim")
+    dst_axis = None if dst is None else _axis(dst)
+    # One zero point: of the destination where that is of integers, else of the source.
+    factors, side = case.attr_zero_points, "dst" if case.ddt in _INTEGERS else "src"
+    if any(factor.arg != side or factor.value is None for factor in factors):
+        what = "peers are asked for one, of the destination where that is of integers"
+        raise PeerRefusal(f"of zero points, {what}")
+    post_ops = case.attr_post_ops
+    if len(post_ops) > 1 or any(op.name != "sum" or len(op.fields) > 1 for op in post_ops):
+        raise PeerRefusal("of post-ops, peers are asked for one sum with a scale")
+    beta = post_ops[0].number(0, 1.0) if post_ops else 0.0
+    return PeerArithmetic(scale, axis, int(factors[0].value or 0) if factors else 0, beta, dst_axis)
+
+
+def _of(factors: Factors, arg: str) -> FactorText | None:
+    strange = [factor for factor in factors if factor.arg not in ("src", "dst") or factor.groups]
+    if strange:
+        raise PeerRefusal(f"peers are not asked for {strange[0]}")
+    return next((factor for factor in factors if factor.arg == arg), None)
+
+
+def _axis(factor: FactorText) -> int:
+    bits = factor.mask(12)
+    if bits.bit_count() != 1:
+        raise PeerRefusal("of scales, peers are asked for one, or those along one dim")
+    return bits.bit_length() - 1
+
+
+# --- shuffles -----------------------------------------------------------------------------------------------
+
+
+class _Views(NamedTuple):
+    """The same elements in both storages: shape, and the strides of source and destination in elements."""
+
+    shape: tuple[int, ...]
+    steps: tuple[tuple[int, ...], tuple[int, ...]]
+    word: np.dtype[Any]
+
+
+def _views(case: ShuffleCase) -> _Views:
+    """A shuffle as a copy: dst[u + v * C / G] = src[u * G + v] is an exchange of two axes."""
+    md, axis, extent = case.md, case.axis, case.dims[case.axis]
+    if axis in md.inner_idxs:
+        raise PeerRefusal("the axis is blocked")
+    size = case.group if case.is_forward else extent // case.group
+    place = md.outer_order.index(axis)
+    shape, step = md.physical_shape, md.physical_strides
+    before, after, stride = step[:place], step[place + 1 :], step[place]
+    return _Views(
+        (*shape[:place], extent // size, size, *shape[place + 1 :]),
+        ((*before, size * stride, stride, *after), (*before, stride, extent // size * stride, *after)),
+        storage_dtype(md.data_type),
+    )
+
+
 def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+    """A function to be timed, and the name of the kernel behind it."""
     _check_type(case.dt)
-    md = rs.MemoryDesc(case.dims, case.dt, case.tag)
     if isinstance(peer, OneDNNPeer):
-        return peer_shuffle.of_onednn(peer.library, case, source, answer)
-    views = peer_shuffle.views(md, case)
+        return _of_onednn(peer, case, source, answer)
+    views = _views(case)
+    pairs, word = zip((source, answer), views.steps, strict=True), views.word
     if isinstance(peer, Torch):
-        return peer_shuffle.of_torch(peer.torch, views, (source, answer)), ""
-    return peer_shuffle.of_numpy(views, (source, answer)), ""
+        torch = peer.torch
+        kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+        src, dst = (
+            torch.from_numpy(held).view(kinds[word.itemsize]).as_strided(views.shape, steps)
+            for held, steps in pairs
+        )
+        return functools.partial(dst.copy_, src), ""
+    strided = np.lib.stride_tricks.as_strided
+    src, dst = (
+        strided(held.view(word), views.shape, [step * word.itemsize for step in steps])
+        for held, steps in pairs
+    )
+    return functools.partial(np.copyto, dst, src), ""
 
 
-def _found(
-    name: str,
-    case: Case,
-    times: Mapping[str, Timing],
-    kernels: Mapping[str, str],
-    answers: tuple[Bytes | None, Bytes],
-) -> PeerTime:
-    """The ratio of times within each round, over the rounds."""
-    timed = [key for key in times if key == name or key.startswith(f"{name} by ")]
-    best = min(timed, key=lambda key: times[key].spread.median)
-    ratio: Quartiles = times[_OURS].times_faster_than(times[best])
-    least, median = min(times[best].seconds) * 1e3, times[best].spread.median * 1e3
-    theirs, ours = answers
-    differs = theirs is not None and is_comparable(case) and not np.array_equal(theirs, ours)
-    kernel = kernels.get(name, best.partition(" by ")[2])
-    return PeerTime(name, kernel, least, median, (ratio.median, ratio.low, ratio.high), other_answer=differs)
+def _of_onednn(peer: OneDNNPeer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
+    library = peer.library
+    try:
+        desc = library.desc(case.dims, case.dt, str(to_tag(case.tag, len(case.dims))))
+        primitive = library.shuffle(desc, case.axis, case.group, backward=not case.is_forward)
+    except Error as error:
+        raise PeerRefusal(error.why or error.what) from None
+    args = (rs.ARG_SRC, rs.ARG_DST) if case.is_forward else (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC)
+    memories = {arg: library.memory(desc, held) for arg, held in zip(args, (source, answer), strict=True)}
+    return primitive.bind_all(memories), primitive.impl

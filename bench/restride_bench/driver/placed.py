@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import restride as rs
 
 from .check import GUARD, GuardedStorage
 from .common import CommonKnobs
-from .work import CaseOperand, CaseWork
+from .operands import CaseOperand
+from .work import CaseWork
 
 Execute = Callable[[Any, rs.Stream, dict[int, rs.Memory]], None]
 # What `--memory-kind` allocates; there are no buffers.
@@ -85,9 +87,14 @@ class BoundPrimitive:
         args = {arg: one.memory for arg, one in placed.items()}
         stream = rs.Stream(engines.runs, "in_order" if stream_kind == "def" else stream_kind)
         self._placed = tuple(placed.values())
-        self.call: Callable[[], object] = lambda: execute(primitive, stream, args)
-        if not engines.runs.device.is_host:
-            self.call = lambda: _ended(execute, primitive, stream, args)
+
+        def ended() -> None:
+            # What is submitted is not done.
+            execute(primitive, stream, args)
+            stream.wait()
+
+        is_host = engines.runs.device.is_host
+        self.call: Callable[[], object] = partial(execute, primitive, stream, args) if is_host else ended
 
     def fetch(self) -> None:
         """Bring all memories into their storages."""
@@ -95,27 +102,15 @@ class BoundPrimitive:
             one.fetch()
 
 
-def _ended(execute: Execute, primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
-    """Run, and wait for the end: what is submitted is not done."""
-    execute(primitive, stream, args)
-    stream.wait()
-
-
 def place(
     work: CaseWork, engines: Engines, stored: Mapping[int, GuardedStorage], common: CommonKnobs
 ) -> dict[int, PlacedMemory]:
     """The memories of an execution by their arguments."""
     kind = USM_KINDS.get(common.memory_kind, "device")
+    src, *inputs = work.reads
+    groups = ((engines.src, (src,)), (engines.runs, (*inputs, *work.scratchpads)), (engines.dst, work.writes))
     return {
         one.arg: PlacedMemory.at(one, engine, stored[one.arg], kind)
-        for engine, operands in _by_engine(work, engines)
+        for engine, operands in groups
         for one in operands
     }
-
-
-def _by_engine(work: CaseWork, engines: Engines) -> Iterable[tuple[rs.Engine, tuple[CaseOperand, ...]]]:
-    return (
-        (engines.src, (work.src,)),
-        (engines.runs, (*work.inputs, *work.scratchpads)),
-        (engines.dst, (work.dst, *work.more)),
-    )

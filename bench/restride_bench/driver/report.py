@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .common import CommonKnobs
-from .drivers import driver_of
 from .expand import Test
 from .result import STAGES, Outcome, PeerTime, Result
 from .template import render
@@ -83,7 +82,7 @@ class DriverReport:
         self.mean += result.perf.mean
         if common.checks:
             yield line
-        text = full(common.perf_template, driver_of(test.case).template)
+        text = full(common.perf_template, test.case.template)
         if text not in self._templates:
             self._templates.add(text)
             yield f"Output template: {text}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,15 +15,17 @@ from restride import Error, InvalidArguments, OutOfMemory, Unimplemented
 
 from . import check, fill
 from .check import GuardedStorage, Verdict
-from .drivers import driver_of
 from .expand import Test
-from .fill import Bytes
+from .fill import Array, Bytes
+from .operands import CaseOperand, Values
 from .peers import beside
 from .placed import BoundPrimitive, Engines, Execute, place
 from .result import Outcome, Perf, Result, Stages
 from .skips import why_skipped, why_too_large
 from .timing import measure
-from .work import CaseOperand, CaseWork, Values
+from .work import CaseWork
+
+_Storages = dict[int, GuardedStorage]
 
 
 def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
@@ -80,7 +82,7 @@ def _created(test: Test, stages: Stages) -> _ReadyPrimitive | Result:
     try:
         with _threads(case.ctx_init):
             with stages.timed("create_pd"):
-                work = driver_of(case).work(case)
+                work = CaseWork.of(case)
                 pd = work.create(engines.src, engines.dst)
             work = work.chosen(pd)
             hit = _filtered(test, str(pd.impl_info_str))
@@ -141,27 +143,22 @@ class _TestRun:
         self._held: dict[int, Bytes] = {}
 
     def result(self) -> Result:
-        found = self._checked_impl() or self._outcome()
-        return replace(found, impl=self.made.impl)
-
-    def _checked_impl(self) -> Result | None:
-        """What --check-ref-impl and --attr-same-pd-check find."""
         impl = self.made.impl
-        if (
-            self.common.check_ref_impl
-            and impl.startswith("ref")
-            and self.made.engines.runs.kind != "reference"
-        ):
-            return Result(Outcome.FAILED, f"--check-ref-impl: the implementation is {impl}")
-        if self.common.attr_same_pd_check and impl.startswith("ref") and self._is_fast_without_attr():
-            return Result(Outcome.FAILED, f"--attr-same-pd-check: attributes lead to {impl}")
-        return Result(Outcome.INITIALIZED) if self.common.mode == "I" else None
+        is_reference = impl.startswith("ref")
+        if self.common.check_ref_impl and is_reference and self.made.engines.runs.kind != "reference":
+            outcome = Result(Outcome.FAILED, f"--check-ref-impl: the implementation is {impl}")
+        elif self.common.attr_same_pd_check and is_reference and self._is_fast_without_attr():
+            outcome = Result(Outcome.FAILED, f"--attr-same-pd-check: attributes lead to {impl}")
+        elif self.common.mode == "I":
+            outcome = Result(Outcome.INITIALIZED)
+        else:
+            outcome = self._outcome()
+        return replace(outcome, impl=impl)
 
     def _is_fast_without_attr(self) -> bool:
-        case = self.test.case
-        plain = replace(case, attr_scales=(), attr_zero_points=(), attr_post_ops=())
+        plain = replace(self.test.case, attr_scales=(), attr_zero_points=(), attr_post_ops=())
         _, src, dst = self.made.engines
-        return not str(driver_of(plain).work(plain).create(src, dst).impl_info_str).startswith("ref")
+        return not str(CaseWork.of(plain).create(src, dst).impl_info_str).startswith("ref")
 
     def _outcome(self) -> Result:
         try:
@@ -174,29 +171,33 @@ class _TestRun:
 
     def _executed(self) -> Result:
         with self.stages.timed("fill"):
-            given = self._inputs()
-            outputs = self._outputs(fill.POISON, given)
-        bound = self._bound(given, outputs)
+            inputs = self._inputs()
+            outputs = self._outputs(fill.POISON, inputs)
+        bound = self._bound(inputs, outputs)
         with self.stages.timed("execute"):
             bound.call()
         bound.fetch()
-        found = self._judged(given, outputs) if self.common.checks else Result(Outcome.EXECUTED)
+        outcome = Result(Outcome.EXECUTED)
         if self.common.mode == "B":
-            found = self._repeated(given, outputs)
-        if not self.common.times or found.status.is_failure:
-            return found
-        return self._timed(found, bound, given, outputs)
+            outcome = self._repeated(inputs, outputs)
+        elif self.common.checks:
+            with self.stages.timed("compute_ref"):
+                has_formula = self.test.case.has_formula
+                expected = self._exact() if has_formula else self._reference()
+            with self.stages.timed("compare"):
+                outcome = self._compared(inputs, outputs, expected)
+        if self.common.times and not outcome.status.is_failure:
+            return self._timed(outcome, bound, inputs, outputs)
+        return outcome
 
-    def _inputs(self) -> dict[int, GuardedStorage]:
-        return {one.arg: self._storage(one) for one in (*self.work.reads, *self.work.scratchpads)}
+    def _inputs(self) -> _Storages:
+        """Storage of all that is read, filled once for all runs."""
+        for one in (*self.work.reads, *self.work.scratchpads):
+            if one.arg not in self._held:
+                self._held[one.arg] = one.filled()
+        return {arg: _copied(held) for arg, held in self._held.items()}
 
-    def _storage(self, operand: CaseOperand) -> GuardedStorage:
-        """Storage of an input, filled once for all runs."""
-        if operand.arg not in self._held:
-            self._held[operand.arg] = operand.filled()
-        return _copied(self._held[operand.arg])
-
-    def _outputs(self, poison: int, inputs: dict[int, GuardedStorage]) -> dict[int, GuardedStorage]:
+    def _outputs(self, poison: int, inputs: _Storages) -> _Storages:
         """Storage for what is written: poisoned, or with an old destination to be summed, or with the values
         that it has to begin with.
 
@@ -204,13 +205,15 @@ class _TestRun:
         """
         return {one.arg: self._output(one, poison, inputs) for one in self.work.writes}
 
-    def _output(self, operand: CaseOperand, poison: int, inputs: dict[int, GuardedStorage]) -> GuardedStorage:
+    def _output(self, operand: CaseOperand, poison: int, inputs: _Storages) -> GuardedStorage:
         is_dst = operand.arg == self.work.dst.arg
         if is_dst and self.work.in_place:
             return inputs[self.work.in_place]
-        if is_dst:
-            return _filled(self._summed) if self.work.sums else _poisoned(operand, poison)
-        return _poisoned(operand, poison) if operand.values is None else _filled(operand)
+        if is_dst and self.test.case.has_sum:
+            return _copied(self._summed.filled())
+        if is_dst or operand.values is None:
+            return _poisoned(operand, poison)
+        return _copied(operand.filled())
 
     @property
     def _summed(self) -> CaseOperand:
@@ -221,82 +224,64 @@ class _TestRun:
             return dst
         return replace(dst, md=rs.MemoryDesc(dst.md.dims, fields[2], dst.format))
 
-    def _initial(self, operand: CaseOperand) -> Bytes:
+    def _before(self, operand: CaseOperand) -> Bytes:
         """What a storage held before the run."""
         inputs = self._inputs() if self.work.in_place else {}
         return self._output(operand, fill.POISON, inputs).bytes
 
-    def _bound(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> BoundPrimitive:
+    def _bound(self, inputs: _Storages, outputs: _Storages) -> BoundPrimitive:
         placed = place(self.work, self.made.engines, {**inputs, **outputs}, self.common)
         made = self.made
         return BoundPrimitive(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
 
-    def _judged(self, inputs: dict[int, GuardedStorage], outputs: dict[int, GuardedStorage]) -> Result:
-        with self.stages.timed("compute_ref"):
-            wanted = self._reference() if self.work.formula is None else {}
-            exact = self._exact()
-        with self.stages.timed("compare"):
-            return self._compared(inputs, outputs, wanted, exact)
-
     def _exact(self) -> Values:
         """What the formula says, of inputs that no run has touched."""
-        work, formula = self.work, self.work.formula
-        if formula is None:
-            return {}
+        work = self.work
         stored = {one.arg: self._held[one.arg] for one in work.reads}
         mds = {one.arg: one.md for one in work.reads}
-        if work.sums:
+        if self.test.case.has_sum:
             old, dst = self._summed, work.dst.arg
             mds[dst] = old.md
             stored[dst] = stored[work.in_place] if work.in_place else old.filled()
-        return formula.of({arg: check.logical(mds[arg], stored[arg]).astype(np.float64) for arg in mds})
+        return work.case.formula(
+            {arg: check.logical(mds[arg], stored[arg]).astype(np.float64) for arg in mds}
+        )
 
-    def _reference(self) -> dict[int, GuardedStorage]:
+    def _reference(self) -> _Storages:
         """What the reference engine answers into storage with another poison."""
         engines, inputs = Engines.of(rs.Engine("reference")), self._inputs()
         outputs = self._outputs(fill.OTHER_POISON, inputs)
         pd = self.work.create(engines.src, engines.dst)
         work = self.work.chosen(pd)
-        scratchpads = {one.arg: _filled(one) for one in work.scratchpads}
+        scratchpads = {one.arg: _copied(one.filled()) for one in work.scratchpads}
         placed = place(work, engines, {**inputs, **outputs, **scratchpads}, self.common)
         BoundPrimitive(work.primitive(pd), engines, placed, execute).call()
         return outputs
 
     def _compared(
-        self,
-        inputs: dict[int, GuardedStorage],
-        outputs: dict[int, GuardedStorage],
-        wanted: dict[int, GuardedStorage],
-        exact: Values,
+        self, inputs: _Storages, outputs: _Storages, expected: Mapping[int, GuardedStorage | Array]
     ) -> Result:
-        verdicts = [self._verdict(one, outputs[one.arg], wanted, exact) for one in self.work.writes]
+        verdicts = [self._verdict(one, outputs[one.arg], expected[one.arg]) for one in self.work.writes]
         errors, total = sum(v.errors for v in verdicts), sum(v.total for v in verdicts)
-        lines = tuple(line for v in verdicts for line in v.lines)
         reason = next((v.reason for v in verdicts if v.reason), "")
         if not all(storage.is_intact() for storage in inputs.values()):
             reason = reason or "canaries: bytes beside an input were written"
         if errors or reason:
+            lines = tuple(line for v in verdicts for line in v.lines)
             return Result(Outcome.FAILED, reason, errors, total, lines)
-        is_empty = any(v.is_empty for v in verdicts[: len(verdicts) if exact else 1])
+        judged = verdicts if self.test.case.has_formula else verdicts[:1]
+        is_empty = any(v.is_empty for v in judged)
         return Result(Outcome.MISTRUSTED if is_empty else Outcome.PASSED, errors=0, total=total)
 
     def _verdict(
-        self,
-        operand: CaseOperand,
-        got: GuardedStorage,
-        wanted: dict[int, GuardedStorage],
-        exact: Values,
+        self, operand: CaseOperand, got: GuardedStorage, expected: GuardedStorage | Array
     ) -> Verdict:
-        before, formula = partial(self._initial, operand), self.work.formula
-        if formula is None:
-            return check.judge(operand, got, wanted[operand.arg], before)
-        case = self.test.case
-        tolerance = replace(
-            formula.tolerances[operand.arg], post_ops=case.attr_post_ops, scales=case.attr_scales
-        )
-        return check.judge_near(operand, got, exact[operand.arg], tolerance, before)
+        before = partial(self._before, operand)
+        if isinstance(expected, GuardedStorage):
+            return check.judge(operand, got, expected, before)
+        return check.judge_near(operand, got, expected, self.work.tolerance(operand.arg), before)
 
-    def _repeated(self, inputs: dict[int, GuardedStorage], first: dict[int, GuardedStorage]) -> Result:
+    def _repeated(self, inputs: _Storages, first: _Storages) -> Result:
         """A second run has to give the same bits."""
         given = self._inputs() if self.work.in_place else inputs
         again = self._outputs(fill.POISON, given)
@@ -309,25 +294,15 @@ class _TestRun:
                 return Result(Outcome.FAILED, "a second run gave other bits", differ, storage.bytes.size)
         return Result(Outcome.PASSED)
 
-    def _timed(
-        self,
-        found: Result,
-        bound: BoundPrimitive,
-        inputs: dict[int, GuardedStorage],
-        outputs: dict[int, GuardedStorage],
-    ) -> Result:
+    def _timed(self, outcome: Result, bound: BoundPrimitive, inputs: _Storages, outputs: _Storages) -> Result:
         work, common, call = self.work, self.common, bound.call
         spent = [self.stages.seconds[stage] * 1e3 for stage in ("create_pd", "create_prim")]
         times = measure(call, common)
-        sizes = [sum(int(one.md.size) for one in group) for group in (work.reads, work.writes)]
-        perf = Perf(*times, spent[0], spent[1], sizes[0], sizes[1])
+        read, written = (sum(int(one.md.size) for one in group) for group in (work.reads, work.writes))
+        perf = Perf(*times, spent[0], spent[1], read, written)
         storages = inputs[work.src.arg].bytes, outputs[work.dst.arg].bytes
         peers = beside(self.test.case, common, call, work.src.md, storages) if common.peers else ()
-        return replace(found, perf=perf, peers=peers)
-
-
-def _filled(operand: CaseOperand) -> GuardedStorage:
-    return _copied(operand.filled())
+        return replace(outcome, perf=perf, peers=peers)
 
 
 def _copied(values: Bytes) -> GuardedStorage:

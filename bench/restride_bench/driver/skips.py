@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from math import inf
 
 import restride as rs
 from restride.plan.conversion import PROVIDED
 from restride.runtime.pool import MOST_THREADS
+from restride.runtime.timing import available_memory
 
 from .attr_text import COMPUTED
 from .cases import Case
 from .check import has_gaps
 from .common import CommonKnobs
-from .drivers import driver_of
 from .expand import Test
 from .placed import USM_KINDS
 from .work import CaseWork
@@ -24,17 +24,17 @@ _MOST_OF_MEMORY = 0.75
 
 def why_skipped(test: Test) -> str:
     """The reason, in the words of the report; the empty string where the test is to be run."""
-    reasons = [*_of_common(test.common), *_of_case(test.case)]
-    driver = driver_of(test.case)
-    reasons += [*_of_types(driver.types(test.case)), *driver.invalid(test.case)]
-    reasons += _of_crossing(test.case, test.common)
+    case, common = test.case, test.common
+    reasons = [*_of_common(common), *_of_case(case)]
+    reasons += [f"Data type not supported: {name}" for name in case.types if name not in _OURS]
+    # What the case says of itself needs types that there are.
+    reasons += [] if reasons else case.invalid()
+    crossing = getattr(case, "cross_engine", "none")
+    if crossing != "none" and not common.has_queues:
+        reasons.append(
+            _no(f"--cross-engine={crossing}, it is from or to a SYCL engine, which --engine names")
+        )
     return reasons[0] if reasons else ""
-
-
-def _of_types(names: tuple[str, ...]) -> Iterator[str]:
-    for name in names:
-        if name not in _OURS:
-            yield f"Data type not supported: {name}"
 
 
 def _no(what: str) -> str:
@@ -42,7 +42,14 @@ def _no(what: str) -> str:
 
 
 def _of_common(common: CommonKnobs) -> Iterator[str]:
-    yield from _of_engine(common)
+    if common.engine_index >= rs.Engine.get_count(common.engine_kind):
+        yield _no(f"there is no engine {common.engine}")
+    if common.memory_kind not in USM_KINDS:
+        yield _no(f"--memory-kind={common.memory_kind}, memory of SYCL is USM")
+    if not common.has_queues and common.memory_kind != "usm":
+        yield _no(f"--memory-kind={common.memory_kind} is for SYCL engines")
+    if not common.has_queues and common.stream_kind == "out_of_order":
+        yield _no("--stream-kind=out_of_order, streams of the CPU are in order")
     if common.num_streams > 1:
         yield _no(f"--num-streams={common.num_streams}, a run uses one stream")
     if common.cold_cache not in ("none", "all"):
@@ -53,17 +60,6 @@ def _of_common(common: CommonKnobs) -> Iterator[str]:
         yield _no(f"--execution-mode={common.execution_mode}, there are no graphs to record")
     if common.buffer_prefix:
         yield _no("--buffer-prefix, data is made up")
-
-
-def _of_engine(common: CommonKnobs) -> Iterator[str]:
-    if common.engine_index >= rs.Engine.get_count(common.engine_kind):
-        yield _no(f"there is no engine {common.engine}")
-    if common.memory_kind not in USM_KINDS:
-        yield _no(f"--memory-kind={common.memory_kind}, memory of SYCL is USM")
-    if not common.has_queues and common.memory_kind != "usm":
-        yield _no(f"--memory-kind={common.memory_kind} is for SYCL engines")
-    if not common.has_queues and common.stream_kind == "out_of_order":
-        yield _no("--stream-kind=out_of_order, streams of the CPU are in order")
 
 
 def _of_case(case: Case) -> Iterator[str]:
@@ -92,37 +88,17 @@ def _of_case(case: Case) -> Iterator[str]:
             yield _no(f"threading context {context}, kinds of cores are not chosen")
 
 
-def _of_crossing(case: Case, common: CommonKnobs) -> Iterator[str]:
-    crossing = getattr(case, "cross_engine", "none")
-    if crossing != "none" and not common.has_queues:
-        yield _no(f"--cross-engine={crossing}, it is from or to a SYCL engine, which --engine names")
-
-
 def why_too_large(work: CaseWork, common: CommonKnobs) -> str:
     """The reason where the memory of this machine does not do; the empty string where it does."""
     if not common.mem_check or common.mode == "I":
         return ""
     read, written = (sum(int(one.md.size) for one in group) for group in (work.reads, work.writes))
-    needed = read + _held(work, common) * written
-    if needed <= _MOST_OF_MEMORY * _available():
+    # How many times the bytes of the destination are held.
+    times = 2 if common.mode == "B" else 1
+    if common.checks:
+        # A second answer, and both answers in logical order; where there are gaps, what was there, and masks.
+        times = 11 if has_gaps(work.dst.md) else 5
+    needed = read + times * written
+    if needed <= _MOST_OF_MEMORY * (available_memory() or inf):
         return ""
     return f"Not enough RAM: {needed / 1e9:.1f} GB are needed"
-
-
-def _held(work: CaseWork, common: CommonKnobs) -> int:
-    """How many times the bytes of the destination are held."""
-    if not common.checks:
-        return 2 if common.mode == "B" else 1
-    # A second answer, and both answers in logical order; where there are gaps, what was there, and masks.
-    return 11 if has_gaps(work.dst.md) else 5
-
-
-def _available() -> float:
-    """Bytes that the system could give, or infinity where it does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            found = next(line for line in lines if line.startswith("MemAvailable:"))
-        return float(found.split()[1]) * 1024
-    except (OSError, StopIteration, ValueError):
-        pages = os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
-        return float(pages * os.sysconf("SC_PAGE_SIZE")) if pages else float("inf")

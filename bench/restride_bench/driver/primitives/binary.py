@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -14,47 +14,52 @@ from restride import DataType
 from restride.plan.conversion import INTEGER_LIMITS
 
 from ..attr_text import BINARY_NAMES
-from ..cases import ATTR_KNOB_NAMES, F32_TWICE, NO_STRIDES_OF_THREE, Several, SeveralCase, Strides
+from ..cases import Case, why_not_in_place
 from ..compare import Points, Tolerance, epsilon
-from ..driver import Driver
 from ..fill import Array, whole_numbers
 from ..formulas import BINARY, finished, scale_of
 from ..knobs import (
-    ATTR_KNOBS,
-    Knob,
+    F32_TWICE,
+    FOLLOWING,
+    NO_STRIDES_OF_THREE,
+    Flag,
+    Several,
+    Strides,
+    Tag,
+    TypeName,
     caseless,
-    flag,
-    parse_several_dims,
     parse_tag,
     parse_type,
     several,
     strides,
 )
-from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
+from ..operands import CaseOperand, Values, operand
+from ..problems import parse_several_dims
 
 _COMPARISONS = ("ge", "gt", "le", "lt", "eq", "ne")
-_FOLLOWING = Several(("abx", "any"))
-_ARGS = (rs.ARG_SRC_0, rs.ARG_SRC_1, rs.ARG_SRC_2)
+_NAMES = {spelt: name.upper() for spelt, name in BINARY_NAMES.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BinaryCase(SeveralCase):
+class BinaryCase(Case):
     """An operation of two tensors. The condition of a select lies as the first source does."""
 
     driver: ClassVar[str] = "binary"
+    primitive: ClassVar[str] = "Binary"
+    template: ClassVar[str] = "%sdt%,%ddt%,%stag%,%dtag%,%alg%,%DESC%"
 
-    sdt: Several = F32_TWICE
-    ddt: str = "f32"
-    stag: Several = _FOLLOWING
-    dtag: str = "any"
-    strides: Strides = NO_STRIDES_OF_THREE
-    alg: str = "ADD"
-    inplace: bool = False
+    sdt: Annotated[Several, several(parse_type, least=2)] = F32_TWICE
+    ddt: TypeName = "f32"
+    stag: Annotated[Several, several(parse_tag, least=2)] = FOLLOWING
+    dtag: Tag = "any"
+    strides: Annotated[Strides, strides("SRC0", "SRC1", "DST")] = NO_STRIDES_OF_THREE
+    alg: Annotated[str, caseless(also=_NAMES)] = "ADD"
+    inplace: Flag = False
 
     @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        return ("sdt", "ddt", "stag", "dtag", "strides", "alg", "inplace", *ATTR_KNOB_NAMES)
+    def parse(cls, text: str) -> dict[str, Any]:
+        """The dims of both sources."""
+        return parse_several_dims(text)
 
     @property
     def formats(self) -> tuple[Any, ...]:
@@ -66,103 +71,69 @@ class BinaryCase(SeveralCase):
         """The algorithm in small letters."""
         return self.alg.lower()
 
+    def mds(self) -> dict[str, rs.MemoryDesc]:
+        """The sources by name."""
+        every = list(zip(self.vdims, self.sdt, self.formats, strict=False))
+        if self.operation == "select":
+            every.append((self.vdims[0], "s8", self.formats[0]))
+        return {f"src{i}": rs.MemoryDesc(*each) for i, each in enumerate(every)}
 
-_KNOBS = {
-    "sdt": several("sdt", parse_type, least=2),
-    "ddt": Knob("ddt", parse_type),
-    "stag": several("stag", parse_tag, least=2),
-    "dtag": Knob("dtag", parse_tag),
-    "strides": strides("SRC0", "SRC1", "DST"),
-    "alg": caseless("alg", also={spelt: name.upper() for spelt, name in BINARY_NAMES.items()}),
-    "inplace": flag("inplace"),
-    **ATTR_KNOBS,
-}
+    def arguments(self, is_forward: bool) -> dict[str, Any]:
+        """All tensors."""
+        return {"algorithm": f"binary_{self.operation}", **self.mds(), "dst": self.writes()[0].md}
 
+    def reads(self) -> list[CaseOperand]:
+        """The sources; of the first halves, of the second none that is 0."""
+        names = {name.replace("src", "src_"): md for name, md in self.mds().items()}
+        return [operand(name, md, partial(_values, name, md)) for name, md in names.items()]
 
-def _work(case: BinaryCase) -> CaseWork:
-    attr, inputs = attributes(case)
-    *formats, dst_format = case.formats
-    mds = [
-        rs.MemoryDesc(dims, kind, format)
-        for dims, kind, format in zip(case.vdims, case.sdt, formats, strict=True)
-    ]
-    if case.operation == "select":
-        mds.append(rs.MemoryDesc(case.vdims[0], "s8", formats[0]))
-    dst = rs.MemoryDesc(case.dims, case.ddt, dst_format)
-    sources = [
-        CaseOperand(arg, md, format, values=partial(_values, arg, md))
-        for arg, md, format in zip(_ARGS, mds, (*formats, formats[0]), strict=False)
-    ]
+    def writes(self) -> list[CaseOperand]:
+        """The result."""
+        md = rs.MemoryDesc(self.dims, self.ddt, self.formats[-1])
+        return [operand("dst", md, partial(_values, "dst", md))]
 
-    def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        return rs.Binary.PrimitiveDesc(engine, f"binary_{case.operation}", *mds, dst, attr)
-
-    def formula(values: Values) -> Values:
-        first = values[rs.ARG_SRC_0] * scale_of(case, "src", values)
-        second = values[rs.ARG_SRC_1] * scale_of(case, "src1", values)
+    def formula(self, values: Values) -> Values:
+        """The operation on scaled sources."""
+        first = values[rs.ARG_SRC_0] * scale_of(self, "src", values)
+        second = values[rs.ARG_SRC_1] * scale_of(self, "src1", values)
         with np.errstate(all="ignore"):
-            if case.operation == "select":
+            if self.operation == "select":
                 result = np.where(values[rs.ARG_SRC_2] != 0, first, second)
             else:
-                result = BINARY[case.operation](first, second)
-        return {rs.ARG_DST: finished(case, np.asarray(result), values)}
+                result = BINARY[self.operation](first, second)
+        return {rs.ARG_DST: finished(self, np.asarray(result), values)}
 
-    return CaseWork(
-        create,
-        rs.Binary,
-        sources[0],
-        CaseOperand(rs.ARG_DST, dst, dst_format, values=partial(_values, rs.ARG_DST, dst)),
-        (*sources[1:], *inputs),
-        sums=any(op.kind == "sum" for op in case.attr_post_ops),
-        formula=Formula(formula, {rs.ARG_DST: _tolerance(case)}),
-        in_place=rs.ARG_SRC_0 if case.inplace else 0,
-    )
+    def tolerance(self, arg: int) -> Tolerance:
+        """A rounding; of quotients the last place."""
+        step = epsilon(DataType.parse(self.ddt))
+
+        def allows(points: Points) -> Array:
+            return np.asarray((self.operation == "div") & (points.diff < step))
+
+        names = (self.operation, *(op.name for op in self.attr_post_ops))
+        zeros = 99.0 if any(name in _COMPARISONS for name in names) else 30.0
+        return Tolerance(step, zeros, allows=allows)
+
+    def invalid(self) -> Iterator[str]:
+        """Why the case makes no sense."""
+        if len(self.vdims) != 2 or len(self.sdt) != 2 or len(self.stag) != 2:
+            yield "Invalid case: there are two sources"
+            return
+        yield from self.strides.why_invalid(src0=self.stag[0], src1=self.stag[1], dst=self.dtag)
+        is_repeated = any(n == 1 != of for n, of in zip(*self.vdims, strict=True))
+        if is_repeated and (self.inplace or self.has_sum):
+            yield "Invalid case: in place of a source that is repeated"
+        if self.inplace and self.has_sum:
+            yield "Invalid case: in place, and the old destination is summed"
+        if self.inplace:
+            yield from why_not_in_place((self.sdt[0], self.formats[0]), (self.ddt, self.formats[2]))
 
 
-def _values(arg: int, md: rs.MemoryDesc) -> Array:
+def _values(name: str, md: rs.MemoryDesc) -> Array:
     """Whole numbers about 0; of the first source halves, of the second none that is 0."""
     limits = INTEGER_LIMITS.get(md.data_type, (-8, 8))
-    low = 0 if arg == rs.ARG_SRC_2 else max(-8, limits[0])
-    found = whole_numbers(md.dims, low, 8, seed=7 * arg)
-    if arg == rs.ARG_SRC_0:
-        return found * 0.5
-    return np.where(found == 0, 1.0, found) if arg == rs.ARG_SRC_1 else found
-
-
-def _tolerance(case: BinaryCase) -> Tolerance:
-    step = epsilon(DataType.parse(case.ddt))
-
-    def allows(points: Points) -> Array:
-        """Of quotients the last place."""
-        return np.asarray((case.operation == "div") & (points.diff < step))
-
-    names = (case.operation, *(op.name for op in case.attr_post_ops))
-    zeros = 99.0 if any(name in _COMPARISONS for name in names) else 30.0
-    return Tolerance(step, zeros, allows=allows)
-
-
-def _invalid(case: BinaryCase) -> Iterator[str]:
-    first, second = case.vdims[:2]
-    if len(case.vdims) != 2 or len(case.sdt) != 2 or len(case.stag) != 2:
-        yield "Invalid case: there are two sources"
-        return
-    yield from case.strides.why_invalid(src0=case.stag[0], src1=case.stag[1], dst=case.dtag)
-    is_summed = any(op.kind == "sum" for op in case.attr_post_ops)
-    is_repeated = any(n == 1 != of for n, of in zip(first, second, strict=True))
-    if is_repeated and (case.inplace or is_summed):
-        yield "Invalid case: in place of a source that is repeated"
-    if case.inplace and is_summed:
-        yield "Invalid case: in place, and the old destination is summed"
-    if case.inplace:
-        yield from why_not_in_place((case.sdt[0], case.formats[0]), (case.ddt, case.formats[2]))
-
-
-BINARY_DRIVER = Driver(
-    BinaryCase,
-    _KNOBS,
-    _work,
-    lambda case: (*case.sdt, case.ddt),
-    "%sdt%,%ddt%,%stag%,%dtag%,%alg%,%DESC%",
-    _invalid,
-    parse_several_dims,
-)
+    low = 0 if name == "src_2" else max(-8, limits[0])
+    values = whole_numbers(md.dims, low, 8, seed=7 * getattr(rs, f"ARG_{name.upper()}"))
+    if name == "src_0":
+        return values * 0.5
+    return np.where(values == 0, 1.0, values) if name == "src_1" else values

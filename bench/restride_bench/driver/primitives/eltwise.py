@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -14,26 +14,14 @@ import restride as rs
 from restride import DataType
 
 from ..attr_text import ELTWISE_NAMES, OF_DST
-from ..cases import ATTR_KNOB_NAMES, Case
+from ..cases import Case, why_not_in_place
 from ..compare import Points, Tolerance, epsilon
-from ..driver import Driver
 from ..fill import Array, eltwise_values
 from ..formulas import eltwise, eltwise_gradient, erf, finished
-from ..knobs import (
-    ATTR_KNOBS,
-    Knob,
-    caseless,
-    direction,
-    flag,
-    parse_count,
-    parse_real,
-    parse_tag,
-    parse_type,
-)
-from ..work import CaseOperand, CaseWork, Formula, Values, attributes, why_not_in_place
+from ..knobs import Count, Flag, Inference, Real, Tag, TypeName, caseless
+from ..operands import CaseOperand, Values, desc_of, operand
 
 _NAMES = {spelt: alg for spelt, alg in ELTWISE_NAMES.items() if alg != "nan_to_zero"}
-_ALGORITHMS = tuple(dict.fromkeys(_NAMES.values()))
 _ROUGHER = ("gelu_tanh", "elu", "swish", "tanh", "soft_relu", "mish", "log")
 _ROUGHER_FORWARD = ("elu_dst", "tanh_dst")
 _GIVING_NAN = ("exp", "exp_dst", "log", "pow", "sqrt", "sqrt_dst", "square")
@@ -44,162 +32,106 @@ class EltwiseCase(Case):
     """A function of every element, or its gradient."""
 
     driver: ClassVar[str] = "eltwise"
+    primitive: ClassVar[str] = "Eltwise"
+    template: ClassVar[str] = "%dir%,%dt%,%tag%,%alg%,%DESC%"
 
-    dir: str = "FWD_D"
-    dt: str = "f32"
-    tag: str = "abx"
-    alg: str = "relu"
-    alpha: float = 0.0
-    beta: float = 0.0
-    mb: int = 0
-    inplace: bool = False
-
-    def __post_init__(self) -> None:
-        if self.mb:
-            object.__setattr__(self, "dims", (self.mb, *self.dims[1:]))
-
-    @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        return ("dir", "dt", "tag", "alg", "alpha", "beta", "mb", "inplace", *ATTR_KNOB_NAMES)
+    dir: Inference = "FWD_D"
+    dt: TypeName = "f32"
+    tag: Tag = "abx"
+    alg: Annotated[str, caseless(*dict.fromkeys(_NAMES.values()), also=_NAMES)] = "relu"
+    alpha: Real = 0.0
+    beta: Real = 0.0
+    mb: Count = 0
+    inplace: Flag = False
 
     @property
-    def is_forward(self) -> bool:
-        """True for the function itself."""
-        return self.dir != "BWD_D"
+    def data_name(self) -> str:
+        """What the gradient is computed from: the source, or of some functions the result."""
+        return "dst" if self.alg in OF_DST and not self.is_forward else "src"
 
-    @property
-    def is_of_dst(self) -> bool:
-        """True where the gradient is computed from the result."""
-        return self.alg in OF_DST
+    def arguments(self, is_forward: bool) -> dict[str, Any]:
+        """Tensors and numbers."""
+        how = {"algorithm": OF_DST.get(self.alg, self.alg), "alpha": self.alpha, "beta": self.beta}
+        known, like = rs.MemoryDesc(self.dims, self.dt, self.tag), desc_of(self.dims, self.dt)
+        if is_forward:
+            return {**how, "src": known, "dst": like}
+        return {**how, "data": known, "diff_src": like, "diff_dst": like}
 
+    def reads(self) -> list[CaseOperand]:
+        """The source; or what the gradient is computed from, and the gradient of the result."""
+        known, like = rs.MemoryDesc(self.dims, self.dt, self.tag), desc_of(self.dims, self.dt)
+        gradient = [] if self.is_forward else [operand("diff_dst", like, partial(self.source, 3))]
+        return [operand(self.data_name, known, self.data), *gradient]
 
-_KNOBS = {
-    "dir": direction("dir", "FWD_D", "FWD_I", "BWD_D"),
-    "dt": Knob("dt", parse_type),
-    "tag": Knob("tag", parse_tag),
-    "alg": caseless("alg", *_ALGORITHMS, also=_NAMES),
-    "alpha": Knob("alpha", parse_real),
-    "beta": Knob("beta", parse_real),
-    "mb": Knob("mb", parse_count),
-    "inplace": flag("inplace"),
-    **ATTR_KNOBS,
-}
+    def writes(self) -> list[CaseOperand]:
+        """The result, or the gradient of the source."""
+        like = desc_of(self.dims, self.dt)
+        return [
+            operand("dst", like, partial(self.source, 2)) if self.is_forward else operand("diff_src", like)
+        ]
 
+    def source(self, seed: int = 1) -> Array:
+        """Values of a source, or of a gradient."""
+        kind, has_infinities = DataType.parse(self.dt), self.alg == "log"
+        return eltwise_values(self.dims, kind, self.alpha, self.beta, has_infinities, seed)
 
-def _work(case: EltwiseCase) -> CaseWork:
-    return _forward(case) if case.is_forward else _backward(case)
+    def data(self) -> Array:
+        """The source, or what forward makes of it."""
+        source = self.source()
+        return source if self.data_name == "src" else eltwise(self.alg, source, self.alpha, self.beta)
 
-
-def _mds(case: EltwiseCase) -> tuple[rs.MemoryDesc, rs.MemoryDesc]:
-    """The tensor whose format is known, and one of format any."""
-    return rs.MemoryDesc(case.dims, case.dt, case.tag), rs.MemoryDesc(case.dims, case.dt, "any")
-
-
-def _source(case: EltwiseCase, seed: int = 1) -> Array:
-    return eltwise_values(case.dims, DataType.parse(case.dt), case.alpha, case.beta, case.alg == "log", seed)
-
-
-def _forward(case: EltwiseCase) -> CaseWork:
-    attr, inputs = attributes(case)
-    src, dst = _mds(case)
-
-    def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        kind = "forward_inference" if case.dir == "FWD_I" else "forward_training"
-        alg, alpha, beta = OF_DST.get(case.alg, case.alg), case.alpha, case.beta
-        return rs.EltwiseForward.PrimitiveDesc(engine, kind, alg, src, dst, alpha, beta, attr)
-
-    def formula(values: Values) -> Values:
-        result = eltwise(case.alg, values[rs.ARG_SRC], case.alpha, case.beta)
+    def formula(self, values: Values) -> Values:
+        """The function, or the gradient times its derivative."""
+        numbers = self.alpha, self.beta
+        if not self.is_forward:
+            data = values[rs.ARG_DST if self.data_name == "dst" else rs.ARG_SRC]
+            with np.errstate(all="ignore"):
+                return {rs.ARG_DIFF_SRC: values[rs.ARG_DIFF_DST] * eltwise_gradient(self.alg, data, *numbers)}
+        result = eltwise(self.alg, values[rs.ARG_SRC], *numbers)
         with np.errstate(over="ignore"):
             # What is larger than an f32 holds is infinite, and stays so: times 0 it is NaN.
-            is_over = np.isinf(result.astype(np.float64 if case.dt == "f64" else np.float32))
+            is_over = np.isinf(result.astype(np.float64 if self.dt == "f64" else np.float32))
         held = np.where(is_over, np.copysign(np.inf, result), result)
-        return {rs.ARG_DST: finished(case, held, values)}
+        return {rs.ARG_DST: finished(self, held, values)}
 
-    return CaseWork(
-        create,
-        rs.EltwiseForward,
-        CaseOperand(rs.ARG_SRC, src, case.tag, values=partial(_source, case)),
-        CaseOperand(rs.ARG_DST, dst, values=partial(_source, case, 2)),
-        tuple(inputs),
-        sums=any(op.kind == "sum" for op in case.attr_post_ops),
-        formula=Formula(formula, {rs.ARG_DST: _tolerance(case)}),
-        in_place=rs.ARG_SRC if case.inplace else 0,
-    )
-
-
-def _backward(case: EltwiseCase) -> CaseWork:
-    attr, _ = attributes(case)
-    data, gradient = _mds(case)
-    data_arg = rs.ARG_DST if case.is_of_dst else rs.ARG_SRC
-
-    def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        kind, known = "forward_training", (case.alpha, case.beta)
-        hint = rs.EltwiseForward.PrimitiveDesc(
-            engine, kind, OF_DST.get(case.alg, case.alg), data, gradient, *known
+    def tolerance(self, arg: int) -> Tolerance:
+        """More where functions cancel."""
+        data_type, is_wide = DataType.parse(self.dt), self.dt in ("f32", "f64")
+        threshold = 4e-6 if is_wide else epsilon(data_type)
+        if is_wide and (self.alg in _ROUGHER or (self.is_forward and self.alg in _ROUGHER_FORWARD)):
+            threshold = 4e-5
+        is_flat = (
+            data_type.is_integral
+            or (self.alg == "linear" and self.alpha == 0)
+            or (self.alg.startswith("clip") and (not self.is_forward or self.alpha == self.beta == 0))
+            or (self.alg == "pow" and (self.alpha == 0 or (not self.is_forward and self.beta == 0)))
         )
-        return rs.EltwiseBackward.PrimitiveDesc(
-            engine, OF_DST.get(case.alg, case.alg), gradient, gradient, data, *known, attr, hint_pd=hint
-        )
+        zeros = 100.0 if is_flat else 65.0
+        return Tolerance(threshold, zeros, self.alg in _GIVING_NAN, partial(self.is_near, threshold))
 
-    def formula(values: Values) -> Values:
-        slope = eltwise_gradient(case.alg, values[data_arg], case.alpha, case.beta)
+    def is_near(self, threshold: float, points: Points) -> Array:
+        """True where a formula cancels, and the absolute difference is small."""
+        if not threshold:
+            return np.zeros(points.index.shape, np.bool_)
+        source = self.data().reshape(-1)[points.index]
         with np.errstate(all="ignore"):
-            return {rs.ARG_DIFF_SRC: values[rs.ARG_DIFF_DST] * slope}
+            cancels = _CANCELS.get(self.alg, _never)(source, self, 2 * epsilon(DataType.f32) / threshold)
+        if any(op.kind == "binary" for op in self.attr_post_ops):
+            cancels = np.ones(source.shape, np.bool_)
+        return np.asarray(cancels & (points.diff <= threshold))
 
-    return CaseWork(
-        create,
-        rs.EltwiseBackward,
-        CaseOperand(data_arg, data, case.tag, values=partial(_data, case)),
-        CaseOperand(rs.ARG_DIFF_SRC, gradient),
-        (CaseOperand(rs.ARG_DIFF_DST, gradient, values=partial(_source, case, 3)),),
-        formula=Formula(formula, {rs.ARG_DIFF_SRC: _tolerance(case)}),
-        in_place=rs.ARG_DIFF_DST if case.inplace else 0,
-    )
-
-
-def _data(case: EltwiseCase) -> Array:
-    """The source, or what forward makes of it."""
-    source = _source(case)
-    return eltwise(case.alg, source, case.alpha, case.beta) if case.is_of_dst else source
-
-
-def _tolerance(case: EltwiseCase) -> Tolerance:
-    data_type, is_wide = DataType.parse(case.dt), case.dt in ("f32", "f64")
-    threshold = 4e-6 if is_wide else epsilon(data_type)
-    if is_wide and (case.alg in _ROUGHER or (case.is_forward and case.alg in _ROUGHER_FORWARD)):
-        threshold = 4e-5
-    return Tolerance(
-        threshold,
-        _trusted_zeros(case),
-        case.alg in _GIVING_NAN,
-        partial(_allows, case, threshold),
-    )
-
-
-def _trusted_zeros(case: EltwiseCase) -> float:
-    """Which part of a result, in percent, may be zero."""
-    is_backward = not case.is_forward
-    is_flat = (
-        DataType.parse(case.dt).is_integral
-        or (case.alg == "linear" and case.alpha == 0)
-        or (case.alg.startswith("clip") and (is_backward or case.alpha == case.beta == 0))
-        or (case.alg == "pow" and (case.alpha == 0 or (is_backward and case.beta == 0)))
-    )
-    return 100.0 if is_flat else 65.0
-
-
-def _allows(case: EltwiseCase, threshold: float, points: Points) -> Array:
-    """True where a formula cancels, and the absolute difference is small."""
-    if not threshold:
-        return np.zeros(points.index.shape, np.bool_)
-    source = (_source(case) if case.is_forward else _data(case)).reshape(-1)[points.index]
-    with np.errstate(all="ignore"):
-        cancels = _CANCELS.get(case.alg, _never)(source, case, 2 * epsilon(DataType.f32) / threshold)
-    if any(op.kind == "binary" for op in case.attr_post_ops):
-        cancels = np.ones(source.shape, np.bool_)
-    return np.asarray(cancels & (points.diff <= threshold))
+    def invalid(self) -> Iterator[str]:
+        """Why the case makes no sense."""
+        if self.alg.startswith("clip") and self.beta < self.alpha:
+            yield "Invalid case: a clip to an empty range"
+        if self.alg in ("elu_dst", "relu_dst") and self.alpha < 0:
+            yield f"Invalid case: {self.alg} with a slope below 0"
+        if self.alg == "round" and not self.is_forward:
+            yield "Invalid case: round has no gradient"
+        if self.inplace and not self.is_forward and self.alg not in OF_DST:
+            yield "Invalid case: in place forward, and the source is needed backward"
+        if self.inplace:
+            yield from why_not_in_place((self.dt, self.tag), (self.dt, "any"))
 
 
 Cancels = Callable[[Array, EltwiseCase, float], Array]
@@ -259,26 +191,3 @@ _CANCELS: dict[str, Cancels] = {
     "logistic_dst": _backward_of(lambda d: np.minimum(1 - d, d)),
     "swish": _swish_cancels,
 }
-
-
-def _invalid(case: EltwiseCase) -> Iterator[str]:
-    if case.alg.startswith("clip") and case.beta < case.alpha:
-        yield "Invalid case: a clip to an empty range"
-    if case.alg in ("elu_dst", "relu_dst") and case.alpha < 0:
-        yield f"Invalid case: {case.alg} with a slope below 0"
-    if case.alg == "round" and not case.is_forward:
-        yield "Invalid case: round has no gradient"
-    if case.inplace and not case.is_forward and not case.is_of_dst:
-        yield "Invalid case: in place forward, and the source is needed backward"
-    if case.inplace:
-        yield from why_not_in_place((case.dt, case.tag), (case.dt, "any"))
-
-
-ELTWISE_DRIVER = Driver(
-    EltwiseCase,
-    _KNOBS,
-    _work,
-    lambda case: (case.dt,),
-    "%dir%,%dt%,%tag%,%alg%,%DESC%",
-    _invalid,
-)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 import restride as rs
 from restride import DataType
 
-from ..cases import ATTR_KNOB_NAMES, SeveralCase
+from ..cases import Case
 from ..compare import Tolerance, epsilon
-from ..driver import Driver
 from ..fill import Array, whole_numbers
 from ..formulas import finished
-from ..knobs import ATTR_KNOBS, Knob, caseless, parse_real, parse_several_dims, parse_tag, parse_type
-from ..work import CaseOperand, CaseWork, Formula, Values, attributes, desc_of
+from ..knobs import Real, Tag, TypeName, caseless
+from ..operands import CaseOperand, Values, desc_of, operand
+from ..problems import parse_several_dims
 
 _FOLDS: dict[str, Callable[..., Array]] = {
     "sum": np.sum,
@@ -28,111 +28,78 @@ _FOLDS: dict[str, Callable[..., Array]] = {
     "mean": np.mean,
 }
 _NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
-_ALGORITHMS = (*_FOLDS, *_NORMS)
+_NAMES = {f"reduction_{alg}": alg for alg in (*_FOLDS, *_NORMS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionCase(SeveralCase):
-    """A reduction. `dims` are those of the destination."""
+class ReductionCase(Case):
+    """A reduction."""
 
     driver: ClassVar[str] = "reduction"
+    primitive: ClassVar[str] = "Reduction"
+    template: ClassVar[str] = "%sdt%,%ddt%,%stag%,%dtag%,%alg%,%DESC%"
 
-    sdt: str = "f32"
-    ddt: str = "f32"
-    stag: str = "abx"
-    dtag: str = "any"
-    alg: str = "sum"
-    p: float = 1.0
-    eps: float = 0.0
+    sdt: TypeName = "f32"
+    ddt: TypeName = "f32"
+    stag: Tag = "abx"
+    dtag: Tag = "any"
+    alg: Annotated[str, caseless(*_NAMES.values(), also=_NAMES)] = "sum"
+    p: Real = 1.0
+    eps: Real = 0.0
 
     def __post_init__(self) -> None:
         if len(self.vdims) == 2:
             object.__setattr__(self, "dims", self.vdims[1])
 
     @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        return ("sdt", "ddt", "stag", "dtag", "alg", "p", "eps", *ATTR_KNOB_NAMES)
+    def parse(cls, text: str) -> dict[str, Any]:
+        """The dims of source and destination."""
+        return parse_several_dims(text)
 
-    @property
-    def over(self) -> tuple[int, ...]:
-        """The dims that are folded."""
-        pairs = enumerate(zip(*self.vdims, strict=True))
-        return tuple(i for i, (n, out) in pairs if n != out)
+    def arguments(self, is_forward: bool) -> dict[str, Any]:
+        """Both tensors, and the numbers of a norm."""
+        src, dst = self.reads()[0].md, self.writes()[0].md
+        return {"algorithm": self.alg, "src": src, "dst": dst, "p": self.p, "eps": self.eps}
 
+    def reads(self) -> list[CaseOperand]:
+        """The source."""
+        return [operand("src", rs.MemoryDesc(self.vdims[0], self.sdt, self.stag), self.source)]
 
-_KNOBS = {
-    "sdt": Knob("sdt", parse_type),
-    "ddt": Knob("ddt", parse_type),
-    "stag": Knob("stag", parse_tag),
-    "dtag": Knob("dtag", parse_tag),
-    "alg": caseless("alg", *_ALGORITHMS, also={f"reduction_{alg}": alg for alg in _ALGORITHMS}),
-    "p": Knob("p", parse_real),
-    "eps": Knob("eps", parse_real),
-    **ATTR_KNOBS,
-}
+    def writes(self) -> list[CaseOperand]:
+        """The destination."""
+        old = partial(whole_numbers, self.dims, 0, 4, 2)
+        return [operand("dst", desc_of(self.dims, self.ddt, self.dtag), old)]
 
+    def source(self) -> Array:
+        """Small whole numbers; for products ones, and a few twos."""
+        is_unsigned = DataType.parse(self.sdt).kind == "uint"
+        if self.alg != "mul":
+            return whole_numbers(self.vdims[0], 0 if is_unsigned else -4, 4, 1)
+        ones = np.ones(self.vdims[0])
+        ones.reshape(-1)[::37] = 2
+        return ones if is_unsigned else ones * np.where(whole_numbers(self.vdims[0], 0, 1, 1), 1, -1)
 
-def _work(case: ReductionCase) -> CaseWork:
-    attr, inputs = attributes(case)
-    src = rs.MemoryDesc(case.vdims[0], case.sdt, case.stag)
-    dst = desc_of(case.dims, case.ddt, case.dtag)
+    def formula(self, values: Values) -> Values:
+        """The fold of the dims that differ."""
+        x = values[rs.ARG_SRC]
+        over = tuple(i for i, (n, out) in enumerate(zip(*self.vdims, strict=True)) if n != out)
+        if self.alg in _FOLDS:
+            total = _FOLDS[self.alg](x, over, keepdims=True) if over else x
+        else:
+            total = (np.abs(x) ** self.p).sum(over, keepdims=True) if over else np.abs(x) ** self.p
+            total = np.maximum(total, self.eps) if self.alg.endswith("_max") else total + self.eps
+            total = total if "power" in self.alg else total ** (1 / self.p)
+        return {rs.ARG_DST: finished(self, np.asarray(total), values)}
 
-    def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        return rs.Reduction.PrimitiveDesc(engine, case.alg, src, dst, case.p, case.eps, attr)
+    def tolerance(self, arg: int) -> Tolerance:
+        """A rounding; some more of norms."""
+        return Tolerance((5 if self.alg in _NORMS else 1) * epsilon(DataType.parse(self.ddt)), 100.0)
 
-    def formula(values: Values) -> Values:
-        return {rs.ARG_DST: finished(case, _folded(case, values[rs.ARG_SRC]), values)}
-
-    return CaseWork(
-        create,
-        rs.Reduction,
-        CaseOperand(rs.ARG_SRC, src, case.stag, values=partial(_source, case)),
-        CaseOperand(rs.ARG_DST, dst, case.dtag, values=lambda: whole_numbers(case.dims, 0, 4, 2)),
-        tuple(inputs),
-        sums=any(op.kind == "sum" for op in case.attr_post_ops),
-        formula=Formula(formula, {rs.ARG_DST: _tolerance(case)}),
-    )
-
-
-def _source(case: ReductionCase) -> Array:
-    """Small whole numbers; for products ones, and a few twos."""
-    is_unsigned = DataType.parse(case.sdt).kind == "uint"
-    if case.alg == "mul":
-        found = np.ones(case.vdims[0])
-        found.reshape(-1)[::37] = 2
-        return found if is_unsigned else found * np.where(whole_numbers(case.vdims[0], 0, 1, 1), 1, -1)
-    return whole_numbers(case.vdims[0], 0 if is_unsigned else -4, 4, 1)
-
-
-def _folded(case: ReductionCase, x: Array) -> Array:
-    if case.alg in _FOLDS:
-        return np.asarray(_FOLDS[case.alg](x, case.over, keepdims=True) if case.over else x)
-    powers = np.abs(x) ** case.p
-    total = powers.sum(case.over, keepdims=True) if case.over else powers
-    total = np.maximum(total, case.eps) if case.alg.endswith("_max") else total + case.eps
-    return np.asarray(total if "power" in case.alg else total ** (1 / case.p))
-
-
-def _tolerance(case: ReductionCase) -> Tolerance:
-    return Tolerance((5 if case.alg in _NORMS else 1) * epsilon(DataType.parse(case.ddt)), 100.0)
-
-
-def _invalid(case: ReductionCase) -> Iterator[str]:
-    if len(case.vdims) != 2:
-        yield "Invalid case: there are a source and a destination"
-    elif any(out not in (1, n) for n, out in zip(*case.vdims, strict=True)):
-        yield "Invalid case: a dim of the destination is neither that of the source nor 1"
-    if case.alg in _NORMS and case.p < 1:
-        yield f"Invalid case: a norm of p {case.p:g}"
-
-
-REDUCTION = Driver(
-    ReductionCase,
-    _KNOBS,
-    _work,
-    lambda case: (case.sdt, case.ddt),
-    "%sdt%,%ddt%,%stag%,%dtag%,%alg%,%DESC%",
-    _invalid,
-    parse_several_dims,
-)
+    def invalid(self) -> Iterator[str]:
+        """Why the case makes no sense."""
+        if len(self.vdims) != 2:
+            yield "Invalid case: there are a source and a destination"
+        elif any(out not in (1, n) for n, out in zip(*self.vdims, strict=True)):
+            yield "Invalid case: a dim of the destination is neither that of the source nor 1"
+        if self.alg in _NORMS and self.p < 1:
+            yield f"Invalid case: a norm of p {self.p:g}"

@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 import restride as rs
 from restride import DataType
 
-from ..cases import ATTR_KNOB_NAMES, F32_TWICE, ROW_MAJOR, Case, Several
+from ..cases import Case, why_not_in_place
 from ..compare import Tolerance, epsilon
-from ..driver import Driver
 from ..fill import Array
-from ..knobs import ATTR_KNOBS, Knob, flag, parse_real, parse_tag, parse_type, several
-from ..work import CaseOperand, CaseWork, Formula, Values, attributes, desc_of, why_not_in_place
+from ..knobs import (
+    F32_TWICE,
+    ROW_MAJOR,
+    Flag,
+    Several,
+    Tag,
+    Tags,
+    TypeName,
+    parse_real,
+    parse_type,
+    several,
+)
+from ..operands import CaseOperand, Values, desc_of, operand
 
 _RANGE = 16
 _ONE = Several((1.0,))
@@ -28,73 +38,66 @@ class SumCase(Case):
     """A sum. There are as many sources as types; one tag, and one scale, stands for all of them."""
 
     driver: ClassVar[str] = "sum"
+    primitive: ClassVar[str] = "Sum"
+    template: ClassVar[str] = "%sdt%,%ddt%,%stag%,%dtag%,%DESC%"
 
-    sdt: Several = F32_TWICE
-    ddt: str = "f32"
-    stag: Several = ROW_MAJOR
-    dtag: str = "undef"
-    scales: Several = _ONE
-    inplace: bool = False
-
-    @classmethod
-    def order(cls) -> tuple[str, ...]:
-        """Names of the knobs as a reproducer line has them."""
-        return ("sdt", "ddt", "stag", "dtag", "scales", "inplace", *ATTR_KNOB_NAMES)
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tag of each source."""
-        return tuple(self.stag) * (len(self.sdt) if len(self.stag) == 1 else 1)
-
-    @property
-    def factors(self) -> tuple[float, ...]:
-        """The scale of each source."""
-        return tuple(self.scales) * (len(self.sdt) if len(self.scales) == 1 else 1)
+    sdt: Annotated[Several, several(parse_type)] = F32_TWICE
+    ddt: TypeName = "f32"
+    stag: Tags = ROW_MAJOR
+    dtag: Tag = "undef"
+    scales: Annotated[Several, several(parse_real)] = _ONE
+    inplace: Flag = False
 
     @property
     def result_type(self) -> str:
         """The type of the destination: that of the first source where it is left out."""
         return str(self.sdt[0]) if self.dtag == "undef" else self.ddt
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of sources and destination."""
+        return (*self.sdt, self.result_type)
 
-_KNOBS = {
-    "sdt": several("sdt", parse_type),
-    "ddt": Knob("ddt", parse_type),
-    "stag": several("stag", parse_tag),
-    "dtag": Knob("dtag", parse_tag),
-    "scales": several("scales", parse_real),
-    "inplace": flag("inplace"),
-    **ATTR_KNOBS,
-}
+    def each(self, values: Several) -> tuple[Any, ...]:
+        """The tag, or the scale, of each source."""
+        return tuple(values) * (len(self.sdt) if len(values) == 1 else 1)
 
+    def arguments(self, is_forward: bool) -> dict[str, Any]:
+        """Scales, and all tensors."""
+        target = {} if self.dtag == "undef" else {"dst": self.writes()[0].md}
+        return {"scales": self.each(self.scales), "srcs": [one.md for one in self.reads()], **target}
 
-def _work(case: SumCase) -> CaseWork:
-    attr, inputs = attributes(case)
-    mds = [rs.MemoryDesc(case.dims, kind, tag) for kind, tag in zip(case.sdt, case.tags, strict=True)]
-    dst = desc_of(case.dims, case.result_type, case.dtag)
-    sources = [
-        CaseOperand(rs.ARG_MULTIPLE_SRC + i, md, tag, values=partial(_values, i, md))
-        for i, (md, tag) in enumerate(zip(mds, case.tags, strict=True))
-    ]
+    def reads(self) -> list[CaseOperand]:
+        """The sources."""
+        pairs = zip(self.sdt, self.each(self.stag), strict=True)
+        mds = [rs.MemoryDesc(self.dims, kind, tag) for kind, tag in pairs]
+        return [
+            CaseOperand(rs.ARG_MULTIPLE_SRC + i, md, values=partial(_values, i, md))
+            for i, md in enumerate(mds)
+        ]
 
-    def create(engine: rs.Engine, _: rs.Engine) -> Any:
-        target = None if case.dtag == "undef" else dst
-        return rs.Sum.PrimitiveDesc(engine, case.factors, mds, target, attr)
+    def writes(self) -> list[CaseOperand]:
+        """The sum."""
+        return [operand("dst", desc_of(self.dims, self.result_type, self.dtag))]
 
-    def formula(values: Values) -> Values:
-        parts = [values[one.arg] * factor for one, factor in zip(sources, case.factors, strict=True)]
-        return {rs.ARG_DST: np.sum(parts, axis=0)}
+    def formula(self, values: Values) -> Values:
+        """The sum of the scaled sources."""
+        scales = enumerate(self.each(self.scales))
+        return {rs.ARG_DST: np.sum([values[rs.ARG_MULTIPLE_SRC + i] * scale for i, scale in scales], axis=0)}
 
-    threshold = epsilon(DataType.parse(case.result_type)) * len(mds)
-    return CaseWork(
-        create,
-        rs.Sum,
-        sources[0],
-        CaseOperand(rs.ARG_DST, dst, case.dtag),
-        (*sources[1:], *inputs),
-        formula=Formula(formula, {rs.ARG_DST: Tolerance(threshold)}),
-        in_place=rs.ARG_MULTIPLE_SRC if case.inplace else 0,
-    )
+    def tolerance(self, arg: int) -> Tolerance:
+        """A rounding for each source."""
+        return Tolerance(epsilon(DataType.parse(self.result_type)) * len(self.sdt))
+
+    def invalid(self) -> Iterator[str]:
+        """Why the case makes no sense."""
+        tags = self.each(self.stag)
+        for name, count in (("tags", len(tags)), ("scales", len(self.each(self.scales)))):
+            if count != len(self.sdt):
+                yield f"Invalid case: {count} {name} for {len(self.sdt)} sources"
+        if self.inplace:
+            dtag = tags[0] if self.dtag == "undef" else self.dtag
+            yield from why_not_in_place((self.sdt[0], tags[0]), (self.result_type, dtag))
 
 
 def _values(index: int, md: rs.MemoryDesc) -> Array:
@@ -104,22 +107,3 @@ def _values(index: int, md: rs.MemoryDesc) -> Array:
     whole = least + (97 * places - 17 * (rs.ARG_MULTIPLE_SRC + index) + 101) % _RANGE
     is_short = md.data_type in (DataType.bf16, DataType.f16)
     return np.asarray(whole / _RANGE if is_short else whole * (1 + 4 / _RANGE)).reshape(md.dims)
-
-
-def _invalid(case: SumCase) -> Iterator[str]:
-    for name, count in (("tags", len(case.tags)), ("scales", len(case.factors))):
-        if count != len(case.sdt):
-            yield f"Invalid case: {count} {name} for {len(case.sdt)} sources"
-    if case.inplace:
-        dtag = case.tags[0] if case.dtag == "undef" else case.dtag
-        yield from why_not_in_place((case.sdt[0], case.tags[0]), (case.result_type, dtag))
-
-
-SUM = Driver(
-    SumCase,
-    _KNOBS,
-    _work,
-    lambda case: (*case.sdt, case.result_type),
-    "%sdt%,%ddt%,%stag%,%dtag%,%DESC%",
-    _invalid,
-)

@@ -1,7 +1,7 @@
-"""Problems of batch, channels and spatial dims in letters: `mb2ic16_ih14oh7kh3sh2ph1_n"name"`.
+"""How problems are written: dims, `2x64x3x3`, and letters, `mb2ic16_ih14oh7kh3sh2ph1_n"name"`.
 
-Each is a letter pair and a number, in any order; underscores mean nothing, and a name begins with `n`. `ih`
-stands for `iw` too where there is no `iw`, and `id` for both.
+Letters come in pairs with a number behind each, in any order; underscores mean nothing, and a name begins
+with `n`. `ih` stands for `iw` too where there is no `iw`, and `id` for both.
 """
 
 from __future__ import annotations
@@ -9,25 +9,43 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .attr_text import wrong
-from .cases import Case
 
+Dims = tuple[int, ...]
+_SHAPE = "[0-9]{1,19}(x[0-9]{1,19})*"
+_NAME = r"(_?n\"?(?P<name>[^\"]*)\"?)?\Z"
+_DIMS = re.compile(f"(?P<dims>{_SHAPE}){_NAME}")
+_SEVERAL_DIMS = re.compile(f"(?P<dims>{_SHAPE}(:{_SHAPE})*){_NAME}")
+_MOST_DIMS = 12
 _SPATIAL = "dhw"
 _WINDOWS = ("source", "kernel", "result", "window_strides", "dilation", "padding")
-_NAME = re.compile(r'n"?(?P<name>[^"]*)"?\Z')
+_NAMED = re.compile(r'n"?(?P<name>[^"]*)"?\Z')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpatialCase(Case):
-    """A case whose problem is written in letters; `problem` is how it was written."""
+def parse_dims(text: str) -> dict[str, Any]:
+    """Dims and name of a problem: `2x64x3x3`, `48x64_n"weights"`."""
+    (dims,), name = _shapes(text, _DIMS, "write dims as 2x64x3x3")
+    return {"dims": dims, "name": name}
 
-    problem: str = ""
 
-    @property
-    def shape(self) -> str:
-        """The problem as it was written."""
-        return self.problem
+def parse_several_dims(text: str) -> dict[str, Any]:
+    """Dims of several tensors, and a name: `3x5x6:1x5x6`. Dims that one leaves out at its end are 1."""
+    each, name = _shapes(text, _SEVERAL_DIMS, "write dims as 3x5x6:1x5x6")
+    ndims = max(map(len, each))
+    vdims = tuple((*dims, *(1,) * (ndims - len(dims))) for dims in each)
+    return {"dims": tuple(map(max, zip(*vdims, strict=True))), "vdims": vdims, "name": name}
+
+
+def _shapes(text: str, pattern: re.Pattern[str], hint: str) -> tuple[list[Dims], str]:
+    found = pattern.match(text)
+    if not found:
+        raise wrong("the problem", text, "it is neither a knob nor dims", hint)
+    every = [tuple(map(int, part.split("x"))) for part in found["dims"].split(":")]
+    if any(len(dims) > _MOST_DIMS for dims in every):
+        raise wrong("the problem", text, f"a tensor has at most {_MOST_DIMS} axes", "")
+    return every, found["name"] or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +57,11 @@ class LetteredProblem:
     numbers: Mapping[str, float]
 
     @property
+    def written(self) -> dict[str, str]:
+        """The fields of a case that hold how the problem was written, and its name."""
+        return {"problem": self.text, "name": self.name}
+
+    @property
     def ndims(self) -> int:
         """How many spatial dims there are: from the outermost on that has a number; `pd0` is none."""
         said = [key[1:] for key, number in self.numbers.items() if number != (key[0] == "s")]
@@ -48,24 +71,24 @@ class LetteredProblem:
         """One number."""
         return int(self.numbers.get(key, default))
 
-    def each(self, kind: str, default: int | None = None) -> tuple[int, ...]:
+    def each(self, kind: str, default: int | None = None) -> Dims:
         """The numbers of one kind, such as `i`, for each spatial dim; those of an outer dim stand for inner
         ones. An empty tuple where there is none, and no default.
         """
-        found: list[int] = []
+        sizes: list[int] = []
         is_square = all(f"i{letter}" not in self.numbers for letter in _SPATIAL[3 - self.ndims + 1 :])
         for letter in _SPATIAL[3 - self.ndims :]:
             if f"{kind}{letter}" in self.numbers:
-                found.append(int(self.numbers[f"{kind}{letter}"]))
-            elif found and is_square:
-                found.append(found[-1])
+                sizes.append(int(self.numbers[f"{kind}{letter}"]))
+            elif sizes and is_square:
+                sizes.append(sizes[-1])
             elif default is None:
                 return ()
             else:
-                found.append(default)
-        return tuple(found)
+                sizes.append(default)
+        return tuple(sizes)
 
-    def windows(self, *needed: str, is_transposed: bool = False) -> dict[str, tuple[int, ...]]:
+    def windows(self, *needed: str, is_transposed: bool = False) -> dict[str, Dims]:
         """Sizes of windows that slide over a source, or over the result, by field of the case. A result or a
         padding that is left out follows from the others. Raises UsageError where a size is missing, or one of
         the numbers `needed`.
@@ -88,8 +111,8 @@ class LetteredProblem:
                 padding[at] = int(((points - 1) * s - sizes + span) / 2)
             if result[at] < 1:
                 raise wrong("the problem", self.text, "no window fits into it", "")
-        found = source, kernel, tuple(result), strides, dilation, tuple(padding)
-        return dict(zip(_WINDOWS, found, strict=True))
+        every = source, kernel, tuple(result), strides, dilation, tuple(padding)
+        return dict(zip(_WINDOWS, every, strict=True))
 
 
 def parse_lettered(text: str, whole: Sequence[str], real: Sequence[str] = ()) -> LetteredProblem:
@@ -100,19 +123,23 @@ def parse_lettered(text: str, whole: Sequence[str], real: Sequence[str] = ()) ->
     field = re.compile(rf"({'|'.join(names)})((?:[0-9]{{1,18}}\.?[0-9]*|\.[0-9]+)(?:e[-+]?[0-9]+)?)")
     numbers, at = dict[str, float](), 0
     while at < len(text):
-        found, named = field.match(text, at), _NAME.match(text, at)
+        number, named = field.match(text, at), _NAMED.match(text, at)
         if text[at] == "_":
             at += 1
-        elif found and (found[1] in real or found[2].isdigit()):
-            numbers[found[1]] = float(found[2])
-            at = found.end()
+        elif number and (number[1] in real or number[2].isdigit()):
+            numbers[number[1]] = float(number[2])
+            at = number.end()
         elif named:
             return LetteredProblem(text[:at].rstrip("_"), named["name"], numbers)
         else:
-            raise wrong(
-                "the problem",
-                text,
-                f"{text[at : at + 20]!r} is no part of it",
-                f"parts are {', '.join(names)}",
-            )
+            why = f"{text[at : at + 20]!r} is no part of it"
+            raise wrong("the problem", text, why, f"parts are {', '.join(names)}")
     return LetteredProblem(text, "", numbers)
+
+
+def padding_behind(*sizes: Dims) -> Dims:
+    """The padding behind, which follows from points, sizes of the windowed tensor, kernel, strides, dilation
+    and the padding in front.
+    """
+    parts = zip(*sizes, strict=True)
+    return tuple((o - 1) * s - i + (k - 1) * (d + 1) + 1 - p for o, i, k, s, d, p in parts)
