@@ -10,8 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from restride.dtypes import DataType
-from restride_bench.onednn import ExecArgument, Handle, OneDNN, OneDNNDesc, OneDNNMemory, int64s
-from restride_bench.onednn_attr import OneDNNAttributes
+from restride_bench.onednn import (
+    ExecArgument,
+    Handle,
+    OneDNN,
+    OneDNNAttributes,
+    OneDNNDesc,
+    OneDNNMemory,
+    int64s,
+)
 
 _FORWARD_INFERENCE, _DIRECT, _ANY = 96, 1, 1
 _QUERY_WEIGHTS = 131

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
-from restride_bench.onednn import Handle, OneDNN, OneDNNDesc, OneDNNMemory, OneDNNPrimitive
+from restride_bench.onednn import Handle, OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNMemory, OneDNNPrimitive
 
 _ARG_DST, _ARG_MULTIPLE_SRC, _ARG_SCALES = 17, 1024, 4096
 _QUERY_DST = 133
@@ -31,7 +31,7 @@ class SeveralOneDNN(OneDNN):
         self, axis: int, srcs: Sequence[OneDNNDesc], dst: OneDNNDesc | None, scales: Sequence[float] = ()
     ) -> Several:
         """`srcs` along `axis`, each times its scale; without `dst` the library chooses one."""
-        attr = self._attr(scaled=False, beta=0.0)
+        attr = OneDNNAttributes.new(self)
         for i in range(len(scales)):
             self._check("dnnl_primitive_attr_set_scales_mask", attr.pointer, _ARG_MULTIPLE_SRC + i, 0)
         common = _pointer(dst), len(srcs), axis, _pointers(srcs), attr.pointer
@@ -41,7 +41,7 @@ class SeveralOneDNN(OneDNN):
 
     def sum(self, scales: Sequence[float], srcs: Sequence[OneDNNDesc], dst: OneDNNDesc | None) -> Several:
         """The sum of `srcs`, each times its scale; without `dst` the library chooses one."""
-        factors, attr = (ctypes.c_float * len(scales))(*scales), self._attr(scaled=False, beta=0.0)
+        factors, attr = (ctypes.c_float * len(scales))(*scales), OneDNNAttributes.new(self)
         common = _pointer(dst), len(srcs), factors, _pointers(srcs), attr.pointer
         return self._made(self._chosen("dnnl_sum_primitive_desc_create", self.engine, *common))
 

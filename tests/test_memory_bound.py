@@ -10,7 +10,8 @@ from restride_bench import memory_bound, studies
 from restride_bench.array_peers import NumPy
 from restride_bench.figures import BenchSetup
 from restride_bench.measure import Quartiles
-from restride_bench.memory_bound import CASES, PRIMITIVES, BoundRow
+from restride_bench.memory_bound import BoundRow
+from restride_bench.memory_bound_cases import CASES, PRIMITIVES
 from restride_bench.memory_bound_jax import CALLS, by_jax
 from restride_bench.peers import open_peers
 

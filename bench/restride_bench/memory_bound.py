@@ -7,7 +7,7 @@ caches. Answers are compared afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,8 +21,7 @@ from restride.targets.isa import host_isa
 from .array_peers import Torch
 from .figures import BenchSetup
 from .measure import Call, Quartiles, alternate, batch_size
-from .memory_bound_cases import PRIMITIVES, ROW_STATISTICS, TORCH_ARGUMENTS, MemoryBoundCase
-from .memory_bound_gradients import GRADIENTS
+from .memory_bound_cases import CASES, TORCH_ARGUMENTS, MemoryBoundCase
 from .memory_bound_jax import by_jax
 from .onednn import OneDNN, OneDNNPrimitive
 from .peers import OneDNNPeer
@@ -34,7 +33,10 @@ _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
 _TOLERANCE = 1e-4
 WRITTEN = (rs.ARG_DST, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS, rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT)
 MEMCPY = "memcpy"
-CASES = (*PRIMITIVES, *GRADIENTS)
+_NAMES = {
+    getattr(rs, f"ARG_{name.upper()}"): name
+    for name in (*("src", "src_1", "weights", "dst"), *("diff_src", "diff_dst", "diff_weights"))
+}
 
 
 @dataclass(frozen=True)
@@ -153,15 +155,20 @@ def _by_onednn(
         for arg, each in memories.items()
     }
     dst = memories[_result(memories)].desc
-    descs[ROW_STATISTICS] = library.desc(dst.dims[:-1], "f32", "abcde"[: dst.ndims - 1])
-    pointers = {arg: desc.pointer for arg, desc in descs.items()}
-    hints = []
-    if primitive.hint is not None:
-        name, arguments = primitive.hint(pointers)
-        hints = [library._chosen(f"dnnl_{name}_primitive_desc_create", library.engine, *arguments, None)]
-    name, arguments = primitive.create(pointers)
-    more = *arguments, *(hint.pointer for hint in hints), None
-    pd = library._chosen(f"dnnl_{name}_primitive_desc_create", library.engine, *more)
+    pointers = {_NAMES[arg]: desc.pointer for arg, desc in descs.items() if arg in _NAMES}
+    # What it needs of the statistics of rows, which restride makes by itself.
+    statistics = library.desc(dst.dims[:-1], "f32", "abcde"[: dst.ndims - 1])
+    pointers["statistics"] = statistics.pointer
+    # Source and destination of the forward step of a gradient are like what they are gradients of.
+    like = {name: pointers.get(name) or pointers.get(f"diff_{name}") for name in ("src", "dst")}
+
+    def chosen(words: Sequence[Any], *hints: Any) -> Any:
+        name, *arguments = ((pointers | like).get(w, w) if isinstance(w, str) else w for w in words)
+        call = f"dnnl_{name}_primitive_desc_create"
+        return library._chosen(call, library.engine, *arguments, *(hint.pointer for hint in hints), None)
+
+    hints = [chosen(primitive.hint)] if primitive.hint else []
+    pd = chosen(primitive.call, *hints)
     result = library.memory(descs[_result(memories)])
     held = {
         arg: result

@@ -1,10 +1,10 @@
-"""The primitives bound by memory that are measured: how restride, oneDNN's C API and torch call each."""
+"""The primitives bound by memory that are measured, and how restride, oneDNN's C API and torch call each."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import restride as rs
@@ -12,67 +12,82 @@ from restride import MemoryDesc
 
 from .onednn import int64s
 
-TRAINING, _INFERENCE, BACKWARD = 64, 96, 128
-_GLOBAL_SCALE_SHIFT, SCALE_SHIFT = 7, 6
+_TRAINING, _INFERENCE, _BACKWARD = 64, 96, 128
+_GLOBAL, _SCALE_SHIFT = 7, 6
 GROUPS, EPSILON = 32, 1e-5
 LRN = (5, 1e-4, 0.75, 1.0)
-# The arguments of torch's functions beside the source, in this order.
 TORCH_ARGUMENTS = (
     *(rs.ARG_DIFF_DST, rs.ARG_SRC_1, rs.ARG_WEIGHTS),
     *(rs.ARG_MEAN, rs.ARG_VARIANCE, rs.ARG_SCALE, rs.ARG_SHIFT),
 )
-# What a call of oneDNN needs of the statistics of rows, which restride makes by itself.
-ROW_STATISTICS = 0
+"""The arguments of torch's functions beside the source, in this order."""
 
-Descs = Mapping[int, Any]
-PeerCall = tuple[str, Sequence[Any]]
-# Of the module, the source, and what stands beside it in the order of `TORCH_ARGUMENTS`.
 TorchCall = Callable[[Any, Any, list[Any]], Any]
+"""Of the module, the source, and what stands beside it in the order of `TORCH_ARGUMENTS`."""
+Tensors = Callable[[MemoryDesc], dict[str, MemoryDesc]]
+"""The tensors of a primitive by name, given the one that others are like."""
 
 
 @dataclass(frozen=True)
 class MemoryBoundCase:
     """One primitive: how restride, oneDNN's C API and torch call it, which is None where torch has none.
 
-    `make` gives a class and the descriptor of engine and source; `create` the name of oneDNN's function and
-    what follows its engine, by descriptors; `hint` the same for the forward step of a gradient; `torch` takes
-    source and what stands in `TORCH_ARGUMENTS`. `twice`: tensors that must be read twice where they are
+    `kind` takes `tensors` and `how` by name. `call` is the name of oneDNN's function and what follows its
+    engine, where a name stands for a tensor; `hint` the same for the forward step of a gradient. `torch`
+    takes source and what stands in `TORCH_ARGUMENTS`. `twice`: tensors that must be read twice where they are
     larger than the caches; `formats`: False where none makes a difference.
     """
 
     name: str
-    make: Callable[[rs.Engine, MemoryDesc], tuple[Any, Any]]
-    create: Callable[[Descs], PeerCall]
-    torch: TorchCall | None
+    kind: Any
+    tensors: Tensors
+    call: Sequence[Any]
+    torch: TorchCall | None = None
+    how: Mapping[str, Any] = field(default_factory=dict)
+    hint: Sequence[Any] = ()
     of_rows: bool = False
-    hint: Callable[[Descs], PeerCall] | None = None
     twice: tuple[int, ...] = ()
     formats: bool = True
 
+    def make(self, engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
+        """The class of the primitive, and its descriptor."""
+        forward = {"prop_kind": "forward_inference"} if self.kind.__name__.endswith("Forward") else {}
+        return self.kind, self.kind.PrimitiveDesc(
+            engine=engine, **{**forward, **self.tensors(md), **self.how}
+        )
 
-def _open(md: MemoryDesc) -> MemoryDesc:
-    return MemoryDesc(md.dims, md.data_type, "any")
+
+def _forward(md: MemoryDesc) -> dict[str, MemoryDesc]:
+    return {"src": md, "dst": MemoryDesc(md.dims, "f32", "any")}
 
 
-def floats(*numbers: float) -> tuple[Any, ...]:
-    """Numbers as C has them."""
+def _resized(change: Callable[[int], int]) -> Tensors:
+    """A result with other spatial dims."""
+    return lambda md: {"src": md, "dst": MemoryDesc(_dims(md, change), "f32", "any")}
+
+
+def _dims(md: MemoryDesc, change: Callable[[int], int]) -> tuple[int, ...]:
+    return (*md.dims[:2], *map(change, md.dims[2:]))
+
+
+def _gradient(data: str) -> Tensors:
+    """Gradients like the source, or the result, that is needed for them."""
+    return lambda md: {data: md, "diff_src": md, "diff_dst": md}
+
+
+def _floats(*numbers: float) -> tuple[Any, ...]:
     return tuple(map(ctypes.c_float, numbers))
 
 
-def int64_pairs(pairs: Sequence[tuple[int, int]]) -> list[Any]:
-    """Numbers for both spatial dims as C has them."""
-    return [int64s(each) for each in pairs]
-
-
-def halved(md: MemoryDesc) -> MemoryDesc:
-    """A tensor of half the height and the width."""
-    return MemoryDesc((*md.dims[:2], *(n // 2 for n in md.dims[2:])), "f32", md.tag)
-
-
-def _both(md: Descs) -> tuple[Any, Any]:
-    """Source and destination of the forward step; of a gradient what is like them."""
-    src = md.get(rs.ARG_SRC) or md.get(rs.ARG_DIFF_SRC)
-    return src, md.get(rs.ARG_DST) or md.get(rs.ARG_DIFF_DST)
+_LRN_NUMBERS = (ctypes.c_int64(int(LRN[0])), *_floats(*LRN[1:]))
+_LRN_HOW = {
+    "algorithm": "lrn_across_channels",
+    **dict(zip(("local_size", "alpha", "beta", "k"), LRN, strict=True)),
+}
+_AFFINE = {"epsilon": EPSILON, "flags": "use_scale|use_shift"}
+_NORM = (*_floats(EPSILON), _SCALE_SHIFT)
+_GROUP = (ctypes.c_int64(GROUPS), *_NORM)
+_GRADIENT = ("diff_src", "diff_dst", "src")
 
 
 # --- functions of elements ----------------------------------------------------------------------------------
@@ -81,38 +96,32 @@ def _both(md: Descs) -> tuple[Any, Any]:
 def _eltwise(
     alg: str, number: int, torch: TorchCall, alpha: float = 0.0, beta: float = 0.0
 ) -> MemoryBoundCase:
-    def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-        pd = rs.EltwiseForward.PrimitiveDesc(engine, "forward_inference", alg, md, _open(md), alpha, beta)
-        return rs.EltwiseForward, pd
-
-    def create(md: Descs) -> PeerCall:
-        return "eltwise_forward", (_INFERENCE, number, *_both(md), *floats(alpha, beta))
-
-    return MemoryBoundCase(f"eltwise {alg}", make, create, torch, formats=alg == "relu")
+    return MemoryBoundCase(
+        f"eltwise {alg}",
+        rs.EltwiseForward,
+        _forward,
+        ("eltwise_forward", _INFERENCE, number, "src", "dst", *_floats(alpha, beta)),
+        torch,
+        {"algorithm": alg, "alpha": alpha, "beta": beta},
+        formats=alg == "relu",
+    )
 
 
 def _eltwise_gradient(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
-    def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-        return rs.EltwiseBackward, rs.EltwiseBackward.PrimitiveDesc(engine, alg, md, md, md)
-
-    def create(md: Descs) -> PeerCall:
-        three = md[rs.ARG_DIFF_SRC], md[rs.ARG_DIFF_DST], md[rs.ARG_SRC]
-        return "eltwise_backward", (number, *three, *floats(0, 0))
-
-    def hint(md: Descs) -> PeerCall:
-        return "eltwise_forward", (TRAINING, number, *_both(md), *floats(0, 0))
-
-    return MemoryBoundCase(f"eltwise {alg} backward", make, create, torch, hint=hint, formats=False)
-
-
-def _binary(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    return rs.Binary, rs.Binary.PrimitiveDesc(engine, "binary_add", md, md, _open(md))
+    return MemoryBoundCase(
+        f"eltwise {alg} backward",
+        rs.EltwiseBackward,
+        _gradient("data"),
+        ("eltwise_backward", number, *_GRADIENT, *_floats(0, 0)),
+        torch,
+        {"algorithm": alg},
+        ("eltwise_forward", _TRAINING, number, "src", "dst", *_floats(0, 0)),
+        formats=False,
+    )
 
 
-def _prelu(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    weights = MemoryDesc((1, md.dims[1], 1, 1), "f32", "abcd")
-    make = rs.PReLUForward.PrimitiveDesc
-    return rs.PReLUForward, make(engine, "forward_inference", md, weights, _open(md))
+def _slopes(md: MemoryDesc) -> MemoryDesc:
+    return MemoryDesc((1, md.dims[1], 1, 1), "f32", "abcd")
 
 
 _ELTWISE = (
@@ -128,14 +137,17 @@ _ELTWISE = (
     _eltwise_gradient("gelu_erf", 0x31, lambda t, x, w: t.ops.aten.gelu_backward(w[0], x)),
     MemoryBoundCase(
         "binary add",
-        _binary,
-        lambda md: ("binary", (0x1FFF0, md[rs.ARG_SRC], md[rs.ARG_SRC_1], md[rs.ARG_DST])),
+        rs.Binary,
+        lambda md: {"src0": md, "src1": md, "dst": MemoryDesc(md.dims, "f32", "any")},
+        ("binary", 0x1FFF0, "src", "src_1", "dst"),
         lambda t, x, w: t.add(x, w[0]),
+        {"algorithm": "binary_add"},
     ),
     MemoryBoundCase(
         "prelu",
-        _prelu,
-        lambda md: ("prelu_forward", (_INFERENCE, md[rs.ARG_SRC], md[rs.ARG_WEIGHTS], md[rs.ARG_DST])),
+        rs.PReLUForward,
+        lambda md: {**_forward(md), "weights": _slopes(md)},
+        ("prelu_forward", _INFERENCE, "src", "weights", "dst"),
         lambda t, x, w: t.nn.functional.prelu(x, w[0].flatten()),
     ),
 )
@@ -143,130 +155,73 @@ _ELTWISE = (
 
 # --- normalizations -----------------------------------------------------------------------------------------
 
-
-def _batch_norm(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make = rs.BatchNormalizationForward.PrimitiveDesc
-    flags = "use_global_stats|use_scale|use_shift"
-    return rs.BatchNormalizationForward, make(engine, "forward_inference", md, _open(md), EPSILON, flags)
-
-
-def _batch_norm_trained(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make, flags = rs.BatchNormalizationForward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.BatchNormalizationForward, make(engine, "forward_training", md, _open(md), EPSILON, flags)
-
-
-def _batch_norm_gradient(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make, flags = rs.BatchNormalizationBackward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.BatchNormalizationBackward, make(engine, "backward", md, md, md, EPSILON, flags)
-
-
-def _batch_norm_call(kind: int, flags: int) -> Callable[[Descs], PeerCall]:
-    return lambda md: ("batch_normalization_forward", (kind, *_both(md), *floats(EPSILON), flags))
-
-
-def _gradients_of_norm(name: str, *more: int) -> Callable[[Descs], PeerCall]:
-    def create(md: Descs) -> PeerCall:
-        three = md[rs.ARG_DIFF_SRC], md[rs.ARG_DIFF_DST], md[rs.ARG_SRC]
-        return name, (BACKWARD, *three, *(md[arg] for arg in more), *floats(EPSILON), SCALE_SHIFT)
-
-    return create
-
-
-def _group_norm(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make, flags = rs.GroupNormalizationForward.PrimitiveDesc, "use_scale|use_shift"
-    pd = make(engine, "forward_inference", md, _open(md), GROUPS, EPSILON, flags)
-    return rs.GroupNormalizationForward, pd
-
-
-def group_norm_call(md: Descs, kind: int = _INFERENCE) -> PeerCall:
-    """oneDNN's group normalization, forward."""
-    numbers = ctypes.c_int64(GROUPS), *floats(EPSILON), SCALE_SHIFT
-    return "group_normalization_forward", (kind, *_both(md), *numbers)
-
-
-def _layer_norm(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make, flags = rs.LayerNormalizationForward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.LayerNormalizationForward, make(
-        engine, "forward_inference", md, _open(md), None, EPSILON, flags
-    )
-
-
-def _layer_norm_gradient(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make, flags = rs.LayerNormalizationBackward.PrimitiveDesc, "use_scale|use_shift"
-    return rs.LayerNormalizationBackward, make(engine, "backward", md, md, md, None, EPSILON, flags)
-
-
-def _layer_norm_call(kind: int) -> Callable[[Descs], PeerCall]:
-    def create(md: Descs) -> PeerCall:
-        numbers = *floats(EPSILON), SCALE_SHIFT
-        return "layer_normalization_forward", (kind, *_both(md), md[ROW_STATISTICS], *numbers)
-
-    return create
-
-
-def _lrn(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make = rs.LRNForward.PrimitiveDesc
-    return rs.LRNForward, make(engine, "forward_inference", "lrn_across_channels", md, _open(md), *LRN)
-
-
-def _lrn_call(md: Descs) -> PeerCall:
-    size, *numbers = LRN
-    return "lrn_forward", (_INFERENCE, 0xAFF, *_both(md), ctypes.c_int64(int(size)), *floats(*numbers))
-
-
 _NORMALIZATIONS = (
     MemoryBoundCase(
         "batch normalization",
-        _batch_norm,
-        _batch_norm_call(_INFERENCE, _GLOBAL_SCALE_SHIFT),
+        rs.BatchNormalizationForward,
+        _forward,
+        ("batch_normalization_forward", _INFERENCE, "src", "dst", *_floats(EPSILON), _GLOBAL),
         lambda t, x, w: t.nn.functional.batch_norm(x, *w),
+        {"epsilon": EPSILON, "flags": "use_global_stats|use_scale|use_shift"},
     ),
     MemoryBoundCase(
         "batch normalization training",
-        _batch_norm_trained,
-        _batch_norm_call(TRAINING, SCALE_SHIFT),
+        rs.BatchNormalizationForward,
+        _forward,
+        ("batch_normalization_forward", _TRAINING, "src", "dst", *_NORM),
         lambda t, x, w: t.nn.functional.batch_norm(x, None, None, w[2], w[3], training=True),
+        {**_AFFINE, "prop_kind": "forward_training"},
         twice=(rs.ARG_SRC,),
     ),
     MemoryBoundCase(
         "batch normalization backward",
-        _batch_norm_gradient,
-        _gradients_of_norm("batch_normalization_backward"),
+        rs.BatchNormalizationBackward,
+        _gradient("src"),
+        ("batch_normalization_backward", _BACKWARD, *_GRADIENT, *_NORM),
         lambda t, x, w: t.ops.aten.native_batch_norm_backward(
             w[0], x, w[3], None, None, w[1], (w[2] + EPSILON).rsqrt(), True, EPSILON, [True] * 3
         )[0],
-        hint=_batch_norm_call(TRAINING, SCALE_SHIFT),
+        {**_AFFINE, "prop_kind": "backward"},
+        ("batch_normalization_forward", _TRAINING, "src", "dst", *_NORM),
         twice=(rs.ARG_SRC, rs.ARG_DIFF_DST),
     ),
     MemoryBoundCase(
         "group normalization",
-        _group_norm,
-        group_norm_call,
+        rs.GroupNormalizationForward,
+        _forward,
+        ("group_normalization_forward", _INFERENCE, "src", "dst", *_GROUP),
         lambda t, x, w: t.nn.functional.group_norm(x, GROUPS, *w),
+        {**_AFFINE, "groups": GROUPS},
     ),
     MemoryBoundCase(
         "lrn across channels",
-        _lrn,
-        _lrn_call,
+        rs.LRNForward,
+        _forward,
+        ("lrn_forward", _INFERENCE, 0xAFF, "src", "dst", *_LRN_NUMBERS),
         lambda t, x, _: t.nn.functional.local_response_norm(x, *LRN),
+        _LRN_HOW,
     ),
     MemoryBoundCase(
         "layer normalization",
-        _layer_norm,
-        _layer_norm_call(_INFERENCE),
+        rs.LayerNormalizationForward,
+        _forward,
+        ("layer_normalization_forward", _INFERENCE, "src", "dst", "statistics", *_NORM),
         lambda t, x, w: t.nn.functional.layer_norm(x, x.shape[1:], *w),
+        {**_AFFINE, "stat": None},
         of_rows=True,
     ),
     MemoryBoundCase(
         "layer normalization backward",
-        _layer_norm_gradient,
-        _gradients_of_norm("layer_normalization_backward", ROW_STATISTICS),
+        rs.LayerNormalizationBackward,
+        _gradient("src"),
+        ("layer_normalization_backward", _BACKWARD, *_GRADIENT, "statistics", *_NORM),
         lambda t, x, w: t.ops.aten.native_layer_norm_backward(
             *(w[0], x, x.shape[1:], w[1][:, None], (w[2] + EPSILON).rsqrt()[:, None], w[3], w[3]),
             [True] * 3,
         )[0],
+        {**_AFFINE, "stat": None, "prop_kind": "backward"},
+        ("layer_normalization_forward", _TRAINING, "src", "dst", "statistics", *_NORM),
         of_rows=True,
-        hint=_layer_norm_call(TRAINING),
     ),
 )
 
@@ -274,63 +229,88 @@ _NORMALIZATIONS = (
 # --- windows, sums, sizes -----------------------------------------------------------------------------------
 
 
-def _pool(alg: str, number: int, kernel: int, stride: int, padding: int, torch: TorchCall) -> MemoryBoundCase:
-    def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-        sizes = tuple((n + 2 * padding - kernel) // stride + 1 for n in md.dims[2:])
-        dst = MemoryDesc((*md.dims[:2], *sizes), "f32", "any")
-        two = [(n, n) for n in (stride, kernel, 0, padding, padding)]
-        pd = rs.PoolingForward.PrimitiveDesc(engine, "forward_inference", f"pooling_{alg}", md, dst, *two)
-        return rs.PoolingForward, pd
+def _pool(alg: str, kernel: int, stride: int, padding: int, torch: TorchCall | None) -> MemoryBoundCase:
+    names = ("strides", "kernel", "dilation", "padding_l", "padding_r")
+    two = [(n, n) for n in (stride, kernel, 0, padding, padding)]
+    number = 0x1FF if alg == "max" else 0x2FF
+    return MemoryBoundCase(
+        f"pooling {alg} {kernel}x{kernel}",
+        rs.PoolingForward,
+        _resized(lambda n: (n + 2 * padding - kernel) // stride + 1),
+        ("pooling_forward", _INFERENCE, number, "src", "dst", *map(int64s, two)),
+        torch,
+        {"algorithm": f"pooling_{alg}", **dict(zip(names, two, strict=True))},
+    )
 
-    def create(md: Descs) -> PeerCall:
-        two = [int64s((n, n)) for n in (stride, kernel, 0, padding, padding)]
-        return "pooling_forward", (_INFERENCE, number, *_both(md), *two)
 
-    return MemoryBoundCase(f"pooling {alg} {kernel}x{kernel}", make, create, torch)
+def _pool_gradient(alg: str, padding: int, torch: TorchCall | None) -> MemoryBoundCase:
+    """Windows of 3 by 3 whose strides are 2. A workspace of zeros and ones chooses two positions of each."""
+    like = _pool(alg, 3, 2, padding, torch)
+    return MemoryBoundCase(
+        f"{like.name} backward",
+        rs.PoolingBackward,
+        lambda md: {
+            "diff_src": md,
+            "diff_dst": MemoryDesc(_dims(md, lambda n: (n + 2 * padding - 3) // 2 + 1), "f32", md.tag),
+        },
+        ("pooling_backward", like.call[2], "diff_src", "diff_dst", *like.call[5:]),
+        torch,
+        like.how,
+        ("pooling_forward", _TRAINING, *like.call[2:]),
+    )
 
 
 def _resampling(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
-    def make(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-        dst = MemoryDesc((*md.dims[:2], *(2 * n for n in md.dims[2:])), "f32", "any")
-        pd = rs.ResamplingForward.PrimitiveDesc(engine, "forward_inference", f"resampling_{alg}", md, dst)
-        return rs.ResamplingForward, pd
-
-    def create(md: Descs) -> PeerCall:
-        return "resampling_forward", (_INFERENCE, number, None, *_both(md))
-
-    return MemoryBoundCase(f"resampling {alg} x2", make, create, torch)
-
-
-def _softmax(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make = rs.SoftmaxForward.PrimitiveDesc
-    return rs.SoftmaxForward, make(engine, "forward_inference", "softmax_accurate", md, _open(md), 1)
+    return MemoryBoundCase(
+        f"resampling {alg} x2",
+        rs.ResamplingForward,
+        _resized(lambda n: 2 * n),
+        ("resampling_forward", _INFERENCE, number, None, "src", "dst"),
+        torch,
+        {"algorithm": f"resampling_{alg}"},
+    )
 
 
-def _softmax_gradient(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    make = rs.SoftmaxBackward.PrimitiveDesc
-    return rs.SoftmaxBackward, make(engine, "softmax_accurate", md, md, md, 1)
+def _resampling_gradient(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
+    return MemoryBoundCase(
+        f"resampling {alg} x2 backward",
+        rs.ResamplingBackward,
+        lambda md: {"diff_src": MemoryDesc(_dims(md, lambda n: n // 2), "f32", md.tag), "diff_dst": md},
+        ("resampling_backward", number, None, "diff_src", "diff_dst"),
+        torch,
+        {"algorithm": f"resampling_{alg}"},
+        ("resampling_forward", _TRAINING, number, None, "src", "dst"),
+    )
 
 
-def _softmax_gradient_call(md: Descs) -> PeerCall:
-    three = md[rs.ARG_DIFF_SRC], md[rs.ARG_DIFF_DST], md[rs.ARG_DST]
-    return "softmax_backward", (0x30000, *three, 1)
+def _upsampled(name: str, *more: Any) -> TorchCall:
+    """torch's gradient of an interpolation."""
+
+    def run(t: Any, d: Any, w: list[Any]) -> Any:
+        n, c, h, v = d.shape
+        return getattr(t.ops.aten, f"upsample_{name}2d_backward")(d, [h, v], [n, c, h // 2, v // 2], *more)
+
+    return run
 
 
-def _reduction(engine: rs.Engine, md: MemoryDesc) -> tuple[Any, Any]:
-    dst = MemoryDesc((*md.dims[:2], 1, 1), "f32", "any")
-    return rs.Reduction, rs.Reduction.PrimitiveDesc(engine, "reduction_sum", md, dst)
+def _averaged(t: Any, d: Any, w: list[Any]) -> Any:
+    n, c, h, v = d.shape
+    like = d.new_empty((n, c, 2 * h, 2 * v))
+    return t.ops.aten.avg_pool2d_backward(d, like, [3, 3], [2, 2], [1, 1], False, True, None)
 
 
 PRIMITIVES = (
     *_ELTWISE,
     *_NORMALIZATIONS,
-    _pool("max", 0x1FF, 3, 2, 1, lambda t, x, _: t.nn.functional.max_pool2d(x, 3, 2, 1)),
-    _pool("avg_include_padding", 0x2FF, 56, 1, 0, lambda t, x, _: t.nn.functional.avg_pool2d(x, 56)),
+    _pool("max", 3, 2, 1, lambda t, x, _: t.nn.functional.max_pool2d(x, 3, 2, 1)),
+    _pool("avg_include_padding", 56, 1, 0, lambda t, x, _: t.nn.functional.avg_pool2d(x, 56)),
     MemoryBoundCase(
         "reduction sum",
-        _reduction,
-        lambda md: ("reduction", (0x2FFF4, *_both(md), *floats(0, 0))),
+        rs.Reduction,
+        _resized(lambda n: 1),
+        ("reduction", 0x2FFF4, "src", "dst", *_floats(0, 0)),
         lambda _t, x, _: x.sum((2, 3), True),
+        {"algorithm": "reduction_sum"},
     ),
     _resampling("nearest", 0x2FFF0, lambda t, x, _: t.nn.functional.interpolate(x, scale_factor=2)),
     _resampling(
@@ -338,18 +318,53 @@ PRIMITIVES = (
     ),
     MemoryBoundCase(
         "softmax",
-        _softmax,
-        lambda md: ("softmax_forward", (_INFERENCE, 0x30000, *_both(md), 1)),
+        rs.SoftmaxForward,
+        _forward,
+        ("softmax_forward", _INFERENCE, 0x30000, "src", "dst", 1),
         lambda t, x, _: t.softmax(x, 1),
+        {"algorithm": "softmax_accurate", "axis": 1},
         of_rows=True,
     ),
     MemoryBoundCase(
         "softmax backward",
-        _softmax_gradient,
-        _softmax_gradient_call,
+        rs.SoftmaxBackward,
+        _gradient("dst"),
+        ("softmax_backward", 0x30000, "diff_src", "diff_dst", "dst", 1),
         lambda t, x, w: t.ops.aten._softmax_backward_data(w[0], x, 1, x.dtype),
+        {"algorithm": "softmax_accurate", "axis": 1},
+        ("softmax_forward", _TRAINING, 0x30000, "src", "dst", 1),
         of_rows=True,
-        hint=lambda md: ("softmax_forward", (TRAINING, 0x30000, md[rs.ARG_DST], md[rs.ARG_DST], 1)),
     ),
 )
-"""All that are measured."""
+GRADIENTS = (
+    _pool_gradient("max", 0, None),
+    _pool_gradient("avg_include_padding", 1, _averaged),
+    _resampling_gradient("nearest", 0x2FFF0, _upsampled("nearest")),
+    _resampling_gradient("linear", 0x2FFF1, _upsampled("bilinear", False)),
+    MemoryBoundCase(
+        "prelu backward",
+        rs.PReLUBackward,
+        lambda md: {**_gradient("src")(md), "weights": _slopes(md), "diff_weights": _slopes(md)},
+        ("prelu_backward", "src", "weights", "diff_src", "diff_weights", "diff_dst"),
+        lambda t, x, w: t.ops.aten._prelu_kernel_backward(w[0], x, w[1])[0],
+        hint=("prelu_forward", _TRAINING, "src", "weights", "dst"),
+    ),
+    MemoryBoundCase(
+        "lrn across channels backward",
+        rs.LRNBackward,
+        _gradient("src"),
+        ("lrn_backward", 0xAFF, *_GRADIENT, *_LRN_NUMBERS),
+        how=_LRN_HOW,
+        hint=("lrn_forward", _TRAINING, 0xAFF, "src", "dst", *_LRN_NUMBERS),
+    ),
+    MemoryBoundCase(
+        "group normalization backward",
+        rs.GroupNormalizationBackward,
+        _gradient("src"),
+        ("group_normalization_backward", _BACKWARD, *_GRADIENT, *_GROUP),
+        how={**_AFFINE, "groups": GROUPS, "prop_kind": "backward"},
+        hint=("group_normalization_forward", _TRAINING, "src", "dst", *_GROUP),
+    ),
+)
+"""Gradients of windows, sizes, weights and groups."""
+CASES = (*PRIMITIVES, *GRADIENTS)

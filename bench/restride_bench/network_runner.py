@@ -30,8 +30,7 @@ def main() -> None:
     inputs = {name: rng.standard_normal(dims).astype(np.float32) for name, dims in settings["dims"].items()}
     start = time.perf_counter()
     try:
-        load = _LOADERS.get(runtime) or importlib.import_module(_MODULES[runtime]).load
-        call, more = load(path, inputs, settings)
+        call, more = _LOADERS[runtime](path, inputs, settings)
         results = call()
     except Exception as error:  # runtimes raise what they like
         _say({"refused": f"{type(error).__name__}: {error}"})
@@ -59,6 +58,29 @@ def _peak() -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
+def _restride(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
+    rs = importlib.import_module("restride")
+    rs.set_num_threads(settings["threads"])
+    dims = {name: array.shape for name, array in inputs.items()}
+    net = rs.onnx.load(path, dims=dims, values=settings["values"], rule=settings["rule"])
+    source = next(iter(inputs.values())) if len(inputs) == 1 else inputs
+
+    def call() -> list[Any]:
+        made = net(source)
+        return list(made.values()) if isinstance(made, dict) else [made]
+
+    def more() -> dict[str, Any]:
+        plan = net.plan(*dims.values())
+        return {
+            "reorders": sum(not each.is_constant for each in plan.formats.reorders),
+            "moved_bytes": plan.formats.bytes_moved,
+            "predicted": plan.formats.seconds,
+            "steps": len(plan.steps),
+        }
+
+    return call, more
+
+
 def _onnx_runtime(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
     runtime = importlib.import_module("onnxruntime")
     options = runtime.SessionOptions()
@@ -80,9 +102,14 @@ def _openvino(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[C
     return (lambda: [np.asarray(each) for each in request.infer(brought).values()]), dict
 
 
-_LOADERS = {"onnxruntime": _onnx_runtime, "openvino": _openvino}
-# Not in the process of another runtime, whose memory is told.
-_MODULES = {"restride": "restride_bench.network_own", "torch": "restride_bench.network_torch"}
+def _torch(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
+    load: Any = importlib.import_module("restride_bench.network_torch").load
+    call, more = load(path, inputs, settings)
+    return call, more
+
+
+# Each imports its runtime itself: not in the process of another one, whose memory is measured.
+_LOADERS = {"restride": _restride, "onnxruntime": _onnx_runtime, "openvino": _openvino, "torch": _torch}
 
 if __name__ == "__main__":
     main()

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from restride import Status
+from restride import DataType, Status
 
 from .onednn_library import DriverNaming, OneDNNLibrary, failure
 
@@ -146,6 +146,46 @@ class OneDNNReorder(OneDNNPrimitive):
         return self.bind_all(memories)
 
 
+class OneDNNAttributes(Handle):
+    """Primitive attributes (`dnnl_primitive_attr_t`)."""
+
+    @classmethod
+    def new(cls, library: OneDNN) -> OneDNNAttributes:
+        """Attributes that change nothing."""
+        made = ctypes.c_void_p()
+        library.library.check("dnnl_primitive_attr_create", ctypes.byref(made))
+        return cls(library.library, "primitive_attr", made)
+
+    def set(self, what: str, arg: int, mask: int, groups: Sequence[int], data_type: DataType) -> None:
+        """`what` is "scales" or "zero_points"."""
+        shared = len(groups), int64s(groups) if groups else None
+        self.library.check(
+            f"dnnl_primitive_attr_set_{what}", self.pointer, arg, mask, *shared, data_type.value
+        )
+
+    def set_sum(self, scale: float, zero_point: int, data_type: DataType | None) -> None:
+        """A chain of one sum."""
+        made = ctypes.c_void_p()
+        self.library.check("dnnl_post_ops_create", ctypes.byref(made))
+        chain = Handle(self.library, "post_ops", made)
+        kind = 0 if data_type is None else data_type.value
+        self.library.check("dnnl_post_ops_append_sum", made, ctypes.c_float(scale), zero_point, kind)
+        self.library.check("dnnl_primitive_attr_set_post_ops", self.pointer, chain.pointer)
+
+    def append(self, *ops: tuple[str, Any]) -> int:
+        """The status of a chain with these: ("eltwise", number) or ("binary", desc)."""
+        made = ctypes.c_void_p()
+        self.library.check("dnnl_post_ops_create", ctypes.byref(made))
+        chain = Handle(self.library, "post_ops", made)
+        for kind, what in ops:
+            if kind == "eltwise":
+                numbers = ctypes.c_float(0.0), ctypes.c_float(0.0)
+                self.library.check("dnnl_post_ops_append_eltwise", made, what, *numbers)
+            else:
+                self.library.check("dnnl_post_ops_append_binary", made, what[0], what[1].pointer)
+        return int(self.library.dnnl.dnnl_primitive_attr_set_post_ops(self.pointer, chain.pointer))
+
+
 P = TypeVar("P", bound=OneDNNPrimitive)
 
 
@@ -202,7 +242,12 @@ class OneDNN:
         new, handle = ctypes.c_void_p(), ctypes.c_void_p(_ALLOCATE if data is None else data.ctypes.data)
         self._check("dnnl_memory_create", ctypes.byref(new), desc.pointer, self.engine, handle)
         memory = OneDNNMemory(self.library, "memory", new, desc, data)
-        memory.bytes = self._storage(new, desc.size) if data is None else data.reshape(-1).view(np.uint8)
+        if data is not None:
+            memory.bytes = data.reshape(-1).view(np.uint8)
+            return memory
+        self._check("dnnl_memory_get_data_handle", new, ctypes.byref(handle))
+        start = (ctypes.c_uint8 * desc.size).from_address(handle.value) if handle.value else None
+        memory.bytes = np.empty(0, np.uint8) if start is None else np.ctypeslib.as_array(start)
         return memory
 
     def reorder(
@@ -212,12 +257,17 @@ class OneDNN:
         *,
         alpha: float | None = None,
         beta: float = 0.0,
-        attr: Handle | None = None,
+        attr: OneDNNAttributes | None = None,
     ) -> OneDNNReorder:
         """dst = alpha * src + beta * dst, as a source scale common to all elements and a sum post-op; or with
         other attributes, whose memories `bind_all` takes.
         """
-        attr = attr or self._attr(alpha is not None, beta)
+        if attr is None:
+            attr = OneDNNAttributes.new(self)
+            if alpha is not None:
+                attr.set("scales", _ARG_SRC, 0, (), DataType.f32)
+            if beta:
+                attr.set_sum(beta, 0, None)
         both = src.pointer, self.engine, dst.pointer, self.engine
         chosen = self._chosen("dnnl_reorder_primitive_desc_create", *both, attr.pointer)
         primitive = self._primitive(OneDNNReorder, chosen)
@@ -261,11 +311,11 @@ class OneDNN:
         """Source, weights and destination of a primitive descriptor."""
         return [self._desc_of(chosen, what) for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD)]
 
-    def _desc_of(self, chosen: Handle, what: int) -> OneDNNDesc:
+    def _desc_of(self, chosen: Handle, what: int, index: int = 0) -> OneDNNDesc:
         ask = self.library.dnnl.dnnl_primitive_desc_query_md
         ask.restype, ask.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
         new = ctypes.c_void_p()
-        borrowed = ctypes.c_void_p(ask(chosen.pointer, what, 0))
+        borrowed = ctypes.c_void_p(ask(chosen.pointer, what, index))
         self._check("dnnl_memory_desc_clone", ctypes.byref(new), borrowed)
         return OneDNNDesc(self.library, "memory_desc", new)
 
@@ -289,36 +339,14 @@ class OneDNN:
     def _check(self, call: str, *arguments: object) -> None:
         self.library.check(call, *arguments)
 
-    def _storage(self, memory: ctypes.c_void_p, size: int) -> Bytes:
-        handle = ctypes.c_void_p()
-        self._check("dnnl_memory_get_data_handle", memory, ctypes.byref(handle))
-        if not size or not handle.value:
-            return np.empty(0, np.uint8)
-        return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(handle.value))
-
     def _scale(self, value: float) -> OneDNNMemory:
         memory = self.memory(self.desc((1,), "f32", "a"))
         memory.bytes.view(np.float32)[0] = value
         return memory
 
-    def _attr(self, scaled: bool, beta: float) -> Handle:
-        new, chain = ctypes.c_void_p(), ctypes.c_void_p()
-        self._check("dnnl_primitive_attr_create", ctypes.byref(new))
-        attr = Handle(self.library, "primitive_attr", new)
-        if scaled:
-            self._check("dnnl_primitive_attr_set_scales_mask", new, _ARG_SRC, 0)
-        if not beta:
-            return attr
-        self._check("dnnl_post_ops_create", ctypes.byref(chain))
-        post_ops = Handle(self.library, "post_ops", chain)
-        self._check("dnnl_post_ops_append_sum", chain, ctypes.c_float(beta), 0, 0)
-        self._check("dnnl_primitive_attr_set_post_ops", new, post_ops.pointer)
-        return attr
-
     def _impl(self, descriptor: Handle) -> str:
         name = ctypes.c_char_p()
-        call = "dnnl_primitive_desc_query"
-        self._check(call, descriptor.pointer, _QUERY_IMPL, 0, ctypes.byref(name))
+        self._check("dnnl_primitive_desc_query", descriptor.pointer, _QUERY_IMPL, 0, ctypes.byref(name))
         return (name.value or b"?").decode()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from pathlib import Path
+from typing import ClassVar
 
 from restride import RuntimeFailure, Status
 
@@ -45,11 +46,13 @@ class _GlobalControl(ctypes.Structure):
 class OneDNNLibrary:
     """The opened `libdnnl` of the environment at `prefix`, and the TBB that it runs on."""
 
+    # TBB keeps the address of a limit, whichever opened library has set it.
+    _limit: ClassVar[_GlobalControl | None] = None
+
     def __init__(self, prefix: str | os.PathLike[str]) -> None:
         folder = Path(prefix) / "lib"
         self.driver = folder / _DRIVER
         self.tbb: ctypes.CDLL | None = None
-        self._limit: _GlobalControl | None = None
         if not (folder / _DNNL).exists():
             raise OneDNNError(
                 "oneDNN is not installed",
@@ -81,10 +84,10 @@ class OneDNNLibrary:
                 why="libtbb was not found",
                 hint=INSTALL,
             )
-        if self._limit is not None:
-            self.tbb._ZN3tbb6detail2r17destroyERNS0_2d114global_controlE(ctypes.byref(self._limit))
-        self._limit = _GlobalControl(count, 0, _MAX_PARALLELISM)
-        self.tbb._ZN3tbb6detail2r16createERNS0_2d114global_controlE(ctypes.byref(self._limit))
+        if OneDNNLibrary._limit is not None:
+            self.tbb._ZN3tbb6detail2r17destroyERNS0_2d114global_controlE(ctypes.byref(OneDNNLibrary._limit))
+        OneDNNLibrary._limit = _GlobalControl(count, 0, _MAX_PARALLELISM)
+        self.tbb._ZN3tbb6detail2r16createERNS0_2d114global_controlE(ctypes.byref(OneDNNLibrary._limit))
 
     def _open_runtime(self, folder: Path) -> None:
         for pattern in _RUNTIME:

@@ -14,8 +14,7 @@ from restride import DataType, Error
 from .arithmetic import mask_of
 from .array_peers import NumPy, Torch
 from .fresh import FreshResult
-from .onednn import OneDNN, OneDNNDesc
-from .onednn_attr import OneDNNAttributes
+from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc
 from .onednn_library import INSTALL
 from .peer import Call, Peer, PeerMissing, PeerRefusal, PreparedCall
 from .problem import Array, Bytes, PeerProblem

@@ -12,22 +12,63 @@ exit with 2, and the usage says which there are.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import restride as rs
 from restride import Error
 
-from .measure import Timing, alternate, batch_size
-from .network_shape import GATES, NetworkShape
-from .onednn_networks import OneDNNNetworks
-from .recurrent_calls import TORCH_CELLS, onednn_call, restride_call, torch_call, values_of
+from .measure import Call, Timing, alternate, batch_size
+from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive
 
-__all__ = ["ROWS", "NetworkShape", "measure", "parse"]
+GATES = {"VanillaRNN": 1, "LSTM": 4, "GRU": 3, "LBRGRU": 3}
+"""The cells, and how many gates each has."""
+CELLS = {"VanillaRNN": "vanilla_rnn", "LSTM": "vanilla_lstm", "GRU": "vanilla_gru", "LBRGRU": "lbr_gru"}
+"""What oneDNN calls them."""
+
+
+# The GRU of torch is linear before its reset.
+TORCH_CELLS = {"VanillaRNN": "RNN", "LSTM": "LSTM", "LBRGRU": "GRU"}
+# Of bytes: data are value * scale + shift, weights value * scale; states stay in (-1, 1).
+_SCALE, _SHIFT, _WEIGHTS_SCALE = 63.0, 128.0, 1000.0
+
+
+class NetworkShape(NamedTuple):
+    """A cell, steps of time, sequences, channels of the input and of the states; f32, bf16 or u8."""
+
+    cell: str
+    steps: int
+    batch: int
+    channels: int
+    data_type: str = "f32"
+
+    @property
+    def flops(self) -> int:
+        """Operations of the products: an addition and a product each."""
+        return 4 * self.steps * self.batch * GATES[self.cell] * self.channels**2
+
+    def dims(self) -> dict[str, tuple[int, ...]]:
+        """The dims of all tensors."""
+        state, gates = (1, 1, self.batch, self.channels), GATES[self.cell]
+        weights = (1, 1, self.channels, gates, self.channels)
+        layer = (self.steps, self.batch, self.channels)
+        bias = (1, 1, gates + (self.cell == "LBRGRU"), self.channels)
+        found = {"src_layer": layer, "src_iter": state, "weights_layer": weights, "weights_iter": weights}
+        found |= {"bias": bias, "dst_layer": layer, "dst_iter": state}
+        return found | ({"src_iter_c": state, "dst_iter_c": state} if self.cell == "LSTM" else {})
+
+    def type_of(self, name: str) -> str:
+        """The type of a tensor: bias and states c are f32, weights of bytes s8."""
+        if name == "bias" or name.endswith("_c"):
+            return "f32"
+        return "s8" if self.data_type == "u8" and name.startswith("weights") else self.data_type
+
 
 _ROUNDS = 31
 _SMALL = [(16, batch, channels) for batch in (1, 16) for channels in (64, 128, 256, 512)]
@@ -40,6 +81,156 @@ ROWS = (
     *(NetworkShape(cell, *sizes, "bf16") for cell in ("LSTM", "GRU", "LBRGRU") for sizes in [*_FEW, _LARGE]),
     *(NetworkShape(cell, *sizes, "u8") for cell in ("LSTM", "GRU") for sizes in [*_FEW, _LARGE]),
 )
+
+
+# --- the calls ----------------------------------------------------------------------------------------------
+
+_INFERENCE, _LEFT_TO_RIGHT, _TANH, _NO_FLAGS = 96, 1, 0x21, 0
+_QUERY_WEIGHTS = 131
+
+
+class OneDNNNetworks(OneDNN):
+    """The library, with primitives of recurrent networks."""
+
+    def quantised(self, scale: float, shift: float, weights_scale: float) -> OneDNNAttributes:
+        """Attributes of a network of bytes: how data and weights were quantised."""
+        made = OneDNNAttributes.new(self)
+        data = ctypes.c_float(scale), ctypes.c_float(shift)
+        self._check("dnnl_primitive_attr_set_rnn_data_qparams", made.pointer, *data)
+        weights = ctypes.c_int64(1), 0, (ctypes.c_float * 1)(weights_scale)
+        self._check("dnnl_primitive_attr_set_rnn_weights_qparams", made.pointer, *weights)
+        return made
+
+    def recurrent(
+        self, cell: str, descs: Mapping[str, OneDNNDesc], attr: OneDNNAttributes | None = None
+    ) -> tuple[OneDNNPrimitive, dict[str, OneDNNDesc]]:
+        """A network of one direction, and the formats that it has chosen for weights.
+
+        `cell`: "vanilla_rnn", "vanilla_lstm" and so on; `descs`: of all tensors, by their names in restride.
+        """
+        is_lstm, is_vanilla = cell == "vanilla_lstm", cell == "vanilla_rnn"
+        weights = ["weights_layer", "weights_iter"]
+        # An LSTM has peepholes and a projection too.
+        names = ["src_layer", "src_iter", *["src_iter_c"] * is_lstm, *weights, *[""] * (2 * is_lstm)]
+        names += ["bias", "dst_layer", "dst_iter", *["dst_iter_c"] * is_lstm]
+        function = [_TANH] * is_vanilla
+        slopes = [ctypes.c_float(0)] * (2 * is_vanilla)
+        call = f"dnnl_{cell.replace('vanilla_lstm', 'lstm').replace('vanilla_gru', 'gru')}_forward"
+        chosen = self._chosen(
+            f"{call}_primitive_desc_create",
+            *(self.engine, _INFERENCE, *function, _LEFT_TO_RIGHT),
+            *(descs[name].pointer if name else None for name in names),
+            *(_NO_FLAGS, *slopes, attr and attr.pointer),
+        )
+        formats = {name: self._desc_of(chosen, _QUERY_WEIGHTS, at) for at, name in enumerate(weights)}
+        return self._primitive(OneDNNPrimitive, chosen), formats
+
+
+def values_of(shape: NetworkShape) -> dict[str, Any]:
+    """What is read, and room for what is written, in f32."""
+    rng = np.random.default_rng(0)
+    scale = {"weights_layer": 1 / shape.channels**0.5, "weights_iter": 1 / shape.channels**0.5}
+    return {
+        name: (scale.get(name, 1.0) * rng.uniform(-1, 1, dims)).astype(np.float32)
+        for name, dims in shape.dims().items()
+    }
+
+
+def _stored(shape: NetworkShape, name: str, value: Any) -> Any:
+    """Values in the type of their tensor."""
+    kind = shape.type_of(name)
+    if kind == "u8":
+        value = np.rint(value * _SCALE + _SHIFT)
+    if kind == "s8":
+        value = np.clip(np.rint(value * _WEIGHTS_SCALE), -128, 127)
+    return np.ascontiguousarray(value.astype(rs.DataType.parse(kind).numpy))
+
+
+def restride_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
+    """A call of restride, and the memory of its result."""
+    engine = rs.Engine("cpu")
+    stream = rs.Stream(engine)
+    descs: dict[str, Any] = {
+        f"{name}_desc": rs.MemoryDesc(
+            dims, shape.type_of(name), "any" if name.startswith("weights") else None
+        )
+        for name, dims in shape.dims().items()
+    }
+    if shape.cell == "VanillaRNN":
+        descs["activation"] = "eltwise_tanh"
+    attr = rs.PrimitiveAttr()
+    if shape.data_type == "u8":
+        attr.set_rnn_data_qparams(_SCALE, _SHIFT)
+        attr.set_rnn_weights_qparams(0, [_WEIGHTS_SCALE])
+    kind = getattr(rs, f"{shape.cell}Forward")
+    how = {"prop_kind": "forward_inference", "direction": "unidirectional_left2right", "attr": attr}
+    pd = kind.PrimitiveDesc(engine, **how, **descs)
+    memories = {}
+    for name, value in values.items():
+        memory = rs.Memory(getattr(pd, f"{name}_desc")(), engine)
+        desc = rs.MemoryDesc(value.shape, shape.type_of(name))
+        plain = rs.Memory(desc, engine, _stored(shape, name, value))
+        rs.Reorder(plain, memory).execute(stream, plain, memory)
+        memories[getattr(rs, f"ARG_{name.upper()}")] = memory
+    network = kind(pd)
+    return lambda: network.execute(stream, memories), memories[rs.ARG_DST_LAYER]
+
+
+def onednn_call(library: OneDNNNetworks, shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
+    """A call of oneDNN, and the array of its result."""
+    letters = "abcdefgh"
+    arrays = {name: _stored(shape, name, value) for name, value in values.items()}
+    plain = {
+        name: library.desc(value.shape, shape.type_of(name), letters[: value.ndim])
+        for name, value in values.items()
+    }
+    weights = ("weights_layer", "weights_iter")
+    wanted = {name: library.desc(values[name].shape, shape.type_of(name), "any") for name in weights}
+    attr = library.quantised(_SCALE, _SHIFT, _WEIGHTS_SCALE) if shape.data_type == "u8" else None
+    primitive, chosen = library.recurrent(CELLS[shape.cell], plain | wanted, attr)
+    memories = {}
+    for name, array in arrays.items():
+        memory = library.memory(plain[name], array)
+        if name in chosen:
+            # Bytes are packed with sums of their own, which oneDNN finds as it quantises.
+            source = library.desc(array.shape, "f32", letters[: array.ndim]) if attr else plain[name]
+            read = library.memory(source, values[name] if attr else array)
+            memory = library.memory(chosen[name])
+            library.reorder(source, chosen[name], attr=attr).bind_all({1: read, 17: memory})()
+        memories[getattr(rs, f"ARG_{name.upper()}")] = memory
+    return primitive.bind_all(memories), arrays["dst_layer"]
+
+
+def torch_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
+    """A call of torch, and where it puts its result."""
+    import torch
+
+    kind = torch.bfloat16 if shape.data_type == "bf16" else torch.float32
+    module = getattr(torch.nn, TORCH_CELLS[shape.cell])(shape.channels, shape.channels).eval()
+    # The GRU of torch has the reset first, and two biases.
+    order = [1, 0, 2] if shape.cell == "LBRGRU" else list(range(GATES[shape.cell]))
+    bias = values["bias"][0, 0]
+    states = np.zeros((len(order), shape.channels), np.float32)
+    states[-1] = bias[-1] if shape.cell == "LBRGRU" else 0
+    parts = [values[name][0, 0].transpose(1, 2, 0)[order] for name in ("weights_layer", "weights_iter")]
+    with torch.no_grad():
+        for target, part in zip(module.parameters(), [*parts, bias[order], states], strict=True):
+            target.copy_(torch.from_numpy(np.ascontiguousarray(part)).reshape(target.shape))
+    module = module.to(kind)
+    read = [
+        torch.from_numpy(values[name][0]).to(kind) for name in ("src_iter", "src_iter_c") if name in values
+    ]
+    first = read[0] if len(read) == 1 else tuple(read)
+    x, found = torch.from_numpy(values["src_layer"]).to(kind), {}
+
+    def run() -> None:
+        with torch.inference_mode():
+            found["result"] = module(x, first)[0].float()
+
+    return run, found
+
+
+# --- the rows -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
