@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import PeerArithmetic
-from .dense import GridBox
 from .peer import Call, PeerMissing, PeerRefusal, PreparedCall
 from .problem import Array, Bytes, PeerProblem
 
@@ -28,60 +27,110 @@ _TORCH_TYPES = {
 }
 
 
-class NumPy:
-    """`np.copyto` between strided views, which also converts; whole-array arithmetic to quantise."""
+class _ArrayPeer:
+    """What NumPy and torch share: copies between views of every box, in the words of the library."""
 
-    name = "NumPy"
+    name: str
+    library: Any
 
-    def __init__(self, threads: int) -> None:
-        self.version, self._threads = np.__version__, threads
-        self._pool = ThreadPoolExecutor(threads)
+    def _array(self, data: Bytes, data_type: str, dtype: np.dtype[Any]) -> Any:
+        raise NotImplementedError
+
+    def _view(self, array: Any, shape: Sequence[int], strides: Sequence[int], start: int) -> Any:
+        raise NotImplementedError
+
+    def _copy(self, to: Any, of: Any) -> None:
+        raise NotImplementedError
+
+    def _round(self, values: Any, out: Any, scale: float | None) -> None:
+        """`out` becomes `values`, scaled and rounded half to even."""
+        raise NotImplementedError
 
     def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
         """Views of every box, and a work array where rounding needs one."""
-        values, target = _typed(problem, src, dst)
-        rounded = np.empty(values.size, np.float32) if _rounds(problem) else None
-        moves = [(_view(target, b.shape, b.dst_strides, b.dst_start), b) for b in _boxes(problem)]
-        origin = values if rounded is None else rounded
-        pairs = [(to, _view(origin, b.shape, b.src_strides, b.src_start)) for to, b in moves]
-        zeros = [_view(target, b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
-        given = problem.arithmetic
+        given, dtype, library = problem.arithmetic, problem.dst_dtype, self.library
+        values = self._array(src, problem.src_type, _dtype(problem, problem.src_dtype))
+        target = self._array(dst, problem.dst_type, _dtype(problem, dtype))
+        # A rounding step before the conversion.
+        is_rounded = dtype.kind in "iu" and problem.src_dtype.kind not in "iu" and given.is_plain
+        work = library.empty(problem.src.elements, dtype=library.float32) if is_rounded else None
+        origin = values if work is None else work
+        try:
+            boxes = problem.boxes()
+        except ValueError as error:
+            raise PeerRefusal(str(error)) from None
+        pairs = [
+            (
+                self._view(target, b.shape, b.dst_strides, b.dst_start),
+                self._view(origin, b.shape, b.src_strides, b.src_start),
+            )
+            for b in boxes
+        ]
+        zeros = [self._view(target, b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
         if not given.is_plain:
-            return PreparedCall(_compute(problem, pairs, np))
-        scale = None if given.scale is None else np.float32(given.scale)
-        if len(pairs) == 1 and rounded is None and scale is None and not zeros:
-            return PreparedCall(functools.partial(np.copyto, *pairs[0], casting="unsafe"))
+            return PreparedCall(_compute(problem, pairs, library))
+        scale, limits = given.scale, np.iinfo(dtype) if is_rounded else None
+        if len(pairs) == 1 and work is None and scale is None and not zeros:
+            return PreparedCall(functools.partial(self._copy, *pairs[0]))
 
         def run() -> None:
-            if rounded is not None:
-                _round(values, rounded, scale, problem.dst_dtype)
+            if limits is not None:
+                self._round(values, work, scale)
+                library.clip(work, int(limits.min), int(limits.max), out=work)
             for to, of in pairs:
-                if scale is not None and rounded is None:
-                    np.multiply(of, scale, out=to)
+                if scale is not None and work is None:
+                    library.multiply(of, scale, out=to)
                 else:
-                    np.copyto(to, of, casting="unsafe")
+                    self._copy(to, of)
             for padding in zeros:
                 padding[...] = 0
 
         return PreparedCall(run)
 
+
+class NumPy(_ArrayPeer):
+    """`np.copyto` between strided views, which also converts; whole-array arithmetic to quantise."""
+
+    name = "NumPy"
+    library: Any = np
+
+    def __init__(self, threads: int) -> None:
+        self.version, self._threads = np.__version__, threads
+        self._pool = ThreadPoolExecutor(threads)
+
+    def _array(self, data: Bytes, data_type: str, dtype: np.dtype[Any]) -> Array:
+        return data.view(dtype)
+
+    def _view(self, array: Any, shape: Sequence[int], strides: Sequence[int], start: int) -> Array:
+        # NumPy's as_strided knows no f8_e5m2, whose letter it takes for one of its own.
+        width = array.itemsize
+        return np.ndarray(shape, array.dtype, array, start * width, [step * width for step in strides])
+
+    def _copy(self, to: Array, of: Array) -> None:
+        np.copyto(to, of, casting="unsafe")
+
+    def _round(self, values: Array, out: Array, scale: float | None) -> None:
+        if scale is None:
+            np.rint(values, out=out)
+        else:
+            np.rint(np.multiply(values, np.float32(scale), out=out), out=out)
+
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
         """`np.copyto` of the whole, and of one slice per thread."""
         cuts = np.linspace(0, src.size, self._threads + 1).astype(int)
         parts = [(dst[a:b], src[a:b]) for a, b in itertools.pairwise(cuts)]
+
+        def sliced() -> None:
+            waiting = [self._pool.submit(np.copyto, to, of) for to, of in parts[1:]]
+            np.copyto(*parts[0])
+            for part in waiting:
+                part.result()
+
         whole: dict[str, Call] = {"NumPy": functools.partial(np.copyto, dst, src)}
-        if self._threads > 1:
-            whole[f"NumPy, {self._threads} threads"] = functools.partial(self._sliced, parts)
-        return whole
-
-    def _sliced(self, parts: Sequence[tuple[Bytes, Bytes]]) -> None:
-        waiting = [self._pool.submit(np.copyto, to, of) for to, of in parts[1:]]
-        np.copyto(*parts[0])
-        for part in waiting:
-            part.result()
+        return {**whole, f"NumPy, {self._threads} threads": sliced} if self._threads > 1 else whole
 
 
-class Torch:
+class Torch(_ArrayPeer):
     """`copy_` between strided views of tensors: what `contiguous()` does, without allocating every time."""
 
     name = "torch"
@@ -92,65 +141,31 @@ class Torch:
         except ImportError:
             raise PeerMissing("torch is not installed; pip install torch==2.13.0") from None
         self.torch: Any = torch
+        self.library = torch
         self.version = str(torch.__version__)
         torch.set_num_threads(threads)
 
-    def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
-        """Views of every box, and a work tensor where rounding needs one."""
-        values, target = self._tensor(src, problem.src_type), self._tensor(dst, problem.dst_type)
-        rounded = self.torch.empty(values.numel()) if _rounds(problem) else None
-        origin = values if rounded is None else rounded
-        pairs = [
-            (
-                target.as_strided(b.shape, b.dst_strides, b.dst_start),
-                origin.as_strided(b.shape, b.src_strides, b.src_start),
-            )
-            for b in _boxes(problem)
-        ]
-        zeros = [target.as_strided(b.shape, b.dst_strides, b.dst_start) for b in problem.padding()]
-        if not problem.arithmetic.is_plain:
-            return PreparedCall(_compute(problem, pairs, self.torch))
-        scale, multiply = problem.arithmetic.scale, self.torch.mul
-        if len(pairs) == 1 and rounded is None and scale is None and not zeros:
-            return PreparedCall(functools.partial(pairs[0][0].copy_, pairs[0][1]))
-
-        def run() -> None:
-            if rounded is not None:
-                self._round(values, rounded, scale, problem.dst_dtype)
-            for to, of in pairs:
-                if scale is not None and rounded is None:
-                    multiply(of, scale, out=to)
-                else:
-                    to.copy_(of)
-            for padding in zeros:
-                padding.zero_()
-
-        return PreparedCall(run)
-
-    def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
-        """`copy_` of bytes."""
-        to, of = self.torch.from_numpy(dst), self.torch.from_numpy(src)
-        return {"torch": functools.partial(to.copy_, of)}
-
-    def _tensor(self, data: Bytes, data_type: str) -> Any:
+    def _array(self, data: Bytes, data_type: str, dtype: np.dtype[Any]) -> Any:
         return self.torch.from_numpy(data).view(getattr(self.torch, _TORCH_TYPES[data_type]))
 
-    def _round(self, values: Any, out: Any, scale: float | None, dtype: np.dtype[Any]) -> None:
-        limits = np.iinfo(dtype)
+    def _view(self, array: Any, shape: Sequence[int], strides: Sequence[int], start: int) -> Any:
+        return array.as_strided(shape, strides, start)
+
+    def _copy(self, to: Any, of: Any) -> None:
+        to.copy_(of)
+
+    def _round(self, values: Any, out: Any, scale: float | None) -> None:
         if scale is not None:
             self.torch.mul(values, scale, out=out).round_()
         elif values.dtype == out.dtype:
             self.torch.round(values, out=out)
         else:
             out.copy_(values).round_()
-        out.clamp_(int(limits.min), int(limits.max))
 
-
-def _boxes(problem: PeerProblem) -> list[GridBox]:
-    try:
-        return problem.boxes()
-    except ValueError as error:
-        raise PeerRefusal(str(error)) from None
+    def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
+        """`copy_` of bytes."""
+        to, of = self.torch.from_numpy(dst), self.torch.from_numpy(src)
+        return {"torch": functools.partial(to.copy_, of)}
 
 
 def _compute(problem: PeerProblem, pairs: Sequence[tuple[Any, Any]], library: Any) -> Call:
@@ -188,32 +203,7 @@ def _compute(problem: PeerProblem, pairs: Sequence[tuple[Any, Any]], library: An
     return run
 
 
-def _rounds(problem: PeerProblem) -> bool:
-    """True where the arithmetic needs a rounding step before the conversion."""
-    is_quantised = problem.dst_dtype.kind in "iu" and problem.src_dtype.kind not in "iu"
-    return is_quantised and problem.arithmetic.is_plain
-
-
-def _typed(problem: PeerProblem, src: Bytes, dst: Bytes) -> tuple[Array, Array]:
-    """Both storages as arrays; a pure move goes as words: NumPy is slower with types that it did not make."""
-    word = np.dtype(f"u{problem.src_dtype.itemsize}")
-    if problem.src_type == problem.dst_type and problem.arithmetic == PeerArithmetic():
-        return src.view(word), dst.view(word)
-    return src.view(problem.src_dtype), dst.view(problem.dst_dtype)
-
-
-def _view(storage: Array, shape: Sequence[int], strides: Sequence[int], start: int) -> Array:
-    # NumPy's as_strided knows no f8_e5m2, whose letter it takes for one of its own.
-    width = storage.itemsize
-    steps = [step * width for step in strides]
-    return np.ndarray(shape, storage.dtype, storage, start * width, steps)
-
-
-def _round(values: Array, out: Array, scale: np.float32 | None, dtype: np.dtype[Any]) -> None:
-    limits = np.iinfo(dtype)
-    if scale is None:
-        np.rint(values, out=out)
-    else:
-        np.multiply(values, scale, out=out)
-        np.rint(out, out=out)
-    np.clip(out, limits.min, limits.max, out=out)
+def _dtype(problem: PeerProblem, own: np.dtype[Any]) -> np.dtype[Any]:
+    """A pure move goes as words: NumPy is slower with types that it did not make."""
+    is_move = problem.src_type == problem.dst_type and problem.arithmetic == PeerArithmetic()
+    return np.dtype(f"u{own.itemsize}") if is_move else own

@@ -17,7 +17,7 @@ from restride.nearest import nearest
 
 from . import words
 from .cases import Case, table_of
-from .common import COMMON_KNOBS, CommonKnobs, by_default
+from .common import COMMON_KNOBS, CommonKnobs
 from .operations import ABSENT, OPERATIONS
 
 _DEEPEST = 16
@@ -86,7 +86,7 @@ class _ExpansionState:
         if name in OPERATIONS and not has_value:
             self.operation = OPERATIONS[name]
         elif re.match(r"-v[0-9]+\Z", word):
-            self.common = COMMON_KNOBS["verbose"](self.common, word[2:])
+            self.common = self.common.taken("verbose", word[2:])
         elif name in ("batch", "reset", "match"):
             getattr(self, f"_{name}")(text)
         elif self.operation is not None and name in table_of(self.operation).knobs:
@@ -97,8 +97,7 @@ class _ExpansionState:
             else:
                 settings.update(knob.settings(name, text))
         elif name in COMMON_KNOBS:
-            is_empty = has_value and not text
-            self.common = by_default(self.common, name) if is_empty else COMMON_KNOBS[name](self.common, text)
+            self.common = self.common.taken(name, text, is_empty=bool(has_value) and not text)
         else:
             raise self.unknown(word, name)
 
