@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from restride_bench import counted, instructions
-from restride_bench.counted import CountedKernel
-from restride_bench.instructions import Count, own_costs
+from restride_bench import instructions
+from restride_bench.instructions import Count, CountedKernel, own_costs
 
 # Two functions known by address: one calls the other, whose cost is not its own; then a named one.
 CALLGRIND = """
@@ -71,15 +70,15 @@ def test_what_cannot_be_run_is_named_with_the_reason(monkeypatch: pytest.MonkeyP
 
 
 def test_the_five_are_of_different_kinds() -> None:
-    chosen = counted.problems()
+    chosen = instructions.problems()
     assert len({problem.name for problem in chosen}) == len(chosen) == 5
     assert {problem.src_type for problem in chosen} == {"f32", "u8"}
 
 
 _STEPPED = """
-from restride_bench import counted
-counted._DIMS, counted._ASKED = (1, 16, 4, 8), counted._ASKED[:2]
-counted.main(["step"])
+from restride_bench import instructions
+instructions._DIMS, instructions._ASKED = (1, 16, 4, 8), instructions._ASKED[:2]
+instructions.main(["step"])
 """
 
 

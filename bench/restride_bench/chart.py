@@ -5,7 +5,7 @@ Needs matplotlib, an extra; it is imported here only when a picture is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,6 @@ _MARKERS = {"restride": "o", "fresh result": "o", "oneDNN": "D", "torch": "^", "
 _STYLE = {
     "font.size": 8,
     "axes.titlesize": 8.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "axes.spines.left": False,
     "svg.hashsalt": "restride",
 }
@@ -73,17 +71,23 @@ class Panel:
 
 def draw(report: SuiteReport, folder: Path, name: str = "bench") -> list[Path]:
     """Write `<name>.png` and `<name>.svg` into `folder`. Raises ImportError without matplotlib."""
+    return saved(lambda pyplot: _figure(pyplot, report), folder / name, _STYLE)
+
+
+def saved(picture: Callable[[Any], Any], stem: Path, style: Mapping[str, Any]) -> list[Path]:
+    """Write what `picture` makes of pyplot as .png and .svg. Raises ImportError without matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{name}.{suffix}" for suffix in ("png", "svg")]
-    with pyplot.rc_context(_STYLE):
-        figure = _figure(pyplot, report)
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
+    with pyplot.rc_context({**style, "axes.spines.top": False, "axes.spines.right": False}):
+        figure = picture(pyplot)
         for path in paths:
-            figure.savefig(path, dpi=140, bbox_inches="tight", metadata=_metadata(path))
+            undated = {"Date": None} if path.suffix == ".svg" else None
+            figure.savefig(path, dpi=140, bbox_inches="tight", metadata=undated)
         pyplot.close(figure)
     return paths
 
@@ -261,7 +265,3 @@ def _legend(figure: Any, report: SuiteReport, height: float) -> None:
         ncols=len(handles),
         frameon=False,
     )
-
-
-def _metadata(path: Path) -> dict[str, None] | None:
-    return {"Date": None} if path.suffix == ".svg" else None

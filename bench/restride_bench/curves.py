@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from restride.targets.isa import CacheSizes, host_caches
 
+from .chart import saved
 from .ladder import Rung
 from .layers import LayerTime
 from .roofline import MEMCPY, Point
@@ -18,53 +20,35 @@ _DARK, _PALE, _GREY = "#333333", "#e6e6e6", "#7d8a96"
 _STYLE = {
     "font.size": 9,
     "axes.titlesize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "svg.hashsalt": "restride",
 }
 
 
-def draw(found: Studies, folder: Path) -> list[Path]:
-    """Write `roofline` and `ladder` as .png and .svg into `folder`. Raises ImportError without matplotlib."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    folder.mkdir(parents=True, exist_ok=True)
-    pictures: dict[str, Callable[[Any, Studies], Any]] = {}
-    if found.roofline.points:
-        pictures["roofline"] = _roofline
-    if found.ladder:
-        pictures["ladder"] = _ladder
-    if found.layers:
-        pictures["layers"] = _layers
-    written = []
-    with pyplot.rc_context(_STYLE):
-        for name, picture in pictures.items():
-            written += _save(picture(pyplot, found), folder / name)
-            pyplot.close()
-    return written
+def draw(studied: Studies, folder: Path) -> list[Path]:
+    """Write `roofline`, `ladder` and `layers` as .png and .svg. Raises ImportError without matplotlib."""
+    pictures: dict[str, tuple[Sequence[Any], Callable[[Studies, Any], Any]]] = {
+        "roofline": (studied.roofline.points, _roofline),
+        "ladder": (studied.ladder, _ladder),
+        "layers": (studied.layers, _layers),
+    }
+    return [
+        path
+        for name, (rows, picture) in pictures.items()
+        if rows
+        for path in saved(partial(picture, studied), folder / name, _STYLE)
+    ]
 
 
-def _save(figure: Any, stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg")]
-    for path in paths:
-        undated = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=140, bbox_inches="tight", metadata=undated)
-    return paths
-
-
-def _layers(pyplot: Any, found: Studies) -> Any:
+def _layers(studied: Studies, pyplot: Any) -> Any:
     """Every layer as a point: operations in a second over operations for each byte, beneath the roofs."""
-    counts = sorted({each.threads for each in found.layers})
+    counts = sorted({each.threads for each in studied.layers})
     figure, axes = pyplot.subplots(
         1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
     )
-    kinds = dict(zip(dict.fromkeys(each.types for each in found.layers), _COLOURS, strict=False))
+    kinds = dict(zip(dict.fromkeys(each.types for each in studied.layers), _COLOURS, strict=False))
     for threads, axis in zip(counts, axes[0], strict=True):
         for types, colour in kinds.items():
-            same = [each for each in found.layers if (each.types, each.threads) == (types, threads)]
+            same = [each for each in studied.layers if (each.types, each.threads) == (types, threads)]
             _draw_layers(axis, same, colour)
         axis.set_xscale("log")
         axis.set_yscale("log")
@@ -75,7 +59,7 @@ def _layers(pyplot: Any, found: Studies) -> Any:
     axes[0][0].set_ylabel("operations in a second, 1e9")
     handles, words = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, words, loc="lower center", ncols=4, frameon=False, bbox_to_anchor=(0.5, -0.08))
-    figure.suptitle(_title("Layers of networks, and what limits them", found), x=0.07, ha="left")
+    figure.suptitle(_title("Layers of networks, and what limits them", studied), x=0.07, ha="left")
     return figure
 
 
@@ -92,8 +76,8 @@ def _draw_layers(axis: Any, layers: Sequence[LayerTime], colour: str) -> None:
         axis.plot([min(intensities), last], [peak, peak], color=colour, linewidth=0.9, zorder=0)
 
 
-def _roofline(pyplot: Any, found: Studies) -> Any:
-    points = found.roofline.points
+def _roofline(studied: Studies, pyplot: Any) -> Any:
+    points = studied.roofline.points
     counts = sorted({point.threads for point in points})
     figure, axes = pyplot.subplots(
         1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
@@ -108,7 +92,7 @@ def _roofline(pyplot: Any, found: Studies) -> Any:
     axes[0][0].set_ylabel("GB/s, bytes read and written")
     handles, words = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, words, loc="lower center", ncols=3, frameon=False, bbox_to_anchor=(0.5, -0.12))
-    figure.suptitle(_title("Speed over size", found), x=0.07, ha="left")
+    figure.suptitle(_title("Speed over size", studied), x=0.07, ha="left")
     return figure
 
 
@@ -119,28 +103,16 @@ def _draw_sizes(axis: Any, points: Sequence[Point]) -> None:
         of = [point for point in points if point.kernel == name]
         sizes, width = [point.moved for point in of], 2.2 if name == MEMCPY else 1.4
         axis.plot(sizes, [p.rate / 1e9 for p in of], "o-", color=colour, linewidth=width, ms=3.5, label=name)
-        low, high = ([p.moved / end(p) / 1e9 for p in of] for end in (_slowest, _fastest))
+        low, high = [p.moved / p.seconds.high / 1e9 for p in of], [p.moved / p.seconds.low / 1e9 for p in of]
         axis.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
-        _draw_foretold(axis, of, colour)
+        predicted = [(point.moved, point.moved / point.predicted / 1e9) for point in of if point.predicted]
+        if predicted:
+            axis.plot(*zip(*predicted, strict=True), ":", color=colour, linewidth=0.9, alpha=0.7)
     axis.plot([], [], ":", color=_GREY, label="predicted")
     axis.set_xscale("log")
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
     axis.set_xlabel("bytes moved")
     axis.xaxis.set_major_formatter(lambda size, _: size_words(size))
-
-
-def _slowest(point: Point) -> float:
-    return point.seconds.high
-
-
-def _fastest(point: Point) -> float:
-    return point.seconds.low
-
-
-def _draw_foretold(axis: Any, points: Sequence[Point], colour: str) -> None:
-    told = [(point.moved, point.moved / point.predicted / 1e9) for point in points if point.predicted]
-    if told:
-        axis.plot(*zip(*told, strict=True), ":", color=colour, linewidth=0.9, alpha=0.7)
 
 
 def _draw_caches(axis: Any, caches: CacheSizes) -> None:
@@ -151,8 +123,8 @@ def _draw_caches(axis: Any, caches: CacheSizes) -> None:
         axis.text(size, top, f" {name}", color=_GREY, va="top", fontsize=8)
 
 
-def _ladder(pyplot: Any, found: Studies) -> Any:
-    rungs = found.ladder
+def _ladder(studied: Studies, pyplot: Any) -> Any:
+    rungs = studied.ladder
     figure, axis = pyplot.subplots(figsize=(9.5, 0.42 * len(rungs) + 1.2))
     for line, rung in enumerate(rungs):
         colour = _rung_colour(rung)
@@ -164,7 +136,7 @@ def _ladder(pyplot: Any, found: Studies) -> Any:
     axis.invert_yaxis()
     axis.tick_params(axis="y", length=0)
     axis.set_xlabel("GB/s, bytes read and written")
-    axis.set_title(_title(f"f32 nchw→nhwc, {size_words(rungs[0].moved)} moved", found), loc="left")
+    axis.set_title(_title(f"f32 nchw→nhwc, {size_words(rungs[0].moved)} moved", studied), loc="left")
     return figure
 
 
@@ -174,7 +146,7 @@ def _rung_colour(rung: Rung) -> str:
     return _GREY if rung.name.startswith("NumPy") else _COLOURS[0]
 
 
-def _title(words: str, found: Studies) -> str:
-    machine = found.about.get("machine", {})
+def _title(words: str, studied: Studies) -> str:
+    machine = studied.about.get("machine", {})
     where = f"{machine.get('processor', '?')}, {machine.get('instructions', '?')}"
-    return f"{words}  ({'QUICK RUN, not to be quoted' if found.is_quick else where})"
+    return f"{words}  ({'QUICK RUN, not to be quoted' if studied.is_quick else where})"

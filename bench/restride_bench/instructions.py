@@ -7,26 +7,101 @@ it too, where a machine lets programs read them; virtual ones mostly do not.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from restride.targets.isa import host_isa
 
-from .counted import CALLS, CountedKernel
+from .arithmetic import PLAIN, PeerArithmetic
+from .measure import Call
+from .peers import Restride
+from .problem import Bytes, PeerProblem
 
-_CHILD = [sys.executable, "-m", "restride_bench.counted"]
+CALLS = 100
+_DIMS = (1, 64, 28, 28)
+_ASKED = (
+    ("f32 nchw→nchw", "f32", "abcd", "f32", "abcd", PLAIN),
+    ("f32 nchw→nhwc", "f32", "abcd", "f32", "acdb", PLAIN),
+    ("f32 nchw→nChw16c", "f32", "abcd", "f32", "aBcd16b", PLAIN),
+    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75, 1)),
+    ("u8 nchw→nhwc", "u8", "abcd", "u8", "acdb", PLAIN),
+)
+_TRACEME, _PEEKUSER, _SINGLESTEP = 0, 3, 9
+_RIP = 16 * 8  # where x86-64 Linux keeps the instruction's address in what PEEKUSER reads
+_CHILD = [sys.executable, "-m", "restride_bench.instructions"]
 _EMULATED = "avx2"  # the highest level that callgrind runs
 _FUNCTION = re.compile(r"(c?)fn=\((\d+)\)(?: (0x[0-9a-f]+)?)?")
 _COST = re.compile(r"[+\-*\d]\S* (\d+)$")
+
+
+@dataclass(frozen=True)
+class CountedKernel:
+    """A kernel that ran: (address, size) of its functions, and how many instructions, if stepped."""
+
+    name: str
+    kernel: str
+    moved: int
+    elements: int
+    functions: list[tuple[int, int]] = field(default_factory=list)
+    instructions: int = 0
+
+
+def problems() -> list[PeerProblem]:
+    """The five: a copy, a transpose, a blocked format, a conversion with factors, and narrow elements."""
+    return [PeerProblem(name, _DIMS, *rest) for name, *rest in _ASKED]  # type: ignore[arg-type]
+
+
+def count(*, stepping: bool) -> Iterator[CountedKernel]:
+    """Run each kernel, and count its instructions where `stepping`."""
+    peer, seen, held = Restride(1), set[tuple[int, int]](), list[Bytes]()
+    for problem in problems():
+        # Kept, since a kernel must not be loaded where another was.
+        held += [problem.source(), problem.destination()]
+        ready = peer.prepare(problem, *held[-2:])
+        # Address and size of every function that this process has compiled.
+        lines = map(str.split, Path(f"/tmp/perf-{os.getpid()}.map").read_text().splitlines())
+        functions = sorted({(int(address, 16), int(size, 16)) for address, size, _ in lines} - seen)
+        seen.update(functions)
+        held.append(ready.call)  # type: ignore[arg-type]
+        counted = _step(ready.call, functions) if stepping else 0
+        for _ in range(0 if stepping else CALLS):
+            ready.call()
+        yield CountedKernel(
+            problem.name, ready.kernel, problem.moved, problem.src.elements, functions, counted
+        )
+
+
+def _step(call: Call, functions: list[tuple[int, int]]) -> int:
+    """Instructions of the functions that one `call` executes, in a child."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes, libc.ptrace.restype = [ctypes.c_long] * 4, ctypes.c_long
+    call()
+    child = os.fork()
+    if not child:
+        libc.ptrace(_TRACEME, 0, 0, 0)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        call()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    within = 0
+    while os.WIFSTOPPED(status):
+        at = libc.ptrace(_PEEKUSER, child, _RIP, 0)
+        within += any(begin <= at < begin + size for begin, size in functions)
+        if libc.ptrace(_SINGLESTEP, child, 0, 0) < 0:
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+    return within
 
 
 @dataclass(frozen=True)
@@ -144,3 +219,19 @@ def _child(command: Sequence[str], level: str, folder: Path) -> list[CountedKern
 def _last_line(error: subprocess.CalledProcessError) -> str:
     lines = (error.stderr or "").strip().splitlines()
     return lines[-1] if lines else f"exit code {error.returncode}"
+
+
+def main(arguments: list[str]) -> None:
+    """Run the kernels in this process, and print them as JSON: `run` CALLS times each, for a counter around
+    the whole process; `step` once in a child that is stepped through, one instruction after another.
+
+    JIT_PROFILE has to name functions: what lies in a kernel's is counted, all of Python beside it is not.
+    """
+    try:
+        print(json.dumps([asdict(each) for each in count(stepping=arguments == ["step"])]))
+    finally:
+        Path(f"/tmp/perf-{os.getpid()}.map").unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

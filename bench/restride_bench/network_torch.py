@@ -45,9 +45,10 @@ class _TorchNetwork:
 
     def first(self, inputs: Mapping[str, Any]) -> None:
         """Run once, and note the calls whose results change with the inputs."""
-        values, moving = {**self._known, **inputs, "": None}, set(inputs)
+        values, moving, helper = {**self._known, **inputs, "": None}, set(inputs), self._onnx.helper
         for node in self._nodes:
-            function = self._function(node)
+            attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+            function = _FUNCTIONS[node.op_type](self._torch, attributes)
             made = function(*(values[name] for name in node.input))
             values[node.output[0]] = made
             # Dims are the same in every run, whatever comes.
@@ -62,13 +63,6 @@ class _TorchNetwork:
         for function, names, output in self._calls:
             values[output] = function(*(values[name] for name in names))
         return [values[name] for name in self._outputs]
-
-    def _function(self, node: Any) -> _Function:
-        helper = self._onnx.helper
-        attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        made = _FUNCTIONS[node.op_type](self._torch, attributes)
-        assert callable(made)
-        return made
 
 
 # --- operators ----------------------------------------------------------------------------------------------
@@ -87,24 +81,21 @@ def _padded(torch: Any, pads: Sequence[int], value: float = 0.0) -> tuple[Any, _
 
 
 def _convolution(torch: Any, a: Mapping[str, Any]) -> _Function:
-    rank = len(a["kernel_shape"])
-    padding, pad = _padded(torch, a.get("pads", [0] * 2 * rank))
-    strides, dilations, groups = a.get("strides", 1), a.get("dilations", 1), a.get("group", 1)
-    function = torch.nn.functional.conv2d
-    return lambda x, w, b=None: function(pad(x), w, b, strides, padding, dilations, groups)
+    padding, pad = _padded(torch, a.get("pads", [0] * 2 * len(a["kernel_shape"])))
+    window = a.get("strides", 1), padding, a.get("dilations", 1), a.get("group", 1)
+    return lambda x, w, b=None: torch.nn.functional.conv2d(pad(x), w, b, *window)
 
 
 def _transposed(torch: Any, a: Mapping[str, Any]) -> _Function:
     padding, _ = _padded(torch, a.get("pads", [0] * 4))
-    function = torch.nn.functional.conv_transpose2d
-    return lambda x, w, b=None: function(x, w, b, a.get("strides", 1), padding, 0, a.get("group", 1))
+    window = a.get("strides", 1), padding, 0, a.get("group", 1)
+    return lambda x, w, b=None: torch.nn.functional.conv_transpose2d(x, w, b, *window)
 
 
 def _max_pool(torch: Any, a: Mapping[str, Any]) -> _Function:
     padding, pad = _padded(torch, a.get("pads", [0] * 4), float("-inf"))
-    ceil = bool(a.get("ceil_mode", 0))
-    function = torch.nn.functional.max_pool2d
-    return lambda x: function(pad(x), a["kernel_shape"], a.get("strides", 1), padding, 1, ceil)
+    window = a["kernel_shape"], a.get("strides", 1), padding, 1, bool(a.get("ceil_mode", 0))
+    return lambda x: torch.nn.functional.max_pool2d(pad(x), *window)
 
 
 def _average_pool(torch: Any, a: Mapping[str, Any]) -> _Function:
@@ -120,37 +111,6 @@ def _average_pool(torch: Any, a: Mapping[str, Any]) -> _Function:
         return made / pool(pad(torch.ones_like(x[:1, :1])), kernel, strides)
 
     return run
-
-
-def _norm(torch: Any, a: Mapping[str, Any]) -> _Function:
-    function, epsilon = torch.nn.functional.batch_norm, a.get("epsilon", 1e-5)
-    return lambda x, scale, shift, mean, variance: function(
-        x, mean, variance, scale, shift, False, 0.0, epsilon
-    )
-
-
-def _lrn(torch: Any, a: Mapping[str, Any]) -> _Function:
-    numbers = a["size"], a.get("alpha", 1e-4), a.get("beta", 0.75), a.get("bias", 1.0)
-    return lambda x: torch.nn.functional.local_response_norm(x, *numbers)
-
-
-def _gemm(torch: Any, a: Mapping[str, Any]) -> _Function:
-    def run(x: Any, w: Any, b: Any = None) -> Any:
-        return torch.nn.functional.linear(x, w if a.get("transB", 0) else w.t(), b)
-
-    return run
-
-
-def _reshape(torch: Any, a: Mapping[str, Any]) -> _Function:
-    def run(x: Any, dims: Any) -> Any:
-        wanted = [x.shape[i] if n == 0 else int(n) for i, n in enumerate(dims.tolist())]
-        return x.reshape(wanted)
-
-    return run
-
-
-def _softmax(torch: Any, a: Mapping[str, Any]) -> _Function:
-    return lambda x: torch.softmax(x, a.get("axis", -1))
 
 
 def _resize(torch: Any, a: Mapping[str, Any]) -> _Function:
@@ -172,23 +132,18 @@ def _slice(torch: Any, a: Mapping[str, Any]) -> _Function:
     return run
 
 
-def _squeeze(torch: Any, a: Mapping[str, Any]) -> _Function:
-    return lambda x, axes=None: x.squeeze(tuple(a["axes"] if axes is None else axes.tolist()))
+def _axes(a: Mapping[str, Any], axes: Any) -> tuple[int, ...]:
+    """Axes that are an attribute, or in later versions an input."""
+    return tuple(a["axes"] if axes is None else axes.tolist())
 
 
 def _unsqueeze(torch: Any, a: Mapping[str, Any]) -> _Function:
     def run(x: Any, axes: Any = None) -> Any:
-        for axis in sorted(a["axes"] if axes is None else axes.tolist()):
+        for axis in sorted(_axes(a, axes)):
             x = x.unsqueeze(axis)
         return x
 
     return run
-
-
-def _mean(torch: Any, a: Mapping[str, Any]) -> _Function:
-    return lambda x, axes=None: x.mean(
-        tuple(a["axes"] if axes is None else axes.tolist()), bool(a.get("keepdims", 1))
-    )
 
 
 def _constant(torch: Any, a: Mapping[str, Any]) -> _Function:
@@ -197,53 +152,58 @@ def _constant(torch: Any, a: Mapping[str, Any]) -> _Function:
     return lambda: made
 
 
-def _cast(torch: Any, a: Mapping[str, Any]) -> _Function:
-    kind = {1: torch.float32, 6: torch.int32, 7: torch.int64, 9: torch.bool}[a["to"]]
-    return lambda x: x.to(kind)
-
-
 def _of(name: str) -> _Make:
     """A function of torch that takes what the operator does."""
     return lambda torch, a: getattr(torch, name)
 
 
-def _divide(left: Any, right: Any) -> Any:
-    return left / right if left.is_floating_point() else left // right
-
-
 _FUNCTIONS: Mapping[str, _Make] = {
     "Add": _of("add"),
     "AveragePool": _average_pool,
-    "BatchNormalization": _norm,
-    "Cast": _cast,
+    "BatchNormalization": lambda torch, a: (
+        lambda x, scale, shift, mean, variance: torch.nn.functional.batch_norm(
+            x, mean, variance, scale, shift, False, 0.0, a.get("epsilon", 1e-5)
+        )
+    ),
+    "Cast": lambda torch, a: (
+        lambda x: x.to({1: torch.float32, 6: torch.int32, 7: torch.int64, 9: torch.bool}[a["to"]])
+    ),
     "Clip": lambda torch, a: lambda x, low=None, high=None: x.clamp(low, high),
     "Concat": lambda torch, a: lambda *parts: torch.cat(parts, a["axis"]),
     "Constant": _constant,
     "Conv": _convolution,
     "ConvTranspose": _transposed,
-    "Div": lambda torch, a: _divide,
+    "Div": lambda torch, a: lambda x, y: x / y if x.is_floating_point() else x // y,
     "Dropout": lambda torch, a: lambda x, *_: x,
-    "Gemm": _gemm,
+    "Gemm": lambda torch, a: (
+        lambda x, w, b=None: torch.nn.functional.linear(x, w if a.get("transB", 0) else w.t(), b)
+    ),
     "GlobalAveragePool": lambda torch, a: lambda x: x.mean((2, 3), keepdim=True),
     "HardSigmoid": lambda torch, a: (
         lambda x: torch.clamp(x * a.get("alpha", 0.2) + a.get("beta", 0.5), 0.0, 1.0)
     ),
     "Identity": lambda torch, a: lambda x: x,
-    "LRN": _lrn,
+    "LRN": lambda torch, a: (
+        lambda x: torch.nn.functional.local_response_norm(
+            x, a["size"], a.get("alpha", 1e-4), a.get("beta", 0.75), a.get("bias", 1.0)
+        )
+    ),
     "MatMul": _of("matmul"),
     "MaxPool": _max_pool,
     "Mul": _of("mul"),
     "Pow": _of("pow"),
-    "ReduceMean": _mean,
+    "ReduceMean": lambda torch, a: lambda x, axes=None: x.mean(_axes(a, axes), bool(a.get("keepdims", 1))),
     "Relu": _of("relu"),
-    "Reshape": _reshape,
+    "Reshape": lambda torch, a: (
+        lambda x, dims: x.reshape([x.shape[i] if n == 0 else int(n) for i, n in enumerate(dims.tolist())])
+    ),
     "Resize": _resize,
     "Shape": lambda torch, a: lambda x: torch.tensor(x.shape),
     "Sigmoid": _of("sigmoid"),
     "Slice": _slice,
-    "Softmax": _softmax,
+    "Softmax": lambda torch, a: lambda x: torch.softmax(x, a.get("axis", -1)),
     "Sqrt": _of("sqrt"),
-    "Squeeze": _squeeze,
+    "Squeeze": lambda torch, a: lambda x, axes=None: x.squeeze(_axes(a, axes)),
     "Sub": _of("sub"),
     "Sum": lambda torch, a: lambda x, *others: x + sum(others),
     "Transpose": lambda torch, a: lambda x: x.permute(list(a["perm"])),

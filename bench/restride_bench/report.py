@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,17 +54,28 @@ class Mean:
 
 def means(rows: Sequence[SuiteRow]) -> list[Mean]:
     """Against memcpy by group, each peer overall, and oneDNN by group where it has a kernel of its own."""
-    groups = list(dict.fromkeys(row.problem.group for row in rows))
-    found = [_mean(f"of memcpy: {g}", _roofs(row for row in rows if row.problem.group == g)) for g in groups]
-    for peer in dict.fromkeys(name for row in rows for name in row.times if name != "restride"):
-        found.append(_mean(f"× {peer}", _over(rows, peer)))
+
+    def over(peer: str, rows: Sequence[SuiteRow]) -> dict[str, Quartiles | None]:
+        return {row.problem.label: row.over(peer) for row in rows}
+
+    groups = {
+        name: [row for row in rows if row.problem.group == name]
+        for name in dict.fromkeys(row.problem.group for row in rows)
+    }
+    every = [
+        _mean(f"of memcpy: {name}", {row.problem.label: row.of_roof() for row in same})
+        for name, same in groups.items()
+    ]
+    peers = dict.fromkeys(name for row in rows for name in row.times if name != "restride")
+    every += [_mean(f"× {peer}", over(peer, rows)) for peer in peers]
     own = [row for row in rows if not is_reference(row)]
     if len(own) < len(rows):
-        found.append(_mean("× oneDNN where it has a kernel (not its reference)", _over(own, "oneDNN")))
-    found += [
-        _mean(f"× oneDNN: {g}", _over([r for r in own if r.problem.group == g], "oneDNN")) for g in groups
-    ]
-    return [mean for mean in found if mean is not None]
+        every.append(_mean("× oneDNN where it has a kernel (not its reference)", over("oneDNN", own)))
+    for name, same in groups.items():
+        every.append(
+            _mean(f"× oneDNN: {name}", over("oneDNN", [row for row in same if not is_reference(row)]))
+        )
+    return [mean for mean in every if mean is not None]
 
 
 def is_reference(row: SuiteRow) -> bool:
@@ -82,13 +93,6 @@ def line(row: SuiteRow) -> str:
     return ", ".join([*parts, *(f"{name} refused" for name in row.refused)])
 
 
-def _spread_text(figure: Figure) -> str:
-    """The median, and the quartiles in brackets."""
-    spread = figure.spread
-    median, low, high = (amount(value, figure.unit) for value in (spread.median, spread.low, spread.high))
-    return f"{median} ({low}–{high})"
-
-
 def rate_text(rate: float) -> str:
     """Bytes per second as GB/s, with digits enough that quotients of two agree with their ratio."""
     value = rate / 1e9
@@ -102,17 +106,16 @@ def amount(value: float, unit: str) -> str:
 
 def write(report: SuiteReport, folder: Path, name: str = "bench") -> list[Path]:
     """Write `<name>.json` and `<name>.md` into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "json": json.dumps(as_json(report), indent=1, ensure_ascii=False) + "\n",
-        "md": as_markdown(report),
-    }
-    written = []
+    return write_both(folder / name, as_json(report), as_markdown(report))
+
+
+def write_both(stem: Path, values: dict[str, Any], page: str) -> list[Path]:
+    """Write values as JSON, and a page."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    texts = {".json": json.dumps(values, indent=1, ensure_ascii=False) + "\n", ".md": page}
     for suffix, text in texts.items():
-        path = folder / f"{name}.{suffix}"
-        path.write_text(text, encoding="utf-8")
-        written.append(path)
-    return written
+        stem.with_suffix(suffix).write_text(text, encoding="utf-8")
+    return [stem.with_suffix(suffix) for suffix in texts]
 
 
 def as_json(report: SuiteReport) -> dict[str, Any]:
@@ -131,15 +134,18 @@ def as_json(report: SuiteReport) -> dict[str, Any]:
 
 def as_markdown(report: SuiteReport) -> str:
     """The report as one page."""
-    parts = [
-        "# restride beside its peers",
-        _facts(report),
-        _section("Geometric means", _mean_table(report)),
-        _section("Every row", _row_table(report) + _LEGEND if report.rows else ""),
-        _section("Small figures", _figure_table(report)),
-        _section("As the problem grows", _growth_table(report)),
-        _section("Wrong answers", "\n".join(f"- {line}" for line in report.wrong)),
+    mean_rows = [
+        [m.name, f"{m.value:.2f}", str(m.rows), f"{m.worst:.2f}", m.worst_row] for m in means(report.rows)
     ]
+    sections = {
+        "Geometric means": table(["restride", "geometric mean", "rows", "worst", "worst row"], mean_rows),
+        "Every row": _row_table(report) + _LEGEND if report.rows else "",
+        "Small figures": _figure_table(report),
+        "As the problem grows": _growth_table(report),
+        "Wrong answers": "\n".join(f"- {line}" for line in report.wrong),
+    }
+    parts = ["# restride beside its peers", _facts(report)]
+    parts += [f"## {title}\n\n{body}" for title, body in sections.items() if body]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -155,75 +161,36 @@ def _facts(report: SuiteReport) -> str:
     lines = [f"- {name}: {value}" for name, value in report.machine.items()]
     lines.append("- versions: " + ", ".join(f"{name} {value}" for name, value in report.versions.items()))
     lines += [f"- {name}: {value}" for name, value in report.settings.items()]
-    lines += [f"- **missing**: {name} ({how})" for name, how in report.missing.items()]
-    return "\n".join(lines)
-
-
-def _section(title: str, body: str) -> str:
-    return f"## {title}\n\n{body}" if body else ""
-
-
-def _mean_table(report: SuiteReport) -> str:
-    rows = [
-        [m.name, f"{m.value:.2f}", str(m.rows), f"{m.worst:.2f}", m.worst_row] for m in means(report.rows)
-    ]
-    return table(["restride", "geometric mean", "rows", "worst", "worst row"], rows)
+    return "\n".join([*lines, *(f"- **missing**: {name} ({how})" for name, how in report.missing.items())])
 
 
 def _row_table(report: SuiteReport) -> str:
     peers = report.peers()
-    head = [
-        "row",
-        "dims",
-        "MB",
-        *(f"{peer} GB/s" for peer in peers),
-        "memcpy GB/s",
-        "±",
-        "of memcpy",
-        "× oneDNN",
-        "",
-    ]
+    rates = [*(f"{peer} GB/s" for peer in peers), "memcpy GB/s"]
+    head = ["row", "dims", "MB", *rates, "±", "of memcpy", "× oneDNN", ""]
     return table(head, [_cells(row, peers) for row in report.rows])
 
 
 def _cells(row: SuiteRow, peers: Sequence[str]) -> list[str]:
     problem, own = row.problem, row.times.get("restride")
-    marks = ("c" if row.in_cache else "") + ("r" if is_reference(row) else "")
+    rates = [rate_text(row.rate(peer)) if peer in row.times else "–" for peer in peers]
     return [
-        problem.name,
-        "×".join(map(str, problem.dims)),
-        f"{problem.moved / 1e6:.0f}",
-        *(_rate(row, peer) for peer in peers),
+        *(problem.name, "×".join(map(str, problem.dims)), f"{problem.moved / 1e6:.0f}"),
+        *("**wrong**" if peer in row.wrong else rate for peer, rate in zip(peers, rates, strict=True)),
         rate_text(problem.moved / row.roof_time.spread.median),
         f"{own.spread.relative / 2:.0%}" if own else "–",
-        _ratio(row.of_roof()),
-        _ratio(row.over("oneDNN")),
-        marks,
+        *(f"{spread.median:.2f}" if spread else "–" for spread in (row.of_roof(), row.over("oneDNN"))),
+        ("c" if row.in_cache else "") + ("r" if is_reference(row) else ""),
     ]
-
-
-def _rate(row: SuiteRow, peer: str) -> str:
-    if peer in row.wrong:
-        return "**wrong**"
-    return rate_text(row.rate(peer)) if peer in row.times else "–"
-
-
-def _ratio(spread: Quartiles | None) -> str:
-    return f"{spread.median:.2f}" if spread else "–"
 
 
 def _figure_table(report: SuiteReport) -> str:
-    rows = [
-        [
-            f.name,
-            _spread_text(f),
-            f"{'≥' if f.more_is_better else '≤'} {f.goal:g} {f.unit}",
-            "yes" if f.met else "**no**",
-            ", ".join(f"{name} {amount(value, f.unit)}" for name, value in f.beside.items()),
-            f.note,
-        ]
-        for f in report.figures
-    ]
+    rows = []
+    for f in report.figures:
+        median, low, high = (amount(each, f.unit) for each in (f.spread.median, f.spread.low, f.spread.high))
+        goal = f"{'≥' if f.more_is_better else '≤'} {f.goal:g} {f.unit}"
+        beside = ", ".join(f"{name} {amount(value, f.unit)}" for name, value in f.beside.items())
+        rows.append([f.name, f"{median} ({low}–{high})", goal, "yes" if f.met else "**no**", beside, f.note])
     return table(["what", "median (quartiles)", "goal", "met", "beside", ""], rows)
 
 
@@ -231,8 +198,7 @@ def _growth_table(report: SuiteReport) -> str:
     rows = [
         [
             f"{s.moved / 1e6:.1f}",
-            f"{s.rate / 1e9:.1f}",
-            f"{s.copy_rate / 1e9:.1f}",
+            *(f"{rate / 1e9:.1f}" for rate in (s.rate, s.copy_rate)),
             f"{s.rate / s.copy_rate:.2f}",
         ]
         for s in report.steps
@@ -277,17 +243,8 @@ def _three(spread: Quartiles) -> list[float]:
     return [spread.low, spread.median, spread.high]
 
 
-def _roofs(rows: Iterable[SuiteRow]) -> dict[str, float]:
-    found = {row.problem.label: row.of_roof() for row in rows}
-    return {label: spread.median for label, spread in found.items() if spread}
-
-
-def _over(rows: Iterable[SuiteRow], peer: str) -> dict[str, float]:
-    found = {row.problem.label: row.over(peer) for row in rows}
-    return {label: spread.median for label, spread in found.items() if spread}
-
-
-def _mean(name: str, ratios: dict[str, float]) -> Mean | None:
+def _mean(name: str, spreads: Mapping[str, Quartiles | None]) -> Mean | None:
+    ratios = {label: spread.median for label, spread in spreads.items() if spread}
     value = geometric_mean(list(ratios.values()))
     if value is None:
         return None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,21 @@ from .ladder import Rung
 from .layers import LayerTime
 from .measure import geometric_mean
 from .memory_bound import MEMCPY, BoundRow
-from .report import table
+from .report import table, write_both
 from .roofline import Point, Roofline
 from .stored_formats import FormatRow
 
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"))
-STUDIES = ("roofline", "ladder", "instructions", "formats", "layers", "primitives", "levels")
+_MODULES: Mapping[str, Any] = {
+    "roofline": roofline,
+    "ladder": ladder,
+    "instructions": instructions,
+    "formats": stored_formats,
+    "layers": layers,
+    "primitives": memory_bound,
+    "levels": isa_levels,
+}
+STUDIES = tuple(_MODULES)
 
 
 @dataclass
@@ -41,8 +49,7 @@ class Studies:
     def is_empty(self) -> bool:
         """Whether nothing was studied."""
         studied = self.ladder, self.formats, self.layers, self.primitives, self.levels
-        found = self.roofline.points, self.roofline.left_out, *studied
-        return not any(found) and self.counts == Counts()
+        return not any((self.roofline.points, self.roofline.left_out, *studied)) and self.counts == Counts()
 
     @property
     def is_quick(self) -> bool:
@@ -59,103 +66,78 @@ class Studies:
 
     def run(self, name: str, setting: BenchSetup) -> None:
         """Study one of STUDIES."""
-        if name == "roofline":
-            self.roofline = roofline.measure(setting)
-        elif name == "ladder":
-            self.ladder = ladder.measure(setting)
-        elif name == "formats":
-            self.formats = stored_formats.measure(setting)
-        elif name == "layers":
-            self.layers = layers.measure(setting)
-        elif name == "primitives":
-            self.primitives = memory_bound.measure(setting)
-        elif name == "levels":
-            self.levels = isa_levels.measure(setting)
-        else:
+        if name == "instructions":
             self.counts = instructions.measure()
+        else:
+            setattr(self, name, _MODULES[name].measure(setting))
 
 
-def write(found: Studies, folder: Path, name: str = "inside") -> list[Path]:
+def write(studied: Studies, folder: Path, name: str = "inside") -> list[Path]:
     """Write `<name>.json` and `<name>.md` into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
-    texts = {
-        "json": json.dumps(as_json(found), indent=1, ensure_ascii=False) + "\n",
-        "md": as_markdown(found),
-    }
-    paths = [folder / f"{name}.{suffix}" for suffix in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        path.write_text(text, encoding="utf-8")
-    return paths
+    return write_both(folder / name, as_json(studied), as_markdown(studied))
 
 
-def as_json(found: Studies) -> dict[str, Any]:
+def as_json(studied: Studies) -> dict[str, Any]:
     """Plain values: seconds as quartiles, bytes, instructions."""
-    parts = {
-        "roofline": [asdict(point) for point in found.roofline.points],
-        "left_out": [{"moved": moved, "why": why} for moved, why in found.roofline.left_out],
-        "ladder": [asdict(rung) for rung in found.ladder],
-        "instructions": [asdict(kernel) for kernel in found.counts.kernels],
-        "uncounted": list(found.counts.missing),
-        "formats": [asdict(row) for row in found.formats],
-        "layers": [asdict(each) for each in found.layers],
-        "primitives": [asdict(row) for row in found.primitives],
-        "levels": [asdict(row) for row in found.levels],
+    parts: dict[str, Sequence[Any]] = {
+        "roofline": studied.roofline.points,
+        "ladder": studied.ladder,
+        "instructions": studied.counts.kernels,
+        "formats": studied.formats,
+        "layers": studied.layers,
+        "primitives": studied.primitives,
+        "levels": studied.levels,
     }
-    return {**found.about, **parts}
+    return {
+        **studied.about,
+        **{name: [asdict(row) for row in rows] for name, rows in parts.items()},
+        "left_out": [{"moved": moved, "why": why} for moved, why in studied.roofline.left_out],
+        "uncounted": list(studied.counts.missing),
+    }
 
 
-def as_markdown(found: Studies) -> str:
+def as_markdown(studied: Studies) -> str:
     """One page."""
     sections = {
-        "Speed over size": _roofline(found.roofline),
-        "One transpose, step by step": _ladder(found.ladder),
-        "Instructions": _instructions(found.counts),
-        "Stored formats": _formats(found.formats),
-        "Layers": _layers(found.layers),
-        "Primitives bound by memory": _primitives(found.primitives),
-        "Levels of instruction sets": _levels(found.levels),
-        "Wrong answers": "\n".join(f"- {line}" for line in found.wrong),
+        "Speed over size": _roofline(studied.roofline),
+        "One transpose, step by step": _ladder(studied.ladder),
+        "Instructions": _instructions(studied.counts),
+        "Stored formats": _formats(studied.formats),
+        "Layers": _layers(studied.layers),
+        "Primitives bound by memory": _primitives(studied.primitives),
+        "Levels of instruction sets": _levels(studied.levels),
+        "Wrong answers": "\n".join(f"- {line}" for line in studied.wrong),
     }
-    parts = ["# Looking inside", _facts(found)]
+    facts = [f"- {name}: {value}" for part in studied.about.values() for name, value in part.items()]
+    parts = ["# Looking inside", "\n".join(facts)]
     parts += [f"## {title}\n\n{body}" for title, body in sections.items() if body]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _facts(found: Studies) -> str:
-    lines = [f"- {name}: {value}" for part in found.about.values() for name, value in part.items()]
-    return "\n".join(lines)
-
-
-def _roofline(found: Roofline) -> str:
-    counts = sorted({point.threads for point in found.points})
-    parts = [_over_size([p for p in found.points if p.threads == count]) for count in counts]
-    parts += [f"Left out: {size_words(moved)}, {why}." for moved, why in found.left_out]
-    error = roofline.mean_error(found.points)
+def _roofline(studied: Roofline) -> str:
+    counts = sorted({point.threads for point in studied.points})
+    parts = [_over_size([p for p in studied.points if p.threads == count]) for count in counts]
+    parts += [f"Left out: {size_words(moved)}, {why}." for moved, why in studied.left_out]
+    error = roofline.mean_error(studied.points)
     if error:
-        parts.append(
-            f"GB/s, and in brackets what was predicted. Predictions are off by a factor of {error:.2f}."
-        )
+        what = f"Predictions are off by a factor of {error:.2f}."
+        parts.append(f"GB/s, and in brackets what was predicted. {what}")
     return "\n\n".join(parts)
 
 
 def _over_size(points: Sequence[Point]) -> str:
     kernels = list(dict.fromkeys(point.kernel for point in points))
-    rows = [
-        [size_words(same[0].moved), *(_cell(point) for point in same), f"{_spread(same):.0%}"]
-        for same in _by_size(points, len(kernels))
-    ]
+    rows = []
+    for start in range(0, len(points), len(kernels)):
+        same, cells = points[start : start + len(kernels)], []
+        for point in same:
+            predicted = f" ({point.moved / point.predicted / 1e9:.0f})" if point.predicted else ""
+            cells.append("**wrong**" if point.wrong else f"{point.rate / 1e9:.1f}{predicted}")
+        # Half the distance of the quartiles, of the one where it is largest.
+        spread = max(point.seconds.relative for point in same) / 2
+        rows.append([size_words(same[0].moved), *cells, f"{spread:.0%}"])
     threads = points[0].threads
-    head = [f"moved, {threads} thread{'s' * (threads > 1)}", *kernels, "±"]
-    return table(head, rows)
-
-
-def _by_size(points: Sequence[Point], kernels: int) -> list[Sequence[Point]]:
-    return [points[i : i + kernels] for i in range(0, len(points), kernels)]
-
-
-def _cell(point: Point) -> str:
-    predicted = f" ({point.moved / point.predicted / 1e9:.0f})" if point.predicted else ""
-    return f"{point.rate / 1e9:.1f}{predicted}" if not point.wrong else "**wrong**"
+    return table([f"moved, {threads} thread{'s' * (threads > 1)}", *kernels, "±"], rows)
 
 
 def size_words(nbytes: float) -> str:
@@ -164,21 +146,15 @@ def size_words(nbytes: float) -> str:
     return f"{nbytes / unit:.3g} {name}"
 
 
-def _spread(points: Sequence[Point]) -> float:
-    """Half the distance of the quartiles, of the one where it is largest."""
-    return max(point.seconds.relative for point in points) / 2
-
-
 def _formats(rows: Sequence[FormatRow]) -> str:
     """A line for each row: every side in GB/s, and what is no comparison."""
-    sides = list(dict.fromkeys(side for row in rows for side in row.times))
-    peers = [side for side in sides if side not in ("restride", "copy")]
+    sides = dict.fromkeys(side for row in rows for side in row.times if side not in ("restride", "copy"))
     lines = []
     for row in rows:
-        cells = [f"{row.rate(side) / 1e9:.2f}" if side in row.times else "" for side in peers]
+        cells = [f"{row.rate(side) / 1e9:.2f}" if side in row.times else "" for side in sides]
         lines.append([row.name, f"{row.rate('restride') / 1e9:.1f}", f"{row.of_copy():.2f}", *cells])
     notes = [f"- {row.name}, {side}: {why}" for row in rows for side, why in row.wrong.items()]
-    parts = [table(["GB/s", "restride", "of a copy", *peers], lines), "\n".join(notes)] if rows else []
+    parts = [table(["GB/s", "restride", "of a copy", *sides], lines), "\n".join(notes)]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -191,48 +167,36 @@ def _ladder(rungs: Sequence[Rung]) -> str:
     return about + table(["with", "threads", "GB/s", "±"], rows)
 
 
-def _instructions(found: Counts) -> str:
+def _instructions(counted: Counts) -> str:
     rows = [
         [
-            each.name,
-            each.kernel,
-            f"{each.moved}",
+            *(each.name, each.kernel, f"{each.moved}"),
             *("–" if count is None else str(count) for count in (each.stepped, each.emulated)),
-            f"{each.bytes_each:.1f}",
-            f"{each.instructions / each.elements:.3f}",
+            *(f"{each.bytes_each:.1f}", f"{each.instructions / each.elements:.3f}"),
         ]
-        for each in found.kernels
+        for each in counted.kernels
     ]
     head = ["row", "kernel", "bytes", "stepped", "callgrind", "bytes/instruction", "instructions/element"]
-    missing = "".join(f"\n\nNot counted by {why}." for why in found.missing)
-    return table(head, rows) + missing
+    return table(head, rows) + "".join(f"\n\nNot counted by {why}." for why in counted.missing)
 
 
-def _layers(found: Sequence[LayerTime]) -> str:
-    if not found:
-        return ""
+def _layers(times: Sequence[LayerTime]) -> str:
     rows = [
         [
-            each.name,
-            each.types,
-            str(each.threads),
-            f"{each.rate / 1e9:.0f}",
-            f"{each.operations / each.moved:.0f}",
-            f"{each.of_peak:.0%}",
-            _ratio(each.over_onednn),
-            _ratio(each.over_reordered),
-            _ratio(each.over("torch")),
+            *(each.name, each.types, str(each.threads), f"{each.rate / 1e9:.0f}"),
+            *(f"{each.operations / each.moved:.0f}", f"{each.of_peak:.0%}"),
+            *map(_ratio, (each.over_onednn, each.over_reordered, each.over("torch"))),
         ]
-        for each in found
+        for each in times
     ]
     head = ["layer", "types", "threads", "Gop/s", "op/byte", "of the peak", "x oneDNN"]
     head += ["x oneDNN, with reorders", "x torch"]
     means = [
         [types, str(threads), f"{part:.0%}", f"{least:.0%}", _ratio(over), _ratio(lowest)]
-        for types, threads, part, least, over, lowest in layers.means(found)
+        for types, threads, part, least, over, lowest in layers.means(times)
     ]
     about = ["types", "threads", "of the peak, mean", "least", "x oneDNN, mean", "least"]
-    return f"{table(about, means)}\n\n{table(head, rows)}"
+    return f"{table(about, means)}\n\n{table(head, rows)}" if times else ""
 
 
 def _ratio(value: float | None) -> str:
@@ -241,29 +205,18 @@ def _ratio(value: float | None) -> str:
 
 def _primitives(rows: Sequence[BoundRow]) -> str:
     """A table, and the means over its rows: of memcpy, and times faster than each peer."""
-    if not rows:
-        return ""
-    sides = list(
-        dict.fromkeys(side for row in rows for side in row.seconds if side not in ("restride", MEMCPY))
-    )
+    peers = dict.fromkeys(s for row in rows for s in row.seconds if s not in ("restride", MEMCPY))
+    sides = [MEMCPY, *peers]
     lines = [
-        [
-            row.name,
-            f"{row.rate('restride') / 1e9:.1f}",
-            *(_ratio(row.over(side)) for side in (MEMCPY, *sides)),
-        ]
+        [row.name, f"{row.rate('restride') / 1e9:.1f}", *(_ratio(row.over(side)) for side in sides)]
         for row in rows
     ]
-    means = []
-    for side in (MEMCPY, *sides):
-        found = [ratio for row in rows if (ratio := row.over(side)) is not None]
-        mean = geometric_mean(found)
-        means.append(f"{_ratio(mean)} (worst {_ratio(min(found))})")
-    head = ["primitive", "GB/s", "of memcpy", *(f"times {side}" for side in sides)]
-    return table(head, [*lines, ["geometric mean", "", *means]])
-
-
-__all__ = ["STUDIES", "Studies", "as_json", "as_markdown", "size_words", "write"]
+    means = ["geometric mean", ""]
+    for side in sides if rows else ():
+        ratios = [ratio for row in rows if (ratio := row.over(side)) is not None]
+        means.append(f"{_ratio(geometric_mean(ratios))} (worst {_ratio(min(ratios))})")
+    head = ["primitive", "GB/s", "of memcpy", *(f"times {side}" for side in peers)]
+    return table(head, [*lines, means]) if rows else ""
 
 
 def _levels(rows: Sequence[LevelRow]) -> str:
