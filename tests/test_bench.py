@@ -18,16 +18,14 @@ import restride as rs
 from restride.cli.main import main
 from restride_bench import __main__ as command
 from restride_bench import chart, figures, machine, report, rows
-from restride_bench.arithmetic import PeerArithmetic
 from restride_bench.array_peers import NumPy
-from restride_bench.dense import DenseFormat
 from restride_bench.figures import Figure, GrowthStep, growth_sizes
 from restride_bench.measure import Quartiles, Timing, alternate, batch_size, geometric_mean
 from restride_bench.onednn import OneDNN
 from restride_bench.onednn_library import OneDNNError
 from restride_bench.peer import Peer, PeerRefusal
 from restride_bench.peers import PEERS, Restride, open_peers
-from restride_bench.problem import PeerProblem
+from restride_bench.problem import DenseFormat, PeerArithmetic, PeerProblem
 from restride_bench.suite import WARM, Bench, SuiteRow
 
 

@@ -6,8 +6,7 @@ import pytest
 
 from restride_bench import layers
 from restride_bench.figures import BenchSetup
-from restride_bench.layer_calls import TYPES, convolution, matmul
-from restride_bench.layers import LAYERS
+from restride_bench.layers import LAYERS, TYPES, convolution, matmul
 from restride_bench.multiply_adds import peak
 
 

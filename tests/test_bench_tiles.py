@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from restride_bench import tiles
-from restride_bench.layer_calls import convolution, matmul
+from restride_bench.layers import convolution, matmul
 from restride_bench.tiles import TileTimes
 
 

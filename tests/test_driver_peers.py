@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from restride_bench.arithmetic import PeerArithmetic
 from restride_bench.driver import peers
 from restride_bench.driver.expand import expand
 from restride_bench.driver.fill import Bytes
@@ -13,7 +12,7 @@ from restride_bench.driver.primitives.reorder import ReorderCase
 from restride_bench.driver.result import Outcome, PeerTime
 from restride_bench.driver.run import run
 from restride_bench.peer import PeerRefusal, PreparedCall
-from restride_bench.problem import PeerProblem
+from restride_bench.problem import PeerArithmetic, PeerProblem
 
 
 def _peers(line: str, names: str = "numpy,memcpy") -> dict[str, PeerTime]:

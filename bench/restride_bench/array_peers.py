@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .arithmetic import PeerArithmetic
 from .peer import Call, PeerMissing, PeerRefusal, PreparedCall
-from .problem import Array, Bytes, PeerProblem
+from .problem import Array, Bytes, PeerArithmetic, PeerProblem
 
 _TORCH_TYPES = {
     "f64": "float64",

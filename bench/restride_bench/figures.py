@@ -19,12 +19,11 @@ import numpy as np
 import restride as rs
 from restride.runtime.pool import ThreadPool
 
-from .arithmetic import PeerArithmetic
 from .array_peers import Torch
 from .measure import SETTLE, Call, Quartiles, Timing, alternate, batch_size
 from .peer import Peer, PeerRefusal
 from .peers import Restride
-from .problem import PeerProblem, storage
+from .problem import PeerArithmetic, PeerProblem, storage
 
 _TINY = PeerProblem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = PeerProblem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")

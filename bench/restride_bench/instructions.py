@@ -23,10 +23,9 @@ from typing import Any
 
 from restride.targets.isa import host_isa
 
-from .arithmetic import PLAIN, PeerArithmetic
 from .measure import Call
 from .peers import Restride
-from .problem import Bytes, PeerProblem
+from .problem import PLAIN, Bytes, PeerArithmetic, PeerProblem
 
 CALLS = 100
 _DIMS = (1, 64, 28, 28)

@@ -19,7 +19,10 @@ from typing import Any
 import numpy as np
 
 RUNTIMES = ("restride", "onnxruntime", "openvino", "torch")
+# The module of a runtime, where that is not its name.
+_MODULES = {"torch": "restride_bench.network_torch"}
 Inputs = Mapping[str, Any]
+Settings = Mapping[str, Any]
 Call = Callable[[], list[Any]]
 
 
@@ -30,7 +33,9 @@ def main() -> None:
     inputs = {name: rng.standard_normal(dims).astype(np.float32) for name, dims in settings["dims"].items()}
     start = time.perf_counter()
     try:
-        call, more = _LOADERS[runtime](path, inputs, settings)
+        # Not in the process of another runtime, whose memory is measured.
+        module = importlib.import_module(_MODULES.get(runtime, runtime))
+        call, more = _LOADERS[runtime](module, path, inputs, settings)
         results = call()
     except Exception as error:  # runtimes raise what they like
         _say({"refused": f"{type(error).__name__}: {error}"})
@@ -58,8 +63,7 @@ def _peak() -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def _restride(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
-    rs = importlib.import_module("restride")
+def _restride(rs: Any, path: str, inputs: Inputs, settings: Settings) -> tuple[Call, Callable[[], Any]]:
     rs.set_num_threads(settings["threads"])
     dims = {name: array.shape for name, array in inputs.items()}
     net = rs.onnx.load(path, dims=dims, values=settings["values"], rule=settings["rule"])
@@ -81,8 +85,9 @@ def _restride(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[C
     return call, more
 
 
-def _onnx_runtime(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
-    runtime = importlib.import_module("onnxruntime")
+def _onnx_runtime(
+    runtime: Any, path: str, inputs: Inputs, settings: Settings
+) -> tuple[Call, Callable[[], Any]]:
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = settings["threads"], 3
     session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -90,8 +95,7 @@ def _onnx_runtime(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tup
     return (lambda: session.run(None, brought)), dict
 
 
-def _openvino(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
-    vino = importlib.import_module("openvino")
+def _openvino(vino: Any, path: str, inputs: Inputs, settings: Settings) -> tuple[Call, Callable[[], Any]]:
     core = vino.Core()
     model = core.read_model(path)
     model.reshape({name: list(array.shape) for name, array in inputs.items()})
@@ -102,13 +106,11 @@ def _openvino(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[C
     return (lambda: [np.asarray(each) for each in request.infer(brought).values()]), dict
 
 
-def _torch(path: str, inputs: Inputs, settings: Mapping[str, Any]) -> tuple[Call, Callable[[], Any]]:
-    load: Any = importlib.import_module("restride_bench.network_torch").load
-    call, more = load(path, inputs, settings)
+def _torch(torch: Any, path: str, inputs: Inputs, settings: Settings) -> tuple[Call, Callable[[], Any]]:
+    call, more = torch.load(path, inputs, settings)
     return call, more
 
 
-# Each imports its runtime itself: not in the process of another one, whose memory is measured.
 _LOADERS = {"restride": _restride, "onnxruntime": _onnx_runtime, "openvino": _openvino, "torch": _torch}
 
 if __name__ == "__main__":

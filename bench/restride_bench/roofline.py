@@ -15,12 +15,11 @@ import numpy as np
 import restride as rs
 from restride.runtime.timing import available_memory
 
-from .arithmetic import PLAIN, PeerArithmetic
 from .figures import BenchSetup
 from .measure import Call, Quartiles, alternate, batch_size
 from .peer import Peer
 from .peers import Restride, open_peers
-from .problem import Bytes, PeerProblem, storage
+from .problem import PLAIN, Bytes, PeerArithmetic, PeerProblem, storage
 
 # About four times more at each step: a few channels, then whole activations, then more images of them.
 SHAPES = (

@@ -6,8 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from .arithmetic import PeerArithmetic
-from .problem import PeerProblem
+from .problem import PeerArithmetic, PeerProblem
 
 LARGE = 64_000_000  # bytes moved from which a row counts as large
 

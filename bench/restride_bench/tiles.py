@@ -24,8 +24,7 @@ from restride.runtime.result_pool import allocate
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import host_caches, host_isa
 
-from .layer_calls import TYPES, Layer, primitive_of
-from .layers import LAYERS
+from .layers import LAYERS, TYPES, Layer, primitive_of
 from .measure import Call, alternate, batch_size, geometric_mean
 
 _MOST_TILES, _ROUNDS = 30, 11

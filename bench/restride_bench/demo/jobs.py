@@ -12,11 +12,10 @@ import numpy as np
 from restride.desc.tags import parse_tag
 from restride.runtime.alloc import Array
 
-from ..arithmetic import PeerArithmetic
 from ..array_peers import NumPy
 from ..measure import Call, alternate, batch_size
 from ..peers import Restride
-from ..problem import PeerProblem
+from ..problem import PeerArithmetic, PeerProblem
 from .data import Data
 
 _MOST_CALLS = 50

@@ -16,12 +16,11 @@ from restride import Error
 from restride.desc.tags import to_tag
 from restride.plan.conversion import storage_dtype
 
-from ..arithmetic import PeerArithmetic
 from ..array_peers import NumPy, Torch
 from ..measure import Timing, alternate, batch_size
 from ..peer import Peer, PeerRefusal
 from ..peers import OneDNNPeer, open_peers
-from ..problem import PeerProblem, storage
+from ..problem import PeerArithmetic, PeerProblem, storage
 from .attr_text import Factors, FactorText
 from .cases import Case
 from .common import CommonKnobs
