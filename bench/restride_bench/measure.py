@@ -80,21 +80,21 @@ def alternate(
     """
     names = list(calls)
     taken: dict[str, list[float]] = {name: [] for name in names}
-    with _no_collection():
+    with no_collection():
         for turn in range(warmup + rounds):
             first = turn % len(names)
             for name in names[first:] + names[:first]:
-                before.get(name, _nothing)()
+                before.get(name, lambda: None)()
                 time.sleep(settle)
-                taken[name].append(_sample(calls[name], number))
+                taken[name].append(sample(calls[name], number))
     return {name: Timing(tuple(values[warmup:])) for name, values in taken.items()}
 
 
 def batch_size(call: Call, seconds: float = _BATCH) -> int:
     """How many times to call `call`, once warm, so that one sample lasts about `seconds`."""
-    _sample(call, 3)
+    sample(call, 3)
     number = 1
-    while (once := _sample(call, number) * number) < seconds:
+    while (once := sample(call, number) * number) < seconds:
         number = max(number * 2, int(number * seconds / max(once, 1e-9)) + 1)
     return number
 
@@ -104,19 +104,17 @@ def geometric_mean(values: list[float]) -> float | None:
     return statistics.geometric_mean(values) if values else None
 
 
-def _sample(call: Call, number: int) -> float:
+def sample(call: Call, number: int) -> float:
+    """Seconds of a call, of which so many are timed."""
     begin = time.perf_counter_ns()
     for _ in itertools.repeat(None, number):
         call()
     return (time.perf_counter_ns() - begin) / (number * 1e9)
 
 
-def _nothing() -> None:
-    """Do nothing."""
-
-
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
+    """Without Python's collector of garbage."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -172,19 +172,6 @@ class OneDNNAttributes(Handle):
         self.library.check("dnnl_post_ops_append_sum", made, ctypes.c_float(scale), zero_point, kind)
         self.library.check("dnnl_primitive_attr_set_post_ops", self.pointer, chain.pointer)
 
-    def append(self, *ops: tuple[str, Any]) -> int:
-        """The status of a chain with these: ("eltwise", number) or ("binary", desc)."""
-        made = ctypes.c_void_p()
-        self.library.check("dnnl_post_ops_create", ctypes.byref(made))
-        chain = Handle(self.library, "post_ops", made)
-        for kind, what in ops:
-            if kind == "eltwise":
-                numbers = ctypes.c_float(0.0), ctypes.c_float(0.0)
-                self.library.check("dnnl_post_ops_append_eltwise", made, what, *numbers)
-            else:
-                self.library.check("dnnl_post_ops_append_binary", made, what[0], what[1].pointer)
-        return int(self.library.dnnl.dnnl_primitive_attr_set_post_ops(self.pointer, chain.pointer))
-
 
 P = TypeVar("P", bound=OneDNNPrimitive)
 

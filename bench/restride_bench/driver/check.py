@@ -14,6 +14,7 @@ from restride.runtime.result_pool import allocate
 from .compare import Points, Tolerance, are_near, points_of
 from .fill import Array, Bytes
 from .operands import CaseOperand
+from .problems import Dims
 
 GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alignment stays
 _CANARY = 0xC7
@@ -64,7 +65,11 @@ def judge(
     """Compare an answer with the reference's, bit by bit. `before` makes the storage as it was."""
     found, right = logical(operand.md, got.bytes), logical(operand.md, wanted.bytes)
     differ = np.flatnonzero(_words(found) != _words(right))
-    lines = tuple(_line(operand, i, found, right) for i in differ[:_SHOWN].tolist())
+    shown = differ[:_SHOWN]
+    wide, exact = (each.reshape(-1)[shown].astype(np.float64) for each in (found, right))
+    diff = np.abs(wide - exact)
+    points = Points(shown, exact, exact, wide, diff, diff / np.where(exact != 0, np.abs(exact), 1.0))
+    lines = tuple(_line(operand, found.shape, i, points, at) for at, i in enumerate(shown.tolist()))
     zeros = float(np.mean(_words(found) == 0)) if found.size else 0.0
     reason = "" if differ.size else _outside(operand, got, before)
     return Verdict(reason, int(differ.size), int(found.size), lines, zeros)
@@ -77,14 +82,15 @@ def judge_near(
     data_type, found = operand.md.data_type, logical(operand.md, got.bytes)
     points = points_of(found, np.broadcast_to(exact, found.shape), data_type)
     wrong = np.flatnonzero(~are_near(points, data_type, tolerance))
-    lines = tuple(_near_line(operand, points, i, found.shape) for i in wrong[:_SHOWN].tolist())
+    lines = tuple(
+        _line(operand, found.shape, int(points.index[at]), points, at) for at in wrong[:_SHOWN].tolist()
+    )
     zeros = float(np.mean(found == 0)) if found.size else 0.0
     reason = "" if wrong.size else _outside(operand, got, before)
     return Verdict(reason, int(wrong.size), int(found.size), lines, zeros, tolerance.trusted_zeros(data_type))
 
 
-def _near_line(operand: CaseOperand, points: Points, at: int, shape: tuple[int, ...]) -> str:
-    index = int(points.index[at])
+def _line(operand: CaseOperand, shape: Dims, index: int, points: Points, at: int) -> str:
     place = ":".join(map(str, np.unravel_index(index, shape)))
     return (
         f"[{index:4d}][{_NAMES.get(operand.arg, str(operand.arg))}][{place}] "
@@ -103,18 +109,6 @@ def logical(md: rs.MemoryDesc, storage: Bytes) -> Array:
 
 def _words(values: Array) -> Array:
     return values.reshape(-1).view(f"u{values.itemsize}")
-
-
-def _line(operand: CaseOperand, index: int, found: Array, right: Array) -> str:
-    place = ":".join(map(str, np.unravel_index(index, found.shape)))
-    got, exp = float(found.reshape(-1)[index]), float(right.reshape(-1)[index])
-    diff = abs(got - exp)
-    rdiff = diff / abs(exp) if exp else diff
-    name = _NAMES.get(operand.arg, str(operand.arg))
-    return (
-        f"[{index:4d}][{name}][{place}] exp_f32:{exp:12.6g} exp:{exp:12.6g} got:{got:12.6g} "
-        f"diff:{diff:8.6g} rdiff:{rdiff:8.6g}"
-    )
 
 
 def _outside(operand: CaseOperand, got: GuardedStorage, before: Callable[[], Bytes]) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from ..machine import last_level_cache
+from ..measure import Call, no_collection, sample
 from .common import CommonKnobs
 
 _LEAST_ROUNDS = 5
 _WARM_UP = 3
-_BATCH_MS = 0.2  # that a sample should last: a clock that is read too often is measured itself
+_BATCH = 2e-4  # seconds that a sample should last: a clock that is read too often is measured itself
 _FLUSHED = 256 << 20
 
 
@@ -29,16 +27,17 @@ class Times(NamedTuple):
     rounds: int
 
 
-def measure(call: Callable[[], object], common: CommonKnobs) -> Times:
+def measure(call: Call, common: CommonKnobs) -> Times:
     """Time `call`, which has been called before. The time asked for is that of the clock, with all in it."""
-    before = _flusher() if common.cold_cache == "all" else None
+    flush = _flusher() if common.cold_cache == "all" else None
     begin = time.perf_counter()
-    is_single = before is not None or common.fix_times_per_prb > 0
-    with _no_collection():
-        number = 1 if is_single else _batch(call)
+    with no_collection():
+        number = 1 if flush is not None or common.fix_times_per_prb else _batch(call)
         samples = list[float]()
         while not _is_done(len(samples), begin, common):
-            samples.append(_sample(call, number, before))
+            if flush is not None:
+                flush()
+            samples.append(sample(call, number) * 1e3)
     return Times(min(samples), sum(samples) / len(samples), max(samples), len(samples) * number)
 
 
@@ -48,33 +47,13 @@ def _is_done(rounds: int, begin: float, common: CommonKnobs) -> bool:
     return rounds >= _LEAST_ROUNDS and (time.perf_counter() - begin) * 1e3 >= common.max_ms_per_prb
 
 
-def _batch(call: Callable[[], object]) -> int:
+def _batch(call: Call) -> int:
     """How many calls make a sample: doubled until they last. The first ones, which are slow, do not count."""
-    _sample(call, _WARM_UP, None)
+    sample(call, _WARM_UP)
     number = 1
-    while _sample(call, number, None) * number < _BATCH_MS:
+    while sample(call, number) * number < _BATCH:
         number *= 2
     return number
-
-
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _sample(call: Callable[[], object], number: int, before: Callable[[], None] | None) -> float:
-    if before is not None:
-        before()
-    begin = time.perf_counter_ns()
-    for _ in itertools.repeat(None, number):
-        call()
-    return (time.perf_counter_ns() - begin) / (number * 1e6)
 
 
 def _flusher() -> Callable[[], None]:
