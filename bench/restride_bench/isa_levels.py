@@ -8,15 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-
 import restride as rs
 from restride import MemoryDesc
 from restride.targets.isa import host_isa
 
 from .figures import BenchSetup
 from .measure import Call, Quartiles, alternate, batch_size
-from .memory_bound import WRITTEN, descs_of, rows
+from .memory_bound import descs_of, filled, rows
 from .memory_bound_cases import MemoryBoundCase
 
 _LEVELS = ("generic", "sse41", "avx2", "avx512")
@@ -49,14 +47,9 @@ def levels() -> tuple[str, ...]:
 
 def measure(setting: BenchSetup) -> list[LevelRow]:
     """Some primitives in formats whose channels, or rows, are neighbours."""
-    found = {primitive.name: (primitive, md) for primitive, md, name in rows() if _is_wanted(name)}
-    return [_measure(setting, *found[name]) for name in _NAMES]
-
-
-def _is_wanted(name: str) -> bool:
-    return name.endswith(
-        (" nhwc small", " ab small", "eltwise tanh nchw small", "_erf nchw small", "pow nchw small")
-    )
+    ends = (" nhwc small", " ab small", "eltwise tanh nchw small", "_erf nchw small", "pow nchw small")
+    wanted = {primitive.name: (primitive, md) for primitive, md, name in rows() if name.endswith(ends)}
+    return [_measure(setting, *wanted[name]) for name in _NAMES]
 
 
 def _measure(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc) -> LevelRow:
@@ -67,10 +60,7 @@ def _measure(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc) -
             engine = rs.Engine("cpu")
             kind, pd = primitive.make(engine, src)
             descs = descs_of(pd)
-            memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
-            for arg, memory in memories.items():
-                values = np.random.default_rng(arg).uniform(0.1, 1.1, memory.desc.dims).astype(np.float32)
-                rs.reorder(values if arg not in WRITTEN else values * 0, None, out=memory)
+            memories = filled(engine, descs)
             calls[level] = partial(kind(pd).execute, rs.Stream(engine), memories)
             calls[level]()
         moved = sum(md.size for md in descs.values())

@@ -17,13 +17,23 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 def describe() -> dict[str, str]:
     """The machine in words."""
-    cache, memory = last_level_cache(), _memory()
+    cache, name = last_level_cache(), platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+        name = names[0] if names else platform.machine()
+    except OSError:
+        pass  # the system has no such file
+    try:
+        memory = f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / (1 << 30):.0f} GiB"
+    except (ValueError, OSError):
+        memory = "unknown"
     return {
-        "processor": _processor(),
+        "processor": name,
         "instructions": host_isa().name,
         "cores": str(available_processors()),
         "last-level cache": "unknown" if cache is None else f"{cache / (1 << 20):.0f} MiB",
-        "memory": "unknown" if memory is None else f"{memory / (1 << 30):.0f} GiB",
+        "memory": memory,
         "system": f"{platform.system()} {platform.release()}",
         "load before the run": " ".join(f"{load:.2f}" for load in os.getloadavg()),
     }
@@ -41,26 +51,5 @@ def versions() -> dict[str, str]:
 
 def last_level_cache() -> int | None:
     """Bytes of the largest cache that the first core sees, where the system tells."""
-    sizes = [_bytes(path.read_text().strip()) for path in _CACHES.glob("index*/size")]
-    return max(sizes, default=None)
-
-
-def _bytes(text: str) -> int:
-    unit = _UNITS.get(text[-1:], 1)
-    return int(text.rstrip("KMG")) * unit
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):
-        return None
+    texts = [path.read_text().strip() for path in _CACHES.glob("index*/size")]
+    return max((int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1) for text in texts), default=None)

@@ -27,7 +27,6 @@ from .onednn import OneDNN, OneDNNPrimitive
 from .peers import OneDNNPeer
 from .problem import storage
 
-_PLAIN = {"nchw": "abcd", "nhwc": "acdb"}
 _SIZES = {"large": (84, 64, 56, 56), "small": (2, 64, 56, 56)}
 _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
 _TOLERANCE = 1e-4
@@ -59,17 +58,14 @@ class BoundRow:
         return self.seconds[side].median / self.seconds["restride"].median if side in self.seconds else None
 
 
-def _formats() -> dict[str, str]:
-    """The formats by name: blocks are those that networks have on this machine."""
-    lanes = 16 if host_isa().name == "avx512" else 8
-    return {**_PLAIN, f"nChw{lanes}c": f"aBcd{lanes}b"}
-
-
 def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
     """Every primitive in every format and size, with its name."""
+    # Blocks are those that networks have on this machine.
+    lanes = 16 if host_isa().name == "avx512" else 8
+    every = {"nchw": "abcd", "nhwc": "acdb", f"nChw{lanes}c": f"aBcd{lanes}b"}
     for size in _SIZES:
         for primitive in CASES:
-            formats = {"ab": "ab"} if primitive.of_rows else _formats()
+            formats = {"ab": "ab"} if primitive.of_rows else every
             formats = formats if primitive.formats else dict([*formats.items()][:1])
             dims = _ROWS[size] if primitive.of_rows else _SIZES[size]
             for name, tag in formats.items():
@@ -86,10 +82,7 @@ def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc
     engine = rs.Engine("cpu")
     kind, pd = primitive.make(engine, src)
     descs = descs_of(pd)
-    memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
-    for seed, (arg, memory) in enumerate(memories.items()):
-        values = np.random.default_rng(seed).uniform(0.1, 1.1, memory.desc.dims).astype(np.float32)
-        rs.reorder(values if arg not in WRITTEN else values * 0, None, out=memory)
+    memories = filled(engine, descs)
     run = partial(kind(pd).execute, rs.Stream(engine), memories)
     calls: dict[str, Call] = {"restride": run}
     refused: dict[str, str] = {}
@@ -132,6 +125,15 @@ _WARM = 16 << 20
 def descs_of(pd: Any) -> dict[int, MemoryDesc]:
     """The memories that a primitive is executed with, by argument."""
     return {arg: md for arg in range(_MOST_ARGS) if (md := pd.query_md("exec_arg_md", arg))}
+
+
+def filled(engine: rs.Engine, descs: Mapping[int, MemoryDesc]) -> dict[int, rs.Memory]:
+    """Memories of small numbers, and of zeros where something is written."""
+    memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
+    for seed, (arg, memory) in enumerate(memories.items()):
+        values = np.random.default_rng(seed).uniform(0.1, 1.1, memory.desc.dims).astype(np.float32)
+        rs.reorder(values if arg not in WRITTEN else values * 0, None, out=memory)
+    return memories
 
 
 def _result(memories: Mapping[int, rs.Memory]) -> int:

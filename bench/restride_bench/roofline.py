@@ -10,8 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 import restride as rs
 from restride.runtime.timing import available_memory
 
@@ -100,29 +98,17 @@ def _at_size(chosen: Sequence[PeerProblem], setting: BenchSetup, counts: Sequenc
         peers = _open(setting, threads)
         (restride,) = (peer for peer in peers if isinstance(peer, Restride))
         calls = {each.name: restride.prepare(each, source, _part(each, target)).call for each in chosen}
-        copies = _copies(peers, source, target)
-        seconds = _times(calls, copies, _rounds(setting, chosen[0].moved))
-        points.append(Point(MEMCPY, threads, chosen[0].moved, seconds[MEMCPY]))
+        copies = {name: copy for peer in peers for name, copy in peer.copies(source, target).items()}
+        moved, number = chosen[0].moved, batch_size(next(iter(calls.values())))
+        rounds = setting.rounds if moved < _FEWER else max(setting.rounds // 3, 1)
+        times = alternate({**calls, **copies}, rounds=rounds, number=number)
+        seconds = {name: timing.spread for name, timing in times.items()}
+        fastest = min((seconds[name] for name in copies), key=lambda spread: spread.median)
+        points.append(Point(MEMCPY, threads, moved, fastest))
         for each in chosen:
             wrong = _wrong(each, calls[each.name], source, _part(each, target))
             points.append(Point(each.name, threads, each.moved, seconds[each.name], predicted(each), wrong))
     return points
-
-
-def _copies(peers: Sequence[Peer], source: Bytes, target: Bytes) -> dict[str, Call]:
-    return {name: copy for peer in peers for name, copy in peer.copies(source, target).items()}
-
-
-def _times(calls: dict[str, Call], copies: dict[str, Call], rounds: int) -> dict[str, Quartiles]:
-    """The seconds of every call, and of the fastest copy."""
-    number = batch_size(next(iter(calls.values())))
-    times = alternate({**calls, **copies}, rounds=rounds, number=number)
-    spreads = {name: timing.spread for name, timing in times.items()}
-    return {**spreads, MEMCPY: min((spreads[name] for name in copies), key=lambda spread: spread.median)}
-
-
-def _rounds(setting: BenchSetup, moved: int) -> int:
-    return setting.rounds if moved < _FEWER else max(setting.rounds // 3, 1)
 
 
 def _open(setting: BenchSetup, threads: int) -> list[Peer]:
@@ -154,20 +140,13 @@ def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> st
     one = replace(problem, dims=(1, *problem.dims[1:]))
     sizes = one.src.elements * one.src_dtype.itemsize, one.dst.elements * one.dst_dtype.itemsize
     for image in sorted({0, images // 2, images - 1}):
-        of, to = (
-            _copied(side[image * size : (image + 1) * size])
-            for side, size in zip((source, target), sizes, strict=True)
-        )
-        if wrong := one.wrong(of, to):
+        held = [storage(size) for size in sizes]
+        for copy, side, size in zip(held, (source, target), sizes, strict=True):
+            # Where elements of any type may lie.
+            copy[...] = side[image * size : (image + 1) * size]
+        if wrong := one.wrong(*held):
             return f"image {image}: {wrong}"
     return ""
-
-
-def _copied(held: Bytes) -> Bytes:
-    """The same bytes where elements of any type may lie."""
-    made = storage(held.size)
-    np.copyto(made, held)
-    return made
 
 
 def mean_error(points: Sequence[Point]) -> float | None:
