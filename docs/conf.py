@@ -30,7 +30,7 @@ extensions += [
 root_doc = "docs/index"
 include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**", "benchmarks/**"]
 # The codes of errors are a page that the package brings along, for `restride explain`.
-include_patterns += ["src/restride/cli/refusals.md"]
+include_patterns += ["src/restride/refusals.md"]
 exclude_patterns = ["docs/_build", "tests", "build", "dist", ".*"]
 
 # Headings have the anchors that they have on GitHub.

@@ -18,7 +18,7 @@ from restride.plan.expression import TreeAxis, apply
 from restride.plan.nest import Compute, linear
 from restride.plan.reorder import reorder_nest
 from restride.plan.tree import Each, LoopTree, TreeTensor
-from restride.targets import cpu, jit, objects
+from restride.targets import compile_pool, cpu, jit, objects
 from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import CacheSizes, Isa
 from support.cases import CASES, Case, named
@@ -239,7 +239,7 @@ def test_a_kernel_is_made_once_and_then_found(tmp_path: Path, monkeypatch: pytes
     low = cpu.lower(named("transpose").nest, Isa.for_name("avx2"), COMMON)
     made = objects.object_code(low)
     with monkeypatch.context() as patch:
-        patch.setattr(objects, "compile_ir", _never)
+        patch.setattr(compile_pool, "compile_ir", _never)
         again = cpu.lower(named("transpose").nest, Isa.for_name("avx2"), COMMON)
         assert objects.object_code(again) == made
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", "")
@@ -275,5 +275,5 @@ def test_another_revision_of_the_compiler_finds_nothing(
     low = cpu.lower(named("copy").nest, Isa.for_name("avx2"), COMMON)
     objects.object_code(low)
     monkeypatch.setattr(objects, "_revision", lambda: "another")
-    monkeypatch.setattr(objects, "compile_ir", lambda *_: b"new")
+    monkeypatch.setattr(compile_pool, "compile_ir", lambda *_: b"new")
     assert objects.object_code(low) == b"new"

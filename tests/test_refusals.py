@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import string
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,10 +22,12 @@ import restride_bench
 from restride.cli.main import main
 from restride.cli.refusals import PAGE, Refusal, is_like_a_code, refusals, spelt_out
 from restride.desc.tags import FormatTag
+from restride.errors import CATALOGUE, Error, messages, refuse
 from support.sycl import sycl_engine
 
 _PACKAGES = tuple(Path(package.__file__).parent for package in (rs, restride_bench))
 _CODE = re.compile(r"RS-[A-Z]\d\d")
+_KEY = re.compile(r"(RS-[A-Z]\d\d)(:[a-z0-9-]+)?")
 _KINDS = ("InvalidArguments", "Unimplemented", "OutOfMemory", "RuntimeFailure", "Error")
 
 
@@ -63,14 +66,126 @@ def _error_classes() -> set[str]:
 
 
 def _raised() -> set[str]:
-    return {text for text in _nodes()[2] if _CODE.fullmatch(text)}
+    return {found[1] for text in _nodes()[2] if (found := _KEY.fullmatch(text))}
+
+
+class _Refused(NamedTuple):
+    """A call of `refuse`: its keys, two where it chooses one, and the names of its values."""
+
+    place: str
+    keys: list[str | None]
+    fields: set[str | None]
+
+
+@functools.cache
+def _refused() -> list[_Refused]:
+    found = []
+    for path in sorted(path for package in _PACKAGES for path in package.rglob("*.py")):
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+        imported = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
+        for node in nodes if "refuse" in imported or path.name == "errors.py" else ():
+            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "refuse":
+                continue
+            (key,) = node.args
+            ends = [key.body, key.orelse] if isinstance(key, ast.IfExp) else [key]
+            keys = [end.value if isinstance(end, ast.Constant) else None for end in ends]
+            fields = {word.arg for word in node.keywords} - {"error"}
+            found.append(_Refused(f"{path}:{node.lineno}", keys, fields))
+    return found
+
+
+def _fields(key: str) -> set[str]:
+    """The names of the values that a message of the catalogue takes."""
+    parts = (each for text in messages()[key][1:] for each in string.Formatter().parse(text))
+    return {name.partition(".")[0] for _, name, _, _ in parts if name is not None}
 
 
 def test_every_error_that_is_made_has_a_code_a_reason_and_a_way_out() -> None:
     kinds = _error_classes()
     made = [(place, words) for place, name, words in _nodes()[1] if name in kinds]
-    assert len(made) > 200
+    assert len(made) + len(_refused()) > 700
     assert [place for place, words in made if not {"code", "why", "hint"} <= words] == []
+
+
+def test_every_refusal_has_a_message_that_takes_its_values() -> None:
+    assert len(_refused()) > 500
+    for place, keys, fields in _refused():
+        for key in keys:
+            assert key in messages(), place
+            assert fields == _fields(key), f"{place}: {key}"
+
+
+def test_every_message_of_the_catalogue_is_used_and_stands_with_its_code_once() -> None:
+    assert set(messages()) == {key for refused in _refused() for key in refused.keys}
+    page = PAGE.read_text(encoding="utf-8")
+    headings = [line for line in page.split("\n") if _KEY.match(line) or line.startswith("## RS-")]
+    code, keys = "", []
+    for line in headings:
+        if line.startswith("## "):
+            code = line.split()[1]
+        else:
+            keys.append(line.split()[0])
+            assert keys[-1].partition(":")[0] == code
+    assert keys == list(messages())
+
+
+def test_every_message_says_why_or_a_rule_says_it_and_gives_a_way_out() -> None:
+    """What a step of a conversion refuses is told by the rule that led to it, in its own words."""
+    without = {key for key, message in messages().items() if not (message.what and message.hint)}
+    # The layer's own description says what to do.
+    assert without == {"RS-O01:many-axes"}
+    assert {key.partition(":")[0] for key, message in messages().items() if not message.why} <= {
+        "RS-A10",
+        "RS-A15",
+        "RS-F07",
+    }
+
+
+class _Unshown:
+    """A value that cannot be formatted, nor looked into."""
+
+    def __getattr__(self, name: str) -> object:
+        raise ValueError(name)
+
+    def __format__(self, spec: str) -> str:
+        raise RuntimeError("no format")
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "make", [_Unshown, object, lambda: None, lambda: "{0}", lambda: "{", lambda: 10**5000]
+)
+def test_a_value_never_breaks_an_error(make: Callable[[], object]) -> None:
+    value = make()
+    for key in messages():
+        names = _fields(key)
+        error = refuse(key, **dict.fromkeys(names, value))
+        assert error.code == key.partition(":")[0]
+        assert error.what
+
+
+def test_braces_of_a_value_are_text() -> None:
+    error = refuse("RS-V06", what="{what} {0}", value="}{")
+    assert error.what == "{what} {0} is }{"
+
+
+def test_a_missing_value_or_message_is_an_error_with_the_code() -> None:
+    assert refuse("RS-V06", what="x").what == "x is {value}"
+    error = refuse("RS-V06:nowhere", x=3)
+    assert (type(error), error.code, error.why) == (rs.RuntimeFailure, "RS-V06", "x 3")
+
+
+def test_an_error_is_told_where_the_catalogue_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unread() -> object:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("restride.errors.messages", unread)
+    error = refuse("RS-V06", what="x", value=3)
+    assert isinstance(error, Error)
+    assert (error.code, error.why) == ("RS-V06", "what x, value 3")
+    assert CATALOGUE in error.hint
 
 
 def test_every_code_has_an_entry_and_every_entry_a_code_that_is_raised() -> None:
@@ -173,7 +288,11 @@ def test_what_is_like_a_code_is_no_format(letter: str) -> None:
 
 
 def test_the_texts_are_read_only_when_they_are_asked_for() -> None:
-    script = "import sys, restride; sys.exit('restride.cli.refusals' in sys.modules)"
+    script = (
+        "import sys, restride, restride.errors; "
+        "read = restride.errors.messages.cache_info().currsize; "
+        "sys.exit(read or 'restride.cli.refusals' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", script], env=dict(os.environ)).returncode == 0
 
 

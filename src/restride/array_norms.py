@@ -11,7 +11,7 @@ from .desc.arguments import ARG_DST, ARG_MEAN, ARG_SCALE, ARG_SHIFT, ARG_SRC, AR
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr, to_f32
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import refuse
 from .foreign import is_masked
 from .frontend.array_problems import ArrayFunction, with_axis_at, with_axis_last
 from .frontend.binder import SignedCall
@@ -250,12 +250,7 @@ def _of_axes(function: ArrayFunction, out: Any, x: Any) -> Any:
     ndims = function.destination(out, engine).desc.ndims, _ndims_of(function, x)
     if ndims[0] == ndims[1]:
         return out
-    raise InvalidArguments(
-        f"{function.name}: tensors of different shapes",
-        code="RS-R10",
-        why=f"x has {ndims[1]} axes, out {ndims[0]}",
-        hint="every element is computed of those at the same index",
-    )
+    raise refuse("RS-R10:tensors-different-shapes", call=function.name, ndims=ndims[1], ndims2=ndims[0])
 
 
 def _normalized(
@@ -314,19 +309,13 @@ def parse_epsilon(what: str, epsilon: Any) -> float:
     if isfinite(small) and small >= 0:
         return small
     why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
-    raise InvalidArguments(f"{what}: epsilon is {small:g}", code="RS-P06", why=why, hint=hint)
+    raise refuse("RS-P06:epsilon", what=what, small=small, why=why, hint=hint)
 
 
 def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None:
     if groups > 0 and src.dims[1] % groups == 0:
         return
-    raise InvalidArguments(
-        f"{function.name}: groups is {groups}",
-        code="RS-R10",
-        where=f"x {src}",
-        why=f"it does not divide the {src.dims[1]} channels",
-        hint="take a divisor of axis 1",
-    )
+    raise refuse("RS-R10:groups", call=function.name, groups=groups, src=src, dims=src.dims[1])
 
 
 def check_data(function: ArrayFunction, md: MemoryDesc) -> None:
@@ -365,9 +354,10 @@ def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array
             return found
     except Exception:  # NumPy makes no array of it
         pass
-    raise InvalidArguments(
-        f"{function.name}: {_NAMES[arg]} is {short_repr(value)}",
-        code="RS-R10",
-        why=f"it is {count} numbers, one for each index of the axis that it belongs to",
-        hint="pass an array of one axis, or leave it out",
+    raise refuse(
+        "RS-R10:numbers-index-axis",
+        call=function.name,
+        names=_NAMES[arg],
+        value=short_repr(value),
+        count=count,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.parse import parse_int, short_repr
-from .errors import InvalidArguments
+from .errors import refuse
 from .frontend.array_problems import ArrayFunction
 from .frontend.binder import SignedCall
 from .frontend.operands import engine_of
@@ -141,21 +141,9 @@ def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, d
     """The windows of a call over a tensor of these dims. Raises InvalidArguments where they do not fit."""
     count = len(dims) - 2
     if not 1 <= count <= 3:
-        raise InvalidArguments(
-            "pool: x has no spatial dims" if count < 1 else "pool: x has too many dims",
-            code="RS-R10",
-            where=f"x {tuple(dims)}",
-            why="tensors have a batch, channels and 1 to 3 spatial dims",
-            hint="put axes of 1 where there are none, with x.reshape",
-        )
+        raise refuse("RS-R10:x-no-spatial" if count < 1 else "RS-R10:x-too-many", dims=tuple(dims))
     if kernel is None and 0 in dims[2:]:
-        raise InvalidArguments(
-            "pool: x has no positions",
-            code="RS-R10",
-            where=f"x {tuple(dims)}",
-            why="without a kernel a window is all of an image, which has one position or more",
-            hint="pass a kernel",
-        )
+        raise refuse("RS-R10:x-no-positions", dims=tuple(dims))
     sizes = tuple(dims[2:]) if kernel is None else _numbers("kernel", kernel, count, 1)
     apart = _numbers("dilation", dilation, count, 1)
     # Neighbours unless there is a stride: windows that do not overlap.
@@ -164,12 +152,8 @@ def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, d
     windows = Windows(steps, sizes, tuple(each - 1 for each in apart), left, right)
     made = tuple(windows.output(d, dims[d + 2]) for d in range(count))
     if any(found < 1 and size for found, size in zip(made, dims[2:], strict=True)):
-        raise InvalidArguments(
-            "pool: a window is larger than the image",
-            code="RS-R10",
-            where=f"x {tuple(dims)}; kernel {sizes}; dilation {apart}; padding {left}, {right}",
-            why="no window lies within image and padding",
-            hint="take a smaller kernel, or more padding",
+        raise refuse(
+            "RS-R10:window-larger-image", dims=tuple(dims), sizes=sizes, apart=apart, left=left, right=right
         )
     return PooledDims(windows, (*dims[:2], *(max(found, 0) for found in made)))
 
@@ -181,12 +165,7 @@ def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
     found = tuple(parse_int(each, f"pool: {name}") for each in many)
     if len(found) == count and all(least <= each < 2**31 for each in found):
         return found
-    raise InvalidArguments(
-        f"pool: {name} is {short_repr(value)}",
-        code="RS-V02",
-        why=f"it is a whole number of {least} or more, or {count} of them",
-        hint="one for each spatial dim, in the order of the dims",
-    )
+    raise refuse("RS-V02:whole-number-more", name=name, value=short_repr(value), least=least, count=count)
 
 
 def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
@@ -195,12 +174,7 @@ def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
     if isinstance(padding, list | tuple) and any(isinstance(each, list | tuple) for each in padding):
         pairs = [each if isinstance(each, list | tuple) else (each, each) for each in padding]
         if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
-            raise InvalidArguments(
-                f"pool: padding is {short_repr(padding)}",
-                code="RS-V02",
-                why=f"it is a whole number, or {count} of them, or pairs of them",
-                hint="a pair is of what is added in front and behind",
-            )
+            raise refuse("RS-V02:padding", padding=short_repr(padding), count=count)
         left, right = zip(*pairs, strict=True)
         return _numbers("padding", left, count, 0), _numbers("padding", right, count, 0)
     both = _numbers("padding", padding, count, 0)

@@ -12,7 +12,7 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, parse_word
 from .desc.tags import Tag
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
+from .errors import Error, refuse
 from .frontend.hints import told_to_owner
 from .frontend.operands import engine_of
 from .frontend.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
@@ -226,12 +226,8 @@ def _matmul(x: Any, weights: Any, bias: Any, dtype: Any, out: Any) -> Any:
     source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):
-        raise InvalidArguments(
-            "matmul: x and weights do not fit",
-            code="RS-X01",
-            where=f"x {source.desc}; weights {table.desc}",
-            why=f"they have {len(dims)} and {len(rows)} dims",
-            hint="matrices have two dims; batches of both have as many, of which those of 1 are repeated",
+        raise refuse(
+            "RS-X01:dims", desc=source.desc, table_desc=table.desc, count=len(dims), count2=len(rows)
         )
     batch = (b if a == 1 else a for a, b in zip(dims[:-2], rows[:-2], strict=True))
     result = MemoryDesc((*batch, dims[-2], rows[-1]), result_type(source, dtype))
@@ -276,13 +272,7 @@ def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]
     """How many outputs weights have, and their window, for a source of `ndims` dims."""
     dims = md.dims
     if len(dims) not in (ndims, ndims + 1) or ndims < 1 + _MATRIX:
-        raise InvalidArguments(
-            "convolution: x and weights do not fit",
-            code="RS-X01",
-            where=f"x of {ndims} dims; weights {md}",
-            why="x has a batch, channels and one to three spatial dims; weights one dim more with groups",
-            hint="x is (N, C, ...), weights are (O, C / groups, ...)",
-        )
+        raise refuse("RS-X01:x-batch-channels", ndims=ndims, md=md)
     return (dims[0] * dims[1], dims[3:]) if len(dims) > ndims else (dims[0], dims[2:])
 
 
@@ -293,13 +283,7 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
         return operand_of(call, "weights", weights, engine)
     held = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
     if number < 1 or held.ndim < 1 or held.shape[0] % number:
-        raise InvalidArguments(
-            f"{call}: groups is {number}",
-            code="RS-X01",
-            where=f"weights of {held.shape}",
-            why="every group has as many outputs",
-            hint="weights are (O, C / groups, ...), and groups divides O",
-        )
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=held.shape)
     return operand_of(call, "weights", held.reshape(number, held.shape[0] // number, *held.shape[1:]), engine)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import Error, refuse
 from .foreign import attribute_of
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
 from .frontend.binder import CallWords, SignedCall, keep_bound
@@ -93,12 +93,7 @@ def _run(
     runs = next((end for end in ends if not end.device.is_host), runs)
     bound = bind(given, source.desc, target.desc, runs)
     if out is None and bound.attr.freeze().reads_dst:
-        raise InvalidArguments(
-            "reorder: beta without out",
-            code="RS-A09",
-            why="beta multiplies what out holds",
-            hint="pass out=",
-        )
+        raise refuse("RS-A09")
     primitive = _execute(source, target, bound, runs)
     if signed is not None:
         _remember(signed, primitive, source, target, bound, moved)
@@ -126,16 +121,16 @@ def _of_one(
     return made.reshape(()) if isinstance(made, np.ndarray) else made
 
 
-def _no_memory_of(moved: NumpyType, target: Memory) -> InvalidArguments:
+def _no_memory_of(moved: NumpyType, target: Memory) -> Error:
     near = {"i": "convert, x.astype(np.int32), or ", "f": "convert, x.astype(np.float32), or "}.get(
         moved.kind, ""
     )
-    return InvalidArguments(
-        f"reorder: no Memory of {moved}",
-        code="RS-A02",
+    return refuse(
+        "RS-A02:no-memory",
+        moved=moved,
         where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
-        why=f"the result would be a Memory, which holds the data types only: none is {moved}",
-        hint=f"{near}pass the physical array, out=np.empty({shape_of_array(target.desc, moved)}, x.dtype)",
+        near=near,
+        shape_of_array=shape_of_array(target.desc, moved),
     )
 
 
@@ -154,24 +149,13 @@ def _into_nibbles(
     """Pack, and give NumPy its elements one to a byte."""
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
-        hint = "leave dtype out, or pass another out"
-        raise InvalidArguments(
-            f"reorder: out holds {kind}, dtype says otherwise",
-            code="RS-A06",
-            why="the array's own type says what its elements are",
-            hint=hint,
-        )
+        raise refuse("RS-A06:out-holds-dtype", kind=kind)
     device = engine_of(x, out, engine)
     packed = Memory(target_desc(source_of(x, src, device).desc, dst, kind), device)
     if not out.flags.writeable or packed.desc.dims != out.shape:
-        fits = packed.desc.dims == out.shape
-        raise InvalidArguments(
-            "reorder: out will not do",
-            code="RS-A07",
-            where=f"dst {packed.desc}",
-            why="its memory must not be written" if fits else f"its shape is {out.shape}",
-            hint="pass a writable array of the dims of x",
-        )
+        if packed.desc.dims == out.shape:
+            raise refuse("RS-A07:read-only", desc=packed.desc)
+        raise refuse("RS-A07:shape", desc=packed.desc, shape=out.shape)
     reorder_anything(out, None, None, None, CallArithmetic(), packed, engine)
     reorder_anything(x, dst, src, None, given, packed, engine)
     out[...] = packed.to_numpy()
@@ -181,14 +165,7 @@ def _into_nibbles(
 def _execute(source: Memory, target: Memory, bound: BoundAttributes, engine: Engine) -> Reorder:
     """Run the primitive, to its end."""
     if overlaps(source, target):
-        raise InvalidArguments(
-            "reorder: x and out overlap",
-            code="RS-N09",
-            where=f"src {source.desc}; dst {target.desc}",
-            why="elements would be written before they are read (N9)",
-            hint="pass another array, or a copy of x; in place works where layout and element size are the "
-            "same",
-        )
+        raise refuse("RS-N09:x-out-overlap", desc=source.desc, target_desc=target.desc)
     primitive, stream = Reorder(source, target, bound.attr), Stream(engine)
     settle(source, target, *bound.extras.values())
     primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})

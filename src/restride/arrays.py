@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from .array_reorder import as_source, reorder_anything
-from .errors import Error, InvalidArguments
+from .errors import Error, refuse
 from .frontend.arithmetic import CallArithmetic
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import SignedCall, find_call
@@ -243,12 +243,7 @@ def _of_others(
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     """What `Memory.to` does."""
     if not memory:
-        raise InvalidArguments(
-            "Memory.to is not possible",
-            code="RS-M36",
-            why="the memory is empty",
-            hint="give it a descriptor and an engine",
-        )
+        raise refuse("RS-M36:memory-empty")
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
     return reorder(memory, None, out=target)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from .desc.parse import parse_bool
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import refuse
 from .group_scaling import parse_kind
 from .runtime.alloc import Array
 from .runtime.memory import Memory
@@ -51,19 +51,9 @@ def target_range(dtype: Any, symmetric: Any) -> TargetRange:
     kind = _KINDS.get(dtype) if type(dtype) is str else None
     kind = kind or parse_kind(dtype)
     if kind not in TARGETS:
-        raise InvalidArguments(
-            f"quantize: dtype is {kind}",
-            code="RS-A15",
-            why="values are quantised to s8, u8, s4, u4, f8_e4m3 or f8_e5m2",
-            hint='pass dtype="s8"; rs.reorder converts to any type',
-        )
+        raise refuse("RS-A15:values-quantised-s8", kind=kind)
     if not parse_bool("quantize: symmetric", symmetric) and not kind.is_integral:
-        raise InvalidArguments(
-            f"quantize: {kind} with symmetric=False",
-            code="RS-A15",
-            why="floats have no zero point",
-            hint="leave symmetric out",
-        )
+        raise refuse("RS-A15:symmetric-false", kind=kind)
     return TARGETS[kind]
 
 
@@ -95,11 +85,6 @@ def _scale(extent: Array, steps: float) -> Array:
     """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
     exact = np.asarray(extent, np.float64) / steps
     if (exact > _LARGEST).any():
-        raise InvalidArguments(
-            "quantize: the values of x reach too far",
-            code="RS-A15",
-            why=f"a step would be worth {float(exact.max()):g}, and scales are f32",
-            hint="divide x by a power of two first",
-        )
+        raise refuse("RS-A15:large-step", exact=float(exact.max()))
     scale = np.maximum(exact, _SMALLEST).astype(np.float32)
     return np.where(exact > 0, scale, _ONE)

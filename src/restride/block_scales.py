@@ -17,7 +17,7 @@ import numpy as np
 from .arrays import reorder, target_desc
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import refuse
 from .group_scaling import SCALE_TYPES, GroupScaling
 from .grouped import (
     GroupedReorder,
@@ -88,30 +88,23 @@ def quantize_by_scales(
 
 
 def _check_scales(x: MemoryDesc, scaling: GroupScaling, scales: MemoryDesc, *, has_groups: bool) -> None:
-    what = f"quantize: the scales are {scales.data_type} {scales.dims}"
     if scaling.zero_type is not None:
-        raise InvalidArguments(
-            "quantize: symmetric is False, and scales are passed",
-            code="RS-A15",
-            why="zero points are found together with scales",
-            hint="leave symmetric out; rs.reorder takes scales and zero points",
-        )
+        raise refuse("RS-A15:symmetric-false-scales")
     # Which of them is the caller's choice unless a name, or `scale_type`, says it.
     wanted = SCALE_TYPES if scaling.scale_type is DataType.f32 else (scaling.scale_type,)
     if scales.data_type not in wanted:
-        raise InvalidArguments(
-            what,
-            code="RS-A15",
-            why=f"their type is {'one of ' if len(wanted) > 1 else ''}{', '.join(map(str, wanted))}",
-            hint="convert them with rs.reorder",
+        raise refuse(
+            "RS-A15:type",
+            scales=scales,
+            which="one of " if len(wanted) > 1 else "",
+            wanted=", ".join(map(str, wanted)),
         )
     if not has_groups:
         return
     groups = scaling.for_dims(x.dims).groups
     counts = group_extents(x.dims, groups)
     if scales.dims != counts:
-        why = f"groups of {groups} have {counts}"
-        raise InvalidArguments(what, code="RS-A15", why=why, hint="leave group out, or correct it")
+        raise refuse("RS-A15:groups", scales=scales, groups=groups, counts=counts)
 
 
 def _middle(data_type: DataType) -> list[GroupStep]:
@@ -253,12 +246,7 @@ def _as_floats(largest: Array) -> Array:
     if largest.dtype == np.float32:
         return largest
     if (largest > np.finfo(np.float32).max).any():
-        raise InvalidArguments(
-            "quantize: the values of x reach too far",
-            code="RS-A15",
-            why="a step would be worth more than f32 holds",
-            hint="divide x by a power of two first",
-        )
+        raise refuse("RS-A15:large-steps")
     return np.asarray(largest, np.float32)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, renamed
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
+from .errors import Error, refuse
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import find_call
 from .ops.concat import ConcatProblem, concat_problem
@@ -244,13 +244,7 @@ def _concat_problem(descs: Descs, axis: int, dst: Any, dtype: DataType | None, n
     number = axis + descs[0].ndims if axis < 0 else axis
     inside = range(descs[0].ndims)
     if number not in inside:
-        raise InvalidArguments(
-            "concat: bad axis",
-            code="RS-A10",
-            where=f"axis {axis}; array 0 {descs[0]}",
-            why=f"array 0 has {len(inside)} axes",
-            hint=f"axes are numbered from 0 to {len(inside) - 1}, or from the end by -1 to -{len(inside)}",
-        )
+        raise refuse("RS-A10:bad-axis", axis=axis, descs=descs[0], count=len(inside), last=len(inside) - 1)
     whole = sum(md.dims[number] for md in descs if number < md.ndims)
     dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
     target = common_target(names, descs, dims, dst, dtype)

@@ -11,7 +11,7 @@ from . import arrays
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import short_repr
 from .dtypes import DataType
-from .errors import InvalidArguments, RuntimeFailure
+from .errors import refuse
 from .frontend.formats import target_desc
 from .runtime.alloc import Array, NumpyType
 from .runtime.memory import Memory
@@ -66,55 +66,34 @@ def _library() -> ModuleType:
     try:
         import dask.array
     except ImportError:
-        raise RuntimeFailure(
-            "dask.reorder: there is no Dask",
-            code="RS-C04",
-            why="its arrays are read and made by its own library",
-            hint="pip install 'restride[dask]'",
-        ) from None
+        raise refuse("RS-C04:no-dask") from None
     found: ModuleType = dask.array
     return found
 
 
 def _check_array(array: Any, da: ModuleType) -> None:
     if not isinstance(array, da.Array):
-        raise InvalidArguments(
-            "dask.reorder: array is no array of Dask",
-            code="RS-V08",
-            where=short_repr(array),
-            why=f"it is {type(array).__name__}",
-            hint="dask.array.from_array makes one; rs.reorder takes arrays themselves",
-        )
+        raise refuse("RS-V08:array-no-array", array=short_repr(array), type=type(array).__name__)
     if any(n != n for axis in array.chunks for n in axis):
-        raise InvalidArguments(
-            "dask.reorder: the chunks of array have unknown extents",
-            code="RS-V08",
-            why="formats need them",
-            hint="call array.compute_chunk_sizes() first",
-        )
+        raise refuse("RS-V08:chunks-array-unknown")
 
 
 def _numpy_type(data_type: DataType) -> NumpyType:
     found = data_type.numpy
     if found is not None and data_type.bits >= 8:
         return found
-    raise InvalidArguments(
-        f"dask.reorder: dtype is {data_type}",
-        code="RS-V08",
-        why="NumPy has no elements of that type in whole bytes",
-        hint="name a type of 8 bits or more",
-    )
+    raise refuse("RS-V08:dtype", data_type=data_type)
 
 
 def _check_chunks(chunks: tuple[tuple[int, ...], ...], desc: MemoryDesc) -> None:
     for axis, (extents, blk) in enumerate(zip(chunks, desc.layout.blocks, strict=True)):
         if any(n % blk for n in extents[:-1]):
-            raise InvalidArguments(
-                f"dask.reorder: chunks of axis {axis} cut blocks",
-                code="RS-M21",
-                where=f"chunks {extents}"[:120],
-                why=f"all but the last must be multiples of {blk}",
-                hint=f"array.rechunk({{{axis}: {-(-max(extents) // blk) * blk}}})",
+            raise refuse(
+                "RS-M21:chunks-axis-cut",
+                axis=axis,
+                extents=f"chunks {extents}"[:120],
+                blk=blk,
+                least=-(-max(extents) // blk) * blk,
             )
 
 

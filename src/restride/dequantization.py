@@ -11,7 +11,7 @@ from .arrays import reorder
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import is_scalar, parse_int, short_repr
 from .dtypes import DataType
-from .errors import Error, InvalidArguments, raises_at_the_call
+from .errors import Error, raises_at_the_call, refuse
 from .foreign import attribute_of
 from .frontend.formats import check_out, parse_type, wanted_of_out
 from .frontend.tensors import as_target, back_to, is_foreign, written
@@ -136,12 +136,7 @@ def dequantize(
         made = _real_numbers(held, dtype, dst, out)
         return back_to(q, made) if is_foreign(q) and out is None else made
     if scale is None:
-        raise InvalidArguments(
-            "dequantize: scale is None",
-            code="RS-A15",
-            why="it says what a step is worth",
-            hint="pass what quantize gave: rs.dequantize(q, scale, zero_point)",
-        )
+        raise refuse("RS-A15:scale-none")
     kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
     _check_real(kind, out, dst)
     try:
@@ -153,9 +148,7 @@ def dequantize(
 def _check_unused(why: str, **parameters: Any) -> None:
     for name, value in parameters.items():
         if value is not None:
-            raise InvalidArguments(
-                f"dequantize: {name} is {short_repr(value)}", code="RS-A15", why=why, hint=f"leave {name} out"
-            )
+            raise refuse("RS-A15:dequantize", name=name, value=short_repr(value), why=why)
 
 
 def _zeros_of(zero_point: Any, ndims: int) -> Memory:
@@ -164,22 +157,17 @@ def _zeros_of(zero_point: Any, ndims: int) -> Memory:
         return memory_of(zero_point, "dequantize: zero_point")
     number = parse_int(zero_point, "dequantize: zero_point")
     if not -(1 << 31) <= number < 1 << 31:
-        raise InvalidArguments(
-            f"dequantize: zero_point is {short_repr(number)}",
-            code="RS-A15",
-            why="zero points are integers of 32 bits",
-            hint="pass a value that the type of the elements has",
-        )
+        raise refuse("RS-A15:zero-point", number=short_repr(number))
     return Memory.from_numpy(np.full((1,) * ndims, number, np.int32))
 
 
 def _check_real(kind: DataType, out: Any, dst: Any) -> None:
     if kind.kind != "float":
-        raise InvalidArguments(
-            f"dequantize: dtype is {kind}",
-            code="RS-A15",
-            why="the result is of real numbers",
-            hint='pass dtype="f32"' if out is None and dst is None else "write to an array of floats",
+        raise refuse(
+            "RS-A15:result-real-numbers"
+            if out is None and dst is None
+            else "RS-A15:result-real-numbers-of-out",
+            kind=kind,
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from .errors import InvalidArguments, LookupType, ValueLookup
+from .errors import Error, LookupType, ValueLookup, refuse
 from .foreign import plain_text
 from .nearest import equally_near
 
@@ -159,7 +159,7 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
 _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.numpy is not None}
 
 
-def _unknown(value: object) -> InvalidArguments:
+def _unknown(value: object) -> Error:
     foreign, short = _numpy_dtype(value), _in_short(value)
     twin = None if foreign is None else _twin_of(foreign)
     if foreign is None or short:
@@ -175,12 +175,7 @@ def _unknown(value: object) -> InvalidArguments:
     if isinstance(value, str) and value.lower() in _WAYS:
         why = "it is a type of 4 or 8 bits with scales, one for each group of elements"
         meant = f"quantise: rs.quantize(x, {value.lower()!r}); for one type alone "
-    return InvalidArguments(
-        f"unknown data type {_shown(value)}",
-        code="RS-P15",
-        why=why,
-        hint=f"{meant}use one of {names}, or its NumPy / ml_dtypes twin",
-    )
+    return refuse("RS-P15:unknown-data-type", value=_shown(value), why=why, meant=meant, names=names)
 
 
 def _shown(value: object) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable
-from typing import Any, ParamSpec, Self, TypeVar
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, ParamSpec, Self, TypeVar
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+# The catalogue of refusals: a page of Markdown, with an entry for each code and the messages below it.
+CATALOGUE = os.path.join(os.path.dirname(__file__), "refusals.md")
 
 
 class LookupType(enum.EnumType):
@@ -108,6 +111,94 @@ def raises_at_the_call(function: Callable[Parameters, Result]) -> Callable[Param
     return called
 
 
+class RefusalMessage(NamedTuple):
+    """One message of the catalogue: the name of its class, and its parts, with fields of `str.format`."""
+
+    kind: str
+    what: str
+    where: str = ""
+    why: str = ""
+    hint: str = ""
+
+
+def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -> Error:
+    """The error that the catalogue has under `key`, its fields filled with `values`; the caller raises it.
+
+    A key is a code, `RS-S05`, or a code and a word where it has several messages, `RS-S05:groups`. `error` is
+    a subclass where callers tell this refusal from others by its class. The caller's own error is not hidden
+    by another: what cannot be formatted, or read from the catalogue, is told as well as it can be.
+    """
+    code = key.partition(":")[0]
+    try:
+        message = messages()[key]
+    except (OSError, MemoryError, KeyError):  # as where no more files can be opened
+        why = ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
+        kind = error or RuntimeFailure
+        return kind(
+            f"refused: {key}", code=code, why=why, hint=f"its text could not be read from {CATALOGUE}"
+        )
+    kind = error or _KINDS[message.kind]
+    what, where, why, hint = (_filled(part, values) for part in message[1:])
+    return kind(what, code=code, where=where, why=why, hint=hint)
+
+
+@functools.cache
+def messages() -> Mapping[str, RefusalMessage]:
+    """All messages of the catalogue by key, read when the first error is made.
+
+    A message is a line of its key, and of its class where that is not InvalidArguments; then what it says,
+    in the form that it has for a reader; then an empty line, or the end of the block.
+    """
+    with open(CATALOGUE, encoding="utf-8") as file:
+        blocks = file.read().split("```text\n")[1:]
+    found = {}
+    for text in "\n".join(block.partition("```")[0] for block in blocks).strip().split("\n\n"):
+        head, what, *rest = text.split("\n")
+        key, _, kind = head.partition(" ")
+        parts = dict(line.strip().split(": ", 1) for line in rest)
+        found[key] = RefusalMessage(kind or "InvalidArguments", what, **parts)
+    return found
+
+
+def _filled(template: str, values: Mapping[str, object]) -> str:
+    try:
+        return template.format_map(values)
+    except Exception:
+        return template.format_map(_Fields((name, _Field(value)) for name, value in values.items()))
+
+
+class _Fields(dict[str, "_Field"]):
+    """Values by field; a field without one stands for itself."""
+
+    def __missing__(self, name: str) -> _Field:
+        return _Field(f"{{{name}}}")
+
+
+class _Field:
+    """A value that is formatted as well as it can be: its `__format__`, or what it is, may raise anything."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __getattr__(self, name: str) -> _Field:
+        try:
+            return _Field(getattr(self._value, name))
+        except Exception:
+            return _Field(f"{{{name}}}")
+
+    def __format__(self, spec: str) -> str:
+        try:
+            return format(self._value, spec)
+        except Exception:
+            return _shown(self._value)
+
+    def __repr__(self) -> str:
+        try:
+            return repr(self._value)
+        except Exception:
+            return _shown(self._value)
+
+
 def check_unmade(made: object, slot: str) -> None:
     """Raise InvalidArguments where a constructor is called on a value that is made, as its slot says.
 
@@ -166,3 +257,8 @@ class RuntimeFailure(Error, RuntimeError):
     """Something outside the arguments failed: a file, a device, a compiler (`runtime_error`)."""
 
     status = Status.runtime_error
+
+
+_KINDS = {
+    kind.__name__: kind for kind in (Error, InvalidArguments, Unimplemented, OutOfMemory, RuntimeFailure)
+}

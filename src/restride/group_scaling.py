@@ -14,7 +14,7 @@ from typing import Any
 
 from .desc.parse import parse_bool, parse_int, parse_ints, short_repr
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import InvalidArguments, refuse
 from .foreign import plain_text
 from .frontend.formats import parse_type
 from .grouped import Dims
@@ -46,12 +46,12 @@ class GroupScaling:
     def for_dims(self, dims: Dims) -> GroupScaling:
         """With groups for each axis: those that are there are of the last ones."""
         if len(self.groups) > len(dims):
-            raise InvalidArguments(
-                f"groups of {len(self.groups)} axes for a tensor of {len(dims)}",
-                code="RS-A15",
-                where=f"dims {dims}, groups {self.groups}",
-                why="there is at most one group for each axis",
-                hint="groups are of the last axes; 1 shares nothing along an axis, 0 all of it",
+            raise refuse(
+                "RS-A15:groups-axes-tensor",
+                count=len(self.groups),
+                count2=len(dims),
+                dims=dims,
+                groups=self.groups,
             )
         whole = (1,) * (len(dims) - len(self.groups)) + self.groups
         return replace(self, groups=tuple(g or max(n, 1) for g, n in zip(whole, dims, strict=True)))
@@ -96,20 +96,15 @@ def scaling_of(
         words = (
             (LARGEST, f"dtype is {kind}") if kind not in LARGEST else (SCALE_TYPES, f"scale_type is {stored}")
         )
-        raise InvalidArguments(
-            f"quantize: {words[1]}",
-            code="RS-A15",
-            why=f"with groups it is one of {', '.join(map(str, words[0]))}",
-            hint=f"or one of the names {', '.join(NAMED)}",
+        raise refuse(
+            "RS-A15:groups-names",
+            words=words[1],
+            words2=", ".join(map(str, words[0])),
+            named=", ".join(NAMED),
         )
     has_zeros = not parse_bool("quantize: symmetric", symmetric)
     if has_zeros and (kind not in ENDS or stored is DataType.e8m0):
-        raise InvalidArguments(
-            f"quantize: {kind} in scales of {stored} with symmetric=False",
-            code="RS-A15",
-            why="zero points are of integers, and beside scales that are no powers of two",
-            hint="leave symmetric out",
-        )
+        raise refuse("RS-A15:scales-symmetric-false", kind=kind, stored=stored)
     return GroupScaling(
         kind, _groups_of(0 if group is None else group, axis, ndims), stored, kind if has_zeros else None
     )
@@ -120,18 +115,8 @@ def _groups_of(group: Any, axis: Any, ndims: int) -> Dims:
     if isinstance(group, list | tuple):
         if axis is None:
             return parse_ints(group, "quantize: group")
-        raise InvalidArguments(
-            f"quantize: axis is {short_repr(axis)}, group is {short_repr(group)}",
-            code="RS-A15",
-            why="several groups are of the last axes",
-            hint="leave axis out; 1 shares nothing along an axis, 0 all of it",
-        )
+        raise refuse("RS-A15:axis-group", axis=short_repr(axis), group=short_repr(group))
     at = -1 if axis is None else parse_int(axis, "quantize: axis")
     if not -ndims <= at < ndims:
-        raise InvalidArguments(
-            f"quantize: axis is {at}",
-            code="RS-A10",
-            why=f"it must be from {-ndims} to {ndims - 1}",
-            hint="groups are along the last axis unless another is given",
-        )
+        raise refuse("RS-A10:groups", at=at, least=-ndims, last=ndims - 1)
     return tuple(parse_int(group, "quantize: group") if d == at % ndims else 1 for d in range(ndims))

@@ -15,7 +15,7 @@ from .desc.arguments import ARG_FROM, ARG_SRC_1, ARG_TO, arg_attr_multiple_post_
 from .desc.attr import PrimitiveAttr
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
-from .errors import InvalidArguments
+from .errors import refuse
 from .primitives.reorder import Reorder
 from .runtime.cache import calls
 from .runtime.engine import Engine
@@ -87,13 +87,7 @@ def group_extents(dims: Dims, groups: Dims) -> Dims:
     """How many groups there are along each axis. Raises InvalidArguments for groups that do not divide."""
     for axis, (n, group) in enumerate(zip(dims, groups, strict=True)):
         if group < 1 or n % group:
-            raise InvalidArguments(
-                f"groups of {group} elements do not divide axis {axis}",
-                code="RS-A15",
-                where=f"dims {dims}, groups {groups}",
-                why=f"{n} is no multiple of {group}",
-                hint="pad the tensor, or take a group that divides it",
-            )
+            raise refuse("RS-A15:groups-elements-not", group=group, axis=axis, dims=dims, groups=groups, n=n)
     return tuple(n // group for n, group in zip(dims, groups, strict=True))
 
 
@@ -109,12 +103,7 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
     """
     dims = src.dims
     if dst.dims != dims:
-        raise InvalidArguments(
-            f"the destination is of {dst.dims}, the tensor of {dims}",
-            code="RS-A15",
-            why="both have the same dims",
-            hint="pass an array of those dims",
-        )
+        raise refuse("RS-A15:destination-tensor", dims=dst.dims, dims2=dims)
     groups = [groups_of(dims, operand) for operand in operands]
     cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
     whole = _split(dims, cuts)
@@ -129,13 +118,7 @@ def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
         m and n % m == 0 for n, m in zip(dims, operand.dims, strict=True)
     ):
         return tuple(n // m for n, m in zip(dims, operand.dims, strict=True))
-    raise InvalidArguments(
-        "the dims of scales or zero points do not divide those of the tensor",
-        code="RS-A15",
-        where=f"tensor {dims}, scales {operand.dims}",
-        why="there is one value for each group of equally many elements along each axis",
-        hint="as many axes as the tensor has; 1 along an axis that shares a value as a whole",
-    )
+    raise refuse("RS-A15:dims-scales-zero", dims=dims, operand_dims=operand.dims)
 
 
 def _cuts(axis: int, n: int, groups: Sequence[int]) -> list[int]:
@@ -143,13 +126,7 @@ def _cuts(axis: int, n: int, groups: Sequence[int]) -> list[int]:
     cuts = sorted({n, 1, *groups}, reverse=True) if n else [0]
     for outer, inner in pairwise(cuts):
         if outer % inner:
-            raise InvalidArguments(
-                f"groups along axis {axis} do not nest",
-                code="RS-A15",
-                where=f"groups of {inner} and {outer}",
-                why=f"{outer} is no multiple of {inner}",
-                hint="give scales and zero points groups of which one divides the other",
-            )
+            raise refuse("RS-A15:groups-along-axis", axis=axis, inner=inner, outer=outer)
     return cuts
 
 

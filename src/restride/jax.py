@@ -21,7 +21,7 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int
 from .desc.tag_names import LETTERS
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
+from .errors import Error, refuse
 from .frontend.formats import parse_type, plain_order, tag_text
 from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 from .frontend.jax_arrays import check_width
@@ -158,12 +158,13 @@ def convolution(
 def _multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_right: bool) -> Any:
     source, table, shifts = _factors(call, x, weights, bias)
     if source.ndim < _MATRIX or table.ndim < _MATRIX or table.ndim not in (_MATRIX, source.ndim):
-        raise InvalidArguments(
-            f"{call}: x and weights do not fit",
-            code="RS-X01",
-            where=f"x {_desc(source)}; weights {_desc(table)}",
-            why=f"they have {source.ndim} and {table.ndim} dims",
-            hint="weights have two dims, or as many as x, of which those of 1 are repeated",
+        raise refuse(
+            "RS-X01:dims-weights",
+            call=call,
+            desc=_desc(source),
+            desc2=_desc(table),
+            ndim=source.ndim,
+            table_ndim=table.ndim,
         )
     # One product of all rows: kernels see one long matrix.
     rows = source.reshape(-1, source.shape[-1]) if table.ndim == _MATRIX else source
@@ -183,20 +184,9 @@ def _factors(call: str, *operands: Any) -> list[Any]:
         if x is not None:
             check_type(call, x.dtype)
     if found[0] is None or found[1] is None:
-        raise InvalidArguments(
-            f"restride.jax.{call}: None is no array",
-            code="RS-A17",
-            why="a product has two factors",
-            hint="pass both",
-        )
+        raise refuse("RS-A17:none-no-array", call=call)
     if found[2] is not None and found[2].ndim != 1:
-        raise InvalidArguments(
-            f"{call}: the bias has {found[2].ndim} dims",
-            code="RS-X01",
-            where=f"bias {_desc(found[2])}",
-            why="it has a value for each output",
-            hint="bias.reshape(-1)",
-        )
+        raise refuse("RS-X01:bias-dims", call=call, ndims=found[2].ndim, desc=_desc(found[2]))
     return found
 
 
@@ -216,13 +206,7 @@ def _grouped(weights: Any, groups: Any) -> Any:
     if number == 1:
         return weights
     if number < 1 or not weights.ndim or weights.shape[0] % number:
-        raise InvalidArguments(
-            f"convolution: groups is {number}",
-            code="RS-X01",
-            where=f"weights of {weights.shape}",
-            why="every group has as many outputs",
-            hint="weights are (O, C / groups, ...), and groups divides O",
-        )
+        raise refuse("RS-X01:every-group-many-outputs", number=number, shape=weights.shape)
     return weights.reshape(number, weights.shape[0] // number, *weights.shape[1:])
 
 
@@ -255,12 +239,7 @@ def _array(call: str, x: Any) -> Any:
         # Before JAX looks at it: of objects and texts it makes nothing.
         check_type(call, x.dtype)
         return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
-    raise InvalidArguments(
-        f"restride.jax: {type(x).__name__} is no array",
-        code="RS-A17",
-        why="these functions take arrays of JAX and of NumPy",
-        hint="use the function of the same name in restride, which takes any array",
-    )
+    raise refuse("RS-A17:no-array", type=type(x).__name__)
 
 
 def _order(dst: Any, ndims: int) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ import ml_dtypes
 import numpy as np
 
 from .desc.parse import parse_int, parse_ints, short_repr
-from .errors import Error, InvalidArguments
+from .errors import Error, InvalidArguments, refuse
 from .frontend.groups import by_count
 from .frontend.openvino_ir import MOST_AXES, Port, RawLayer, find_layers, to_int
 from .frontend.xml_source import opened
@@ -114,13 +114,7 @@ class ShuffleChannels:
         """
         found = _shape_of(x)
         if not _fits(found, self.shape):
-            raise InvalidArguments(
-                f"{self}: x is of another shape",
-                code="RS-O04",
-                where=f"x {_by(found)}; layer {_by(self.shape)}",
-                why="the layer was made for arrays of its own shape; * is any extent",
-                hint="for other shapes call restride.shuffle_channels(x, group=, axis=)",
-            )
+            raise refuse("RS-O04:x-another-shape", owner=self, found=_by(found), shape=_by(self.shape))
         return shuffle_channels(x, group=self.group, axis=self.axis, out=out)
 
     def __str__(self) -> str:
@@ -141,10 +135,17 @@ class Layers(tuple[ShuffleChannels, ...]):
         try:
             held = tuple(layers)
         except Exception:  # what is no sequence, or a foreign one
-            raise _no_layers("layers", layers) from None
+            raise refuse(
+                "RS-V08:layers-shufflechannels", layers=short_repr(layers), type=type(layers).__name__
+            ) from None
         for i, layer in enumerate(held):
             if not isinstance(layer, ShuffleChannels):
-                raise _no_layers(f"layers[{i}]", layer)
+                raise refuse(
+                    "RS-V08:layers-shufflechannels-rs",
+                    i=i,
+                    layer=short_repr(layer),
+                    type=type(layer).__name__,
+                )
         return super().__new__(cls, held)
 
     def by_id(self, id: int) -> ShuffleChannels:
@@ -160,12 +161,12 @@ class Layers(tuple[ShuffleChannels, ...]):
         if len(found) == 1:
             return found[0]
         known = [short_repr(getattr(layer, key)) for layer in self[:_SHOWN]]
-        raise InvalidArguments(
-            f"Layers: {len(found) or 'no'} layers of {what}",
-            code="RS-O04",
-            where=f"{key}s {', '.join(known)}{', ...' if len(self) > _SHOWN else ''}" if known else "",
-            why=f"there are {len(self)} {_TYPE} layers; those in bodies of others may share an id",
-            hint="the layers are a tuple: go through it to see them",
+        raise refuse(
+            "RS-O04:layers",
+            count=len(found) or "no",
+            what=what,
+            where=f"{key}s {', '.join(known)}{(', ...' if len(self) > _SHOWN else '')}" if known else "",
+            count2=len(self),
         )
 
 
@@ -232,11 +233,11 @@ def _read(name: str, raw: RawLayer) -> ShuffleChannels:
 
 def _made(raw: RawLayer) -> ShuffleChannels:
     if len(raw.data) > 1:
-        raise _wrong("there are two <data>", "the attributes of a layer stand in one")
+        raise refuse("RS-F04:two-data")
     source, target = _only_port("input", raw.inputs), _only_port("output", raw.outputs)
     shape, result = (tuple(to_int(text, "a <dim>") for text in port.dims) for port in (source, target))
     if not _agree(shape, result):
-        raise _wrong("input and output differ in shape", f"the one is {_by(shape)}, the other {_by(result)}")
+        raise refuse("RS-F04:input-output-differ", shape=_by(shape), result=_by(result))
     _check_same_type(source.precision, target.precision)
     given = {key: to_int(text, key) for key, text in _options(raw).items()}
     layer_id = raw.attributes.get("id")
@@ -260,7 +261,7 @@ def _options(raw: RawLayer) -> dict[str, str]:
 def _only_port(part: str, ports: list[Port]) -> Port:
     if len(ports) == 1:
         return ports[0]
-    raise _wrong(f"there are {len(ports)} ports in <{part}>", f"{_TYPE} has one {part}")
+    raise refuse("RS-F04:ports", count=len(ports), part=part)
 
 
 def _first_given(*texts: str | None) -> str | None:
@@ -271,12 +272,7 @@ def _check_same_type(source: str | None, target: str | None) -> None:
     """Raise InvalidArguments for an output of another type than the input."""
     types = {text.upper() for text in (source, target) if text is not None} - set(_OPEN)
     if len(types) > 1:
-        why = f"the one is {short_repr(source)}, the other {short_repr(target)}"
-        raise _wrong("input and output differ in type", why)
-
-
-def _wrong(what: str, why: str) -> InvalidArguments:
-    return InvalidArguments(what, code="RS-F04", why=why, hint="save the model again with OpenVINO")
+        raise refuse("RS-F04:input-output-differ-type", source=short_repr(source), target=short_repr(target))
 
 
 # --- what the operation allows --------------------------------------------------------------------------
@@ -286,16 +282,13 @@ def _parse_shape(shape: object) -> tuple[int, ...]:
     dims = parse_ints(shape, "shape")
     for i, n in enumerate(dims):
         if not -1 <= n < _LIMIT:
-            hint = "-1 stands for an extent that is not known"
-            why = "an extent is 0 or more, and below 2**63"
-            raise InvalidArguments(f"shape[{i}] is {short_repr(n)}", code="RS-O01", why=why, hint=hint)
+            raise refuse("RS-O01:shape", i=i, n=short_repr(n))
     if 1 <= len(dims) <= MOST_AXES:
         return dims
-    raise InvalidArguments(
-        f"the tensor has {len(dims)} axes",
-        code="RS-O01",
-        why=f"its shape is expected to be of 1 to {MOST_AXES} dims",
-        hint="" if dims else "a model whose ranks are not known: reshape it before it is saved",
+    raise refuse(
+        "RS-O01:many-axes" if dims else "RS-O01:no-axes",
+        count=len(dims),
+        most_axes=MOST_AXES,
     )
 
 
@@ -304,32 +297,17 @@ def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
     rank, where = len(shape), f"shape {_by(shape)} axis {short_repr(axis)} group {short_repr(group)}"
     if not -rank <= axis < rank:
         why = f"axis {short_repr(axis)} is out of the range of a tensor of {rank} axes, [{-rank}, {rank - 1}]"
-        raise InvalidArguments(
-            "the axis is not one of the tensor's",
-            code="RS-O02",
-            where=where,
-            why=why,
-            hint="without one, axis is 1",
-        )
+        raise refuse("RS-O02:layer", where=where, why=why)
     if shape[axis] > 0:
         by_count(_TYPE, "group", shape, axis, group)
     elif not 1 <= group < _LIMIT:
         why = "it must be greater than or equal to 1" if group < 1 else "it must be below 2**63"
-        raise InvalidArguments(
-            "'group' is no number of groups",
-            code="RS-O05",
-            where=where,
-            why=why,
-            hint="without one, group is 1",
-        )
+        raise refuse("RS-O05:group-no-number", where=where, why=why)
 
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str):
-        why = f"it is {type(name).__name__}, no text"
-        raise InvalidArguments(
-            f"name is {short_repr(name)}", code="RS-V08", why=why, hint="leave it out, or pass a str"
-        )
+        raise refuse("RS-V08:no-text", name=short_repr(name), type=type(name).__name__)
 
 
 def _check_element_type(text: object) -> None:
@@ -338,23 +316,16 @@ def _check_element_type(text: object) -> None:
         return
     if not (isinstance(text, str) and _ELEMENT_TYPE.fullmatch(text)):
         why = "it is a word such as FP32"
-        raise InvalidArguments(
-            f"precision is {short_repr(text)}", code="RS-O01", why=why, hint="leave it out if it is not known"
-        )
+        raise refuse("RS-O01:precision", text=short_repr(text), why=why)
     if text.upper() not in _OPEN and not _NUMERIC.fullmatch(text.upper()):
         why = f"{_TYPE} takes any numeric type, and this is none"
-        raise InvalidArguments(
-            f"precision is {short_repr(text)}", code="RS-O01", why=why, hint="numbers are FP32, I8, BOOL, ..."
-        )
+        raise refuse("RS-O01:precision-numbers-fp32", text=short_repr(text), why=why)
 
 
 def _check_version(text: object) -> None:
     if text is None or (isinstance(text, str) and _VERSION.fullmatch(text)):
         return
-    why = "the attributes are known for the layers of opset1 and its successors"
-    raise InvalidArguments(
-        f"version is {short_repr(text)}", code="RS-O01", why=why, hint="save the model again with OpenVINO"
-    )
+    raise refuse("RS-O01:version", text=short_repr(text))
 
 
 def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -375,12 +346,7 @@ def _shape_of(x: Any) -> tuple[int, ...]:
         shape = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
         return tuple(int(n) for n in shape)  # type: ignore[union-attr]
     except Exception:  # a foreign shape may raise anything
-        raise InvalidArguments(
-            f"{_TYPE}: x is no array",
-            code="RS-V08",
-            why=f"{type(x).__name__} has no shape",
-            hint="pass a NumPy array or a rs.Memory",
-        ) from None
+        raise refuse("RS-V08:x-no-array", type=type(x).__name__) from None
 
 
 def __dir__() -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 from .arrays import reorder
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
+from .errors import Error, refuse
 from .frontend.hints import told_to_owner
 from .frontend.operands import engine_of, memory_of
 from .frontend.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
@@ -179,12 +179,8 @@ def _with_channels(x: Any, axis: Any) -> tuple[Any, DataType, tuple[int, ...]]:
 def _order(ndim: int, axis: int) -> tuple[int, ...]:
     """The axes of images in the order of the result."""
     if ndim < 2 or not -ndim <= axis < ndim:
-        raise InvalidArguments(
-            f"{_CALL}: axis is {axis}",
-            code="RS-S05",
-            where=f"x has {ndim} axes",
-            why="images have rows, columns and channels" if ndim < 2 else "there is no such axis",
-            hint="negative ones count from the end; -1 is the last",
+        raise refuse(
+            "RS-S05:images-rows-columns" if ndim < 2 else "RS-S05:no-such-axis", axis=axis, ndim=ndim
         )
     at, place = axis % ndim, _place(ndim)
     rest = [i for i in range(ndim) if i != at]
@@ -216,7 +212,7 @@ def _made(keys: tuple[Any, ...], count: int, behind: int, is_wide: bool) -> tupl
         shaped = [np.asarray(each, real).reshape(-1, *[1] * behind) for each in operands]
     for name, value, found in zip(("mean", "std"), (mean, std), shaped, strict=True):
         if not np.isfinite(found).all():
-            raise _too_large(name, value, real)
+            raise refuse("RS-R22:too-large", name=name, value=short_repr(value), np_name=np.dtype(real).name)
     for each in shaped:
         each.flags.writeable = False
     return shaped[0], shaped[1]
@@ -236,16 +232,6 @@ def _operands(
         raise
 
 
-def _too_large(name: str, value: Any, real: Any) -> InvalidArguments:
-    """The error for numbers that become infinite as they are computed with."""
-    return InvalidArguments(
-        f"{_CALL}: {name} is {short_repr(value)}",
-        code="RS-R22",
-        why=f"mean * unit and 1 / (unit * std) are {np.dtype(real).name}, which holds no number so large",
-        hint="take numbers of the size that images have, or x of f64",
-    )
-
-
 def _numbers(name: str, value: Any, count: int, *, may_be_zero: bool = True) -> Numbers:
     """So many finite numbers, or one for all of them."""
     try:
@@ -257,10 +243,11 @@ def _numbers(name: str, value: Any, count: int, *, may_be_zero: bool = True) -> 
     is_right = found.ndim < 2 and len(numbers) in (1, count) and all(map(isfinite, numbers))
     if is_right and (may_be_zero or all(numbers)):
         return numbers
-    wanted = "a finite number" if count == 1 else f"a finite number, or {count} of them, one for each channel"
-    raise InvalidArguments(
-        f"{_CALL}: {name} is {short_repr(value)}",
-        code="RS-R22",
-        why=f"it is {wanted}" if may_be_zero else f"it is divided by: it is {wanted}, and not 0",
-        hint="look at axis, which says where the channels are",
+    raise refuse(
+        "RS-R22:not-finite" if may_be_zero else "RS-R22:not-finite-or-0",
+        name=name,
+        value=short_repr(value),
+        which="a finite number"
+        if count == 1
+        else f"a finite number, or {count} of them, one for each channel",
     )

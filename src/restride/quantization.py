@@ -13,7 +13,7 @@ from .block_scales import quantize_by_scales, quantize_in_groups
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
 from .dtypes import DataType
-from .errors import Error, InvalidArguments, raises_at_the_call
+from .errors import Error, raises_at_the_call, refuse
 from .foreign import plain_text
 from .frontend.hints import told_to_owner
 from .frontend.tensors import as_array, as_numpy, back_to, is_foreign
@@ -156,12 +156,7 @@ def quantize(
     name = plain_text(dtype)
     is_passed = not isinstance(scale, str)
     if not is_passed and scale != "absmax":
-        raise InvalidArguments(
-            f"quantize: scale is {short_repr(scale)}",
-            code="RS-A15",
-            why='scales are found as "absmax" says, or passed',
-            hint="leave scale out, or pass the scales of groups",
-        )
+        raise refuse("RS-A15:scale", scale=short_repr(scale))
     if group is not None or is_passed or (isinstance(name, str) and name in NAMED):
         source = to_host(
             _source_of(as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x"))
@@ -207,12 +202,7 @@ def _one_of(dtype: Any, format: Any) -> Any:
         return dtype
     if type(dtype) is str and dtype == "s8":
         return format
-    raise InvalidArguments(
-        f"quantize: dtype is {short_repr(dtype)} and format is {short_repr(format)}",
-        code="RS-V07",
-        why="they are two names of one parameter",
-        hint="pass one of them",
-    )
+    raise refuse("RS-V07:dtype-format", dtype=short_repr(dtype), format=short_repr(format))
 
 
 def _given(value: Any) -> Any:
@@ -225,12 +215,11 @@ def _source_of(x: Any) -> Memory:
     if memory and memory.desc.data_type in Op.amax.types:
         check_memory("quantize", "x", memory, memory.desc, memory.engine)
         return memory
-    raise InvalidArguments(
-        "quantize: x is not of real numbers that are quantised",
-        code="RS-A15",
+    raise refuse(
+        "RS-A15:x-not-real",
         where=str(memory.desc) if memory else short_repr(x),
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
-        hint=f'pass {", ".join(map(str, Op.amax.types))}; rs.reorder(x, None, dtype="f32") converts others',
+        types=", ".join(map(str, Op.amax.types)),
     )
 
 
@@ -238,10 +227,4 @@ def _axis_of(axis: Any, md: MemoryDesc) -> int:
     at = parse_int(axis, "quantize: axis")
     if -md.ndims <= at < md.ndims:
         return at % md.ndims
-    raise InvalidArguments(
-        f"quantize: axis is {short_repr(at)}",
-        code="RS-A10",
-        where=f"dims {md.dims}",
-        why=f"it must be from {-md.ndims} to {md.ndims - 1}",
-        hint="pass None for one scale for the whole tensor",
-    )
+    raise refuse("RS-A10:quantize", at=short_repr(at), dims=md.dims, least=-md.ndims, last=md.ndims - 1)

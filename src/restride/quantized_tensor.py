@@ -11,7 +11,7 @@ import numpy as np
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import to_f32
 from .dtypes import DataType
-from .errors import InvalidArguments
+from .errors import refuse
 from .frontend.formats import target_desc
 from .frontend.results import maker_of
 from .grouped import Dims, GroupStep, groups_of, reorder_in_groups
@@ -47,15 +47,15 @@ class QuantizedTensor:
                 self._check_part(name, part, kinds)
         whole = to_f32(self.tensor_scale, "QuantizedTensor: tensor_scale")
         if not isfinite(whole):
-            raise _misfit(f"tensor_scale is {whole}", "it is a number that f32 holds", "pass 1.0 for none")
+            raise refuse("RS-A15:tensor-scale", whole=whole)
 
     def _check_part(self, name: str, part: Any, kinds: tuple[str, ...]) -> None:
         if not isinstance(part, Memory) or not part:
             what, why = f"{name} is {type(part).__name__}", "each part is a Memory of some data"
-            raise _misfit(what, why, "rs.Memory.from_numpy wraps arrays")
+            raise refuse("RS-A15:rs-memory-numpy", what=what, why=why)
         if part.desc.data_type.kind not in kinds:
             what = f"{name} is of {part.desc.data_type}"
-            raise _misfit(what, f"its type is of the kind {' or '.join(kinds)}", "convert it with rs.reorder")
+            raise refuse("RS-A15:type-kind", what=what, kinds=" or ".join(kinds))
         if self.values.desc.nelems:
             groups_of(self.dims, part.desc)
 
@@ -102,10 +102,6 @@ class QuantizedTensor:
 
 _NUMBERS = ("int", "uint", "float")
 _KINDS = {"values": _NUMBERS, "scale": ("float",), "zero_point": _NUMBERS, "minimum": ("float",)}
-
-
-def _misfit(what: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"QuantizedTensor: {what}", code="RS-A15", why=why, hint=hint)
 
 
 def new_memory(md: MemoryDesc, engine: Engine) -> Memory:

@@ -13,7 +13,7 @@ import numpy as np
 from .desc.arguments import ARG_FROM, ARG_TO
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int, short_repr
-from .errors import Error, InvalidArguments, OutOfMemory, Unimplemented
+from .errors import Error, refuse
 from .frontend.arithmetic import BoundAttributes, CallArithmetic, bind
 from .frontend.carriers import move_of_bits
 from .frontend.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
@@ -137,12 +137,7 @@ class Plan:
         """
         count = parse_int(rounds, "measure: rounds")
         if not 1 <= count <= _MOST_ROUNDS:
-            raise InvalidArguments(
-                f"measure: rounds is {short_repr(count)}",
-                code="RS-V05",
-                why=f"from 1 to {_MOST_ROUNDS} samples are taken",
-                hint="leave it out for 15",
-            )
+            raise refuse("RS-V05:rounds", count=short_repr(count), most_rounds=_MOST_ROUNDS)
         _check_room(self)
         self._job.measure(count)
         return self._job.log[-1]
@@ -197,13 +192,7 @@ def _time(seconds: float) -> str:
 def _check_room(plan: Plan) -> None:
     needed, available = plan.src.size + plan.dst.size, available_memory()
     if available is not None and needed > available:
-        raise OutOfMemory(
-            f"measure: the memories take {needed} bytes",
-            code="RS-D01",
-            where=f"src {plan.src}; dst {plan.dst}",
-            why=f"{available} bytes are free",
-            hint="plan fewer images: the speed of large work does not depend on how many there are",
-        )
+        raise refuse("RS-D01:memories-take-bytes", needed=needed, plan=plan, available=available)
 
 
 def _threads(count: int) -> str:
@@ -275,13 +264,7 @@ def _planned(
 def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
     """The descriptor; Unimplemented for dims, strides or an offset that only an execution knows."""
     if md.layout.has_runtime:
-        raise Unimplemented(
-            f"plan: {name} has dims known only at execution",
-            code="RS-S17",
-            where=f"{name} {md}",
-            why="which kernel runs depends on them: each shape has a plan of its own",
-            hint="give a descriptor of the dims that an execution will have, without rs.RUNTIME_DIM",
-        )
+        raise refuse("RS-S17:dims-known-only", name=name, md=md)
     return md
 
 
@@ -289,9 +272,7 @@ def _desc_of(x: Any, src: Any) -> MemoryDesc:
     if not isinstance(x, MemoryDesc | Memory):
         return describe(x, src, Subject.source("plan")).desc
     if src is not None:
-        raise InvalidArguments(
-            "plan: src with a descriptor", code="RS-A14", why="it says how it lies", hint="leave src out"
-        )
+        raise refuse("RS-A14:src-descriptor")
     return x if isinstance(x, MemoryDesc) else x.desc
 
 
@@ -301,9 +282,4 @@ def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
         return out.desc
     if isinstance(out, np.ndarray):
         return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
-    raise InvalidArguments(
-        "plan: out is no array",
-        code="RS-V08",
-        why=f"it is {type(out).__name__}",
-        hint="pass an array or a rs.Memory",
-    )
+    raise refuse("RS-V08:plan-out", type=type(out).__name__)

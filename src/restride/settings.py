@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 
-from restride.errors import InvalidArguments
+from .errors import refuse
 
 _PREFIXES = ("RESTRIDE_", "ONEDNN_", "DNNL_")
 
@@ -33,13 +33,7 @@ def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> i
     variable, text = found
     value = _parse_int(text)
     if value is None or not low <= value <= high:
-        raise InvalidArguments(
-            f"environment variable {variable} is not usable",
-            code="RS-P17",
-            where=f"{variable}={text[:80]!r}",
-            why=f"an integer from {low} to {high} is expected",
-            hint=f"unset {variable}, or set it to an integer in that range",
-        )
+        raise refuse("RS-P17:integer-expected", variable=variable, text=text[:80], low=low, high=high)
     return value
 
 

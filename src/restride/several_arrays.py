@@ -12,7 +12,7 @@ from .desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import short_repr
 from .dtypes import DataType
-from .errors import Error, InvalidArguments
+from .errors import Error, InvalidArguments, refuse
 from .frontend.array_key import ArrayOperand
 from .frontend.array_lists import array_list, on_engine
 from .frontend.binder import BoundCall, keep_call
@@ -54,21 +54,10 @@ def common_target(
     if isinstance(dst, MemoryDesc):
         if dtype in (None, dst.data_type):
             return dst
-        raise InvalidArguments(
-            f"{names.call}: dtype is {dtype}",
-            code="RS-A06",
-            where=f"{names.dst} {dst}",
-            why=f"the result is of {dst.data_type}",
-            hint="leave dtype out",
-        )
+        raise refuse("RS-A06:dtype", names=names, dtype=dtype, dst=dst)
     kinds = dict.fromkeys(md.data_type for md in descs)
     if dtype is None and len(kinds) > 1:
-        raise InvalidArguments(
-            f"{names.call}: no type for the result",
-            code="RS-A06",
-            why=f"the arrays are of {', '.join(map(str, kinds))}",
-            hint="say which, for example dtype='f32'",
-        )
+        raise refuse("RS-A06:no-type-result", call=names.call, kinds=", ".join(map(str, kinds)))
     if dst is None and dtype in (None, descs[0].data_type):
         return None
     return described_target(names.call, dims, dtype or descs[0].data_type, "any" if dst is None else dst)
@@ -112,12 +101,7 @@ class SeveralArrays:
         """Check, run, and give the result; a call that goes well is remembered by its signature."""
         impl = find_operation(problem, self.engine)
         if self.moved is not None and impl.problem.dst.inner_blks:
-            raise InvalidArguments(
-                f"{self.call}: no blocks of {self.moved}",
-                code="RS-A02",
-                why=f"a blocked result is a Memory, and no data type is {self.moved}",
-                hint="ask for a plain layout, or convert the arrays first",
-            )
+            raise refuse("RS-A02:no-blocks", owner=self)
         target = self.target or allocated_memory(impl.problem.dst, self.engine)
         running = self._checked(impl, target)
         running.executable.prepare()
@@ -209,13 +193,7 @@ class SeveralArrays:
         is_desc = isinstance(self.dst, MemoryDesc)
         wanted: Any = self.dst if is_desc else described_target(self.call, out.dims, out.data_type, self.dst)
         if wanted != out:
-            raise InvalidArguments(
-                f"{self.call}: out does not lie as dst says",
-                code="RS-A07",
-                where=f"out {out}; wanted {wanted}",
-                why="its descriptor differs",
-                hint="leave dst out, or let the call make the result",
-            )
+            raise refuse("RS-A07:out-not-lie-dst", call=self.call, out=out, wanted=wanted)
 
 
 def _type(call: str, dtype: Any) -> DataType | None:

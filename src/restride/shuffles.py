@@ -11,7 +11,7 @@ import numpy as np
 from .desc.arguments import ARG_DST, ARG_SRC
 from .desc.memory_desc import MemoryDesc
 from .desc.tags import MAX_NDIMS, Tag
-from .errors import Error, InvalidArguments
+from .errors import Error, refuse
 from .foreign import is_masked
 from .frontend.array_key import read_from, write_to
 from .frontend.binder import SignedCall, find_call, keep_bound
@@ -148,7 +148,9 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
     split = rule.split(x.shape if has_bits else source.desc.dims, axis, number)
     target = _target(rule, source.desc, own_format(x) if has_bits else None, out, engine, has_bits)
     if has_bits and out is not None and x.dtype != out.dtype:
-        raise _other_type(rule, x, out)
+        raise refuse(
+            "RS-S11:x-out-different", call=rule.call, dtype=str(x.dtype)[:60], dtype2=str(out.dtype)[:60]
+        )
     problem = ShuffleProblem(source.desc, target.desc, *split)
     impl = find_shuffle(rule.call, problem, engine)
     _run(rule, impl, source, target)
@@ -168,13 +170,7 @@ def _of_many_axes(rule: Rule, x: Array, axis: int, number: int, out: Any) -> Any
     if out is None:
         return made
     if not _is_array(out) or out.shape != x.shape or out.dtype != x.dtype or not out.flags.writeable:
-        raise InvalidArguments(
-            f"{rule.call}: out will not do",
-            code="RS-A07",
-            where=f"x {x.shape} {x.dtype}",
-            why=f"beyond {MAX_NDIMS} axes it is a writable array of the shape and the type of x",
-            hint="leave out out",
-        )
+        raise refuse("RS-A07:beyond-axes-writable", call=rule.call, x=x, max_ndims=MAX_NDIMS)
     out[...] = made
     return out
 
@@ -207,13 +203,7 @@ def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> No
         check_memory(rule.call, name, memory, memory.desc, engine)
     check_destination(rule.call, target, "out")
     if share_bytes(source, target):
-        raise InvalidArguments(
-            f"{rule.call}: x and out overlap",
-            code="RS-S18",
-            where=f"src {source.desc}; dst {target.desc}",
-            why="elements would be written before they are read: a shuffle is not done in place",
-            hint="pass another array, or leave out out",
-        )
+        raise refuse("RS-S18:x-out-overlap", call=rule.call, desc=source.desc, target_desc=target.desc)
     settle(source, target)
     impl.executable.prepare()
     start = perf_counter()
@@ -221,13 +211,3 @@ def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> No
     if flags.profile_exec:
         ms = (perf_counter() - start) * 1e3
         write(describe_operation("exec", impl, ms, PropKind.forward_inference))
-
-
-def _other_type(rule: Rule, x: Any, out: Any) -> InvalidArguments:
-    return InvalidArguments(
-        f"{rule.call}: x and out are of different types",
-        code="RS-S11",
-        where=f"x {str(x.dtype)[:60]}, out {str(out.dtype)[:60]}",
-        why="a shuffle moves bits, and converts nothing",
-        hint="pass an out of the type of x",
-    )

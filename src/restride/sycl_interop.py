@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .desc.memory_desc import MemoryDesc
-from .errors import InvalidArguments
+from .errors import Error, refuse
 from .primitives.primitive import Primitive
 from .runtime.alloc import extent
 from .runtime.engine import Engine
@@ -112,6 +112,5 @@ def _device(what: str, engine: object) -> SyclDevice:
     raise no_sycl_device(f"sycl_interop.{what}", f"{type(engine).__name__} is none")
 
 
-def _wrong(what: str, why: str) -> InvalidArguments:
-    hint = "see the table of SYCL objects in docs/sycl.md"
-    return InvalidArguments(f"sycl_interop.{what}: wrong argument", code="RS-P08", why=why, hint=hint)
+def _wrong(what: str, why: str) -> Error:
+    return refuse("RS-P08:wrong-argument-see", what=what, why=why)

@@ -20,7 +20,7 @@ from .array_norms import parse_epsilon
 from .array_pools import parse_alg
 from .array_pools import pool as pool_arrays
 from .desc.parse import parse_bool, parse_int
-from .errors import Error
+from .errors import Error, refuse
 from .foreign import plain_text
 from .frontend.formats import tag_text
 from .frontend.tensors import check_strided
@@ -44,7 +44,7 @@ from .frontend.torch_kernels import (
     tag_of,
 )
 from .frontend.torch_layers import pool_with_gradient, refuse_transform
-from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, no_tensor, refuse_derivative
+from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
 from .frontend.torch_modules import Conv2d, Linear, conv2d, linear
 from .frontend.torch_rnn import RNNWeights, rnn_weights, set_rnn_weights
 from .graph.torch_module import CompiledModule, compile_module
@@ -334,7 +334,7 @@ def _tensor(x: Any) -> Any:
         return x
     if hasattr(type(x), "__torch_function__"):
         return x
-    raise no_tensor(x)
+    raise refuse("RS-A17:no-tensor", type=type(x).__name__)
 
 
 def __dir__() -> list[str]:

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from .errors import InvalidArguments
+from .errors import refuse
 from .foreign import plain_text
 from .settings import lookup
 
@@ -198,10 +198,10 @@ def _checked(value: object) -> Setting:
         return Setting(level)
     number = type(level) is int and -1 <= level <= 2
     if not (number or isinstance(level, str)):
-        raise _refused(f"the {type(level).__name__} given is neither words nor 0, 1 or 2")
+        raise refuse("RS-V04:given-neither-words", type=type(level).__name__)
     setting, unknown = _parse(str(level))
     if unknown:
-        raise _refused(_complaint(unknown))
+        raise refuse("RS-V04:cannot-set-level", complaint=_complaint(unknown))
     return setting
 
 
@@ -232,12 +232,6 @@ def _compiled(text: str) -> re.Pattern[str] | None:
 def _complaint(unknown: list[str]) -> str:
     shown = ", ".join(repr(word[:40]) for word in unknown[:3])
     return f"unknown verbose level {shown}; use {', '.join(Level.__members__)}, 0, 1, 2 or filter=REGEX"
-
-
-def _refused(why: str) -> InvalidArguments:
-    return InvalidArguments(
-        "verbose: cannot set the level", code="RS-V04", why=why, hint='for example rs.verbose("profile")'
-    )
 
 
 def _text(field: object) -> str:

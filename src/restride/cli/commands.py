@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, NamedTuple
 
-from ..errors import RuntimeFailure
+from ..errors import refuse
 
 
 class Command(NamedTuple):
@@ -53,10 +53,5 @@ def load(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != package:
             raise
-        raise RuntimeFailure(
-            f"restride {name}: the package {package} is missing",
-            code="RS-C04",
-            why=f"{name} is of the distribution restride-bench, which is installed apart",
-            hint="pip install 'restride[bench]'",
-        ) from None
+        raise refuse("RS-C04:package-missing", name=name, package=package) from None
     return importlib.import_module(module)

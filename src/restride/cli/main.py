@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from ..errors import Error, OutOfMemory, RuntimeFailure
+from ..errors import Error, refuse
 from ..nearest import nearest
 from .commands import COMMANDS, load
 from .output import Answer, complain, drop_stdout, say, tell
@@ -52,23 +52,12 @@ def _guarded(argv: list[str]) -> int:
         raise
     except MemoryError:
         complain(
-            OutOfMemory(
-                "out of memory",
-                code="RS-D01",
-                why="the system refused the memory",
-                hint="free memory, or work on smaller files",
-            ),
+            refuse("RS-D01:out-memory"),
             as_json,
         )
     except OSError as error:
         complain(
-            RuntimeFailure(
-                "the system refused",
-                code="RS-F02",
-                where=_file(error),
-                why=_reason(error),
-                hint="see the reason, and try again",
-            ),
+            refuse("RS-F02:system-refused", file=_file(error), reason=_reason(error)),
             as_json,
         )
     return 1

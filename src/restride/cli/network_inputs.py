@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import RuntimeFailure
+from ..errors import Error, refuse
 from ..files.replacement import shown
 from ..graph.build import GraphBuilder
 from ..graph.dims import Dims
@@ -94,12 +94,7 @@ def _picture(path: str, mean: list[float], std: list[float]) -> Array:
     try:
         from skimage import io
     except ImportError:
-        raise RuntimeFailure(
-            "pictures cannot be read",
-            code="RS-G04",
-            why="the package scikit-image is not installed",
-            hint="pip install 'restride[demo]', or bring a .npy file",
-        ) from None
+        raise refuse("RS-G04:no-scikit-image") from None
     try:
         pixels = np.asarray(io.imread(path))
     except Exception as error:  # readers of pictures raise what they like
@@ -124,6 +119,6 @@ def _resized(image: Array, wanted: NetworkInput) -> Array:
     return np.asarray(net(image))
 
 
-def _unreadable(path: str, error: Exception, hint: str) -> RuntimeFailure:
+def _unreadable(path: str, error: Exception, hint: str) -> Error:
     why = getattr(error, "strerror", None) or str(error)[:200] or type(error).__name__
-    return RuntimeFailure(f"cannot read {shown(path)}", code="RS-F01", why=why, hint=hint)
+    return refuse("RS-F01:picture", path=shown(path), why=why, hint=hint)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import Error, RuntimeFailure
+from ..errors import Error, refuse
 from ..view.terminal import ink, is_terminal, printable, width
 
 __all__ = [
@@ -53,12 +53,7 @@ def writing_stdout() -> Iterator[None]:
         raise
     except OSError as error:
         drop_stdout()
-        raise RuntimeFailure(
-            "cannot write to standard output",
-            code="RS-F02",
-            why=os.strerror(error.errno or 0),
-            hint="make room, or send it elsewhere",
-        ) from None
+        raise refuse("RS-F02:standard-output", reason=os.strerror(error.errno or 0)) from None
 
 
 def complain(error: Error, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the codes of errors mean, as refusals.md tells it: one entry for each code that is raised."""
+"""What the codes of errors mean, as the catalogue of refusals tells it: one entry for each code."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-PAGE = Path(__file__).with_name("refusals.md")
+from ..errors import CATALOGUE
+
+PAGE = Path(CATALOGUE)
 _ENTRY = re.compile(
     r"^## (?P<code>RS-[A-Z]\d\d) (?P<title>[^\n]+)\n+(?P<meaning>.+?)\n+"
-    r"```(?P<language>py|sh)\n(?P<example>.+?)```\n+(?P<remedy>.+?)\n*(?=^## |\Z)",
+    r"```(?P<language>py|sh)\n(?P<example>.+?)```\n+(?P<remedy>.+?)\n*(?=^## |^```text|\Z)",
     re.MULTILINE | re.DOTALL,
 )
 _LIKE_A_CODE = re.compile(r"rs-.*|[a-z]\d{1,2}", re.IGNORECASE)

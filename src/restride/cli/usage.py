@@ -9,7 +9,7 @@ from typing import Any, NoReturn, TypeVar
 from ..desc.parse import parse_dims
 from ..desc.tags import FormatTag
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 
 _T = TypeVar("_T")
 _MAX_SHAPE = 300
@@ -68,12 +68,7 @@ def typed(parse: Callable[..., _T], *args: Any) -> _T:
 def parse_format(text: str) -> str:
     """A format tag or alias, as typed. Raises InvalidArguments with a caret under the fault."""
     if FormatTag.parse(text) in (FormatTag.any, FormatTag.undef):
-        raise InvalidArguments(
-            f"format {text!r} says nothing of where elements lie",
-            code="RS-M30",
-            why="it is a placeholder",
-            hint="name a format, for example nchw or nChw16c",
-        )
+        raise refuse("RS-M30:format", text=text)
     return text
 
 
@@ -82,20 +77,13 @@ def parse_data_type(text: str) -> DataType:
     found = DataType.parse(text)
     if found is not DataType.undef:
         return found
-    raise InvalidArguments(
-        "the data type is undef", code="RS-M04", why="elements need a type", hint="for example f32"
-    )
+    raise refuse("RS-M04:elements-need-type")
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
     """Dims as `1x17x2x2`. Raises InvalidArguments with a caret under the fault."""
     if len(text) > _MAX_SHAPE:
-        raise InvalidArguments(
-            f"dims of {len(text)} characters",
-            code="RS-C01",
-            why=f"more than {_MAX_SHAPE} are no dims",
-            hint="after the format write the extents, with x between them: nchw 1x17x2x2",
-        )
+        raise refuse("RS-C01:dims-characters", count=len(text), max_shape=_MAX_SHAPE)
     at = 0
     sizes = []
     for part in text.split("x"):
@@ -110,13 +98,10 @@ def _first_strange(part: str) -> int:
     return next((i for i, char in enumerate(part) if not (char.isascii() and char.isdecimal())), len(part))
 
 
-def _bad_shape(text: str, at: int, part: str) -> InvalidArguments:
+def _bad_shape(text: str, at: int, part: str) -> Error:
     shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
-    why = "a dim is missing" if not part else "a dim is a whole number of 0 or more"
-    return InvalidArguments(
-        f"bad dims {shown!r}",
-        code="RS-C01",
-        where=f"{shown}\n{' ' * (_WHERE_INDENT + at)}^",
-        why=why,
-        hint="after the format write the extents, with x between them: nchw 1x17x2x2",
+    return refuse(
+        "RS-C01:dim-missing" if not part else "RS-C01:dim-whole-number",
+        shown=shown,
+        shown2=f"{shown}\n{' ' * (_WHERE_INDENT + at)}^",
     )

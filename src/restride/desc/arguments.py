@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .parse import fail, parse_int, short_repr
+from ..errors import refuse
+from .parse import parse_int, short_repr
 from .post_op_values import MAX_POST_OPS
 
 ARG_SRC = ARG_SRC_0 = ARG_FROM = ARG_SRC_LAYER = 1
@@ -49,12 +50,7 @@ def arg_attr_multiple_post_op(index: int) -> int:
     number = parse_int(index, "arg_attr_multiple_post_op: index")
     if 0 <= number < MAX_POST_OPS:
         return _ARG_ATTR_MULTIPLE_POST_OP_BASE * (number + 1)
-    raise fail(
-        "RS-V05",
-        f"arg_attr_multiple_post_op: index is {short_repr(number)}",
-        f"a chain has at most {MAX_POST_OPS} post-ops",
-        "indices count from 0",
-    )
+    raise refuse("RS-V05:index", number=short_repr(number), max_post_ops=MAX_POST_OPS)
 
 
 _NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..foreign import plain_text
 from .algorithm import ScratchpadMode
 from .attr_value import (
@@ -111,12 +111,7 @@ class ModeAttr:
         """
         parse_arg("set_rounding_mode", arg)
         if _parse_mode("set_rounding_mode", mode, ROUNDING_MODES) != "environment":
-            raise Unimplemented(
-                "set_rounding_mode: stochastic rounding",
-                code="RS-N02",
-                why="equal runs give equal bits: results are rounded half to even (N2)",
-                hint="leave the rounding mode out",
-            )
+            raise refuse("RS-N02")
 
     def get_rounding_mode(self, arg: int) -> str:
         """ "environment": there is no other."""
@@ -125,24 +120,14 @@ class ModeAttr:
 
     def set_dropout(self, *_: Any) -> None:
         """Raise Unimplemented: a reorder keeps its elements."""
-        raise Unimplemented(
-            "set_dropout: there is no dropout",
-            code="RS-R34",
-            why="a reorder keeps its elements",
-            hint='multiply with a mask: append_binary("mul", mask)',
-        )
+        raise refuse("RS-R34")
 
 
 def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
     word = plain_text(mode)
     if isinstance(word, str) and word in known:
         return word
-    raise InvalidArguments(
-        f"{call}: mode is {short_repr(mode)}",
-        code="RS-V04",
-        why="there is no such mode",
-        hint=one_of(known, mode),
-    )
+    raise refuse("RS-V04:mode", call=call, mode=short_repr(mode), advice=one_of(known, mode))
 
 
 # --- attr --------------------------------------------------------------------
@@ -282,7 +267,7 @@ class PrimitiveAttr(ModeAttr):
         """Take a copy of a post-op chain; later appends to the original have no effect."""
         if not isinstance(post_ops, PostOps):
             what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.PostOps()"
-            raise InvalidArguments(what, code="RS-V08", why="it must be a PostOps", hint=hint)
+            raise refuse("RS-V08:postops", what=what, hint=hint)
         self._post_ops = post_ops.freeze()
 
     def get_post_ops(self) -> PostOps:
@@ -342,12 +327,7 @@ class PrimitiveAttr(ModeAttr):
             row = [scales]
         numbers = tuple(_parse_positive(f"{call}: scale", each) for each in row)
         if bits not in (0, 24) or (bits == 0 and len(numbers) != 1) or not numbers:
-            raise InvalidArguments(
-                f"{call}: mask {bits} and {len(numbers)} scales",
-                code="RS-N10",
-                why="mask 0 has one scale, mask 24 one for each gate and output",
-                hint="give (0, [scale]), or (24, scales of gates * C numbers)",
-            )
+            raise refuse("RS-N10:mask-scales", call=call, bits=bits, count=len(numbers))
         self._rnn = replace(self._rnn or RnnQparams(), weights_mask=bits, weights_scales=numbers)
 
     def get_rnn_weights_qparams(self) -> tuple[int, list[float]]:
@@ -360,7 +340,7 @@ class PrimitiveAttr(ModeAttr):
         mode = plain_text(mode)
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
-            raise InvalidArguments(what, code="RS-V04", why="it must be 'library' or 'user'", hint=hint)
+            raise refuse("RS-V04:library-user", what=what, hint=hint)
         self._scratchpad = mode
 
     def get_scratchpad_mode(self) -> ScratchpadMode:
@@ -371,9 +351,7 @@ class PrimitiveAttr(ModeAttr):
 def _parse_finite(name: str, number: float) -> float:
     if isfinite(number):
         return number
-    raise InvalidArguments(
-        f"{name} is {number}", code="RS-V02", why="it is not finite", hint="give a number that f32 holds"
-    )
+    raise refuse("RS-V02:not-finite", name=name, number=number)
 
 
 def _parse_positive(name: str, value: object) -> float:
@@ -381,11 +359,11 @@ def _parse_positive(name: str, value: object) -> float:
     if number > _TOO_SMALL:
         return number
     is_small = number > 0
-    raise InvalidArguments(
-        f"{name} is {number:g}",
-        code="RS-V02",
-        why="f32 does not hold 1 / scale" if is_small else "it is not above 0",
-        hint=f"give more than {_TOO_SMALL:.3g}: scales multiply what is quantised",
+    raise refuse(
+        "RS-V02:too-small" if is_small else "RS-V02:not-positive",
+        name=name,
+        number=number,
+        too_small=_TOO_SMALL,
     )
 
 
@@ -402,9 +380,4 @@ def _params(factor: Factor) -> tuple[int, list[Any] | None, tuple[int, ...], Dat
 def _check_one_scale(call: str, new: Factor, other: Factor | None) -> None:
     if is_neutral(new) or is_neutral(other):
         return
-    raise InvalidArguments(
-        f"{call}: the source has scales already",
-        code="RS-N01",
-        why="the output scale is the scale of the source (N1)",
-        hint="set one of them; a set_output_scales or set_scales of (0, [1.0]) takes the other back",
-    )
+    raise refuse("RS-N01", call=call)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, Unimplemented
+from ..errors import Error, refuse
 from .arguments import spelled
 from .attr import Attr
 from .attr_value import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS, Factor, fits_extents
@@ -35,7 +35,7 @@ def check_attr_of(
     """
     try:
         if attr.rnn is not None:
-            raise _no_network()
+            raise refuse("RS-R26:quantisation-recurrent-network")
         _check_arguments(attr, tensors)
         for name, arg, factor in _factors_with_names(attr):
             dims = tensors[arg].dims
@@ -55,26 +55,12 @@ def check_attr_of(
         raise error.retold(f"{call}: {error.what}", where=where) from None
 
 
-def _no_network() -> Unimplemented:
-    return Unimplemented(
-        "quantisation of a recurrent network",
-        code="RS-R26",
-        why="it is an attribute of the primitives for these",
-        hint="elsewhere use set_scales and set_zero_points",
-    )
-
-
 def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
     beyond = next((arg for arg, _ in (*attr.scales, *attr.zero_points) if arg not in tensors), None)
     if beyond is None:
         return
     own = ", ".join(f"{spelled(arg, 'rs.')} ({arg})" for arg in tensors)
-    raise Unimplemented(
-        f"scales of argument {beyond}",
-        code="RS-R26",
-        why="it is none of the tensors that have some; sources of a concat are numbered so",
-        hint=f"use one of {own}",
-    )
+    raise refuse("RS-R26:scales-argument", beyond=beyond, own=own)
 
 
 def _factors_with_names(attr: Attr) -> Iterator[tuple[str, int, Factor]]:
@@ -93,47 +79,53 @@ def _check_mask(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if not beyond:
         return
     first = len(dims) + (beyond & -beyond).bit_length() - 1
-    raise InvalidArguments(
-        f"the mask of the {name} is {factor.mask}",
-        code="RS-N10",
-        why=f"bit {first} stands for dim {first}, the tensor has dims 0 to {len(dims) - 1} (N10)",
-        hint=f"bit i is 1 << i; {(1 << len(dims)) - 1} names all dims, 0 is one value for the whole tensor",
+    raise refuse(
+        "RS-N10:bit-stands-dim",
+        name=name,
+        mask=factor.mask,
+        first=first,
+        last=len(dims) - 1,
+        mask2=(1 << len(dims)) - 1,
     )
 
 
 def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
     if not factor.groups:
         return
-    what = f"{name} in groups of {'x'.join(map(str, factor.groups))}"
     first = len(dims) - len(factor.groups)
     if first < 0:
         why = f"groups are of the last {len(factor.groups)} dims, the tensor has {len(dims)}"
-        raise InvalidArguments(what, code="RS-R25", why=why, hint="leave groups out")
+        raise refuse("RS-R25:too-many-groups", name=name, groups="x".join(map(str, factor.groups)), why=why)
     last, bits = range(first, len(dims)), (1 << len(factor.groups)) - 1
     if factor.mask >> first != bits:
         named = " and ".join(map(str, last))
         why = f"groups divide dims {named}, the mask {factor.mask} leaves one out"
-        raise InvalidArguments(
-            what,
-            code="RS-R25",
+        raise refuse(
+            "RS-R25:groups-set-bits",
+            name=name,
+            groups="x".join(map(str, factor.groups)),
             why=why,
-            hint=f"set {'both' if len(last) == 2 else 'all'} of their bits: {bits << first}",
+            which="both" if len(last) == 2 else "all",
+            bits=bits << first,
         )
     for i, size in zip(last, factor.groups, strict=True):
         if dims[i] != RUNTIME_DIM and dims[i] % size:
             why, hint = f"dim {i} is {dims[i]}, which {size} does not divide", "groups are whole"
-            raise InvalidArguments(what, code="RS-R25", why=why, hint=hint)
+            raise refuse(
+                "RS-R25:groups", name=name, groups="x".join(map(str, factor.groups)), why=why, hint=hint
+            )
 
 
 def _check_count(name: str, factor: Factor, dims: Sequence[int]) -> None:
     values, masked = factor.to_numpy(), [i for i in range(len(dims)) if factor.mask >> i & 1]
     if values is None or any(dims[i] == RUNTIME_DIM for i in masked) or values.size == factor.count(dims):
         return
-    raise InvalidArguments(
-        f"wrong number of {name}",
-        code="RS-R22",
-        why=f"mask {factor.mask} stands for {_count_text(factor, dims, masked)}, there are {values.size}",
-        hint="give one for each index of the masked dims, in logical order, the last dim fastest",
+    raise refuse(
+        "RS-R22:mask-stands",
+        name=name,
+        mask=factor.mask,
+        count_text=_count_text(factor, dims, masked),
+        size=values.size,
     )
 
 
@@ -141,13 +133,12 @@ def _check_shape(name: str, factor: Factor, dims: Sequence[int]) -> None:
     masked = [i for i in range(len(dims)) if factor.mask >> i & 1]
     if any(dims[i] == RUNTIME_DIM for i in masked) or fits_extents(factor.shape, factor.extents(dims)):
         return
-    raise InvalidArguments(
-        f"wrong shape of the {name}",
-        code="RS-R22",
-        why=f"mask {factor.mask} stands for {_count_text(factor, dims, masked)}, "
-        f"the array is {' x '.join(map(str, factor.shape))}",
-        hint="give the masked dims in logical order: .transpose() where they are in another, then .ravel() "
-        "where an array has other dims than these",
+    raise refuse(
+        "RS-R22:wrong-shape",
+        name=name,
+        mask=factor.mask,
+        count_text=_count_text(factor, dims, masked),
+        shape=" x ".join(map(str, factor.shape)),
     )
 
 
@@ -164,12 +155,7 @@ def _count_text(factor: Factor, dims: Sequence[int], masked: Sequence[int]) -> s
 def _check_integral(name: str, data_type: DataType) -> None:
     if data_type.is_integral:
         return
-    raise InvalidArguments(
-        f"zero points of {name}, which is {data_type}",
-        code="RS-R27",
-        why="only s32, s8, u8, s4 and u4 have zero points",
-        hint=f"leave the zero points of {name} out",
-    )
+    raise refuse("RS-R27:zero-points", name=name, data_type=data_type)
 
 
 # --- post-ops ----------------------------------------------------------------------------------------------
@@ -177,61 +163,40 @@ def _check_integral(name: str, data_type: DataType) -> None:
 
 def _check_post_op(index: int, op: PostOp, dst: MemoryDesc) -> None:
     if isinstance(op, DepthwiseOp):
-        raise Unimplemented(
-            f"a depthwise convolution (post-op {index})",
-            code="RS-P06",
-            why="it follows a convolution of two spatial dims alone",
-            hint="leave it out, and execute a ConvolutionForward with groups",
-        )
+        raise refuse("RS-P06:depthwise-convolution-post", index=index)
     if isinstance(op, SumOp):
         _check_sum(index, op, dst.data_type)
     elif isinstance(op, BinaryOp):
         _check_broadcast(index, op.desc, dst.dims)
     elif isinstance(op, PReLUOp) and op.mask >> dst.ndims:
-        raise InvalidArguments(
-            f"the mask of the prelu (post-op {index}) is {op.mask}",
-            code="RS-N10",
-            why=f"dst has dims 0 to {dst.ndims - 1} (N10)",
-            hint=f"bit i is 1 << i; {(1 << dst.ndims) - 1} names all dims, 0 is one weight for all",
+        raise refuse(
+            "RS-N10:mask-prelu-post",
+            index=index,
+            mask=op.mask,
+            last=dst.ndims - 1,
+            mask2=(1 << dst.ndims) - 1,
         )
 
 
 def _check_sum(index: int, op: SumOp, dst_type: DataType) -> None:
     data_type = op.data_type or dst_type
     if data_type.bits != dst_type.bits:
-        raise InvalidArguments(
-            f"the sum (post-op {index}) reads dst as {data_type}",
-            code="RS-R30",
-            why=f"dst is {dst_type} of {dst_type.bits} bits, {data_type} has {data_type.bits}",
-            hint="take a type of the same size, or leave the data type out",
-        )
+        raise refuse("RS-R30:sum-post-op", index=index, data_type=data_type, dst_type=dst_type)
     if op.zero_point and not data_type.is_integral:
-        raise InvalidArguments(
-            f"the sum (post-op {index}) has zero point {op.zero_point}",
-            code="RS-R30",
-            why=f"it reads {data_type}; only s32, s8, u8, s4 and u4 have zero points",
-            hint="leave the zero point out",
-        )
+        raise refuse("RS-R30:sum-post-op-zero", index=index, zero_point=op.zero_point, data_type=data_type)
 
 
 def _check_sums_agree(post_ops: Sequence[PostOp], dst_type: DataType) -> None:
     read = [op.data_type or dst_type for op in post_ops if isinstance(op, SumOp)]
     if len(set(read)) > 1:
-        raise Unimplemented(
-            f"sums that read dst as {' and as '.join(dict.fromkeys(map(str, read)))}",
-            code="RS-R30",
-            why="the sums of a chain read one type",
-            hint="give all sums the same data type",
-        )
+        raise refuse("RS-R30:sums-read-dst", read=" and as ".join(dict.fromkeys(map(str, read))))
 
 
 def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> None:
-    what = f"the operand of post-op {index} ({operand}) does not fit dst"
-    hint = "each dim of the operand is that of dst, or 1, which is repeated"
     if operand.ndims != len(dims):
         why = f"it has {operand.ndims} dims, dst has {len(dims)}"
-        raise InvalidArguments(what, code="RS-P06", why=why, hint=hint)
+        raise refuse("RS-P06:operand-post-op", index=index, operand=operand, why=why)
     for i, (n, wanted) in enumerate(zip(operand.dims, dims, strict=True)):
         if n not in (1, wanted) and wanted != RUNTIME_DIM:
             why = f"dim {i} is {n} in the operand and {wanted} in dst"
-            raise InvalidArguments(what, code="RS-P06", why=why, hint=hint)
+            raise refuse("RS-P06:operand-post-op", index=index, operand=operand, why=why)

@@ -7,11 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from .inner_blocks import Blocks
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, extent_range, layout_of_tag, storage_elements
-from .parse import fail, parse_dims, parse_ints, parse_strides, parse_type, short_repr
+from .parse import parse_dims, parse_ints, parse_strides, parse_type, short_repr
 from .tag_names import LETTERS, tag_hint
 from .tags import FormatTag, GenericTag, Tag, to_tag
 
@@ -27,23 +27,15 @@ def check_range(layout: Layout, dtype: DataType) -> None:
     low, high = (0, 0) if layout.has_runtime else extent_range(layout)
     low = min(low, layout.offset0)
     if low < 0:
-        raise fail(
-            "RS-M10",
-            f"the lowest element offset is {low}",
-            "offsets count from the start of the buffer and cannot be negative",
-            f"give offset0={layout.offset0 - low}, the offset of element (0, ..., 0)",
-            f"dims {layout.dims} strides {layout.strides} offset0 {layout.offset0}",
-        )
+        raise refuse("RS-M10:lowest-element-offset", low=low, layout=layout, offset0=layout.offset0 - low)
     size = 0 if layout.has_runtime else storage_elements(layout)
     reach = (abs(step) for step in layout.strides if step != RUNTIME_DIM)
     last = max(high, layout.offset0 + size, *reach)
     if dtype.nbytes(last) >= _LIMIT:
-        raise fail(
+        raise refuse(
             "RS-L03",
-            f"the tensor needs {_size_text(dtype.nbytes(last))} bytes",
-            "sizes, padding included, must be below 2**63 bytes",
-            "look at the dims, and at the strides, which count elements, not bytes",
-            where=_shorten(f"{dtype} dims {layout.dims} strides {layout.strides}"),
+            size_text=_size_text(dtype.nbytes(last)),
+            shorten=_shorten(f"{dtype} dims {layout.dims} strides {layout.strides}"),
         )
 
 
@@ -66,10 +58,7 @@ def check_strides(layout: Layout, strict: bool) -> None:
     steps = [step for step in layout.strides if step != RUNTIME_DIM]
     if any(step < 0 for step in steps):
         axis = next(i for i, step in enumerate(layout.strides) if step < 0 and step != RUNTIME_DIM)
-        hint = "for a reversed source use MemoryDesc.from_strides(dims, data_type, strides, offset0)"
-        raise fail(
-            "RS-M08", f"strides[{axis}] is {layout.strides[axis]}", "strides must not be negative", hint
-        )
+        raise refuse("RS-M08:strides", axis=axis, strides=layout.strides[axis])
     if layout.has_runtime:
         return
     clash = _literal_clash(layout) if strict else _relaxed_clash(layout)
@@ -98,18 +87,20 @@ def _literal_clash(layout: Layout) -> tuple[int, int] | None:
     return next(((i, j) for i, j in pairs if strides[i] < strides[j] * dims[j]), None)
 
 
-def _clash_error(layout: Layout, outer: int, inner: int) -> InvalidArguments:
+def _clash_error(layout: Layout, outer: int, inner: int) -> Error:
     need = layout.strides[inner] * layout.dims[inner]
     hint = f"use a stride of at least {need}; overlapping sources need MemoryDesc.from_strides"
     if sorted(layout.strides) == list(range(len(layout.dims))):
         tag = "".join(LETTERS[d] for d in layout.strides)
         hint = f"strides count elements; an order of axes is a tag, {layout.strides} is {tag!r}"
-    return fail(
-        "RS-M08",
-        f"axes {outer} and {inner} overlap",
-        f"strides[{outer}] is {layout.strides[outer]}, but axis {inner} spans {need} elements",
-        hint,
-        f"dims {layout.dims} strides {layout.strides}",
+    return refuse(
+        "RS-M08:axes-overlap",
+        outer=outer,
+        inner=inner,
+        layout=layout,
+        strides=layout.strides[outer],
+        need=need,
+        hint=hint,
     )
 
 
@@ -177,12 +168,7 @@ def _tag_of_blocks(format: Sequence[Any], ndims: int) -> Tag:
     blocks = [parse_ints(block, f"format[{i}]") for i, block in enumerate(format)]
     for i, block in enumerate(blocks):
         if len(block) != 3:
-            raise fail(
-                "RS-M11",
-                f"format[{i}] is {block}",
-                "an inner block is (axis, size, step)",
-                "a list of integers is strides, one for each axis",
-            )
+            raise refuse("RS-M11:format", i=i, block=block)
     idxs, blks, steps = zip(*blocks, strict=True)
     return Tag(tuple(range(ndims)), blks, idxs, steps)
 
@@ -191,18 +177,13 @@ def parse_blocks(blocks: Sequence[Any], dims: tuple[int, ...], strides: tuple[in
     """Sizes, axes and steps of blocks that divide the dims, beside forward strides."""
     if not _are_blocks(blocks):
         if not isinstance(blocks, list | tuple) or blocks:
-            raise fail("RS-M11", f"blocks is {short_repr(blocks)}", "it is a list", "pass (axis, size, step)")
+            raise refuse("RS-M11:blocks", blocks=short_repr(blocks))
         return (), (), ()
     tag = _tag_of_blocks(blocks, len(dims))
     layout = Layout(dims, dims, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps)
     for d, (n, block) in enumerate(zip(dims, layout.blocks, strict=True)):
         if n == RUNTIME_DIM or n % block or (block > 1 and strides[d] < 0):
-            raise fail(
-                "RS-M11",
-                f"axis {d} of {n} has blocks of {block}",
-                "beside strides, blocks divide dims that are known, and run forwards",
-                "a tag pads dims up to whole blocks",
-            )
+            raise refuse("RS-M11:axis-blocks", d=d, n=n, block=block)
     return layout.inner
 
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import Error, InvalidArguments, Unimplemented, refuse
 from .inner_blocks import Blocks, canonical_blocks
 from .layout import RUNTIME_DIM, Layout, axis_offset
 from .parse import parse_dims, parse_ints
@@ -21,12 +21,7 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
     size, start = parse_ints(dims, "dims"), parse_ints(offsets, "offsets")
     _require_layout("submemory_desc", kind, parent, Unimplemented)
     if RUNTIME_DIM in size or RUNTIME_DIM in start:
-        raise Unimplemented(
-            "submemory_desc: runtime dims or offsets",
-            code="RS-M22",
-            why="the window must be known",
-            hint="cut the window when its dims are known",
-        )
+        raise refuse("RS-M22")
     _check_window(parent.dims, size, start)
     blocks = parent.blocks
     for d, blk in enumerate(blocks):
@@ -42,12 +37,7 @@ def submemory(kind: str, parent: Layout, dims: object, offsets: object) -> Layou
 def refuse_zero(what: str, kind: str) -> None:
     """Raise InvalidArguments for the format kind of the zero descriptor."""
     if kind == "undef":
-        raise InvalidArguments(
-            f"{what}: the descriptor is zero",
-            code="RS-M15",
-            why="it describes no memory",
-            hint="give it dims, a type and a format",
-        )
+        raise refuse("RS-M15:descriptor-zero", what=what)
 
 
 def _require_layout(
@@ -70,33 +60,17 @@ def _require_layout(
 
 def _check_window(parent: tuple[int, ...], size: tuple[int, ...], start: tuple[int, ...]) -> None:
     if len(size) != len(parent) or len(start) != len(parent):
-        why = f"dims and offsets need {len(parent)} entries, have {len(size)} and {len(start)}"
-        raise InvalidArguments(
-            "submemory_desc: another rank",
-            code="RS-M20",
-            why=why,
-            hint="give one offset and one extent for each axis",
-        )
+        raise refuse("RS-M20:another-rank", count=len(parent), count2=len(size), count3=len(start))
     for d, (n, at, whole) in enumerate(zip(size, start, parent, strict=True)):
         if n < 0 or at < 0 or at + n > whole:
-            raise InvalidArguments(
-                f"submemory_desc: the window leaves axis {d}",
-                code="RS-M20",
-                why=f"offset {at} and dim {n} must be 0 or more and end within {whole}",
-                hint="offsets and dims count elements of the parent",
-            )
+            raise refuse("RS-M20:outside", d=d, at=at, n=n, whole=whole)
 
 
 def _check_cut(axis: int, blk: int, n: int, at: int, whole: int) -> None:
     """A window starts on a block, and ends on one, at the border, or inside its first."""
     ends = at + n == whole or n % blk == 0 or n < blk
     if at % blk or not ends:
-        raise Unimplemented(
-            f"submemory_desc: the window cuts a block of axis {axis}",
-            code="RS-M21",
-            why=f"offset {at} and dim {n} must be multiples of block {blk}, unless the dim ends at {whole}",
-            hint="reorder into a plain format first",
-        )
+        raise refuse("RS-M21:window-cuts-block", axis=axis, at=at, n=n, blk=blk, whole=whole)
 
 
 def permute(kind: str, old: Layout, perm: object) -> Layout:
@@ -105,12 +79,7 @@ def permute(kind: str, old: Layout, perm: object) -> Layout:
     _require_layout("permute_axes", kind, old, InvalidArguments)
     ndims = len(old.dims)
     if sorted(to) != list(range(ndims)):
-        raise InvalidArguments(
-            f"permute_axes: perm is {to}"[:200],
-            code="RS-M24",
-            why=f"it must hold each axis 0..{ndims - 1} once",
-            hint="new.dims[perm[i]] is old.dims[i]",
-        )
+        raise refuse("RS-M24", to=f"permute_axes: perm is {to}"[:200], last=ndims - 1)
     come_from = sorted(range(ndims), key=lambda i: to[i])
     return Layout(
         tuple(old.dims[i] for i in come_from),
@@ -135,18 +104,14 @@ def reshape(kind: str, old: Layout, dims: object) -> Layout:
     shape = parse_dims(dims)
     _require_layout("reshape", kind, old, InvalidArguments)
     if not shape or RUNTIME_DIM in shape:
-        raise InvalidArguments(
-            "reshape: dims must be known",
-            code="RS-M26",
-            why=f"1 to {MAX_NDIMS} dims of 0 or more are needed",
-            hint="give extents as integers, all of them",
-        )
+        raise refuse("RS-M26:dims-known", max_ndims=MAX_NDIMS)
     if _volume(shape) != _volume(old.dims):
-        raise InvalidArguments(
-            f"reshape: {old.dims} to {shape}",
-            code="RS-M26",
-            why=f"{_volume(old.dims)} elements are not {_volume(shape)}",
-            hint="give dims whose product is the number of elements",
+        raise refuse(
+            "RS-M26:elements-not",
+            dims=old.dims,
+            shape=shape,
+            volume=_volume(old.dims),
+            volume2=_volume(shape),
         )
     if kind == "any":
         return Layout(shape, shape, ())
@@ -186,11 +151,8 @@ def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:
     raise _cannot(old.dims, shape, "a dim of 0, or a 1 that is padded, must keep its place")
 
 
-def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> InvalidArguments:
-    hint = "reorder into a dense row-major format first"
-    return InvalidArguments(
-        f"reshape: {old} to {new} cannot keep the memory", code="RS-M26", why=why, hint=hint
-    )
+def _cannot(old: tuple[int, ...], new: tuple[int, ...], why: str) -> Error:
+    return refuse("RS-M26:cannot-keep-memory", old=old, new=new, why=why)
 
 
 def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layout:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments, refuse
 from ..foreign import is_masked
 from .arguments import ARG_ATTR_POST_OP_DW
 from .attr_value import (
@@ -77,8 +77,7 @@ def parse_arg(call: str, arg: object) -> int:
     hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
     number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
-        why = "arguments are numbered from 1"
-        raise InvalidArguments(f"{call}: arg is {short_repr(number)}", code="RS-P14", why=why, hint=hint)
+        raise refuse("RS-P14:arg", call=call, number=short_repr(number), hint=hint)
     return number
 
 
@@ -104,12 +103,7 @@ def parse_operand(call: str, arg: object) -> int:
     number = parse_arg(call, arg)
     if number in (ARG_SRC, ARG_DST):
         return number
-    raise Unimplemented(
-        f"{call}: arg is {short_repr(number)}",
-        code="RS-R26",
-        why="only sources, weights and the destination have scales and zero points",
-        hint="use rs.ARG_SRC (1), rs.ARG_WEIGHTS (33) or rs.ARG_DST (17)",
-    )
+    raise refuse("RS-R26:arg", call=call, number=short_repr(number))
 
 
 def parse_mask(call: str, mask: object) -> int:
@@ -117,24 +111,20 @@ def parse_mask(call: str, mask: object) -> int:
     hint = "0 stands for the whole tensor"
     bits = parse_int(mask, f"{call}: mask", hint)
     if not 0 <= bits < 1 << MAX_NDIMS:
-        why = f"bit i stands for dimension i of at most {MAX_NDIMS}"
-        raise InvalidArguments(f"{call}: mask is {short_repr(bits)}", code="RS-N10", why=why, hint=hint)
+        raise refuse(
+            "RS-N10:bit-stands-dimension", call=call, bits=short_repr(bits), max_ndims=MAX_NDIMS, hint=hint
+        )
     return bits
 
 
 def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
     sizes = parse_ints(groups, f"{call}: groups")
     if len(sizes) > MAX_NDIMS:
-        raise InvalidArguments(
-            f"{call}: groups has {len(sizes)} entries",
-            code="RS-R25",
-            why=f"groups are of the last dims, at most {MAX_NDIMS}",
-            hint="pass one for each of the last dims, as (g_second_last, g_last), or () for none",
-        )
+        raise refuse("RS-R25:groups-entries", call=call, count=len(sizes), max_ndims=MAX_NDIMS)
     for i, size in enumerate(sizes):
         if size < 1:
             what, hint = f"{call}: groups[{i}] is {short_repr(size)}", "leave groups out for none"
-            raise InvalidArguments(what, code="RS-R25", why="a group has at least 1 element", hint=hint)
+            raise refuse("RS-R25:empty-group", what=what, hint=hint)
     return sizes
 
 
@@ -142,9 +132,7 @@ def _parse_type(call: str, data_type: Any, allowed: tuple[DataType, ...]) -> Dat
     found = DataType.parse(data_type)
     if found in allowed:
         return found
-    hint = f"use one of {', '.join(t.name for t in allowed)}"
-    why = "scales are floats, zero points integers"
-    raise InvalidArguments(f"{call}: data_type is {found}", code="RS-V04", why=why, hint=hint)
+    raise refuse("RS-V04:data-type", call=call, found=found, allowed=", ".join(t.name for t in allowed))
 
 
 # --- values as one flat array ------------------------------------------------------------------------------
@@ -248,23 +236,14 @@ def _is_runtime(values: Array, placeholder: int, name: str, word: str) -> bool:
     """True where the values are the one placeholder. Among others it means nothing."""
     found = values == placeholder
     if values.size > 1 and found.any():
-        why = "it stands for all values at once, which are passed at execution"
-        hint = f"pass [rs.{word}] alone, or None"
-        raise InvalidArguments(
-            f"{name}[{int(found.argmax())}] is rs.{word}", code="RS-R24", why=why, hint=hint
-        )
+        raise refuse("RS-R24", name=name, found=int(found.argmax()), word=word)
     return bool(found.any())
 
 
 def _check_common(call: str, mask: int, count: int, word: str) -> None:
     if mask or count == 1:
         return
-    raise InvalidArguments(
-        f"{call}: wrong number of {word}s",
-        code="RS-R22",
-        why=f"mask 0 stands for 1 {word}, there are {count}",
-        hint="pass one; or set bit i of the mask for one value for each index of dim i",
-    )
+    raise refuse("RS-R22:mask-0-stands", call=call, word=word, count=count)
 
 
 def _round_scales(values: Array, dtype: DataType, name: str) -> Array:
@@ -277,11 +256,13 @@ def _round_scales(values: Array, dtype: DataType, name: str) -> Array:
     holds = (stored == values) | np.isnan(values) if dtype is DataType.e8m0 else same_kind
     if not holds.all():
         index = int((~holds).argmax())
-        raise InvalidArguments(
-            f"{name}[{index}] is {values[index]:g}",
-            code="RS-R22",
-            why=f"{dtype} holds {_RANGE_TEXTS[dtype]}",
-            hint="use a wider data_type, as 'f32'",
+        raise refuse(
+            "RS-R22:holds",
+            name=name,
+            index=index,
+            values=values[index],
+            dtype=dtype,
+            range_texts=_RANGE_TEXTS[dtype],
         )
     return stored
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from math import gcd, prod
 from typing import NamedTuple
 
-from ..errors import Unimplemented
+from ..errors import refuse
 from ..frozen import dataclass
 from .tags import Tag
 
@@ -243,13 +243,7 @@ def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
     try:
         digits = search.solve(offset - layout.offset0 - backwards)
     except _TooLongError:
-        raise Unimplemented(
-            "MemoryDesc.index: too many overlapping strides",
-            code="RS-L01",
-            where=str(layout.strides),
-            why="more places than can be searched may hold the element",
-            hint="ask a descriptor whose strides nest",
-        ) from None
+        raise refuse("RS-L01:too-many-overlapping", strides=layout.strides) from None
     if digits is None:
         return None
     position = [0] * len(layout.dims)

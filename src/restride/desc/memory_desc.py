@@ -7,13 +7,12 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, check_unmade
+from ..errors import Error, InvalidArguments, check_unmade, refuse
 from . import derive, text_forms
 from .accessors import Accessors
 from .build import Format, check_range, equality_key, parse_arguments, parse_blocks, size_in_bytes
 from .layout import NO_LAYOUT, RUNTIME_DIM, Layout, axis_offset, extent_range, index_of, is_injective
 from .parse import (
-    fail,
     parse_bool,
     parse_dims,
     parse_index,
@@ -292,13 +291,7 @@ class MemoryDesc(ViewMethods, Accessors):
         """The layout, where there is one with known extents."""
         if self._kind == "blocked" and not self._layout.has_runtime:
             return self._layout
-        raise InvalidArguments(
-            f"MemoryDesc.{what}: there is no layout yet",
-            code="RS-M15",
-            where=str(self),
-            why="the descriptor is zero, has format 'any', or has dims known only at execution",
-            hint="make a descriptor with a tag or strides",
-        )
+        raise refuse("RS-M15:no-layout-yet", what=what, owner=self)
 
     # Derived descriptors
 
@@ -359,7 +352,7 @@ class MemoryDesc(ViewMethods, Accessors):
     def verbose_str(self, name: str) -> str:
         """The descriptor in a verbose line: `src:f32:p:blocked:aBcd16b::f0`."""
         if not isinstance(name, str):
-            raise fail("RS-V08", f"verbose_str: name is {short_repr(name)}", "it is text", 'as "src"')
+            raise refuse("RS-V08:text", name=short_repr(name))
         return verbose(name, self._kind, self._type, self._layout)
 
     # Values for files

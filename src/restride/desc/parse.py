@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from ..nearest import nearest
 from .layout import RUNTIME_DIM
@@ -22,8 +22,6 @@ _LIMIT = 2**63
 _SHOWN = 80
 _MOST_BITS = 128
 _MAX_ITEMS = 64
-_MOST_AXES = f"a tensor has at most {MAX_NDIMS} axes"
-_FEWER_AXES = "join axes that lie side by side with reshape, or move the tensor in slices"
 _SEQUENCE = "pass a tuple of integers, one for each axis"
 
 
@@ -62,7 +60,7 @@ def parse_word(what: str, value: object, words: Iterable[str], why: str = "") ->
     if isinstance(word, str) and word in known:
         return word
     why = why or f"there is no such {what.rpartition(' ')[2]}"
-    raise fail("RS-V04", f"{what} is {short_repr(value)}", why, one_of(known, word))
+    raise refuse("RS-V04:word", what=what, value=short_repr(value), why=why, advice=one_of(known, word))
 
 
 def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:
@@ -74,8 +72,8 @@ def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy inte
             return operator.index(value)  # type: ignore[arg-type]
         except Exception:
             pass  # __index__ may raise anything: whatever it is, the value is no integer
-    raise fail(
-        "RS-V01", f"{name} is {short_repr(value)}", f"it must be an integer, not {type(value).__name__}", hint
+    raise refuse(
+        "RS-V01:integer-not", name=name, value=short_repr(value), type=type(value).__name__, hint=hint
     )
 
 
@@ -83,13 +81,13 @@ def parse_bool(what: str, value: object) -> bool:
     """True or False, of Python or NumPy; 0, 1 and words raise InvalidArguments naming `what`."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise fail("RS-V06", f"{what} is {short_repr(value)}", "it is yes or no", "pass True or False")
+    raise refuse("RS-V06", what=what, value=short_repr(value))
 
 
 def check_function(what: str, value: object) -> None:
     """Raise InvalidArguments for what cannot be called; None stands for no function."""
     if value is not None and not callable(value):
-        raise fail("RS-V08", f"{what} is {short_repr(value)}", "it is called", "pass a function, or None")
+        raise refuse("RS-V08:called", what=what, value=short_repr(value))
 
 
 def renamed(call: str, value: Any, **older: Any) -> Any:
@@ -99,8 +97,7 @@ def renamed(call: str, value: Any, **older: Any) -> Any:
         return value
     if value is None and len(given) == 1:
         return next(iter(given.values()))
-    why = "they are the old and the new name of one parameter"
-    raise fail("RS-V07", f"{call}: {', '.join(given)} is given twice", why, "pass the new one alone")
+    raise refuse("RS-V07:given-twice", call=call, given=", ".join(given))
 
 
 def is_scalar(value: object) -> bool:
@@ -115,16 +112,14 @@ def parse_ints(values: object, name: str) -> tuple[int, ...]:
     """A sequence of integers as a tuple; errors name the index."""
     if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
         hint = f"write ({short_repr(values)},)" if isinstance(values, int) else _SEQUENCE
-        raise fail("RS-V03", f"{name} is {short_repr(values)}", "it must be a sequence of integers", hint)
+        raise refuse("RS-V03:sequence-integers", name=name, values=short_repr(values), hint=hint)
     try:
         # Bounded, because a generator may never end.
         items = list(islice(values, _MAX_ITEMS + 1))
     except Exception:
-        raise fail(
-            "RS-V03", f"{name} is {short_repr(values)}", "it must be a sequence of integers", _SEQUENCE
-        ) from None
+        raise refuse("RS-V03:no-sequence", name=name, values=short_repr(values)) from None
     if len(items) > _MAX_ITEMS:
-        raise fail("RS-M04", f"{name} has more than {_MAX_ITEMS} entries", _MOST_AXES, _FEWER_AXES)
+        raise refuse("RS-M04:more-entries", name=name, max_items=_MAX_ITEMS, max_ndims=MAX_NDIMS)
     return tuple(parse_int(value, f"{name}[{i}]") for i, value in enumerate(items))
 
 
@@ -132,16 +127,17 @@ def parse_dims(dims: object, name: str = "dims") -> tuple[int, ...]:
     """Up to 12 extents, each 0 or more, or RUNTIME_DIM."""
     shape = parse_ints(dims, name)
     if len(shape) > MAX_NDIMS:
-        raise fail("RS-M04", f"{name} has {len(shape)} axes", _MOST_AXES, _FEWER_AXES)
+        raise refuse("RS-M04:axes", name=name, count=len(shape), max_ndims=MAX_NDIMS)
     for i, n in enumerate(shape):
         if n != RUNTIME_DIM and not 0 <= n < _LIMIT:
             raise _bad_dim(f"{name}[{i}]", n, f"{name} {_by(shape)}")
     return shape
 
 
-def _bad_dim(name: str, n: int, where: str) -> InvalidArguments:
-    why = "a dim must be 0 or more" if n < 0 else "a dim must be below 2**63"
-    return fail("RS-M04", f"{name} is {short_repr(n)}", why, "give the extent of the axis in elements", where)
+def _bad_dim(name: str, n: int, where: str) -> Error:
+    return refuse(
+        "RS-M04:dim-0-more" if n < 0 else "RS-M04:dim-too-large", name=name, n=short_repr(n), where=where
+    )
 
 
 def _by(values: tuple[int, ...]) -> str:
@@ -152,17 +148,10 @@ def parse_strides(strides: object, ndims: int, name: str = "strides") -> tuple[i
     """One stride in elements for each axis, of any sign."""
     steps = parse_ints(strides, name)
     if len(steps) != ndims:
-        raise fail(
-            "RS-M07",
-            f"{name} has {len(steps)} entries, the dims have {ndims}",
-            "each axis needs one stride",
-            "strides count elements, in the order of the dims",
-        )
+        raise refuse("RS-M07:entries-dims", name=name, count=len(steps), ndims=ndims)
     for i, step in enumerate(steps):
         if not -_LIMIT <= step < _LIMIT:
-            raise fail(
-                "RS-M07", f"{name}[{i}] is {short_repr(step)}", "it must fit in 64 bits", "it counts elements"
-            )
+            raise refuse("RS-M07:fit-64-bits", name=name, i=i, step=short_repr(step))
     return steps
 
 
@@ -173,7 +162,7 @@ def parse_type(value: Any) -> DataType:
     except InvalidArguments as error:
         raise told_of_format(error, value, "format, after the data type") from None
     if dtype is DataType.undef:
-        raise fail("RS-M04", "the data type is undef", "a tensor's elements need a type", "for example 'f32'")
+        raise refuse("RS-M04:tensor-elements-need")
     return dtype
 
 
@@ -182,16 +171,11 @@ def parse_index(index: Sequence[object], padded_dims: tuple[int, ...]) -> tuple[
     position = parse_ints(index, "index")
     if len(position) != len(padded_dims):
         why = f"the descriptor has {len(padded_dims)} axes"
-        raise fail("RS-M10", f"index has {len(position)} entries", why, "give one position for each axis")
+        raise refuse("RS-M10:index-entries", count=len(position), why=why)
     for i, (at, padded) in enumerate(zip(position, padded_dims, strict=True)):
         if not 0 <= at < padded:
             why = f"positions on axis {i} are 0..{padded - 1}, padding included"
-            raise fail(
-                "RS-M10",
-                f"index[{i}] is {short_repr(at)}",
-                why,
-                "positions count from 0 and are not negative",
-            )
+            raise refuse("RS-M10:index", i=i, at=short_repr(at), why=why)
     return position
 
 
@@ -204,7 +188,6 @@ def parse_offset(offset: object) -> int:
 # Single real numbers as f32 values (N1).
 
 _NAN_BITS = 0x7FC00000
-_TOO_LARGE = "it must be one real number that a float can hold"
 _NO_NUMBERS = bool | np.bool_ | str | bytes | complex | np.complexfloating
 
 
@@ -213,21 +196,17 @@ def to_f32(value: Any, name: str) -> float:
     if type(value) is float:
         return c_float(value).value
     if isinstance(value, _NO_NUMBERS) or not is_scalar(value):
-        raise _no_number(value, name)
+        raise refuse("RS-V02:real-number", name=name, value=short_repr(value))
     try:
         wide = float(value)
     except OverflowError:
-        raise _no_number(value, name, _TOO_LARGE, "pass math.inf, or less") from None
+        raise refuse("RS-V02:real-number-float", name=name, value=short_repr(value)) from None
     except Exception:
-        raise _no_number(value, name) from None  # __float__ may raise anything
+        raise refuse(
+            "RS-V02:real-number", name=name, value=short_repr(value)
+        ) from None  # __float__ may raise anything
     with np.errstate(all="ignore"):
         return float(np.float32(wide))
-
-
-def _no_number(
-    value: object, name: str, why: str = "it must be one real number", hint: str = "pass a number, as 0.5"
-) -> InvalidArguments:
-    return InvalidArguments(f"{name} is {short_repr(value)}", code="RS-V02", why=why, hint=hint)
 
 
 def f32_bits(value: float) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..frozen import dataclass
 from .memory_desc import MemoryDesc
 from .parse import f32_bits
@@ -167,36 +167,15 @@ def chain_str(entries: Sequence[PostOp]) -> str:
 def check_eltwise(op: EltwiseOp, call: str = "append_eltwise") -> None:
     """Raise InvalidArguments for a clip to an empty range, and for a result that hides the source's sign."""
     if op.is_of_dst and op.function in ("relu", "elu") and not op.alpha >= 0:
-        raise InvalidArguments(
-            f"{call}: eltwise_{op.alg} with alpha {op.alpha:g}",
-            code="RS-P06",
-            why="below 0 the result does not tell the sign of the source",
-            hint="take an alpha of 0 or more, or the algorithm that goes back from the source",
-        )
+        raise refuse("RS-P06:eltwise-alpha", call=call, op=op)
     if op.function not in ("clip", "clip_v2") or op.alpha <= op.beta:
         return
-    raise InvalidArguments(
-        f"{call}: {op.alg} to an empty range",
-        code="RS-P06",
-        where=f"alpha {op.alpha:g}, beta {op.beta:g}",
-        why="values are clipped to alpha at least and beta at most",
-        hint="alpha must not be greater than beta, and neither may be NaN",
-    )
+    raise refuse("RS-P06:empty-range", call=call, op=op)
 
 
 def check_depthwise(op: DepthwiseOp) -> None:
     """Raise InvalidArguments unless there is a window, whose edge is inside of the kernel."""
     if DataType.undef in (op.weights_type, op.dst_type):
-        raise InvalidArguments(
-            "append_dw: a type is undef",
-            code="RS-P06",
-            why="only the bias may be left out",
-            hint="give the types of weights and result",
-        )
+        raise refuse("RS-P06:type-undef")
     if op.kernel < 1 or op.stride < 1 or not 0 <= op.padding < op.kernel:
-        raise InvalidArguments(
-            f"append_dw: a kernel of {op.kernel}, a stride of {op.stride} and a padding of {op.padding}",
-            code="RS-P06",
-            why="kernels and strides count from 1, and every window has an element",
-            hint="usual are 3, 1 and 1, or 3, 2 and 1",
-        )
+        raise refuse("RS-P06:kernel-stride-padding", op=op)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments, OutOfMemory, Unimplemented
+from ..errors import refuse
 from ..foreign import plain_text
 from .algorithm import Algorithm
 from .memory_desc import MemoryDesc
@@ -145,12 +145,7 @@ class PostOps:
         """
         bits = parse_int(mask, "append_prelu: mask")
         if not 0 <= bits < 1 << MAX_NDIMS:
-            raise InvalidArguments(
-                f"append_prelu: mask is {short_repr(bits)}",
-                code="RS-N10",
-                why=f"a bit stands for each of at most {MAX_NDIMS} dims",
-                hint="bit i is 1 << i; 2 is a weight for each channel",
-            )
+            raise refuse("RS-N10:bit-stands-most", bits=short_repr(bits), max_ndims=MAX_NDIMS)
         self._check_length("append_prelu")
         self._entries += (PReLUOp(bits),)
 
@@ -181,13 +176,7 @@ class PostOps:
         check_depthwise(op)
         self._check_length("append_dw")
         if any(isinstance(entry, DepthwiseOp) for entry in self._entries):
-            raise InvalidArguments(
-                "append_dw: the chain has a depthwise convolution already",
-                code="RS-P06",
-                where=repr(self),
-                why="one is done in the same pass",
-                hint="execute a ConvolutionForward with groups for the other",
-            )
+            raise refuse("RS-P06:chain-depthwise-convolution", owner=self)
         self._entries += (op,)
 
     def kind(self, index: int) -> str:
@@ -225,30 +214,19 @@ class PostOps:
     def _check_length(self, call: str) -> None:
         if len(self._entries) < MAX_POST_OPS:
             return
-        why = f"a chain holds at most {MAX_POST_OPS} post-ops"
-        raise OutOfMemory(
-            f"{call}: the chain is full", code="RS-P06", why=why, hint="apply the rest as a separate step"
-        )
+        raise refuse("RS-P06:chain-full", call=call, max_post_ops=MAX_POST_OPS)
 
     def _entry(self, index: int) -> PostOp:
         at = parse_int(index, "post-op index")
         if not 0 <= at < len(self._entries):
-            raise InvalidArguments(
-                f"post-op index is {short_repr(at)}",
-                code="RS-V05",
-                why=f"the chain has {len(self._entries)} entries",
-                hint="indices count from 0; len(post_ops) tells how many there are",
-            )
+            raise refuse("RS-V05:post-op-index", at=short_repr(at), count=len(self._entries))
         return self._entries[at]
 
     def _entry_of(self, index: int, wanted: type[_Op]) -> _Op:
         entry = self._entry(index)
         if isinstance(entry, wanted):
             return entry
-        why = f"its kind is '{self.kind(index)}'"
-        raise InvalidArguments(
-            f"post-op {index} is no {_KINDS[wanted]}", code="RS-P06", why=why, hint="see kind()"
-        )
+        raise refuse("RS-P06:post-op-no", index=index, kinds=_KINDS[wanted], owner=self.kind(index))
 
 
 # What a function takes for alpha where none is given; 0 for all others.
@@ -276,30 +254,22 @@ def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> s
     others = {word: ours for word, ours in _OTHER_WORDS.items() if ours in known}
     hint = one_of(known, name, others)
     if name == "select" and known is BINARY:
-        why = "it needs a third operand, which post-ops of this version do not have"
-        raise Unimplemented(f"{call}: alg is {short_repr(alg)}", code="RS-V04", why=why, hint=hint)
-    raise InvalidArguments(
-        f"{call}: alg is {short_repr(alg)}", code="RS-V04", why="there is no such algorithm", hint=hint
-    )
+        raise refuse("RS-V04:needs-third-operand", call=call, alg=short_repr(alg), hint=hint)
+    raise refuse("RS-V04:no-such-algorithm", call=call, alg=short_repr(alg), hint=hint)
 
 
 def _parse_s32(value: object, name: str) -> int:
     number = parse_int(value, name)
     if not -_S32 <= number < _S32:
         what, hint = f"{name} is {short_repr(number)}", "shift less"
-        raise InvalidArguments(what, code="RS-R27", why="it must fit in 32 bits", hint=hint)
+        raise refuse("RS-R27:fit-32-bits", what=what, hint=hint)
     return number
 
 
 def _check_operand(desc: object) -> None:
-    hint = "pass the .desc of the memory that holds it"
     if not isinstance(desc, MemoryDesc) or desc.is_zero():
         why = "it must be a MemoryDesc of the other operand"
-        raise InvalidArguments(
-            f"append_binary: desc is {short_repr(desc)}", code="RS-P06", why=why, hint=hint
-        )
+        raise refuse("RS-P06:desc", desc=short_repr(desc), why=why)
     if desc.format_kind == "any" or desc.layout.has_runtime:
         why = "dims, strides and format must be known"
-        raise InvalidArguments(
-            "append_binary: desc is not concrete", code="RS-P06", where=str(desc), why=why, hint=hint
-        )
+        raise refuse("RS-P06:desc-not-concrete", desc=desc, why=why)

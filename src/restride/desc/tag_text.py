@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from .tag_names import tag_hint
 
 _WINDOW = 60
@@ -62,16 +62,16 @@ def _blocks(text: str, start: int) -> list[Block]:
     return blocks
 
 
-def bad_tag(text: str, at: int, why: str) -> InvalidArguments:
+def bad_tag(text: str, at: int, why: str) -> Error:
     """The error for a bad tag: its text, a caret under character `at`, the reason, the nearest tag."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
     shown = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
-    size = f" of {len(text)} characters" if len(text) > _WINDOW else ""
     caret = " " * (_WHERE_INDENT + at - first) + "^"
-    return InvalidArguments(
-        f"bad format tag {shown!r}{size}",
-        code="RS-M11",
-        where=f"{shown}\n{caret}",
+    return refuse(
+        "RS-M11:bad-format-tag",
+        shown=shown,
+        count=f" of {len(text)} characters" if len(text) > _WINDOW else "",
+        shown2=f"{shown}\n{caret}",
         why=why,
-        hint=tag_hint(text),
+        advice=tag_hint(text),
     )

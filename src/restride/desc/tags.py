@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 from functools import lru_cache
 
-from ..errors import InvalidArguments, LookupType, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup, refuse
 from ..foreign import plain_text
 from ..frozen import dataclass
 from .inner_blocks import block_texts, canonical_blocks, clash_of_steps, usual_steps
@@ -51,12 +51,10 @@ class Tag:
     def __post_init__(self) -> None:
         problem = _problem(self.order, self.inner_blks, self.inner_idxs, self.inner_steps)
         if problem:
-            raise InvalidArguments(
-                "not a format tag",
-                code="RS-M11",
-                where=f"Tag{(self.order, self.inner_blks, self.inner_idxs, self.inner_steps)}",
-                why=problem,
-                hint="FormatTag.parse makes one of text, such as 'nChw16c'",
+            raise refuse(
+                "RS-M11:not-format-tag",
+                value=(self.order, self.inner_blks, self.inner_idxs, self.inner_steps),
+                problem=problem,
             )
         object.__setattr__(self, "order", tuple(self.order))
         blocks = canonical_blocks(self.inner_blks, self.inner_idxs, self.inner_steps)
@@ -89,12 +87,7 @@ class GenericTag:
         Raises InvalidArguments where the rank lacks a blocked axis, or is not 1..12.
         """
         if not 1 <= ndims <= MAX_NDIMS or any(i >= ndims for i in self.inner_idxs):
-            raise InvalidArguments(
-                f"format tag '{self}' cannot have rank {ndims}",
-                code="RS-M06",
-                why=f"ranks are 1..{MAX_NDIMS}, and every blocked axis must be there",
-                hint="give as many dims as the tag has letters, or a tag of this rank",
-            )
+            raise refuse("RS-M06:format-tag-cannot", owner=self, ndims=ndims, max_ndims=MAX_NDIMS)
         named = set(self.order)
         rest = tuple(i for i in range(ndims) if i not in named)
         order = [j for i in self.order for j in (rest if i == _REST else (i,)) if j < ndims]
@@ -131,12 +124,7 @@ def parse_tag(text: str) -> Tag | GenericTag:
     Raises InvalidArguments with a caret under the offending character and the nearest known tag.
     """
     if not isinstance(text, str):
-        raise InvalidArguments(
-            f"a format tag is a string, not {type(text).__name__}",
-            code="RS-M11",
-            why="it names axes by letters",
-            hint="for example 'nhwc' or 'nChw16c'",
-        )
+        raise refuse("RS-M11:format-tag-string", type=type(text).__name__)
     if len(text) > _MAX_TEXT:
         raise bad_tag(text, _MAX_TEXT, f"a tag has at most {_MAX_TEXT} characters; this has {len(text)}")
     return _parse(str(text))
@@ -297,12 +285,12 @@ def to_tag(value: TagLike, ndims: int) -> Tag | FormatTag:
     parsed = parse_tag(name) if isinstance(name, str) else name
     tag = parsed.resolve(ndims) if isinstance(parsed, GenericTag) else parsed
     if tag.ndims != ndims:
-        raise InvalidArguments(
-            f"format tag '{value}' has {tag.ndims} axes, the dims have {ndims}",
-            code="RS-M06",
-            where=f"tag {tag}",
-            why="a tag orders each axis once",
-            hint=_hint_of_rank(name, ndims),
+        raise refuse(
+            "RS-M06:format-tag-axes",
+            value=value,
+            tag=tag,
+            ndims=ndims,
+            hint_of_rank=_hint_of_rank(name, ndims),
         )
     return tag
 

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from ..loading import load_whole
 from .build import check_range
@@ -166,9 +166,9 @@ def _parse_text(value: object) -> object:
     text = plain_text(value)
     if not isinstance(text, str | bytes | bytearray):
         hint = "from_dict takes the dict of to_dict()" if isinstance(text, dict) else _HINT
-        raise bad_stored("the text is no text", f"this is {type(text).__name__}", hint)
+        raise refuse("RS-F05:text-no-text", type=type(text).__name__, hint=hint)
     if len(text) > _MOST_TEXT:
-        raise bad_stored("the text is too long", f"no descriptor takes more than {_MOST_TEXT >> 10} KiB")
+        raise refuse("RS-F05:text-too-long", most_text=_MOST_TEXT >> 10)
     load_whole("json")
     import json
 
@@ -180,21 +180,16 @@ def _parse_text(value: object) -> object:
     except Error:
         raise
     except RecursionError:
-        raise bad_stored(
-            "the text is nested too deep", "a descriptor is one object of numbers and lists"
-        ) from None
+        raise refuse("RS-F05:text-nested-too") from None
     except ValueError as error:
-        raise bad_stored("the text is no JSON", str(error)[:200]) from None
+        raise refuse("RS-F05:text-no-json", reason=str(error)[:200]) from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise bad_stored(
-                f"key {short_repr(key)} stands there twice",
-                "which of the values holds is not known",
-            )
+            raise refuse("RS-F05:key-stands-twice", key=short_repr(key))
         found[key] = value
     return found
 
@@ -205,7 +200,7 @@ def _parse_integer(digits: str) -> int:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise bad_stored(f"{name} is no JSON", "all numbers of a descriptor are integers")
+    raise refuse("RS-F05:no-json", name=name)
 
 
 # --- from plain values ----------------------------------------------------------------------------------
@@ -214,17 +209,17 @@ def _refuse_constant(name: str) -> NoReturn:
 def from_values(data: object) -> DescriptorParts:
     """The parts of a descriptor written as a dict, each value checked as if a stranger wrote it."""
     if not isinstance(data, dict):
-        raise bad_stored("a stored descriptor must be a dict", f"this is {type(data).__name__}")
+        raise refuse("RS-F05:stored-descriptor-dict", type=type(data).__name__)
     try:
         data = {_STEPS: [], **data}
     except Exception:  # a subclass may raise anything
-        raise bad_stored("a stored descriptor must be a dict", "this one cannot be read") from None
+        raise refuse("RS-F05:unreadable") from None
     missing = [name for name in _FIELDS if name not in data]
     if missing:
-        raise bad_stored(f"a stored descriptor lacks {missing}", "every field of to_dict is needed")
+        raise refuse("RS-F05:stored-descriptor-lacks", missing=missing)
     kind = data["format_kind"]
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise bad_stored(f"format_kind is {short_repr(kind)}", f"it is one of {', '.join(_KINDS)}")
+        raise refuse("RS-F05:format-kind", kind=short_repr(kind), kinds=", ".join(_KINDS))
     lists = {name: _without_words(data[name], name) for name in _LISTS}
     return _no_layout(kind, data, lists) if kind != "blocked" else _blocked_layout(data, lists)
 
@@ -242,18 +237,14 @@ def _no_layout(kind: str, data: dict[str, Any], lists: dict[str, object]) -> Des
     layout = NO_LAYOUT if kind == "undef" else Layout(dims, dims, ())
     for name in _LISTS:
         if parse_ints(lists[name], name) != getattr(layout, name):
-            raise bad_stored(
-                f"{name} is {short_repr(data[name])}", f"a descriptor of kind {kind} has no layout"
-            )
+            raise refuse("RS-F05:descriptor-kind-no", name=name, data=short_repr(data[name]), kind=kind)
     if parse_int(data["offset0"], "offset0"):
-        raise bad_stored(f"offset0 is {data['offset0']}", f"a descriptor of kind {kind} has no layout")
+        raise refuse("RS-F05:offset0", data=data["offset0"], kind=kind)
     if kind == "any":
         _check_axes(dims)
         return DescriptorParts(kind, _data_type(data["data_type"]), layout)
     if data["data_type"] != "undef":
-        raise bad_stored(
-            f"data_type is {short_repr(data['data_type'])}", "the zero descriptor has none: undef"
-        )
+        raise refuse("RS-F05:zero-descriptor-none", data=short_repr(data["data_type"]))
     return DescriptorParts(kind, DataType.undef, layout)
 
 
@@ -265,9 +256,7 @@ def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> Descripto
     tag = _blocks(len(dims), lists)
     _check_padding(dims, padded, tag)
     if tag.inner_blks and any(step < 0 for step in strides if step != RUNTIME_DIM):
-        raise bad_stored(
-            f"strides are {strides} for a blocked layout", "only plain layouts may run backwards"
-        )
+        raise refuse("RS-F05:strides-blocked-layout", strides=strides)
     offset0 = parse_int(data["offset0"], "offset0")
     layout = Layout(dims, padded, strides, tag.inner_blks, tag.inner_idxs, tag.inner_steps, offset0)
     check_range(layout, dtype)
@@ -276,13 +265,13 @@ def _blocked_layout(data: dict[str, Any], lists: dict[str, object]) -> Descripto
 
 def _check_axes(dims: tuple[int, ...]) -> None:
     if not dims:
-        raise fail("RS-M04", "dims is []", "only the zero descriptor, of kind undef, has no axes", _DICT_HINT)
+        raise refuse("RS-M04:dims")
 
 
 def _data_type(name: object) -> DataType:
     if isinstance(name, str):
         return parse_type(name)
-    raise bad_stored(f"data_type is {short_repr(name)}", "it is a name, such as 'f32'")
+    raise refuse("RS-F05:name-such-f32", name=short_repr(name))
 
 
 def _blocks(ndims: int, lists: dict[str, object]) -> Tag:
@@ -301,5 +290,4 @@ def _check_padding(dims: tuple[int, ...], padded: tuple[int, ...], tag: Tag) -> 
     whole = layout_of_tag(dims, tag).padded_dims
     fits = len(padded) == len(dims) and all(p in (n, w) for p, n, w in zip(padded, dims, whole, strict=True))
     if not fits:
-        why = f"an axis is padded up to whole blocks, {whole}, or not at all"
-        raise bad_stored(f"padded_dims are {padded} for dims {dims}", why)
+        raise refuse("RS-F05:padded-dims-dims", padded=padded, dims=dims, whole=whole)

@@ -21,11 +21,11 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS
 from ..dtypes import DataType
+from ..errors import refuse
 from ..frontend.carriers import carried
 from ..runtime.alloc import Array
 from .places import FilePlace, Workspace, write_at
-from .plain_file import GET_AGAIN, bad_file
-from .replacement import cannot_write, system_error
+from .replacement import cannot_write, shown, system_error
 from .tiles import Ints, Runs
 from .zarr_boxes import check_chunk, new_chunk
 
@@ -110,7 +110,7 @@ class ChunkFiles:
             raise system_error("read", path, error) from None
         try:
             if os.fstat(handle).st_size != self.nbytes:
-                raise bad_file(path, f"a chunk has {self.nbytes} bytes, and it has another length", GET_AGAIN)
+                raise refuse("RS-F01:chunk-bytes-another", path=shown(path), nbytes=self.nbytes)
             yield FilePlace(handle, path, 0)
         finally:
             os.close(handle)

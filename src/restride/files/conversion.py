@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .draft import DraftFile, Origin
 from .draft_parts import Image
 from .file_formats import MakeImage, holds_metadata, image_maker, is_file_name, is_zarr_name
@@ -137,12 +137,7 @@ def _groups(source: ConversionSource, dst: str, is_folder: bool) -> list[tuple[s
         return [(found.name, [at]) for at, found in enumerate(source.files)]
     members = [at for at, found in enumerate(source.files) if found.contents is not None]
     if not members:
-        raise InvalidArguments(
-            f"nothing to convert in {shown(source.path)}",
-            code="RS-F01",
-            why="there is no file of tensors in the folder",
-            hint="name a .safetensors, .npy or .npz file, or the folder of one",
-        )
+        raise refuse("RS-F01:nothing-convert", path=shown(source.path))
     return [(dst, members)]
 
 
@@ -188,18 +183,13 @@ def _check_names(file: str, steps: Sequence[ConversionStep]) -> None:
     for step in steps:
         for result in step.results:
             if result.name in seen:
-                raise _twice(result.name, f"in {shown(file)}", str(step.rule))
+                raise refuse(
+                    "RS-F07:two-tensors-called-scales",
+                    name=result.name[:120],
+                    file=shown(file),
+                    rule=step.rule,
+                )
             seen.add(result.name)
-
-
-def _twice(name: str, where_both: str, rule: str = "") -> InvalidArguments:
-    return InvalidArguments(
-        f"two tensors called {name[:120]!r} {where_both}",
-        code="RS-F07",
-        where=rule,
-        why="scales are called after their tensor, with _scale and _zero_point behind",
-        hint="let a rule keep one of them, or convert the files apart",
-    )
 
 
 def _with_indexes(
@@ -228,7 +218,7 @@ def _with_indexes(
         weights = dict(pairs)
         if len(weights) < len(pairs):
             twice = next(tensor for tensor, shard in pairs if weights[tensor] != shard)
-            raise _twice(twice, f"in two shards of {shown(name)}")
+            raise refuse("RS-F07:two-tensors-called", twice=twice[:120], name=shown(name))
         total = sum(nbytes for part in parts.values() for _, nbytes in part)
         about = index.get("metadata")
         about = {**(about if isinstance(about, dict) else {}), "total_size": total}

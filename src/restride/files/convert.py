@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ..desc.parse import check_function, parse_bool, parse_int, short_repr
-from ..errors import InvalidArguments, RuntimeFailure, raises_at_the_call
+from ..errors import Error, InvalidArguments, raises_at_the_call, refuse
 from ..runtime.pool import get_num_threads
 from .conversion import Conversion, PlacedStep, plan_conversion
 from .draft import Draft, check_place
@@ -290,24 +290,13 @@ def _check_apart(source: ConversionSource, dst: str) -> None:
         return
     read, written = os.path.realpath(source.path), os.path.realpath(dst)
     if os.path.commonpath((read, written)) in (read, written):
-        raise InvalidArguments(
-            f"cannot write {shown(dst)}",
-            code="RS-F08",
-            where=f"source {shown(source.path)}",
-            why="one of the two is inside the other",
-            hint="choose a folder beside the source",
-        )
+        raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
 
 
 def _check_unchanged(source: ConversionSource) -> None:
     path = source.changed()
     if path is not None:
-        raise RuntimeFailure(
-            f"{shown(path)} changed while it was read",
-            code="RS-F08",
-            why="its length, its time or the file itself is another one",
-            hint="wait for its writer, then convert it again",
-        )
+        raise refuse("RS-F08:source-changed", path=shown(path))
 
 
 def _note_sums(draft: Draft, sums: dict[int, int], done: int, safe: bool) -> None:
@@ -316,10 +305,9 @@ def _note_sums(draft: Draft, sums: dict[int, int], done: int, safe: bool) -> Non
     draft.note(done, safe, first, [sums.pop(tile) for tile in range(first, done)])
 
 
-def _unlike(step: ConversionStep, why: str, hint: str) -> RuntimeFailure:
+def _unlike(step: ConversionStep, why: str, hint: str) -> Error:
     """The error for a tensor that is not what it should be."""
-    name = f"{step.source.array.name[:120]!r} was not written as it should be"
-    return RuntimeFailure(name, code="RS-F09", where=str(step.rule), why=why, hint=hint)
+    return refuse("RS-F09", name=step.source.array.name[:120], rule=step.rule, why=why, hint=hint)
 
 
 def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
@@ -335,12 +323,7 @@ def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
 def _tile_memory(memory: int, jobs: int) -> int:
     """What a tile may take of all the memory: each job has some three times as much."""
     if memory < _LEAST_MEMORY:
-        raise InvalidArguments(
-            f"convert: memory is {memory} bytes",
-            code="RS-V08",
-            why=f"less than {_LEAST_MEMORY >> 20} MiB is not enough for the tiles",
-            hint='allow more, as "1GiB"',
-        )
+        raise refuse("RS-V08:less-mib-not", memory=memory, least_memory=_LEAST_MEMORY >> 20)
     return max(memory - _PROCESS_BYTES, memory // 4) // (3 * jobs)
 
 
@@ -350,9 +333,4 @@ def _jobs(jobs: object) -> int:
     found = parse_int(jobs, "convert: jobs")
     if 1 <= found <= _MOST_JOBS:
         return found
-    raise InvalidArguments(
-        f"convert: jobs is {short_repr(found)}",
-        code="RS-V08",
-        why=f"it is a number of threads, from 1 to {_MOST_JOBS}",
-        hint="leave it out for one per thread of restride",
-    )
+    raise refuse("RS-V08:jobs", found=short_repr(found), most_jobs=_MOST_JOBS)

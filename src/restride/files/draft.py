@@ -21,7 +21,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ..errors import InvalidArguments, RuntimeFailure
+from ..errors import refuse
 from .draft_parts import DraftPart, Image, check_owner, create_part, open_part
 from .draft_room import draft_paths
 from .places import TensorPlace
@@ -191,12 +191,7 @@ class Draft:
                 pass
             except BlockingIOError:
                 os.close(handle)
-                raise RuntimeFailure(
-                    f"cannot write {shown(self.path)}",
-                    code="RS-F08",
-                    why="another conversion writes it at this moment",
-                    hint="wait for its end, or choose another name",
-                ) from None
+                raise refuse("RS-F08:another-conversion-writes", path=shown(self.path)) from None
             except BaseException:
                 os.close(handle)
                 raise
@@ -215,9 +210,9 @@ class Draft:
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
         if found.source != origin.source:
-            raise _other_draft(self.path, "the source has changed since that was begun")
+            raise refuse("RS-F08:source-changed-since", path=shown(self.path))
         if found.plan != origin.plan:
-            raise _other_draft(self.path, "rules or options were others when that was begun")
+            raise refuse("RS-F08:rules-options-were", path=shown(self.path))
         counts = [0]
         for line in lines[1:]:
             said = _LINE.fullmatch(line)
@@ -268,19 +263,9 @@ def _check_folder(path: str, target: str) -> None:
     """Refuse a folder that holds something: it would be lost, or mixed."""
     try:
         if not os.path.isdir(os.path.dirname(target)):
-            raise RuntimeFailure(
-                f"cannot write {shown(path)}",
-                code="RS-F02",
-                why="the folder that it would be in is not there",
-                hint="make it first",
-            )
+            raise refuse("RS-F02:no-folder", path=shown(path))
         if os.path.lexists(target) and (not os.path.isdir(target) or next(_names(target), None)):
-            raise RuntimeFailure(
-                f"cannot write {shown(path)}",
-                code="RS-F02",
-                why="there is something of that name already",
-                hint="choose another name, or move it away",
-            )
+            raise refuse("RS-F02:something-name-already", path=shown(path))
     except OSError as error:
         raise cannot_write(path, error) from None
 
@@ -289,12 +274,3 @@ def _names(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in entries:
             yield entry.name
-
-
-def _other_draft(path: str, why: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"cannot go on with what was begun of {shown(path)}",
-        code="RS-F08",
-        why=why,
-        hint="leave --resume out to start anew",
-    )

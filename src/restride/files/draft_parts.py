@@ -7,7 +7,7 @@ import os
 import stat
 from typing import Protocol
 
-from ..errors import RuntimeFailure
+from ..errors import refuse
 from .file_image import FileImage
 from .places import FilePlace, TensorPlace, write_at
 from .replacement import reserve, shown
@@ -123,9 +123,4 @@ def check_owner(label: str, found: os.stat_result, *, is_folder: bool = False) -
     is_kind = stat.S_ISDIR(found.st_mode) if is_folder else stat.S_ISREG(found.st_mode)
     if is_kind and found.st_uid == os.geteuid() and (is_folder or found.st_nlink <= 1):
         return
-    raise RuntimeFailure(
-        f"cannot write {shown(label)}",
-        code="RS-F02",
-        why="a file in the same folder has the name of the draft, and is not yours",
-        hint="remove it, or write to another folder",
-    )
+    raise refuse("RS-F02:file-same-folder", label=shown(label))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .file_image import FileImage
 from .gguf import gguf_image
 from .npy import npy_image
@@ -51,9 +51,4 @@ def image_maker(path: str) -> MakeImage:
     found = _IMAGES.get(os.path.splitext(path)[1].lower())
     if found is not None:
         return found
-    raise InvalidArguments(
-        f"cannot write {shown(path)}",
-        code="RS-F06",
-        why="the end of the name says which format a file gets, and this is none",
-        hint=f"use one of {', '.join((*_IMAGES, ZARR_END))}",
-    )
+    raise refuse("RS-F06", path=shown(path), value=", ".join((*_IMAGES, ".zarr")))

@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any, BinaryIO
 
-from ..errors import Unimplemented
+from ..errors import refuse
 from .element_kinds import BYTES, GGML_KINDS, KINDS, ElementKind
 from .file_image import FileImage, packed_starts
 from .gguf_values import (
@@ -30,7 +30,8 @@ from .gguf_values import (
     text_value,
     value_of,
 )
-from .plain_file import GET_AGAIN, bad_file, read_at, state_of
+from .plain_file import read_at, state_of
+from .replacement import shown
 from .stored_tensors import (
     KEY,
     VERSION,
@@ -66,9 +67,7 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
     cursor.take(len(MAGIC))
     version, tensors, values = cursor.number("I"), cursor.number("Q"), cursor.number("Q")
     if version not in _VERSIONS:
-        raise bad_file(
-            path, f"GGUF of version {version} is not known", "write it anew with a current program"
-        )
+        raise refuse("RS-F01:gguf-version-not", path=shown(path), version=version)
     if (tensors + values) * 12 > size:
         raise cursor.damaged(f"it claims {tensors} tensors and {values} values")
     metadata = cursor.metadata(values)
@@ -155,7 +154,7 @@ def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
     align = int.from_bytes(found.content, "little") if found.type == UINT32 else 0
     if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
         return align
-    raise bad_file(path, "its alignment is no power of two", GET_AGAIN)
+    raise refuse("RS-F01:alignment-no-power", path=shown(path))
 
 
 def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
@@ -179,13 +178,7 @@ def _gguf_form(array: StoredArray) -> StoredArray:
     if found.kind is BYTES and found.desc is not None:
         return replace(found, kind=KINDS["I8"])
     if found.kind not in _NUMBERS or (len(found.shape) > _MOST_AXES and found.desc is None):
-        raise Unimplemented(
-            f"{found.kind.word} of {len(found.shape)} axes in a .gguf file",
-            code="RS-F03",
-            where=found.name,
-            why="the format has no such tensors",
-            hint="write a .safetensors file",
-        )
+        raise refuse("RS-F03:axes-gguf-file", word=found.kind.word, count=len(found.shape), name=found.name)
     return found
 
 

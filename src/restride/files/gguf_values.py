@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import InvalidArguments
-from .plain_file import GET_AGAIN, bad_file
+from ..errors import Error, refuse
+from .replacement import shown
 from .stored_tensors import name_bytes
 
 MOST_HEADER = 256 << 20
@@ -68,9 +68,9 @@ class GgufReader:
         """All that was read."""
         return self._held[: self.at]
 
-    def damaged(self, why: str) -> InvalidArguments:
+    def damaged(self, why: str) -> Error:
         """The error for this file."""
-        return bad_file(self.path, why, GET_AGAIN)
+        return refuse("RS-F01:damaged", path=shown(self.path), why=why)
 
     def take(self, count: int) -> bytes:
         """So many bytes."""

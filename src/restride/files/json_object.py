@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from .plain_file import GET_AGAIN, bad_file
+from .replacement import shown
 
 # An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
 _BYTES_PER_BRACKET = 8
@@ -15,18 +16,18 @@ _BYTES_PER_BRACKET = 8
 def parse_object(path: str, text: bytes) -> dict[str, Any]:
     """A JSON object in which no key stands twice. Raises InvalidArguments, naming the file."""
     if (text.count(b"{") + text.count(b"[")) * _BYTES_PER_BRACKET > len(text) + 1024:
-        raise damaged(path, "its header is nested, or full of empty lists")
+        raise refuse("RS-F01:header-nested-full", path=shown(path))
     try:
         found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
         if b"\\ud" in text or b"\\uD" in text:
             # Halves of characters, which no file can be written with.
             json.dumps(found, ensure_ascii=False).encode()
     except _TwiceError as error:
-        raise damaged(path, f"the name {str(error)[:60]!r} stands in it twice") from None
+        raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=str(error)[:60]) from None
     except (ValueError, RecursionError):
-        raise damaged(path, "its header is no JSON") from None
+        raise refuse("RS-F01:header-no-json-text", path=shown(path)) from None
     if not isinstance(found, dict):
-        raise damaged(path, "its header is no JSON object")
+        raise refuse("RS-F01:header-no-json", path=shown(path))
     return found
 
 

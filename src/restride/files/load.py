@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
+from ..errors import refuse
 from ..formats import TensorFormat, gguf
 from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .plain_file import bad_file, path_text
-from .replacement import system_error
+from .plain_file import path_text
+from .replacement import shown, system_error
 from .stored_tensors import StoredTensor
 from .tensor_file import tensor_file
 from .zarr_arrays import is_zarr, open_zarr
@@ -88,13 +89,13 @@ def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> d
         zero, minimum = (None if not part else found.get(part) for part in (told.zero_point, told.minimum))
         whole = 1.0 if not told.tensor_scale else _one_number(path, found.get(told.tensor_scale))
         if not isinstance(values, Memory) or not isinstance(scale, Memory):
-            raise bad_file(path, f"the scales of {name[:60]!r} are no scales", "write the file again")
+            raise refuse("RS-F01:scales-no-scales", path=shown(path), name=name[:60])
         extents = tuple(n // group for n, group in zip(values.desc.dims, told.groups, strict=False))
         is_misfit = not all(part is None or isinstance(part, Memory) for part in (zero, minimum))
         if scale.desc.dims != extents or is_misfit:
-            raise bad_file(path, f"the scales of {name[:60]!r} are of other groups", "write the file again")
+            raise refuse("RS-F01:scales-other-groups", path=shown(path), name=name[:60])
         if minimum is not None and minimum.desc.dims != extents:
-            raise bad_file(path, f"the minima of {name[:60]!r} are of other groups", "write the file again")
+            raise refuse("RS-F01:minima-other-groups", path=shown(path), name=name[:60])
         found[name] = QuantizedTensor(values, scale, zero, whole, minimum)
     told_parts = (tensor.array.scaling for tensor, _ in tensors.values())
     absorbed = {part for told in told_parts if told is not None and told.groups for part in told.parts}
@@ -104,7 +105,7 @@ def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> d
 def _one_number(path: str, found: object) -> float:
     if isinstance(found, Memory) and found.desc.nelems == 1 and found.desc.data_type is DataType.f32:
         return float(found.to_numpy().reshape(-1)[0])
-    raise bad_file(path, "the scale of a whole tensor is no number", "write the file again")
+    raise refuse("RS-F01:scale-whole-tensor", path=shown(path))
 
 
 def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | QuantizedTensor | Array:

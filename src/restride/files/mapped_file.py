@@ -6,7 +6,7 @@ import mmap
 
 import numpy as np
 
-from ..errors import RuntimeFailure
+from ..errors import refuse
 from ..runtime.alloc import Array, address_of
 from .plain_file import opened, state_of
 from .replacement import shown, system_error
@@ -37,12 +37,7 @@ class MappedFile:
         """Raise RuntimeFailure where the file was written since: what was cut off cannot even be read."""
         # It may be renamed or removed meanwhile: what it holds is the same.
         if state_of(self._file)[:-1] != self._state[:-1]:
-            raise RuntimeFailure(
-                f"cannot read {shown(self._path)} again",
-                code="RS-F02",
-                why="the file was written since it was loaded",
-                hint="load it again",
-            )
+            raise refuse("RS-F02:written-since", path=shown(self._path))
 
     def let_go(self) -> None:
         """Leave all pages to the system; they can be read again."""

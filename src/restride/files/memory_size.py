@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
@@ -18,9 +18,4 @@ def parse_memory(memory: object, what: str) -> int:
     found = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower(), re.ASCII)
     if found:
         return int(found[1]) * _UNITS[found[2] or ""]
-    raise InvalidArguments(
-        f"{what} is {short_repr(memory)}",
-        code="RS-V08",
-        why="it is a whole number of bytes, with or without a unit",
-        hint='for example "1GiB" or "512MiB"',
-    )
+    raise refuse("RS-V08:whole-number-bytes", what=what, memory=short_repr(memory))

@@ -25,12 +25,13 @@ from ..desc.layout import block_products
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS, GenericTag, Tag, parse_tag
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, Unimplemented
+from ..errors import Error, refuse
 from ..runtime.describe import describe
 from .element_kinds import ElementKind, kind_of_dtype
 from .file_image import FileImage
 from .npy_header import NpyHeader, encode_header, parse_header, typed
-from .plain_file import about_file, bad_file, opened, read_at
+from .plain_file import about_file, opened, read_at
+from .replacement import shown
 from .stored_tensors import Contents, StoredArray, StoredTensor, annotated, as_bytes, plain_array
 
 _WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
@@ -75,7 +76,7 @@ def tensor_array(header: NpyHeader, name: str, meaning: Meaning = _NOTHING) -> S
     array = plain_array(name, _kind_of(header, dtype), header.shape)
     if header.note is not None:
         if header.is_fortran:
-            raise bad_file(header.path, "the descriptor in its header does not fit the array", _WRITE_AGAIN)
+            raise refuse("RS-F01:descriptor-header-not", path=shown(header.path))
         note = {"desc": header.note} if stored is not None else {}
         return _agreed(annotated(header.path, array, note, frozenset()), header, meaning)
     if meaning == _NOTHING:
@@ -87,12 +88,7 @@ def tensor_array(header: NpyHeader, name: str, meaning: Meaning = _NOTHING) -> S
 def npy_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
     """The .npy file of one array. Raises Unimplemented for any other number of them."""
     if len(arrays) != 1:
-        raise Unimplemented(
-            f"{len(arrays)} tensors in a .npy file",
-            code="RS-F03",
-            why="it holds one array, and nothing else",
-            hint="write a .npz or .safetensors file",
-        )
+        raise refuse("RS-F03:tensors-npy-file", count=len(arrays))
     (array,) = (npy_form(array) for array in arrays)
     head = encode_header(array)
     return FileImage((array,), (len(head),), ((0, head),), len(head) + array.nbytes)
@@ -110,18 +106,20 @@ def _kind_of(header: NpyHeader, dtype: np.dtype[Any]) -> ElementKind:
         return found
     if dtype.kind == "V" and dtype.names is None:
         example = {1: "f8_e4m3", 2: "bf16"}.get(dtype.itemsize, "f32")
-        hint = f"--src-dtype names their type, for example --src-dtype {example}"
-        raise bad_file(header.path, f"its elements are of {8 * dtype.itemsize} bits and no known type", hint)
+        raise refuse(
+            "RS-F01:elements-bits-no", path=shown(header.path), itemsize=8 * dtype.itemsize, example=example
+        )
     raise _refused_type(header.path, dtype)
 
 
-def _refused_type(path: str, dtype: np.dtype[Any]) -> InvalidArguments:
+def _refused_type(path: str, dtype: np.dtype[Any]) -> Error:
     try:
         describe(np.empty(1, dtype))
     except Error as error:
-        moved = "or move them in Python: np.save(OUT, rs.reorder(np.load(IN), DST))"
-        return bad_file(path, error.why, f"{error.hint}, {moved}" if error.hint else moved)
-    return bad_file(path, f"there are no elements of NumPy's {dtype}"[:120], "convert them first")
+        hint = f"{error.hint}, " if error.hint else ""
+        return refuse("RS-F01:move-in-python", path=shown(path), why=error.why, hint=hint)
+    why = f"there are no elements of NumPy's {dtype}"[:120]
+    return refuse("RS-F01:convert-first", path=shown(path), why=why)
 
 
 def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
@@ -130,18 +128,19 @@ def _desc_of(array: StoredArray, path: str) -> MemoryDesc:
     if array.desc is not None and has_type:
         return array.desc
     if not array.shape:
-        raise bad_file(path, "an array of no axes has no memory format", "save x.reshape(1)")
+        raise refuse("RS-F01:array-no-axes", path=shown(path))
     if array.kind.numpy is not None and array.kind.data_type is None:
         raise _refused_type(path, array.kind.numpy)
-    raise bad_file(path, f"an array of {len(array.shape)} axes has no memory format", "join some of its axes")
+    raise refuse("RS-F01:array-axes-no", path=shown(path), count=len(array.shape))
 
 
 def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
     """The array with the descriptor of that order."""
     carrier = array.kind.carrier
     if carrier is None or len(array.shape) > MAX_NDIMS:
-        why = f"its {array.kind.word} elements of {len(array.shape)} axes lie in Fortran order"
-        raise bad_file(header.path, why, "save it in C order: np.save(file, np.ascontiguousarray(x))")
+        raise refuse(
+            "RS-F01:elements-axes-lie", path=shown(header.path), word=array.kind.word, count=len(array.shape)
+        )
     return replace(array, desc=_desc(header, array.shape, carrier, _order_of(header)), is_fortran=True)
 
 
@@ -160,9 +159,7 @@ def _agreed(array: StoredArray, header: NpyHeader, meaning: Meaning) -> StoredAr
     said = _desc(header, dims, meaning.data_type or stored.data_type, meaning.src or stored.tag)
     if said == stored:
         return array
-    why = "its header holds a descriptor, which the options contradict"
-    hint = "leave --src, --dims and --src-dtype out"
-    raise bad_file(header.path, why, hint, f"options {said}; file {stored}")
+    raise refuse("RS-F01:header-holds-descriptor", path=shown(header.path), said=said, stored=stored)
 
 
 def _said(header: NpyHeader, data_type: DataType, meaning: Meaning) -> MemoryDesc:
@@ -188,9 +185,7 @@ def _checked(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDe
     """`said`, where the array in the file can be its physical array."""
     if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
         return said
-    why = f"as the options say, its array would be of shape {said.physical_shape}, in C order"
-    hint = "--dims gives the logical extents, without padding"
-    raise bad_file(header.path, why, hint, f"options {said}; array {plain}")
+    raise refuse("RS-F01:options-say-array", path=shown(header.path), said=said, plain=plain)
 
 
 def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
@@ -202,9 +197,9 @@ def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
     if isinstance(tag, Tag) and tag.ndims == ndims and header.shape[ndims:] == tag.inner_blks:
         return tag
     blocks = f", the last of them the blocks {tag.inner_blks}" if tag.inner_blks else ""
-    why = f"its axes are not those of {tag} in the order of memory{blocks}"
-    hint = "leave --src out for a row-major array; --dst says what to make of it"
-    raise bad_file(header.path, why, hint, f"--src {src}, array of shape {header.shape}")
+    raise refuse(
+        "RS-F01:axes-not-those", path=shown(header.path), src=src, shape=header.shape, tag=tag, blocks=blocks
+    )
 
 
 def _whole_dims(shape: tuple[int, ...], tag: Tag) -> tuple[int, ...]:

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import Error, refuse
 from .json_object import parse_object
-from .plain_file import bad_file
+from .replacement import shown
 from .stored_tensors import StoredArray, check_header, note_of
 
 _MAGIC = b"\x93NUMPY"
@@ -26,7 +26,6 @@ _MARK = "# restride: "
 _LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
 _MAX_HEADER = 10_000
 _ALIGN = 64
-_SAVE_AGAIN = "save the array again: np.save(file, x)"
 _WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
 
 
@@ -61,8 +60,7 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
     shape, is_fortran, dtype = _fields(path, text, version)
     note = _note(path, text)
     if any(type(n) is not int or not 0 <= n < 2**63 for n in shape):
-        why = "its header is damaged: an extent is no whole number from 0 to 2**63 - 1"
-        raise bad_file(path, why, _SAVE_AGAIN)
+        raise refuse("RS-F01:header-damaged-extent", path=shown(path))
     header = NpyHeader(path, at + lead, dtype, shape, is_fortran, note)
     _check_type(header)
     _check_length(header, held - lead)
@@ -101,13 +99,7 @@ def _npy_type(array: StoredArray) -> np.dtype[Any]:
         return twin
     if array.desc is not None:
         return np.dtype(f"V{array.kind.bits // 8}")
-    raise Unimplemented(
-        f"{array.kind.word} in a .npy file",
-        code="RS-F03",
-        where=array.name,
-        why="neither NumPy nor restride has elements of that kind",
-        hint="write a .safetensors file",
-    )
+    raise refuse("RS-F03:npy-file", word=array.kind.word, name=array.name)
 
 
 def _header_text(file: BinaryIO, path: str, at: int, held: int) -> tuple[int, bytes, int]:
@@ -118,28 +110,26 @@ def _header_text(file: BinaryIO, path: str, at: int, held: int) -> tuple[int, by
         raise _no_npy(path, lead)
     major, minor = lead[-2:]
     if minor or major not in _LENGTH_BYTES:
-        raise bad_file(path, f".npy version {major}.{minor} is not known", "save it with np.save(file, x)")
+        raise refuse("RS-F01:npy-version-not", path=shown(path), major=major, minor=minor)
     width = _LENGTH_BYTES[major]
     count = file.read(width)
     length = int.from_bytes(count, "little")
     if length > _MAX_HEADER:
-        raise bad_file(
-            path, f"a header of {length} bytes describes no array that restride moves", _SAVE_AGAIN
-        )
+        raise refuse("RS-F01:header-bytes-describes", path=shown(path), length=length)
     text = file.read(length)
     if len(count) < width or len(text) < length:
-        raise bad_file(path, "the file ends inside its header", "it was cut off: get it again")
+        raise refuse("RS-F01:file-ends-inside", path=shown(path))
     return len(lead) + width + length, text, major
 
 
-def _no_npy(path: str, lead: bytes) -> InvalidArguments:
+def _no_npy(path: str, lead: bytes) -> Error:
     if not lead:
-        return bad_file(path, "the file is empty", _SAVE_AGAIN)
+        return refuse("RS-F01:file-empty", path=shown(path))
     if lead.startswith(b"PK"):
         hint = "it may be an .npz: save one of its arrays, np.save('x.npy', np.load('x.npz')['name'])"
-        return bad_file(path, "it is a zip archive, no .npy file", hint)
+        return refuse("RS-F01:zip-archive-no", path=shown(path), hint=hint)
     hint = "save the array with np.save(file, x)"
-    return bad_file(path, "it does not start as .npy files do", hint)
+    return refuse("RS-F01:not-start-npy", path=shown(path), hint=hint)
 
 
 def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -156,9 +146,8 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
         # The header is a Python expression: a hostile one can make the parser raise nearly anything.
         # NumPy writes float8_e5m2 as a type that it cannot read back itself.
         if b"'<f1'" in text:
-            hint = "save its bytes, np.save(file, x.view(np.uint8)), and pass --src-dtype f8_e5m2"
-            raise bad_file(path, "NumPy has no name for its elements", hint) from None
-        raise bad_file(path, "its header is damaged", _SAVE_AGAIN) from None
+            raise refuse("RS-F01:numpy-no-name", path=shown(path)) from None
+        raise refuse("RS-F01:header-damaged", path=shown(path)) from None
     return tuple(shape), bool(is_fortran), dtype
 
 
@@ -178,26 +167,25 @@ def typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]
         dtype == twin or (bare and dtype.itemsize == twin.itemsize and data_type.bits >= 8)
     ):
         return twin
-    hint = "name the type that it was saved with, or none: --src-dtype only says what the file leaves open"
-    raise bad_file(path, f"its elements are {str(dtype)[:60]}, not {data_type}", hint)
+    raise refuse("RS-F01:elements-not", path=shown(path), dtype=str(dtype)[:60], data_type=data_type)
 
 
 def _check_type(header: NpyHeader) -> None:
     dtype, path = header.dtype, header.path
     if dtype.hasobject:
-        hint = "save numbers: np.save(file, x.astype(np.float32))"
-        raise bad_file(path, "it holds pickled Python objects, which are never loaded", hint)
+        raise refuse("RS-F01:holds-pickled-python", path=shown(path))
     if dtype.subdtype is not None:
-        raise bad_file(path, "its elements are arrays themselves", "save x, not a field of a structure")
+        raise refuse("RS-F01:elements-arrays-themselves", path=shown(path))
 
 
 def _check_length(header: NpyHeader, held: int) -> None:
     """Raise InvalidArguments where the file holds less than its header promises."""
     if header.nbytes > held:
-        promised = f"the header promises {header.nelems} elements of {header.dtype.itemsize} bytes"
-        raise bad_file(
-            header.path,
-            f"{promised}, {header.nbytes} bytes; the file holds {held}",
-            "it was cut off: get it again",
-            f"shape {header.shape}"[:200],
+        raise refuse(
+            "RS-F01:header-promises-elements",
+            path=shown(header.path),
+            shape=f"shape {header.shape}"[:200],
+            header=header,
+            itemsize=header.dtype.itemsize,
+            held=held,
         )

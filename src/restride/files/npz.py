@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, BinaryIO
 
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .file_image import PIECE, FileImage
 from .npy import npy_form, tensor_array
 from .npy_header import encode_header, parse_header
 from .npz_compressed import expanded, is_compressed
-from .plain_file import bad_file, read_at, state_of
+from .plain_file import read_at, state_of
+from .replacement import shown
 from .stored_tensors import Contents, StoredArray, StoredTensor, annotated, name_bytes
 
 _ALIGN = 64
@@ -37,7 +38,6 @@ _DATE = (1 << 5) | 1
 _MAX32 = 0xFFFFFFFF
 _PAD_TAG, _ZIP64_TAG = 0xD935, 0x0001
 _MOST_MEMBERS = 1 << 20
-_SAVE_AGAIN = "save it again: np.savez(file, name=x)"
 
 HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
 """What is wrong with a file that torch.save wrote."""
@@ -62,13 +62,13 @@ def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error, OverflowError):
-        raise bad_file(path, "it is no zip archive, or a damaged one", _SAVE_AGAIN) from None
+        raise refuse("RS-F01:no-zip-archive", path=shown(path)) from None
     if any(member.filename.endswith("/data.pkl") for member in members):
-        raise bad_file(path, HOLDS_PICKLES, OUT_OF_PICKLES)
+        raise refuse("RS-F01:holds-pickled-python-objects", path=shown(path))
     if len(members) > _MOST_MEMBERS:
-        raise bad_file(path, f"it has {len(members)} members", _SAVE_AGAIN)
+        raise refuse("RS-F01:members", path=shown(path), count=len(members))
     if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
-        raise bad_file(path, "two of its members have one name", _SAVE_AGAIN)
+        raise refuse("RS-F01:two-members-name", path=shown(path))
     return members
 
 
@@ -92,7 +92,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
             array = annotated(path, array, {"scaling": header.note["scaling"]}, known)
         tensors.append(StoredTensor(array, path, header.start))
     if any(end > begin for (_, end), (begin, _) in pairwise(sorted(spans))):
-        raise bad_file(path, "two of its members overlap", _SAVE_AGAIN)
+        raise refuse("RS-F01:two-members-overlap", path=shown(path))
     return Contents(tuple(tensors), {}, ((path, digest.hexdigest()),))
 
 
@@ -100,16 +100,16 @@ def _data_start(file: BinaryIO, path: str, member: zipfile.ZipInfo, size: int) -
     """Where the bytes of a member start, which is behind its local header."""
     name = member.filename[:60]
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-        raise bad_file(path, f"member {name!r} is compressed", "save it by np.savez, which does not compress")
+        raise refuse("RS-F01:member-compressed", path=shown(path), name=name)
     if member.flag_bits & 1:
-        raise bad_file(path, f"member {name!r} is encrypted", _SAVE_AGAIN)
+        raise refuse("RS-F01:member-encrypted", path=shown(path), name=name)
     at = member.header_offset
     if 0 <= at <= size - _LOCAL.size:
         fields = _LOCAL.unpack(read_at(file, path, at, _LOCAL.size))
         start: int = at + _LOCAL.size + fields[-2] + fields[-1]
         if fields[0] == b"PK\x03\x04" and start + member.file_size <= size:
             return start
-    raise bad_file(path, f"member {name!r} does not lie in the file", _SAVE_AGAIN)
+    raise refuse("RS-F01:member-not-lie", path=shown(path), name=name)
 
 
 def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
@@ -123,13 +123,7 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
         head = encode_header(array)
         name = name_bytes(array.name) + b".npy"
         if not array.name or len(name) > 60000 or "\0" in array.name:
-            raise InvalidArguments(
-                "a name that no .npz file can have",
-                code="RS-F03",
-                where=repr(array.name[:60]),
-                why="it is empty, too long, or holds a zero byte",
-                hint="rename the tensor",
-            )
+            raise refuse("RS-F03:name-no-npz", name=array.name[:60])
         member = _Member(name, at, head, len(head) + array.nbytes)
         piece = member.local_header()
         pieces.append((at, piece + head))

@@ -15,9 +15,8 @@ import zlib
 from collections.abc import Sequence
 from typing import IO, BinaryIO
 
-from ..errors import Error, RuntimeFailure
+from ..errors import Error, refuse
 from .file_image import PIECE
-from .plain_file import GET_AGAIN, bad_file
 from .replacement import shown, system_error
 
 # Not LZMA: a small file may ask for a dictionary of gigabytes.
@@ -41,8 +40,9 @@ def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], fold
     """
     for member in members:
         if member.compress_type not in _METHODS or member.flag_bits & 1:
-            why = f"member {member.filename[:60]!r} is encrypted, or compressed in an unknown way"
-            raise bad_file(path, why, "save it again: np.savez_compressed(file, name=x)")
+            raise refuse(
+                "RS-F01:member-encrypted-compressed", path=shown(path), filename=member.filename[:60]
+            )
     try:
         # Of no name: nothing is left, whatever happens.
         is_usable = folder is not None and os.access(folder, os.W_OK | os.X_OK)
@@ -61,11 +61,13 @@ def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], fold
         raise
     except _DAMAGED as error:
         made.close()
-        raise bad_file(path, f"a member is damaged: {error}"[:200], GET_AGAIN) from None
+        raise refuse("RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]) from None
     except OSError as error:
         made.close()
         if error.errno is None:  # of bzip2
-            raise bad_file(path, f"a member is damaged: {error}"[:200], GET_AGAIN) from None
+            raise refuse(
+                "RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]
+            ) from None
         raise system_error("expand", path, error, "free space, or set TMPDIR to a folder with room") from None
     except BaseException:
         made.close()
@@ -82,16 +84,11 @@ def _copy(read: IO[bytes], written: IO[bytes], path: str, member: zipfile.ZipInf
             break
         written.write(piece)
     if left:
-        raise bad_file(path, f"member {member.filename[:60]!r} has another length than it says", GET_AGAIN)
+        raise refuse("RS-F01:member-another-length", path=shown(path), filename=member.filename[:60])
 
 
 def _check_room(handle: int, path: str, nbytes: int) -> None:
     """Refuse what cannot fit: a small archive may say that it expands to any length."""
     found = os.fstatvfs(handle)
     if nbytes > found.f_bavail * found.f_frsize:
-        raise RuntimeFailure(
-            f"cannot expand {shown(path)}",
-            code="RS-F02",
-            why=f"its members have {nbytes} bytes, and there is no room for them",
-            hint="free space, or set TMPDIR to a folder with room",
-        )
+        raise refuse("RS-F02:cannot-expand", path=shown(path), nbytes=nbytes)

@@ -18,12 +18,12 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
+from ..errors import refuse
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
 from .file_image import PIECE
-from .plain_file import bad_file
-from .replacement import cannot_write, system_error
+from .replacement import cannot_write, shown, system_error
 from .tiles import Ints, Runs, runs_of
 
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
@@ -144,8 +144,7 @@ def _read(place: FilePlace, start: int, into: memoryview) -> None:
         except OSError as error:
             raise system_error("read", place.path, error) from None
         if not count:
-            hint = "wait for its writer, then try again"
-            raise bad_file(place.path, "it got shorter while it was read", hint)
+            raise refuse("RS-F01:got-shorter-while", path=shown(place.path))
         at += count
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
 from ..desc.parse import short_repr
-from ..errors import Error, InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 from .replacement import shown, system_error
 
 GET_AGAIN = "it was cut off or changed: get it again"
@@ -47,22 +47,14 @@ def path_text(path: object, what: str, hint: str) -> str:
         found = None
     if isinstance(found, str):
         return found
-    raise InvalidArguments(
-        f"{what} is no name of a file",
-        code="RS-V08",
-        where=short_repr(path),
-        why=f"it is {type(path).__name__}",
-        hint=f"pass text: {hint}",
-    )
+    raise refuse("RS-V08:no-name-file", what=what, path=short_repr(path), type=type(path).__name__, hint=hint)
 
 
 def check_link(folder: str, path: str) -> None:
     """Refuse a link that leads out of the folder. Raises InvalidArguments that names it."""
     root, target = os.path.realpath(folder), os.path.realpath(path)
     if os.path.commonpath((root, target)) != root:
-        why = f"it is a link to {shown(target)[:200]}, which is not in the folder"
-        hint = "follow links with --follow-links (follow_links=True), or copy the file"
-        raise bad_file(path, why, hint)
+        raise refuse("RS-F01:link-not-folder", path=shown(path), target=shown(target)[:200])
 
 
 def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = "") -> Any:
@@ -71,7 +63,9 @@ def about_file(path: str, function: Callable[..., Any], *args: Any, hint: str = 
         return function(*args)
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
-        raise bad_file(path, why, error.hint or hint, error.where) from None
+        raise refuse(
+            "RS-F01:link", path=shown(path), where=error.where, why=why, hint=error.hint or hint
+        ) from None
 
 
 def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
@@ -86,11 +80,11 @@ def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
             "read", path, error, "check the name" if error.errno == errno.ENOENT else ""
         ) from None
     except ValueError:
-        raise bad_file(path, "no file name holds a zero byte", f"name {what}") from None
+        raise refuse("RS-F01:no-file-name", path=shown(path), what=what) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return os.fdopen(handle, "rb")
     os.close(handle)
-    raise bad_file(path, "it is a folder, a pipe or a device", f"name {what}")
+    raise refuse("RS-F01:folder-pipe-device", path=shown(path), what=what)
 
 
 def state_of(file: BinaryIO) -> FileState:
@@ -111,4 +105,4 @@ def read_at(file: BinaryIO, path: str, start: int, nbytes: int) -> bytes:
         raise system_error("read", path, error) from None
     if len(found) == nbytes:
         return found
-    raise bad_file(path, f"it ends at byte {start + len(found)}", "it was cut off: get it again")
+    raise refuse("RS-F01:ends-byte", path=shown(path), start=start + len(found))

@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from ..desc.parse import check_function, parse_bool, short_repr
-from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
+from ..errors import refuse
 from ..runtime.pool import get_num_threads
 from .chunk_files import ChunkMover, chunk_files
 from .memory_size import parse_memory
@@ -105,13 +105,7 @@ class _Rechunking:
                 self._mover.close()
         self._unsafe.make_safe()
         if _state(self._source) != self._state:
-            raise RuntimeFailure(
-                "rechunk: src changed while it was read",
-                code="RS-F08",
-                where=self._told[0],
-                why="names, lengths or times of its files are others",
-                hint="wait for its writer, then rechunk it again",
-            )
+            raise refuse("RS-F08:src-changed-while", told=self._told[0])
 
     def _run(self, tile: int, space: Workspace) -> int:
         """Copy one box; how many bytes it has."""
@@ -200,61 +194,33 @@ def _done(target: Any, plan: str) -> int:
         done = -1
     if type(done) is int and done >= 0:
         return done
-    raise InvalidArguments(
-        "rechunk: there is nothing to go on with",
-        code="RS-F08",
-        why="dst has no note of an earlier call with the same arrays and memory",
-        hint="leave resume out to start anew",
-    )
+    raise refuse("RS-F08:nothing-go")
 
 
 def _check_same_tensor(source: Any, target: Any) -> None:
     if source.shape == target.shape and source.dtype == target.dtype:
         return
-    raise InvalidArguments(
-        "rechunk: dst is another array",
-        code="RS-F07",
-        where=f"src {source.dtype} {source.shape}; dst {target.dtype} {target.shape}",
-        why="only chunks and codecs may differ",
-        hint="create it with the shape and the dtype of src",
-    )
+    raise refuse("RS-F07:dst-another-array", source=source, target=target)
 
 
 def _check_apart(source: Any, target: Any) -> None:
     """Refuse one array in both places: its chunks would be read while they are written."""
     folders = {folder and os.path.realpath(folder) for folder in map(array_folder, (source, target))}
     if source.store_path == target.store_path or (len(folders) == 1 and None not in folders):
-        raise InvalidArguments(
-            "rechunk: src and dst are one array",
-            code="RS-F08",
-            where=short_repr(source),
-            why="its chunks would be written while they are read",
-            hint="create another array for the result",
-        )
+        raise refuse("RS-F08:src-dst-array", source=short_repr(source))
 
 
 def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, int]:
     """The bytes that a box may have, and how many threads read; directly, each holds a chunk besides."""
     if memory < _LEAST_MEMORY:
-        raise InvalidArguments(
-            f"rechunk: memory is {memory} bytes",
-            code="RS-V08",
-            why=f"less than {_LEAST_MEMORY} is not enough for chunks",
-            hint='allow more, as "1GiB"',
-        )
+        raise refuse("RS-V08:less-not-enough", memory=memory, least_memory=_LEAST_MEMORY)
     read, written = (max(prod(n), 1) * source.dtype.itemsize for n in (source.chunks, _unit(target)))
     jobs = min(get_num_threads(), (memory - written) // read) if is_direct else get_num_threads()
     # By the library: a box as it is read, and as its chunks are encoded.
     room = memory - jobs * read if is_direct else memory // 3
     if jobs >= 1 and written <= room and read <= memory:
         return room, jobs
-    raise OutOfMemory(
-        "rechunk: chunks do not fit into the memory",
-        code="RS-D01",
-        where=f"memory {memory} bytes",
-        why=f"those of src have {read} bytes, those of dst {written}",
-        hint="allow more memory",
-    )
+    raise refuse("RS-D01:chunks-not-fit", memory=memory, read=read, written=written)
 
 
 def _opened(value: Any, name: str, mode: str) -> Any:
@@ -265,10 +231,9 @@ def _opened(value: Any, name: str, mode: str) -> Any:
             raise ValueError("its chunks have no extents")
         return found
     except Exception as error:  # of any store
-        raise InvalidArguments(
-            f"rechunk: {name} is no array of Zarr",
-            code="RS-F01",
+        raise refuse(
+            "RS-F01:no-array-zarr",
+            name=name,
             where=short_repr(value),
-            why=str(error)[:200] or type(error).__name__,
-            hint="pass a zarr.Array, or the path of one",
+            reason=str(error)[:200] or type(error).__name__,
         ) from None

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from ..errors import RuntimeFailure
+from ..errors import Error, refuse
 
 _HINTS = {
     errno.ENOSPC: "free space, or write to another disk",
@@ -37,12 +37,12 @@ def shown(path: str) -> str:
     return path if path.isprintable() and path.strip() == path != "" else repr(path)
 
 
-def system_error(verb: str, path: str, error: OSError, hint: str = "") -> RuntimeFailure:
+def system_error(verb: str, path: str, error: OSError, hint: str = "") -> Error:
     """The error for what the system refused to do with the file at `path`."""
     why = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         hint = hint or _HINTS[error.errno]
-    return RuntimeFailure(f"cannot {verb} {shown(path)}", code="RS-F02", why=why, hint=hint)
+    return refuse("RS-F02:cannot", verb=verb, path=shown(path), why=why, hint=hint)
 
 
 class Replacement:
@@ -55,12 +55,7 @@ class Replacement:
     def __init__(self, path: str) -> None:
         self.path = path
         if not path:
-            raise RuntimeFailure(
-                "cannot write a file without a name",
-                code="RS-F02",
-                why="the name is empty",
-                hint="name a file",
-            )
+            raise refuse("RS-F02:cannot-write-file")
         try:
             self.target = os.path.realpath(path)
             self.mode = _mode_of(self.target)
@@ -68,24 +63,11 @@ class Replacement:
         except OSError as error:
             raise cannot_write(path, error) from None
         except ValueError:
-            raise RuntimeFailure(
-                f"cannot write {shown(path)}",
-                code="RS-F02",
-                why="no file name holds a zero byte",
-                hint="choose another name",
-            ) from None
+            raise refuse("RS-F02:no-file-name", path=shown(path)) from None
         if not stat.S_ISDIR(folder.st_mode):
-            raise RuntimeFailure(
-                f"cannot write {shown(path)}",
-                code="RS-F02",
-                why="its folder is no folder",
-                hint="name another folder",
-            )
+            raise refuse("RS-F02:folder-no-folder", path=shown(path))
         if self.mode is not None and not _may_replace(self.target):
-            why = "a folder or a device has that name, or a file that you may not write"
-            raise RuntimeFailure(
-                f"cannot write {shown(path)}", code="RS-F02", why=why, hint="choose another name"
-            )
+            raise refuse("RS-F02:folder-device-name", path=shown(path))
 
     @contextlib.contextmanager
     def open(self, nbytes: int) -> Iterator[BinaryIO]:
@@ -152,6 +134,6 @@ def sync_folder(folder: str) -> None:
             os.close(handle)
 
 
-def cannot_write(path: str, error: OSError) -> RuntimeFailure:
+def cannot_write(path: str, error: OSError) -> Error:
     """The error for what the system refused while the file at `path` was written."""
     return system_error("write", path, error, _HINTS.get(error.errno or 0, ""))

@@ -12,7 +12,7 @@ from typing import Any
 from ..desc.parse import parse_int, short_repr, to_f32
 from ..desc.tags import FormatTag, parse_tag
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments
+from ..errors import Error, refuse
 from ..group_scaling import NAMED
 
 _HINT = "write it as '*.weight=OIhw4i16o4i,s8,group=32,scale=absmax'; '*=keep' copies"
@@ -233,7 +233,7 @@ def _checked(source: object, rule: ConversionRule) -> ConversionRule:
     return rule
 
 
-def _bad(rule: object, why: str, meant: str = "") -> InvalidArguments:
+def _bad(rule: object, why: str, meant: str = "") -> Error:
     shown = rule if isinstance(rule, str) else short_repr(rule)
     hint = f"{meant} {_HINT}" if meant else _HINT
-    return InvalidArguments(f"the rule {shown[:120]!r} does not hold", code="RS-F07", why=why, hint=hint)
+    return refuse("RS-F07:rule-not-hold", shown=shown[:120], why=why, hint=hint)

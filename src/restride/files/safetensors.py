@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, BinaryIO
 
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from .element_kinds import KINDS
 from .file_image import FileImage, packed_starts
-from .json_object import damaged, parse_object
+from .json_object import parse_object
 from .plain_file import read_at, state_of
+from .replacement import shown
 from .stored_tensors import (
     KEY,
     VERSION,
@@ -46,7 +47,7 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
     length = int.from_bytes(lead, "little")
     start = _LENGTH_BYTES + length
     if size < _LENGTH_BYTES or length > _MOST_HEADER or start > size:
-        raise damaged(path, f"a header of {length} bytes in a file of {size}")
+        raise refuse("RS-F01:header-bytes-file", path=shown(path), length=length, size=size)
     text = read_at(file, path, _LENGTH_BYTES, length)
     entries = parse_object(path, text)
     metadata = _metadata(path, entries.pop(_METADATA, {}))
@@ -79,21 +80,9 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
 
 def _check_writable(array: StoredArray) -> None:
     if array.kind.word not in KINDS:
-        raise Unimplemented(
-            f"{array.kind.word} in a safetensors file",
-            code="RS-F03",
-            where=array.name,
-            why="the format has no elements of that kind",
-            hint="write a .gguf file",
-        )
+        raise refuse("RS-F03:safetensors-file", word=array.kind.word, name=array.name)
     if array.name == _METADATA:
-        raise InvalidArguments(
-            "a name that no tensor of a safetensors file can have",
-            code="RS-F03",
-            where=repr(array.name),
-            why="the metadata stand under it",
-            hint="rename the tensor, or write a .npz file",
-        )
+        raise refuse("RS-F03:name-no-tensor", name=array.name)
     name_bytes(array.name)
 
 
@@ -130,7 +119,7 @@ def _header(
 def _metadata(path: str, found: object) -> dict[str, Any]:
     if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
         return dict(found)
-    raise damaged(path, "its metadata are no strings by name")
+    raise refuse("RS-F01:metadata-no-strings", path=shown(path))
 
 
 def _check_metadata(metadata: Mapping[str, Any]) -> None:
@@ -140,28 +129,28 @@ def _check_metadata(metadata: Mapping[str, Any]) -> None:
         if not isinstance(key, str) or not isinstance(value, str) or key == KEY
     ]
     if strange:
-        raise InvalidArguments(
-            "the metadata cannot be written",
-            code="RS-F03",
-            where=str(strange[0])[:60],
-            why=f"safetensors has strings by name, and {KEY!r} is taken",
-            hint="make text of it: str(value)",
-        )
+        raise refuse("RS-F03:safetensors-strings-name", strange=str(strange[0])[:60], value="restride")
 
 
 def _tensor(path: str, name: str, entry: object, start: int, size: int) -> StoredTensor:
     """The tensor of one entry of the header."""
     if not isinstance(entry, dict) or any(key not in entry for key in _FIELDS):
-        raise damaged(path, f"tensor {name[:60]!r} lacks a type, a shape or a place")
+        raise refuse("RS-F01:tensor-lacks-type", path=shown(path), name=name[:60])
     word, shape, ends = entry["dtype"], entry["shape"], entry["data_offsets"]
     kind = KINDS.get(word) if isinstance(word, str) else None
     if kind is None:
-        raise damaged(path, f"tensor {name[:60]!r} is of no known type: {str(word)[:20]}")
+        raise refuse("RS-F01:tensor-no-known", path=shown(path), name=name[:60], word=str(word)[:20])
     if not _are_counts(shape) or len(shape) > _MOST_AXES:
-        raise damaged(path, f"tensor {name[:60]!r} has no shape")
+        raise refuse("RS-F01:tensor-no-shape", path=shown(path), name=name[:60])
     array = plain_array_of(path, name, kind.word, tuple(shape))
     if not _are_counts(ends) or len(ends) != 2 or ends[1] - ends[0] != array.nbytes or start + ends[1] > size:
-        raise damaged(path, f"tensor {name[:60]!r} of {array.nbytes} bytes does not lie at {str(ends)[:60]}")
+        raise refuse(
+            "RS-F01:tensor-bytes-not",
+            path=shown(path),
+            name=name[:60],
+            nbytes=array.nbytes,
+            ends=str(ends)[:60],
+        )
     unknown = {key: value for key, value in entry.items() if key not in _FIELDS}
     return StoredTensor(replace(array, unknown=unknown), path, start + ends[0])
 
@@ -173,9 +162,9 @@ def plain_array_of(path: str, name: str, word: str, shape: tuple[int, ...]) -> S
     for n in shape:
         whole *= n
         if whole >= 2**63:
-            raise damaged(path, f"tensor {name[:60]!r} has a shape of 2**63 elements or more")
+            raise refuse("RS-F01:tensor-too-large", path=shown(path), name=name[:60])
     if whole * kind.bits % 8:
-        raise damaged(path, f"tensor {name[:60]!r} ends inside a byte")
+        raise refuse("RS-F01:tensor-ends-inside", path=shown(path), name=name[:60])
     return plain_array(name, kind, shape)
 
 
@@ -187,9 +176,9 @@ def _check_places(path: str, tensors: list[StoredTensor], start: int, size: int)
     """The tensors fill what is behind the header, one behind the other."""
     ends = sorted((t.start, t.start + t.array.nbytes) for t in tensors)
     if any(end > begin for (_, end), (begin, _) in pairwise(ends)):
-        raise damaged(path, "two of its tensors overlap")
+        raise refuse("RS-F01:two-tensors-overlap", path=shown(path))
     if sum(end - begin for begin, end in ends) != size - start:
-        raise damaged(path, f"its tensors do not fill the {size - start} bytes behind the header")
+        raise refuse("RS-F01:tensors-not-fill", path=shown(path), size=size - start)
 
 
 def _described(path: str, tensor: StoredTensor, notes: dict[str, Any], names: frozenset[str]) -> StoredTensor:

@@ -12,7 +12,7 @@ import numpy as np
 from ..array_memory import memory_of
 from ..arrays import reorder
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..foreign import is_masked, plain_text
 from ..frontend.tensors import as_numpy
 from ..quantized_tensor import QuantizedTensor
@@ -64,13 +64,7 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     make = None if is_zarr_name(name) else image_maker(name)
     is_bare = metadata is None or (isinstance(metadata, Mapping) and not metadata)
     if not is_bare and not holds_metadata(name):
-        raise InvalidArguments(
-            "save: metadata cannot be written",
-            code="RS-F03",
-            where=shown(name),
-            why="there is no place for it in .npy and .npz files",
-            hint="leave metadata out, or write a .safetensors file",
-        )
+        raise refuse("RS-F03:no-place-npy", name=shown(name))
     prepared = [part for key, value in _by_name(tensors).items() for part in _parts(key, value)]
     _check_names([part.array.name for part in prepared])
     if make is None:
@@ -109,13 +103,7 @@ def _by_name(tensors: Any) -> dict[str, Any]:
         return {"x": tensors}
     strange = next((key for key in tensors if not isinstance(key, str)), None)
     if strange is not None:
-        raise InvalidArguments(
-            "save: a name is no text",
-            code="RS-V08",
-            where=short_repr(strange),
-            why=f"it is {type(strange).__name__}",
-            hint='pass a dict such as {"weight": w}',
-        )
+        raise refuse("RS-V08:name-no-text", strange=short_repr(strange), type=type(strange).__name__)
     return {plain_text(key): value for key, value in tensors.items()}
 
 
@@ -142,12 +130,7 @@ def _check_names(names: list[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidArguments(
-                f"save: two tensors are called {name[:60]!r}",
-                code="RS-F03",
-                why="scales are called after their tensor, with _scale, _zero_point, _minimum behind",
-                hint="rename one of them",
-            )
+            raise refuse("RS-F03:two-tensors-called", name=name[:60])
         seen.add(name)
 
 
@@ -157,11 +140,10 @@ def _prepared(name: str, value: Any) -> _Prepared:
         return _of_memory(name, to_host(value))
     found = as_numpy(value, f"save: {name[:60]}")
     if not isinstance(found, np.ndarray | np.generic | int | float | bool):
-        raise InvalidArguments(
-            f"save: {name[:60]!r} is no tensor",
-            code="RS-V08",
+        raise refuse(
+            "RS-V08:no-tensor",
+            name=name[:60],
             why="it is an empty Memory" if isinstance(value, Memory) else f"it is {type(value).__name__}",
-            hint="pass arrays or memories, or a dict of them",
         )
     return _of_array(name, found if isinstance(found, np.ndarray) else np.asarray(found))
 

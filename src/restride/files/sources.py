@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .element_kinds import BYTES
 from .file_image import FileImage
 from .json_object import parse_object
 from .npy import Meaning, read_npy
 from .places import FilePlace
-from .plain_file import FileState, bad_file, check_link, opened, read_at, state_of
+from .plain_file import FileState, check_link, opened, read_at, state_of
 from .replacement import shown
 from .stored_tensors import Contents, StoredArray, StoredTensor, physical
 from .tensor_file import TensorFile, tensor_file
@@ -133,7 +133,7 @@ def _open_folder(folder: str, follow_links: bool, spare: str | None) -> Conversi
         for name in sorted(_names(folder, "", follow_links)):
             source.files.append(_opened_file(folder, name, spare))
             if len(source.files) > _MOST_FILES:
-                raise bad_file(folder, f"it holds more than {_MOST_FILES} files", "name a file in it")
+                raise refuse("RS-F01:holds-more-files", folder=shown(folder), most_files=_MOST_FILES)
         _check_shards(source)
     except BaseException:
         source.close()
@@ -147,7 +147,7 @@ def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
     try:
         entries = list(os.scandir(here))
     except OSError as error:
-        raise bad_file(here, os.strerror(error.errno or 0), "name a folder that can be read") from None
+        raise refuse("RS-F01:folder", path=shown(here), reason=os.strerror(error.errno or 0)) from None
     for entry in entries:
         name = os.path.join(below, entry.name)
         if entry.is_symlink() and not follow_links:
@@ -155,7 +155,7 @@ def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
         if entry.is_dir(follow_symlinks=False):
             yield from _names(folder, name, follow_links)
         elif os.path.isdir(entry.path):
-            raise bad_file(entry.path, "a link to a folder is not followed", "convert that folder itself")
+            raise refuse("RS-F01:link-folder-not", path=shown(entry.path))
         else:
             yield name
 
@@ -178,15 +178,14 @@ def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
 def _index_of(file: BinaryIO, path: str, nbytes: int) -> dict[str, Any]:
     """The index of a sharded checkpoint: an object with the names of files by those of tensors."""
     if nbytes > _MOST_INDEX:
-        raise bad_file(path, f"an index of {nbytes} bytes", "get it again")
+        raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=nbytes)
     found = parse_object(path, read_at(file, path, 0, nbytes))
     shards = found.get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
-        raise bad_file(path, "it has no weight_map of names by names", "get it again")
+        raise refuse("RS-F01:no-weight-map", path=shown(path))
     for shard in set(shards.values()):
         if not shard or shard in (".", "..") or "/" in shard or "\\" in shard or "\0" in shard:
-            why = f"it names the shard {shard[:80]!r}, which is no name of a file beside it"
-            raise bad_file(path, why, "get it again, from someone you trust")
+            raise refuse("RS-F01:names-shard-no", path=shown(path), shard=shard[:80])
     return found
 
 
@@ -203,17 +202,15 @@ def _check_shards(source: ConversionSource) -> None:
         }
         for name, shard in index.index["weight_map"].items():
             if shard not in shards:
-                raise bad_file(index.path, f"the shard {shard[:80]!r} is missing", "get it again")
+                raise refuse("RS-F01:shard-missing", path=shown(index.path), shard=shard[:80])
             if name not in shards[shard]:
                 why = f"it says that {name[:80]!r} is in {shard[:80]!r}, which it is not"
-                raise bad_file(index.path, why, "get it again")
+                raise refuse("RS-F01:index", path=shown(index.path), why=why)
         seen: set[str] = set()
         for shard in set(index.index["weight_map"].values()):
             if twice := seen & shards[shard]:
                 why = f"{min(twice)[:80]!r} is in two of its shards"
-                raise InvalidArguments(
-                    f"cannot read {shown(index.path)}", code="RS-F01", why=why, hint="get it again"
-                )
+                raise refuse("RS-F01:index", path=shown(index.path), why=why)
             seen |= shards[shard]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, OutOfMemory
+from ..errors import Error, OutOfMemory, refuse
 from ..frontend.formats import target_desc
 from ..group_scaling import scaling_of
 from ..grouped import group_extents
@@ -143,13 +143,12 @@ class _TileRoom:
         most, chunk = 2 * self.most_bytes, self.tensor.chunk_bytes
         if max(step.tile_bytes, chunk) <= most:
             return step
-        taken = f"a chunk takes {chunk}" if chunk > most else f"a tile takes {step.tile_bytes}"
-        raise OutOfMemory(
-            f"{self.tensor.array.name[:120]!r} cannot be cut into tiles that fit into the memory",
-            code="RS-D01",
-            where=str(step.rule or "copied"),
-            why=f"{taken} bytes, and there are {most} for each job",
-            hint="allow more memory, or fewer jobs",
+        raise refuse(
+            "RS-D01:cannot-cut-into",
+            name=self.tensor.array.name[:120],
+            rule=step.rule or "copied",
+            chunk=f"a chunk takes {chunk}" if chunk > most else f"a tile takes {step.tile_bytes}",
+            most=most,
         )
 
 
@@ -181,8 +180,10 @@ def _planned(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
     if src is None:
-        what = f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor of no axes"
-        raise _misfit(f"{what} is only copied", "RS-F07")
+        raise refuse(
+            "RS-F07:only-copied",
+            word=f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor of no axes",
+        )
     if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
         src = _convertible(array)
     if rule.is_found:
@@ -203,7 +204,7 @@ def _convertible(array: StoredArray) -> MemoryDesc:
     """The descriptor of elements that can be converted."""
     if array.desc is not None and array.kind.data_type is not None:
         return array.desc
-    raise _misfit(f"elements of {array.kind.word} are moved, and never converted", "RS-F07")
+    raise refuse("RS-F07:elements-moved-never", word=array.kind.word)
 
 
 def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] | None:
@@ -216,9 +217,9 @@ def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] 
 
 def _quantising(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
     if room.tensor.array.scaling is not None:
-        raise _misfit("it is quantised already", "RS-F07")
+        raise refuse("RS-F07:quantised-already")
     if src.data_type not in _REALS:
-        raise _misfit(f"scales are found from floats, and its elements are {src.data_type}", "RS-A15")
+        raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
     if rule.group is not None or rule.named is not None:
         return _in_groups(room, src, rule)
     array, data_type, axis = room.tensor.array, rule.data_type, _axis_of(rule, src)
@@ -283,12 +284,14 @@ def check_scaled(step: ConversionStep) -> None:
         return
     if read is None or written is None or not needs_scale(read.data_type, written.data_type):
         return
-    raise InvalidArguments(
-        f"the rule {str(rule)!r} does not fit {step.source.array.name[:120]!r}",
-        code="RS-F07",
-        where=f"{step.source.array.kind.word} {step.source.array.shape}",
-        why=f"it does not say how floats are scaled to {rule.data_type}, and small ones would become 0",
-        hint=f"{f'{rule},scale=absmax'!r} finds the scale, scale=127 multiplies by it, scale=1 only rounds",
+    raise refuse(
+        "RS-F07:rule-not-fit",
+        rule=str(rule),
+        name=step.source.array.name[:120],
+        word=step.source.array.kind.word,
+        shape=step.source.array.shape,
+        data_type=rule.data_type,
+        rule2=f"{rule},scale=absmax",
     )
 
 
@@ -303,8 +306,4 @@ def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
         return None
     if -src.ndims <= rule.axis < src.ndims:
         return rule.axis % src.ndims
-    raise _misfit(f"axis {rule.axis} of {src.ndims}", "RS-A10")
-
-
-def _misfit(why: str, code: str) -> InvalidArguments:
-    return InvalidArguments(why, code=code, why="", hint=_HINT)
+    raise refuse("RS-A10:rule", axis=rule.axis, ndims=src.ndims)

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, Unimplemented
+from ..errors import Error, refuse
 from ..runtime.alloc import extent
 from .element_kinds import BYTES, ElementKind, kind_of_type
 from .json_object import parse_object
-from .plain_file import about_file, bad_file
+from .plain_file import about_file
+from .replacement import shown
 
 VERSION = 1
 KEY = "restride"
@@ -155,24 +156,13 @@ def name_bytes(name: str) -> bytes:
     try:
         return name.encode()
     except UnicodeEncodeError:
-        raise InvalidArguments(
-            "a name that no tensor of a file can have",
-            code="RS-F03",
-            where=ascii(name[:60]),
-            why="it is no UTF-8, as names of files may be",
-            hint="rename it, or the file that it is the name of",
-        ) from None
+        raise refuse("RS-F03:name-no-tensor-file", name=ascii(name[:60])) from None
 
 
 def check_header(kind: str, nbytes: int, most: int) -> None:
     """Raise Unimplemented for a header that is longer than readers of the format take."""
     if nbytes > most:
-        raise Unimplemented(
-            f"a header of {nbytes} bytes in a {kind} file",
-            code="RS-F03",
-            why=f"readers take up to {most}",
-            hint="shorten names or metadata, or write several files",
-        )
+        raise refuse("RS-F03:header-bytes-file", nbytes=nbytes, kind=kind, most=most)
 
 
 # --- what restride adds to a file's metadata ------------------------------------------------------------
@@ -196,7 +186,7 @@ def parse_notes(path: str, text: bytes) -> dict[str, Any]:
     found = parse_object(path, text)
     notes = found.get("tensors")
     if found.get("version") != VERSION or not isinstance(notes, dict):
-        raise bad_file(path, "what it says of layouts is of a version that is not known", "update restride")
+        raise refuse("RS-F01:layouts-of-another-version", path=shown(path))
     return notes
 
 
@@ -206,7 +196,7 @@ def annotated(path: str, array: StoredArray, note: object, names: frozenset[str]
     `names`: of all tensors of the file. Raises InvalidArguments, naming the file and the tensor.
     """
     if not isinstance(note, dict):
-        raise bad_file(path, f"what it says of {array.name[:60]!r} is no object", _WRITE_AGAIN)
+        raise refuse("RS-F01:note-no-object", path=shown(path), name=array.name[:60])
     desc = array.desc
     if "desc" in note:
         desc = about_file(path, MemoryDesc.from_dict, note["desc"], hint=_WRITE_AGAIN)
@@ -226,8 +216,12 @@ def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
     except Error:
         fits = False
     if not fits:
-        why = f"the descriptor of {array.name[:60]!r} does not fit the array"
-        raise bad_file(path, why, _WRITE_AGAIN, f"{desc}; {array.kind.word} {array.shape}"[:300])
+        raise refuse(
+            "RS-F01:descriptor-not-fit",
+            path=shown(path),
+            desc=f"{desc}; {array.kind.word} {array.shape}"[:300],
+            name=array.name[:60],
+        )
 
 
 def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scaling:
@@ -241,4 +235,4 @@ def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scali
     are_groups = isinstance(groups, list) and all(type(n) is int and 0 < n < 2**63 for n in groups)
     if are_named and is_axis and are_groups and set(words) <= set(Scaling._fields):
         return Scaling(scale, zero, axis, tuple(groups), whole, least)
-    raise bad_file(path, f"the scales of {name[:60]!r} are not in the file, or for no axis", _WRITE_AGAIN)
+    raise refuse("RS-F01:scales-not-file", path=shown(path), name=name[:60])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import BinaryIO, NamedTuple
 
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from .gguf import MAGIC, read_gguf
 from .npy import read_npy
 from .npz import HOLDS_PICKLES, OUT_OF_PICKLES, plain_archive, read_npz
-from .plain_file import FileState, bad_file, opened, read_at, state_of
+from .plain_file import FileState, opened, read_at, state_of
+from .replacement import shown
 from .safetensors import read_safetensors
 from .stored_tensors import Contents
 
@@ -77,13 +78,13 @@ def _contents_of(file: BinaryIO, path: str) -> Contents:
     return read_safetensors(file, path)
 
 
-def _of_other_kind(path: str, lead: bytes) -> InvalidArguments:
+def _of_other_kind(path: str, lead: bytes) -> Error:
     """The error for a file that begins with no length of a header, and is not said to."""
     for start, why, hint in _OTHERS:
         if lead.startswith(start):
-            return bad_file(path, why, hint)
+            return refuse("RS-F01:other-kind", path=shown(path), why=why, hint=hint)
     hint = "restride reads .npy, .npz, .safetensors, .gguf and .zarr"
-    return bad_file(path, "it begins as no file of tensors does", hint)
+    return refuse("RS-F01:begins-no-file", path=shown(path), hint=hint)
 
 
 def _lead(file: BinaryIO, path: str) -> bytes:

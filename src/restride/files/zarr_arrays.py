@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import Error, InvalidArguments
+from ..errors import Error, refuse
 from ..runtime.alloc import Array
 from .chunk_files import part_files
 from .element_kinds import KINDS, ElementKind, kind_of_dtype
 from .physical_boxes import physical_box
-from .plain_file import GET_AGAIN, FileState, bad_file, check_link
+from .plain_file import FileState, check_link
 from .replacement import shown, system_error
 from .stored_tensors import (
     KEY,
@@ -52,12 +52,7 @@ def zarr_library(what: str) -> ModuleType:
     try:
         import zarr
     except ImportError:
-        raise InvalidArguments(
-            f"{what}: there is no Zarr",
-            code="RS-C04",
-            why="arrays of Zarr are read and written by its own library",
-            hint="pip install 'restride[zarr]'",
-        ) from None
+        raise refuse("RS-C04:no-zarr", what=what) from None
     found: ModuleType = zarr
     return found
 
@@ -165,7 +160,7 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
                 mode = _mode_behind(entry.path) if entry.is_symlink() else found.st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     # To read it might wait forever.
-                    raise bad_file(entry.path, "it is a pipe, a device or a broken link", GET_AGAIN)
+                    raise refuse("RS-F01:pipe-device-broken", path=shown(entry.path))
                 yield name, found
 
 
@@ -199,7 +194,9 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
     except OSError as error:
         raise system_error("read", path, error) from None
     except Exception as error:  # whatever the library says of metadata
-        raise bad_file(path, str(error)[:200] or type(error).__name__, GET_AGAIN) from None
+        raise refuse(
+            "RS-F01:damaged", path=shown(path), why=str(error)[:200] or type(error).__name__
+        ) from None
     note = attributes.pop(KEY, None)
     order = note.get("order") if isinstance(note, dict) else None
     names = sorted(arrays)
@@ -226,7 +223,7 @@ def _members(
     members = dict(found.members(max_depth=None))
     arrays = {name: one for name, one in members.items() if isinstance(one, zarr.Array)}
     if len(arrays) > _MOST_ARRAYS:
-        raise bad_file(path, f"it holds {len(arrays)} arrays", "name a group in it")
+        raise refuse("RS-F01:holds-arrays", path=shown(path), count=len(arrays))
     groups = {name: dict(one.attrs.asdict()) for name, one in members.items() if name not in arrays}
     said = {name: attributes for name, attributes in groups.items() if attributes}
     return arrays, dict(found.attrs.asdict()), said
@@ -236,13 +233,13 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
     attributes = dict(array.attrs.asdict())
     note = attributes.pop(KEY, {})
     if not isinstance(note, dict):
-        raise bad_file(path, f"what it says of {name[:60]!r} is no object", GET_AGAIN)
+        raise refuse("RS-F01:array-note-no-object", path=shown(path), name=name[:60])
     kind = _kind(path, name, array.dtype, note.get("kind"))
     shape, chunks = (tuple(int(n) for n in one) for one in (array.shape, array.shards or array.chunks))
     if kind.bits == 4:
         shape, chunks = ((*one[:-1], 2 * one[-1]) for one in (shape, chunks))
     if prod(shape) * kind.bits >= 2**66:
-        raise bad_file(path, f"{name[:60]!r} has a shape of 2**63 bytes or more", GET_AGAIN)
+        raise refuse("RS-F01:shape-2-63", path=shown(path), name=name[:60])
     words = {key: value for key, value in note.items() if key in ("desc", "scaling")}
     found = annotated(path, plain_array(name, kind, shape), words, names)
     unknown = {"attributes": attributes, "dimension_names": _axis_names(array)}
@@ -260,9 +257,7 @@ def _axis_names(array: Any) -> list[str | None]:
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
     """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
     if dtype.kind not in "biufcV":
-        raise bad_file(
-            path, f"elements of {name[:60]!r} are {dtype}, which is not known", "convert that array"
-        )
+        raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
     little = np.dtype(dtype).newbyteorder("<")
     found = kind_of_dtype(little)
     if word is not None:
@@ -271,7 +266,7 @@ def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKi
             found = None
     if found is not None and (word is None or little.kind == "u"):
         return found
-    raise bad_file(path, f"elements of {name[:60]!r} are {dtype}, which is not known", "convert that array")
+    raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
 
 
 # --- what is written -------------------------------------------------------------------------------------

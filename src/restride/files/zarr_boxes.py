@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import Error
+from ..errors import Error, refuse
 from ..runtime.alloc import Array
-from .plain_file import GET_AGAIN, bad_file
-from .replacement import cannot_write, system_error
+from .replacement import cannot_write, shown, system_error
 
 
 def read_box(array: Any, box: tuple[slice, ...], path: str) -> Array:
@@ -33,8 +32,9 @@ def read_box(array: Any, box: tuple[slice, ...], path: str) -> Array:
         raise
     except Exception as error:  # whatever a codec says
         name = f" of {array.basename[:60]!r}" if array.basename else ""
-        why = f"chunks{name}: {str(error)[:200] or type(error).__name__}"
-        raise bad_file(path, why, GET_AGAIN) from None
+        raise refuse(
+            "RS-F01:chunks", path=shown(path), name=name, reason=str(error)[:200] or type(error).__name__
+        ) from None
 
 
 def write_box(array: Any, box: tuple[slice, ...], content: Array, path: str) -> None:
@@ -75,7 +75,7 @@ def check_chunk(path: str) -> None:
     except FileNotFoundError:
         is_file = not os.path.islink(path)
     if not is_file:
-        raise bad_file(path, "a folder, a pipe or a broken link is in place of a chunk", GET_AGAIN)
+        raise refuse("RS-F01:folder-pipe-broken", path=shown(path))
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from ..arrays import reorder
 from ..block_scales import quantize_in_groups
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..frontend.carriers import carried
 from ..group_scaling import NAMED, GroupScaling, scaling_of
 from ..grouped import group_extents
@@ -80,13 +80,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
         """The codec of an array's metadata."""
         configuration = data.get("configuration") or {}
         if not isinstance(configuration, dict) or not set(configuration) <= {"format", "data_type", "group"}:
-            raise InvalidArguments(
-                "the codec restride has another configuration",
-                code="RS-F05",
-                where=str(configuration)[:120],
-                why="it has format, data_type and group",
-                hint="update restride, or write the array again",
-            )
+            raise refuse("RS-F05:codec-restride-another", configuration=str(configuration)[:120])
         return cls(**configuration)
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,12 +94,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
         chunk = getattr(chunk_grid, "chunk_shape", shape)
         plan = _plan(self, tuple(chunk), dtype.to_native_dtype())
         if plan.scaling is None and needs_scale(DataType.parse(plan.dtype), plan.stored.data_type):
-            raise InvalidArguments(
-                f"the codec restride stores no {self.data_type} of {plan.dtype} without scales",
-                code="RS-A15",
-                why="small floats would become 0",
-                hint='name a group, as group=32, or a type that has groups, as "mxfp4"',
-            )
+            raise refuse("RS-A15:codec-restride-stores-no", data_type=self.data_type, dtype=plan.dtype)
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: Any) -> int:
         """Bytes of a chunk."""
@@ -134,12 +123,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
         plan = _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
         content = np.asarray(chunk_bytes.as_numpy_array()).reshape(-1).view(np.uint8)
         if content.size != plan.nbytes:
-            raise InvalidArguments(
-                "a chunk is damaged",
-                code="RS-F01",
-                why=f"it has {content.size} bytes, and chunks of {plan.stored} have {plan.nbytes}",
-                hint="get it again",
-            )
+            raise refuse("RS-F01:chunk-damaged", size=content.size, plan=plan)
         made = np.empty(chunk_spec.shape, plan.dtype)
         values = Memory(plan.stored, _CPU, content[plan.scale_bytes :])
         if plan.scaling is None:
@@ -170,11 +154,10 @@ def _plan(codec: RestrideCodec, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
         return _ChunkPlan(dtype, stored, None, 0, stored.size)
     scaling = scaling_of(codec.data_type or "s8", None, True, codec.group, "f32", len(shape)).for_dims(shape)
     if scaling.is_two_level or scaling.data_type.kind == "uint" or source.data_type.kind != "float":
-        raise InvalidArguments(
-            f"the codec restride stores no {codec.data_type or 's8'} of {source.data_type}",
-            code="RS-A15",
-            why="chunks have one scale for each group of floats, and no zero points",
-            hint='quantise floats to "mxfp4", "mxfp8", "s8" or "s4"',
+        raise refuse(
+            "RS-A15:codec-restride-stores",
+            data_type=codec.data_type or "s8",
+            source_data_type=source.data_type,
         )
     stored = MemoryDesc(shape, scaling.data_type, codec.format)
     scales = MemoryDesc(group_extents(shape, scaling.groups), scaling.scale_type).size

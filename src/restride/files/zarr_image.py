@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..runtime.alloc import Array
 from .replacement import shown
 from .safe_files import UnsafeFiles, sync_file
@@ -64,13 +64,7 @@ def zarr_image(
     zarr_library("cannot write arrays of Zarr")
     for array in arrays:
         if stored_dtype(array.kind) is None:
-            raise Unimplemented(
-                f"{array.kind.word} in an array of Zarr",
-                code="RS-F03",
-                where=array.name,
-                why="there are no elements of that width",
-                hint="write a .safetensors or .gguf file",
-            )
+            raise refuse("RS-F03:array-zarr", word=array.kind.word, name=array.name)
     names = [array.name for array in arrays]
     _check_names(names)
     found = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
@@ -102,13 +96,9 @@ def _check_names(names: Sequence[str]) -> None:
         inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in known), "")
         if fits and not inside:
             continue
-        raise InvalidArguments(
-            "a name that no array of Zarr can have",
-            code="RS-F03",
-            where=repr(name[:120]),
-            why=f"it would lie in the array {inside[:60]!r}" if inside else "it is no name of a folder",
-            hint="rename the tensor, or write a .safetensors file",
-        )
+        if inside:
+            raise refuse("RS-F03:name-in-array", name=name[:120], inside=inside[:60])
+        raise refuse("RS-F03:no-folder-name", name=name[:120])
 
 
 def _is_short(part: str) -> bool:

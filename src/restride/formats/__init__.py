@@ -13,7 +13,7 @@ from dataclasses import replace
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims, parse_int, parse_ints, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..grouped import group_extents
 from ..nearest import nearest
 from . import gguf
@@ -69,12 +69,7 @@ def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
     """
     found = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
     if not isinstance(scales, str) or scales not in ("128x4", "rows"):
-        raise _refusal(
-            "nvfp4",
-            f"scales is {short_repr(scales)}",
-            "they lie in tiles or in rows",
-            'pass "128x4" or "rows"',
-        )
+        raise refuse("RS-A15:lie-tiles-rows", scales=short_repr(scales))
     assert found.scale is not None
     in_rows = scales == "rows" or len(found.scale.dims) != 2
     scale = found.scale if in_rows else nvfp4_scales_128x4(found.scale.dims)
@@ -94,7 +89,7 @@ def fp8_blocks(shape: Shape, group: Sequence[int] = (128, 128)) -> TensorFormat:
     dims, groups = _matrix("fp8_blocks", shape), parse_ints(group, "formats.fp8_blocks: group")
     if len(groups) != 2:
         what, hint = f"group is {short_repr(group)}", "pass two extents, as (128, 128)"
-        raise _refusal("fp8_blocks", what, "blocks are of rows and columns", hint)
+        raise refuse("RS-A15:blocks-rows-columns", what=what, hint=hint)
     scale = MemoryDesc(group_extents(dims, groups), DataType.f32)
     return TensorFormat("fp8_blocks", MemoryDesc(dims, DataType.f8_e4m3), scale, about=_about(fp8_blocks))
 
@@ -129,9 +124,9 @@ def marlin(shape: Shape, bits: int = 4, group: int | None = None) -> TensorForma
     """
     dims, bits = _matrix("marlin", shape), parse_int(bits, "formats.marlin: bits")
     if bits not in _MARLIN:
-        raise _refusal("marlin", f"bits is {bits}", "there is Marlin of 4 and of 8 bits", "pass 4 or 8")
+        raise refuse("RS-A15:bits", bits=bits)
     if dims[0] % 16 or dims[1] % 64:
-        raise _refusal("marlin", f"the shape is {dims}", "tiles are of 16 by 64 elements", "pad the weights")
+        raise refuse("RS-A15:tiles-16-64", dims=dims)
     kind = DataType.u4 if bits == 4 else DataType.u8
     zero = 8 if bits == 4 else 128
     scale = None
@@ -152,12 +147,7 @@ def torchao_int4_cpu(shape: Shape, block: int = 64) -> TensorFormat:
     """
     dims, block = _matrix("torchao_int4_cpu", shape), parse_int(block, "formats.torchao_int4_cpu: block")
     if block not in (32, 64) or dims[0] % block:
-        raise _refusal(
-            "torchao_int4_cpu",
-            f"{dims[0]} outputs in blocks of {block}",
-            "blocks are of 64 outputs, of 32 on processors without AVX-512, and whole",
-            "pad the weights",
-        )
+        raise refuse("RS-A15:outputs-blocks", dims=dims[0], block=block)
     half = block // 2
     values = MemoryDesc(dims, DataType.u4, f"Ab{half}@1a2@{half}a")
     return TensorFormat("torchao_int4_cpu", values, zero_point=8, about=_about(torchao_int4_cpu))
@@ -193,8 +183,11 @@ def named(name: str, shape: Shape) -> TensorFormat:
     make = _FORMATS.get(name) if isinstance(name, str) else None
     if make is None:
         near = nearest(name[:40].lower(), list(_FORMATS)) if isinstance(name, str) else ""
-        hint = f"did you mean {near!r}?" if near else f"use one of {', '.join(_FORMATS)}"
-        raise _refusal(short_repr(name), "there is no format of that name", "formats have names", hint)
+        raise refuse(
+            "RS-A15:no-format-name",
+            name=short_repr(name),
+            hint=f"did you mean {near!r}?" if near else f"use one of {', '.join(_FORMATS)}",
+        )
     return make(shape)
 
 
@@ -212,9 +205,7 @@ def _about(make: Callable[..., TensorFormat]) -> str:
 def _of_rows(name: str, shape: Shape, data_type: DataType, group: int, scale_type: DataType) -> TensorFormat:
     dims = parse_dims(shape)
     if not dims:
-        raise _refusal(
-            name, "the shape is empty", "groups are of the last dim", "pass the dims of the tensor"
-        )
+        raise refuse("RS-A15:shape-empty", name=name)
     counts = group_extents(dims, (*(1,) * (len(dims) - 1), group))
     values, scale = MemoryDesc(dims, data_type), MemoryDesc(counts, scale_type)
     return TensorFormat(name, values, scale, about=_about(globals()[name]))
@@ -223,7 +214,7 @@ def _of_rows(name: str, shape: Shape, data_type: DataType, group: int, scale_typ
 def _grouped_columns(name: str, shape: Shape, group: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     dims = _matrix(name, shape)
     if dims[0] % 8 or dims[1] % 8:
-        raise _refusal(name, f"the shape is {dims}", "words hold eight elements", "pad the weights")
+        raise refuse("RS-A15:words-hold-eight", name=name, dims=dims)
     return dims, group_extents(dims, (parse_int(group, f"formats.{name}: group"), 1))
 
 
@@ -231,11 +222,7 @@ def _matrix(name: str, shape: Shape) -> tuple[int, ...]:
     dims = parse_dims(shape)
     if len(dims) == 2:
         return dims
-    raise _refusal(name, f"the shape is {dims}", "it is a matrix", "reshape the tensor to two dims")
-
-
-def _refusal(name: str, what: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"formats.{name}: {what}", code="RS-A15", why=why, hint=hint)
+    raise refuse("RS-A15:matrix", name=name, dims=dims)
 
 
 def __dir__() -> list[str]:

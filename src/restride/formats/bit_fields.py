@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..desc.parse import parse_dims, parse_int, short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
@@ -74,10 +74,10 @@ def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
         is_layout = isinstance(name, str) and name.lower() in gguf.__all__
         hint = f"rs.formats.gguf.{name.lower()}(shape).wrap(buffer) reads it" if is_layout else ""
         hint = hint or f"use one of {', '.join(_FORMATS)}"
-        raise _refusal(short_repr(name), "it is no such format of ggml", hint)
+        raise refuse("RS-A15:no-such-format", name=short_repr(name), hint=hint)
     dims = parse_dims(shape)
     if not dims or dims[-1] % found.block:
-        raise _refusal(name, f"rows of {dims} are no whole blocks of {found.block}", "pad the rows")
+        raise refuse("RS-A15:rows-no-whole", name=name, dims=dims, block=found.block)
     count = prod(dims) // found.block
     blocks = _bytes_of(name, buffer, count * found.nbytes).reshape(count, found.nbytes)
     groups = found.block // found.group
@@ -109,7 +109,7 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     """
     dims, group = parse_dims(shape), parse_int(block, "formats.unpack_nf4: block")
     if not dims or group < 2 or dims[-1] % group:
-        raise _refusal("nf4", f"rows of {dims} are no whole blocks of {group}", "pad the rows")
+        raise refuse("RS-A15:rows-no-whole-blocks", dims=dims, group=group)
     count = prod(dims)
     packed = _bytes_of("nf4", buffer, count // 2)
     values = np.empty((count // 2, 2), np.float32)
@@ -118,9 +118,7 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
         np.take(NF4, packed & 15, out=values[:, 1])
     scale = _numbers("nf4", absmax)
     if scale.size != count // group:
-        raise _refusal(
-            "nf4", f"there are {scale.size} scales for {count // group} blocks", "pass one for each block"
-        )
+        raise refuse("RS-A15:scales-blocks", size=scale.size, count=count // group)
     counts = (*dims[:-1], dims[-1] // group)
     return QuantizedTensor(Memory.from_numpy(values.reshape(dims)), Memory.from_numpy(scale.reshape(counts)))
 
@@ -130,19 +128,15 @@ def _numbers(name: str, absmax: object) -> Array:
     try:
         return np.ascontiguousarray(absmax, np.float32).reshape(-1)
     except Exception:  # NumPy makes no array of it
-        raise _refusal(name, f"absmax is {short_repr(absmax)}", "pass an array of numbers") from None
+        raise refuse("RS-A15:absmax", name=name, absmax=short_repr(absmax)) from None
 
 
 def _bytes_of(name: str, buffer: object, needed: int) -> Array:
     array: Array = array_of(buffer, f"formats: the buffer of {name}")
     why = misfit_of_bytes(array, needed)
     if why:
-        raise _refusal(name, f"the buffer will not do: {why}", f"pass {needed} bytes")
+        raise refuse("RS-A15:buffer-not", name=name, why=why, needed=needed)
     return array.reshape(-1).view(np.uint8)
-
-
-def _refusal(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"formats: {name} cannot be unpacked", code="RS-A15", why=why, hint=hint)
 
 
 # --- fields ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..runtime.alloc import Array
 from .reporting import reported
 from .tensor_format import array_of
@@ -43,17 +43,12 @@ def quantize_blocks(x: object, name: str) -> Array:
     """
     found = _FORMATS.get(name.lower()) if isinstance(name, str) else None
     if found is None:
-        raise _refusal(
-            f"there is no rounding of {short_repr(name)}",
-            "it is no format that ggml quantises to by itself",
-            f"use one of {', '.join(_FORMATS)}",
-        )
+        raise refuse("RS-A15:no-rounding", name=short_repr(name), formats=", ".join(_FORMATS))
     array = array_of(x, "formats.quantize_blocks: x")
     if not array.ndim or array.dtype.name not in ("float32", "float16", "bfloat16"):
-        raise _refusal("x is no array of floats", "blocks are made of f32, f16 or bf16", "convert it")
+        raise refuse("RS-A15:x-no-array")
     if array.shape[-1] % _GROUP:
-        why = f"rows of {array.shape} are no whole blocks of {_GROUP}"
-        raise _refusal("x has other rows", why, "pad the rows")
+        raise refuse("RS-A15:x-other-rows", shape=array.shape, group=_GROUP)
     blocks = array.reshape(-1, _GROUP)
     made = np.empty((len(blocks), found.nbytes), np.uint8)
     with reported("quantize_blocks", name.lower(), array.shape), np.errstate(all="ignore"):
@@ -61,10 +56,6 @@ def quantize_blocks(x: object, name: str) -> Array:
             part = slice(at, at + _BLOCKS)
             np.concatenate(found.pack(blocks[part].astype(np.float32)), 1, out=made[part])
     return made.reshape(*array.shape[:-1], array.shape[-1] // _GROUP * found.nbytes)
-
-
-def _refusal(what: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"formats.quantize_blocks: {what}", code="RS-A15", why=why, hint=hint)
 
 
 def _inverse(d: Array) -> Array:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .tensor_format import TensorFormat
 
 __all__ = ["mxfp4", "q4_0", "q4_1", "q8_0"]
@@ -51,12 +51,8 @@ def _format(
     """A format of blocks of so many bytes; `values`, `scale` and `minimum` say at which byte each begins."""
     dims = parse_dims(shape)
     if not dims or dims[-1] % _GROUP:
-        raise InvalidArguments(
-            f"formats.gguf.{name}: the last dim is {dims[-1] if dims else 'missing'}",
-            code="RS-A15",
-            where=f"shape {dims}",
-            why=f"rows are of whole blocks of {_GROUP} elements",
-            hint="pad the rows",
+        raise refuse(
+            "RS-A15:last-dim", name=name, dims=dims[-1] if dims else "missing", dims2=dims, group=_GROUP
         )
     counts = (*dims[:-1], dims[-1] // _GROUP)
     start, blocks = values

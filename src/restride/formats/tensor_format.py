@@ -12,7 +12,7 @@ from ..arrays import reorder
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import to_f32
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 from ..foreign import is_masked, text_of
 from ..frontend.tensors import as_numpy, is_foreign
 from ..grouped import over
@@ -143,10 +143,8 @@ class TensorFormat:
             why = f"the zero point of this format is {wanted} for all elements"
             raise self._misfit(why, "the tensor's zero points are others")
 
-    def _misfit(self, why: str, hint: str) -> InvalidArguments:
-        return InvalidArguments(
-            f"formats.{self.name}: the parts do not fit", code="RS-A15", why=why, hint=hint
-        )
+    def _misfit(self, why: str, hint: str) -> Error:
+        return refuse("RS-A15:parts-not-fit", name=self.name, why=why, hint=hint)
 
     def _scale(self, memories: dict[str, Memory]) -> Memory:
         if "scale" in memories:
@@ -166,12 +164,7 @@ def _flat(name: str, buffer: Any, needed: int, data_type: DataType | None = None
     if not why:
         held = array.reshape(-1).view(np.uint8)
         return Memory(MemoryDesc((array.nbytes,), DataType.u8), Engine("cpu"), held)
-    raise InvalidArguments(
-        f"formats: the buffer of {name} will not do",
-        code="RS-A15",
-        why=why,
-        hint=f"pass a contiguous array of {needed} bytes",
-    )
+    raise refuse("RS-A15:buffer", name=name, why=why, needed=needed)
 
 
 def misfit_of_bytes(array: Any, needed: int) -> str:
@@ -202,7 +195,7 @@ def array_of(buffer: Any, what: str) -> Any:
         return np.frombuffer(buffer, np.uint8)
     if is_masked(buffer):
         why, hint = "a mask would be lost", "pass x.data, or x.filled(0)"
-        raise InvalidArguments(f"{what} cannot be read", code="RS-A15", why=why, hint=hint)
+        raise refuse("RS-A15:part", what=what, why=why, hint=hint)
     try:
         return as_numpy(buffer, what) if is_foreign(buffer) else np.asarray(buffer)
     except Error:
@@ -210,7 +203,7 @@ def array_of(buffer: Any, what: str) -> Any:
     except Exception as error:  # a foreign object may raise anything
         why = f"NumPy makes no array of it: {text_of(error)[:200]}"
         hint = "pass bytes, or an array"
-        raise InvalidArguments(f"{what} cannot be read", code="RS-A15", why=why, hint=hint) from None
+        raise refuse("RS-A15:part", what=what, why=why, hint=hint) from None
 
 
 def _part(held: Memory, md: MemoryDesc) -> Memory:

@@ -28,7 +28,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, parse_int, short_repr, to_f32
 from ..desc.post_op_values import BINARY, BinaryOp, PReLUOp
 from ..desc.post_ops import PostOps
-from ..errors import Error, InvalidArguments
+from ..errors import Error, refuse
 from ..foreign import attribute_of, is_masked, plain_text
 from ..frozen import dataclass
 from ..runtime.describe import Subject, describe
@@ -114,13 +114,7 @@ def _bind_zero_point(
     if not (dst if arg == ARG_DST else src).data_type.is_integral:
         if _is_all_zero(given.zero_point):
             return
-        raise InvalidArguments(
-            "reorder: zero_point without integers",
-            code="RS-R27",
-            where=f"src {src}; dst {dst}",
-            why="a zero point belongs to the side of integers, and neither side is",
-            hint='leave it out, or ask for dtype="s8"',
-        )
+        raise refuse("RS-R27:zero-point-without", src=src, dst=dst)
     if given.axis is None and are_of_groups(given.zero_point, dst):
         memory = zero_point_memory(given.zero_point, engine)
         groups = group_sizes("zero_point", memory.desc.dims, dst.dims)
@@ -148,25 +142,14 @@ def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     is_whole = values.dtype.kind in "iu" and (values.size == 0 or (values >= limits.min).all())
     if is_whole and (values.size == 0 or (values <= limits.max).all()):
         return np.ascontiguousarray(values, np.int32)
-    raise InvalidArguments(
-        f"reorder: zero_point is {short_repr(values)}",
-        code="RS-R27",
-        why="zero points are whole numbers of 32 bits",
-        hint="pass np.rint(zero_point).astype(np.int32)",
-    )
+    raise refuse("RS-R27:zero-point", values=short_repr(values))
 
 
 def to_factor(value: Any, name: str) -> float:
     """`scale` or `beta` of a call as an f32 value. Raises InvalidArguments for what is no number."""
     if _is_number(value):
         return to_f32(value, f"reorder: {name}")
-    raise InvalidArguments(
-        f"reorder: {name} is no number",
-        code="RS-V02",
-        where=f"{name} {short_repr(value)}",
-        why=f"{name} is one real number for the whole tensor; this is {type(value).__name__}",
-        hint="pass a Python or NumPy scalar",
-    )
+    raise refuse("RS-V02:no-number", name=name, value=short_repr(value), type=type(value).__name__)
 
 
 def _is_number(value: Any) -> bool:
@@ -222,33 +205,15 @@ def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.nda
     at = _axis(axis, name, dst)
     if found.shape == (dst.dims[at],):
         return found
-    raise InvalidArguments(
-        f"reorder: {name} is {short_repr(values)}",
-        code="RS-A11",
-        where=f"dims {dst.dims}, axis {at}",
-        why=f"it must be one number, or {dst.dims[at]} real numbers, one for each index of axis {at}",
-        hint="pass a list or a 1-D array of that length, or another axis",
-    )
+    raise refuse("RS-A11", name=name, values=short_repr(values), dims=dst.dims, at=at, dims2=dst.dims[at])
 
 
 def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
     if axis is None:
-        raise InvalidArguments(
-            f"reorder: {name} of several values without axis",
-            code="RS-A10",
-            where=f"dims {dst.dims}",
-            why="axis says along which dim there is one value for each index",
-            hint="pass axis=1 for one value per channel, or one number for the whole tensor",
-        )
+        raise refuse("RS-A10:several-values-without", name=name, dims=dst.dims)
     at = parse_int(axis, "reorder: axis")
     if not -dst.ndims <= at < dst.ndims:
-        raise InvalidArguments(
-            f"reorder: axis is {short_repr(at)}",
-            code="RS-A10",
-            where=f"dims {dst.dims}",
-            why=f"it must be from {-dst.ndims} to {dst.ndims - 1}",
-            hint="dims are logical: axis 1 is the channels of (N, C, H, W) in every format",
-        )
+        raise refuse("RS-A10:reorder", at=short_repr(at), dims=dst.dims, least=-dst.ndims, last=dst.ndims - 1)
     return at % dst.ndims
 
 
@@ -283,12 +248,7 @@ def _told_of(name: str, error: Error) -> Error:
 def _copied(chain: PostOps, given: PostOps) -> PostOps:
     entries = given.freeze()
     if any(isinstance(entry, BinaryOp | PReLUOp) for entry in entries):
-        raise InvalidArguments(
-            "reorder: post_ops names an operand but does not bring it",
-            code="RS-A12",
-            why="a binary or prelu entry of PostOps has no memory; that is an execution's",
-            hint='pass post_ops=[("add", array)]',
-        )
+        raise refuse("RS-A12:post-ops-names")
     return PostOps.of((*chain.freeze(), *entries))
 
 
@@ -302,7 +262,7 @@ def entries_of(post_ops: Any) -> Iterable[Any]:
         entries = _items(post_ops, post_ops)
         is_one = isinstance(post_ops, tuple) and len(entries) > 1 and not _names_op(entries[1])
         return (post_ops,) if is_one and isinstance(entries[0], str) else entries
-    raise _no_chain(post_ops)
+    raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(post_ops))
 
 
 def _items(values: Any, entry: Any) -> Sequence[Any]:
@@ -312,7 +272,7 @@ def _items(values: Any, entry: Any) -> Sequence[Any]:
     try:
         return tuple(values)
     except Exception:
-        raise _no_chain(entry) from None
+        raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry)) from None
 
 
 def _names_op(entry: Any) -> bool:
@@ -323,7 +283,7 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
     parts = (entry,) if isinstance(entry, str) else entry
     parts = _items(parts, entry) if isinstance(parts, tuple | list) else ()
     if not parts or not isinstance(parts[0], str):
-        raise _no_chain(entry)
+        raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry))
     alg, *params = parts
     alg = plain_text(alg)
     name = alg.removeprefix("eltwise_").removeprefix("binary_")
@@ -334,7 +294,7 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
         made.extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = memory
         chain.append_binary(name, memory.desc)
     elif name in BINARY or len(params) > 3:
-        raise _no_chain(entry)
+        raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry))
     else:
         plain = name.removesuffix("_use_dst_for_bwd")
         chain.append_eltwise(alg, *_eltwise_numbers(plain, params, entry))
@@ -360,12 +320,7 @@ def _eltwise_numbers(name: str, params: list[Any], entry: Any) -> Sequence[Any]:
     least, words, example = _NEEDED.get(name, (0, "", ""))
     if len(params) >= least:
         return params or _USUAL.get(name, ())
-    raise InvalidArguments(
-        f"reorder: post_ops has {short_repr(entry)}",
-        code="RS-A12",
-        why=f"{name} takes {words}",
-        hint=f"pass {example}",
-    )
+    raise refuse("RS-A12:takes", entry=short_repr(entry), name=name, words=words, example=example)
 
 
 def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
@@ -389,12 +344,3 @@ def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
     """One value for each index, on the engine that runs the call."""
     described = describe(values, None, _OPERAND)
     return from_host(described.desc, engine, described.buffer_of(values))
-
-
-def _no_chain(entry: Any) -> InvalidArguments:
-    return InvalidArguments(
-        f"reorder: post_ops has {short_repr(entry)}",
-        code="RS-A12",
-        why="an entry is a name, or a tuple of a name and its numbers, or of a name and an array",
-        hint='pass rs.PostOps(), or as ["relu", ("clip", 0, 6), ("add", bias)]',
-    )

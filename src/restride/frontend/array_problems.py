@@ -13,7 +13,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments
+from ..errors import Error, refuse
 from ..primitives.checks import check_destination, check_memory, overlaps, share_bytes
 from ..primitives.implementation import (
     Implementation,
@@ -125,13 +125,7 @@ class ArrayFunction:
         number = parse_int(axis, f"{self.name}: axis")
         if -ndims <= number < ndims:
             return number % ndims
-        raise InvalidArguments(
-            f"{self.name}: axis is {number}",
-            code="RS-S05",
-            where=f"x {read}",
-            why=f"x has {ndims} axes",
-            hint="negative ones count from the end",
-        )
+        raise refuse("RS-S05:x-axes", name=self.name, number=number, read=read, ndims=ndims)
 
     def run(
         self,
@@ -199,12 +193,13 @@ class ArrayFunction:
             is_pair = self.may_be_in_place and (other, arg) in _IN_PLACE
             if is_pair and not overlaps(memory, target):
                 continue
-            raise InvalidArguments(
-                f"{self.name}: {_name_of(other)} and {_name_of(arg)} overlap",
-                code="RS-N09",
-                where=f"{_name_of(other)} {memory.desc}; {_name_of(arg)} {target.desc}",
-                why="elements would be written before they are read (N9)",
-                hint="pass another array, or leave out out",
+            raise refuse(
+                "RS-N09:overlap",
+                name=self.name,
+                name_of=_name_of(other),
+                name_of2=_name_of(arg),
+                desc=memory.desc,
+                target_desc=target.desc,
             )
 
 

@@ -13,7 +13,7 @@ from ..desc.parse import parse_ints, short_repr
 from ..desc.tag_names import told_of_format
 from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..foreign import plain_text
 from ..runtime.describe import Described
 
@@ -40,15 +40,9 @@ def format_key(dst: object) -> Hashable:
     if is_sequence or (isinstance(dst, np.ndarray) and dst.ndim == 1):
         return parse_ints(dst, "reorder: dst")
     kind = _type_named(dst)
-    raise InvalidArguments(
-        "reorder: dst is no format",
-        code="RS-A05",
-        where=f"dst {short_repr(dst)}",
-        why=f"{type(dst).__name__} names no layout" if kind is None else f"{kind} is a data type",
-        hint='pass a tag such as "nhwc" or "nChw16c", strides as a tuple, a rs.MemoryDesc, or None'
-        if kind is None
-        else f"pass dtype={str(kind)!r}",
-    )
+    if kind is not None:
+        raise refuse("RS-A05:data-type", dst=short_repr(dst), kind=kind, name=str(kind))
+    raise refuse("RS-A05:no-layout", dst=short_repr(dst), type=type(dst).__name__)
 
 
 def _type_named(value: object) -> DataType | None:
@@ -74,12 +68,7 @@ def plain_order(call: str, dst: str, ndims: int) -> tuple[int, ...]:
     order = getattr(tag, "order", ())
     if len(order) == ndims and not getattr(tag, "inner_blks", ()):
         return tuple(order)
-    raise InvalidArguments(
-        f"{call}: {dst!r} is no plain format of {ndims} axes",
-        code="RS-A17",
-        why="the result has as many strides as axes, and no blocks",
-        hint="name a plain format such as nhwc; rs.reorder makes a rs.Memory of a blocked one",
-    )
+    raise refuse("RS-A17:no-plain-format", call=call, dst=dst, ndims=ndims)
 
 
 def type_key(dtype: object) -> Hashable:
@@ -96,13 +85,7 @@ def parse_type(dtype: object) -> DataType:
         raise told_of_format(error, dtype, "dst") from None
     except Exception:
         pass
-    raise InvalidArguments(
-        "reorder: dtype is no data type",
-        code="RS-P15",
-        where=f"dtype {short_repr(dtype)}",
-        why=f"{type(dtype).__name__} names no type of elements",
-        hint='pass a name such as "s8", rs.s8, or a NumPy or ml_dtypes type',
-    )
+    raise refuse("RS-P15:dtype-no-data", dtype=short_repr(dtype), type=type(dtype).__name__)
 
 
 def target_desc(src: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc:
@@ -124,13 +107,7 @@ def _target(src: MemoryDesc, dst: Any, data_type: DataType | None) -> MemoryDesc
 def _target_of_desc(dst: MemoryDesc, data_type: DataType | None) -> MemoryDesc:
     if data_type is None or data_type is dst.data_type:
         return dst
-    raise InvalidArguments(
-        "reorder: dtype and dst disagree",
-        code="RS-A06",
-        where=f"dst {dst}",
-        why=f"dtype is {data_type}, the descriptor says {dst.data_type}",
-        hint="leave dtype out, or give dst as a tag",
-    )
+    raise refuse("RS-A06:dtype-dst-disagree", dst=dst, data_type=data_type)
 
 
 def _same_format(src: MemoryDesc, data_type: DataType) -> MemoryDesc:
@@ -157,7 +134,7 @@ def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described
         return Described(wanted, 0)
     check_out(out.desc, wanted)
     if wanted is None and out.desc.dims != src.dims and (hint := _transposed(out.desc.dims, src)):
-        raise _differing(f"src {src}; out {out.desc}", f"its shape is {out.desc.dims}, not {src.dims}", hint)
+        raise refuse("RS-A07:shape-not", src=src, desc=out.desc, dims=out.desc.dims, hint=hint)
     return out
 
 
@@ -168,8 +145,7 @@ def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> Mem
         return target_desc(src, dst, data_type if isinstance(dst, MemoryDesc) else data_type or out.data_type)
     if data_type is None or data_type is out.data_type:
         return None
-    hint = "leave dtype out to take that of out, or let reorder make the result"
-    raise _differing(f"out {out}", f"its elements are {out.data_type}, not {data_type}", hint)
+    raise refuse("RS-A07:elements-not", out=out, data_type=data_type)
 
 
 def check_out(out: MemoryDesc, wanted: MemoryDesc | None) -> None:
@@ -180,7 +156,7 @@ def check_out(out: MemoryDesc, wanted: MemoryDesc | None) -> None:
     if is_alike and wanted.format_kind == "blocked" and not wanted.nelems:
         return
     hint = _transposed(out.dims, wanted) or _AS_OUT
-    raise _differing(f"out {out}; wanted {wanted}", _difference(out, wanted), hint)
+    raise refuse("RS-A07:out-not-lie", out=out, wanted=wanted, difference=_difference(out, wanted), hint=hint)
 
 
 def _transposed(shape: tuple[int, ...], wanted: MemoryDesc) -> str:
@@ -216,13 +192,3 @@ def _difference(out: MemoryDesc, wanted: MemoryDesc) -> str:
 
 
 _AS_OUT = "pass dst=None to take the layout of out, or let reorder make the result"
-
-
-def _differing(where: str, why: str, hint: str = _AS_OUT) -> InvalidArguments:
-    return InvalidArguments(
-        "reorder: out does not lie as dst and dtype say",
-        code="RS-A07",
-        where=where,
-        why=why,
-        hint=hint,
-    )

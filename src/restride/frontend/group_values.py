@@ -13,7 +13,7 @@ import numpy as np
 from ..desc.attr_value import SCALE_TYPES, ZERO_POINT_TYPES
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..foreign import attribute_of, is_masked
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
@@ -43,12 +43,14 @@ def group_sizes(name: str, found: tuple[int, ...], dims: tuple[int, ...]) -> tup
     if all((m and n % m == 0) or m == n for n, m in zip(dims, found, strict=True)):
         return tuple(n // m if m else 1 for n, m in zip(dims, found, strict=True))
     axis = next(i for i, (n, m) in enumerate(zip(dims, found, strict=True)) if not m or n % m)
-    raise InvalidArguments(
-        f"reorder: {name} of {'x'.join(map(str, found))} groups",
-        code="RS-R25",
-        where=f"dims {dims}",
-        why=f"axis {axis} has {dims[axis]} elements, which {found[axis]} groups do not divide",
-        hint="pass one value for each group; 1 along an axis that shares a value as a whole",
+    raise refuse(
+        "RS-R25:not-divided",
+        name=name,
+        found="x".join(map(str, found)),
+        dims=dims,
+        axis=axis,
+        dims2=dims[axis],
+        found2=found[axis],
     )
 
 
@@ -68,7 +70,9 @@ def _memory_of(
     if isinstance(value, Memory):
         if value.desc.data_type in allowed:
             return value
-        raise _wrong_type(name, value.desc.data_type, allowed)
+        raise refuse(
+            "RS-V04:groups", name=name, data_type=value.desc.data_type, allowed=", ".join(map(str, allowed))
+        )
     array = as_numpy(value, f"reorder: {name}") if is_foreign(value) else np.asarray(value)
     is_real = kind.kind == "f"
     if is_nibbles(array):
@@ -78,7 +82,9 @@ def _memory_of(
         is_number = array.dtype.kind in ("iuf" if is_real else "iu") and not is_masked(value)
         exact = _converted(array, kind) if is_number else None
         if exact is None:
-            raise _wrong_type(name, array.dtype, allowed)
+            raise refuse(
+                "RS-V04:groups", name=name, data_type=array.dtype, allowed=", ".join(map(str, allowed))
+            )
         array = exact
     described = describe(array, None, _SUBJECT)
     return from_host(described.desc, engine, described.buffer_of(array))
@@ -101,12 +107,3 @@ def _converted(array: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[A
 def _row_major(memory: Memory, engine: Engine) -> Memory:
     plain = MemoryDesc(memory.desc.dims, memory.desc.data_type)
     return to_engine(memory if memory.desc == plain else memory.to(plain), engine)
-
-
-def _wrong_type(name: str, found: object, allowed: tuple[DataType, ...]) -> InvalidArguments:
-    return InvalidArguments(
-        f"reorder: {name} of groups is of {found}",
-        code="RS-V04",
-        why=f"it is one of {', '.join(map(str, allowed))}",
-        hint="convert it first, and pass an array without a mask",
-    )

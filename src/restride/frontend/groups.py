@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..ops.shuffle import check_axis, check_group_size, legal_factors
 
 Shape = tuple[int, ...]
@@ -38,25 +38,27 @@ def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> 
     """The number of groups, and an axis that may be counted from the end."""
     rank = len(dims)
     if not -rank <= axis < rank:
-        raise InvalidArguments(
-            f"{call}: axis {short_repr(axis)} is out of range",
-            code="RS-O02",
-            where=f"dims {dims}",
-            why=f"the tensor has rank {rank}: axes are from {-rank} to {rank - 1}",
-            hint="the axis of the channels is 1 unless it is given",
+        raise refuse(
+            "RS-O02:out-of-range",
+            call=call,
+            axis=short_repr(axis),
+            dims=dims,
+            rank=rank,
+            least=-rank,
+            last=rank - 1,
         )
     size = dims[axis]
     if number >= 1 and size % number == 0:
         return axis % rank, size // number
     shown = short_repr(number)
-    wrong = f"{parameter} must be 1 or more" if number < 1 else f"C must be a multiple of {parameter}"
-    raise InvalidArguments(
-        f"{call}: bad {parameter}",
-        code="RS-O05",
-        where=f"C = {size} (axis {axis % rank}), {parameter} = {shown}, "
-        f"group_size = C / {parameter} = {size} / {shown}",
-        why=wrong,
-        hint=legal_factors(parameter, size),
+    raise refuse(
+        "RS-O05:1-more" if number < 1 else "RS-O05:c-multiple",
+        call=call,
+        parameter=parameter,
+        size=size,
+        axis=axis % rank,
+        shown=shown,
+        advice=legal_factors(parameter, size),
     )
 
 

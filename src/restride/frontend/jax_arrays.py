@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..plan.machine import LINE
 from ..runtime.alloc import Array, address_of
 from ..runtime.capsules import Exported, imported, is_named
@@ -39,26 +39,20 @@ def of_jax(x: Any, name: str) -> Array:
     Raises InvalidArguments for arrays without bytes on this machine's CPU.
     """
     if is_traced(x):
-        raise _unreadable(
-            name,
-            "a traced array has no bytes yet",
-            "inside jit, grad and vmap use restride.jax, or jax.pure_callback for what it has not",
-        )
+        raise refuse("RS-A04:traced-array-no", name=name)
     if not isinstance(x.dtype, np.dtype):
-        raise _unreadable(name, f"its elements are {x.dtype}", "take their bits: jax.random.key_data(x)")
+        raise refuse("RS-A04:elements", name=name, dtype=x.dtype)
     if x.is_deleted():
-        raise _unreadable(name, "the array was deleted, or given away by donation", "pass one that is alive")
+        raise refuse("RS-A04:array-was-deleted", name=name)
     if any(device.platform != "cpu" for device in x.devices()):
-        raise _unreadable(
-            name, "the array is not on the CPU", 'pass jax.device_put(x, jax.devices("cpu")[0])'
-        )
+        raise refuse("RS-A04:array-not-cpu", name=name)
     try:
         x.block_until_ready()
         # Parts on several devices are put together.
         return imported(x) if is_named(x.dtype) and len(x.devices()) == 1 else np.asarray(x)
     except Exception as error:
         why = f"JAX: {str(error) or type(error).__name__}".splitlines()[0]
-        raise _unreadable(name, why[:_LONGEST], "copy it to NumPy: np.asarray(x)") from None
+        raise refuse("RS-A04:copy-first", name=name, why=why[:_LONGEST]) from None
 
 
 def to_jax(x: Array, like: Any) -> Any:
@@ -79,22 +73,7 @@ def to_jax(x: Array, like: Any) -> Any:
 def check_width(dtype: np.dtype[Any]) -> None:
     """Raise Unimplemented for 64-bit types where JAX would narrow them without a word."""
     if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
-        raise Unimplemented(
-            f"an array of JAX of {dtype.name}",
-            code="RS-A17",
-            why=f"JAX would make {_NARROWED[dtype]} of it",
-            hint='allow it, jax.config.update("jax_enable_x64", True), or ask for another dtype',
-        )
-
-
-def refuse_out(name: str) -> InvalidArguments:
-    """The error for an array of JAX as an output."""
-    return InvalidArguments(
-        f"{name} cannot be written",
-        code="RS-A08",
-        why="arrays of JAX never change",
-        hint="leave out out: the result is an array of JAX",
-    )
+        raise refuse("RS-A17:array-jax", name=dtype.name, narrowed=_NARROWED[dtype])
 
 
 def _moved(x: Array, wanted: Any, device: Any) -> Any:
@@ -123,7 +102,3 @@ def _aligned(x: Array) -> Array:
     copied = allocate(x.nbytes).view(x.dtype, x.shape, steps)
     copied[...] = x
     return copied
-
-
-def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

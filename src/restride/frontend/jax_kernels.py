@@ -25,7 +25,7 @@ from jax.interpreters import ad, batching, mlir
 
 from ..arrays import reorder
 from ..desc.tag_names import LETTERS
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..runtime.kernel import packed_address
 from ..runtime.xla_handlers import MAJOR, XlaOperand, XlaWork, make_handler
 from ..shuffles import shuffle
@@ -91,12 +91,7 @@ class Shape(NamedTuple):
 def check_type(call: str, dtype: Any) -> None:
     """Raise Unimplemented for types that no kernel sees as XLA keeps them."""
     if getattr(dtype, "name", "") not in _NUMBERS:
-        raise Unimplemented(
-            f"restride.jax.{call}: elements of {dtype}",
-            code="RS-A17",
-            why="kernels read numbers from 8 bits on",
-            hint="convert first: x.astype(jnp.int8); outside of programs rs.reorder packs 4-bit numbers",
-        )
+        raise refuse("RS-A17:elements", call=call, dtype=dtype)
 
 
 # --- handlers: made when a program is lowered, found by a name that tells all they do -------------------
@@ -170,12 +165,7 @@ def factor_of(scale: Any) -> int | None:
     if scale is None:
         return None
     if isinstance(scale, jax.core.Tracer):
-        raise InvalidArguments(
-            "restride.jax.reorder: scale is traced",
-            code="RS-A17",
-            why="it is part of the program, and must be known when the program is traced",
-            hint="pass a Python number, or multiply in JAX",
-        )
+        raise refuse("RS-A17:scale-traced")
     alpha = to_factor(scale, "scale")
     return None if alpha == 1.0 else int(struct.unpack("=I", struct.pack("=f", alpha))[0])
 
@@ -237,12 +227,7 @@ def _lowered_reorder(ctx: Any, x: Any, *, order: Order, dtype: NumpyType, factor
 def shape_of(call: str, aval: Any) -> Shape:
     """What XLA hands to a kernel for an abstract value, or for an array, row-major."""
     if not all(isinstance(n, int) for n in aval.shape):
-        raise Unimplemented(
-            f"restride.jax.{call}: shape {aval.shape}",
-            code="RS-A17",
-            why="a kernel is made for one shape, and this has dims without a value",
-            hint="export or trace with a shape of numbers",
-        )
+        raise refuse("RS-A17:shape", call=call, shape=aval.shape)
     return Shape(tuple(aval.shape), tuple(range(aval.ndim)), np.dtype(aval.dtype))
 
 

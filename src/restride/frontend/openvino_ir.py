@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .xml_source import Source, visit
 
 _ROOTS = ("net", "layers", "layer")
@@ -65,10 +65,7 @@ def to_int(text: str, name: str) -> int:
     value = int(stripped) if _INTEGER.fullmatch(stripped) else _LIMIT
     if -_LIMIT <= value < _LIMIT:
         return value
-    hint = "it is written in decimal digits"
-    raise InvalidArguments(
-        f"{name} is {short_repr(text)}", code="RS-V01", why="it must be an integer of 64 bits", hint=hint
-    )
+    raise refuse("RS-V01:integer-64-bits", name=name, text=short_repr(text))
 
 
 class _Collector:
@@ -110,12 +107,7 @@ class _Collector:
 
     def _begin(self, layer: RawLayer) -> None:
         if len(self.found) == _MOST_LAYERS:
-            raise InvalidArguments(
-                f"there are more than {_MOST_LAYERS} {self._wanted} layers",
-                code="RS-F04",
-                why="no model has so many",
-                hint="name the .xml file that OpenVINO saved",
-            )
+            raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._wanted)
         self.found.append(layer)
         self._layer = layer
 
@@ -128,50 +120,34 @@ class _Collector:
         elif path in _DIM_PATHS:
             self._text = ""
         elif path[-1] == "layer" or self._text is not None:
-            what = f"{_shown_tag(path[-1])} does not belong inside {_shown_tag(['layer', *path][-2])}"
             why, hint = "a layer has <data>, <input> and <output>", "save the model again with OpenVINO"
-            raise InvalidArguments(what, code="RS-F04", where=layer.where(), why=why, hint=hint)
+            raise refuse(
+                "RS-F04:not-belong-inside",
+                path=_shown_tag(path[-1]),
+                value=_shown_tag(["layer", *path][-2]),
+                where=layer.where(),
+                why=why,
+                hint=hint,
+            )
 
 
 def _check_root(tag: str, attributes: dict[str, str]) -> None:
     if tag not in _ROOTS:
-        raise InvalidArguments(
-            f"its outermost element is {_shown_tag(tag)}",
-            code="RS-F04",
-            why="that of an IR is <net>, that of a part of one <layers> or <layer>",
-            hint="name the .xml file that OpenVINO saved",
-        )
+        raise refuse("RS-F04:outermost-element", tag=_shown_tag(tag))
     version = attributes.get("version") if tag == "net" else None
     if version is not None and to_int(version, "the version of <net>") not in _VERSIONS:
-        raise InvalidArguments(
-            f"it is an IR of version {short_repr(version)}",
-            code="RS-F04",
-            why=f"versions up to {_VERSIONS[-1]} are known",
-            hint="save the model with an OpenVINO that writes one of them",
-        )
+        raise refuse("RS-F04:ir-version", version=short_repr(version), versions=_VERSIONS[-1])
 
 
 def _type_of(attributes: dict[str, str]) -> str:
     if "type" in attributes:
         return attributes["type"]
-    raise InvalidArguments(
-        "a <layer> has no type",
-        code="RS-F04",
-        why="it says which operation the layer is",
-        hint="save the model again with OpenVINO",
-    )
+    raise refuse("RS-F04:layer-no-type")
 
 
 def _append_dim(layer: RawLayer, port: Port, text: str) -> None:
     if len(port.dims) == MOST_AXES:
-        why = f"an array has at most {MOST_AXES} axes"
-        raise InvalidArguments(
-            "a <port> has too many dims",
-            code="RS-F04",
-            where=layer.where(),
-            why=why,
-            hint="save the model again with OpenVINO",
-        )
+        raise refuse("RS-F04:port-too-many", where=layer.where(), most_axes=MOST_AXES)
     port.dims.append(text)
 
 

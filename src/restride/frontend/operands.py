@@ -8,7 +8,7 @@ import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..runtime.describe import SOURCE, TARGET, Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -25,12 +25,7 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
     if isinstance(engine, str):
         return Engine(engine)
     if engine is not None:
-        raise InvalidArguments(
-            "reorder: engine is no engine",
-            code="RS-V08",
-            why=f"it is {type(engine).__name__}",
-            hint='pass rs.Engine("cpu")',
-        )
+        raise refuse("RS-V08:engine-no-engine", type=type(engine).__name__)
     memories = (held for held in (x, out) if isinstance(held, Memory) and held)
     return next((memory.engine for memory in memories), _CPU)
 
@@ -45,8 +40,7 @@ def memory_of(value: Any, engine: Engine, subject: Subject) -> Memory:
         return from_host(described.desc, engine, described.buffer_of(value))
     if value:
         return value
-    hint = "give it a descriptor and an engine"
-    raise InvalidArguments(subject.refused, code="RS-M36", why="the memory is empty", hint=hint)
+    raise refuse("RS-M36:memory-empty-give", refused=subject.refused)
 
 
 def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
@@ -59,19 +53,9 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
         desc = described.desc if isinstance(src, MemoryDesc) else _without_padding(described.desc, out)
         return Memory(desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
-        raise InvalidArguments(
-            "reorder: src with a Memory",
-            code="RS-A14",
-            why="a Memory has its own descriptor",
-            hint="leave src out",
-        )
+        raise refuse("RS-A14:src-memory")
     if not x:
-        raise InvalidArguments(
-            "reorder: the source memory is empty",
-            code="RS-M36",
-            why="it has neither descriptor nor data",
-            hint="give it a descriptor and an engine",
-        )
+        raise refuse("RS-M36:source-memory-empty")
     return share_with(x, engine)
 
 
@@ -93,21 +77,10 @@ def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -
     if isinstance(out, np.ndarray):
         target = out_desc(src, describe(out, None, TARGET), dst, dtype)
         if not out.flags.writeable:
-            raise InvalidArguments(
-                "reorder: out is read-only",
-                code="RS-A08",
-                where=f"src {src}; dst {target.desc}",
-                why="its memory must not be written",
-                hint="pass a writable array",
-            )
+            raise refuse("RS-A08:out-read-only", src=src, desc=target.desc)
         return Memory(target.desc, _host_of(engine), target.buffer_of(out))
     empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
-    raise InvalidArguments(
-        "reorder: out is no array",
-        code="RS-V08",
-        why=f"it is {empty}",
-        hint="pass a NumPy array or a rs.Memory",
-    )
+    raise refuse("RS-V08:out-no-array", empty=empty)
 
 
 def _host_of(engine: Engine) -> Engine:

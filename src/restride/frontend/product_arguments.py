@@ -10,7 +10,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..primitives.checks import check_destination
 from ..runtime.describe import Subject
 from ..runtime.engine import Engine
@@ -31,13 +31,7 @@ def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
     """A value for each output, along the last of `ndims` dims."""
     held = operand_of(call, "bias", value, engine)
     if held.desc.ndims != 1:
-        raise InvalidArguments(
-            f"{call}: the bias has {held.desc.ndims} dims",
-            code="RS-X01",
-            where=f"bias {held.desc}",
-            why="it has a value for each output",
-            hint="bias.reshape(-1)",
-        )
+        raise refuse("RS-X01:bias-dims", call=call, ndims=held.desc.ndims, desc=held.desc)
     if ndims == 1 or isinstance(value, Memory):
         return held
     wide = np.asarray(held).reshape(*[1] * (ndims - 1), -1)
@@ -61,13 +55,7 @@ def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
     found = operand_of(call, "out", out, engine)
     check_destination(call, found, "out")
     if found.desc.dims != md.dims:
-        raise InvalidArguments(
-            f"{call}: out has other dims",
-            code="RS-R10",
-            where=f"out {found.desc}",
-            why=f"the result is {md.dims}",
-            hint="pass an array of these dims, or leave out out",
-        )
+        raise refuse("RS-R10:out-other-dims", call=call, desc=found.desc, dims=md.dims)
     return found
 
 
@@ -80,9 +68,4 @@ def numbers_of_dims(name: str, value: Any, count: int) -> tuple[int, ...]:
         found = (parse_int(value, what),) * max(count, 0)
     if len(found) == max(count, 0):
         return found
-    raise InvalidArguments(
-        f"{what} is {short_repr(value)}",
-        code="RS-X01",
-        why=f"there are {count} spatial dims",
-        hint="give one number, or one for each",
-    )
+    raise refuse("RS-X01:spatial-dims", what=what, value=short_repr(value), count=count)

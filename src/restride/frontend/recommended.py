@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..foreign import plain_text
 from ..ops.convolution import ConvolutionForward
 from ..ops.inner_product import InnerProductForward
@@ -51,11 +51,10 @@ def recommended_desc(md: MemoryDesc, primitive: str | None = None, argument: str
     ('abcd', True)
     """
     if not isinstance(md, MemoryDesc) or md.is_zero():
-        raise _refused("RS-V08", short_repr(md), "there is no descriptor with dims", "pass a rs.MemoryDesc")
+        raise refuse("RS-V08:nothing-recommend", md=short_repr(md))
     name, which = _primitive(md, primitive), _word("argument", argument, _ARGUMENTS)
     if md.ndims < _LEAST[name] or md.layout.has_runtime:
-        why = f"{name} has at least {_LEAST[name]} dims, which must be known"
-        raise _refused("RS-M04", str(md), why, "give the dims of a whole tensor")
+        raise refuse("RS-M04:nothing-recommend", md=md, name=name, least=_LEAST[name])
     dims, types = _dims(md.dims, name, which), _types(md.data_type, which)
     tensors = (MemoryDesc(each, kind, "any") for each, kind in zip(dims, types, strict=True))
     pd = _descriptor(name, *tensors)
@@ -76,7 +75,7 @@ def _word(what: str, value: object, words: tuple[str, ...]) -> str:
     word = plain_text(value)
     if isinstance(word, str) and word in words:
         return word
-    raise _refused("RS-V04", f"{what}={short_repr(value)}", f"no such {what}", one_of(words, word))
+    raise refuse("RS-V04:nothing-recommend", what=what, value=short_repr(value), advice=one_of(words, word))
 
 
 def _dims(dims: Sizes, name: str, which: str) -> _ProductDims:

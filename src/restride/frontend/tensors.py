@@ -8,12 +8,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..foreign import has_attribute, text_of
 from ..runtime.alloc import Array
 from ..runtime.capsules import Exported, imported, not_imported
 from ..runtime.memory import Memory
-from .jax_arrays import is_jax, of_jax, refuse_out, to_jax
+from .jax_arrays import is_jax, of_jax, to_jax
 
 # Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
 _CARRIED = {
@@ -56,8 +56,7 @@ def as_array(x: Any, name: str) -> Any:
         return np.asarray(x)
     except Exception as error:  # a foreign object may raise anything
         why = f"NumPy makes no array of it: {text_of(error)[:_LONGEST]}".splitlines()[0]
-        hint = "pass numbers in lists of equal lengths"
-        raise InvalidArguments(f"{name} cannot be read", code="RS-A01", why=why, hint=hint) from None
+        raise refuse("RS-A01:ragged-list", name=name, why=why) from None
 
 
 def numpy_of(x: Any, name: str) -> Array:
@@ -65,7 +64,7 @@ def numpy_of(x: Any, name: str) -> Array:
     found = x.to_numpy() if isinstance(x, Memory) else as_array(as_numpy(x, name), name)
     if isinstance(found, np.ndarray):
         return found
-    raise _unreadable(name, f"{type(x).__name__} is no array", "pass an array of NumPy")
+    raise refuse("RS-A04:no-array", name=name, type=type(x).__name__)
 
 
 def narrowed(x: Any) -> Any:
@@ -95,7 +94,7 @@ def back_to(x: Any, made: Any) -> Any:
 def as_target(out: Any, name: str) -> Any:
     """As `as_numpy`, for what is to be written. Raises InvalidArguments for what never changes."""
     if is_jax(out):
-        raise refuse_out(name)
+        raise refuse("RS-A08:cannot-written", name=name)
     return as_numpy(out, name)
 
 
@@ -129,20 +128,31 @@ def as_numpy(x: Any, name: str) -> Any:
 
 def _of_torch(x: Any, name: str) -> Array:
     if x.device.type != "cpu":
-        hint = "x.cpu()" if x.device.type != "meta" else 'one with bytes, torch.empty_like(x, device="cpu")'
-        raise _unreadable(name, f"the tensor is on {x.device}", f"pass {hint}")
+        raise refuse(
+            "RS-A04:tensor",
+            name=name,
+            device=x.device,
+            which="x.cpu()"
+            if x.device.type != "meta"
+            else 'one with bytes, torch.empty_like(x, device="cpu")',
+        )
     if x.requires_grad:
         function = name.partition(":")[0]
-        more = f", or use restride.torch.{function}, which they flow through" if function in _GRADED else ""
-        raise _unreadable(name, "gradients would not flow through", f"pass x.detach(){more}")
+        raise refuse(
+            "RS-A04:gradients",
+            name=name,
+            call=f", or use restride.torch.{function}, which they flow through"
+            if function in _GRADED
+            else "",
+        )
     check_strided(x, name)
     try:
         found = _bytes_of_torch(x) if is_whole(x) else None
     except (TypeError, RuntimeError) as error:
         why = str(error).strip().splitlines()[0]
-        raise _unreadable(name, why, _hint_of_torch(x)) from None
+        raise refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=_hint_of_torch(x)) from None
     if found is None:
-        raise no_bytes(f"{name} cannot be read")
+        raise refuse("RS-A04:resized", name=name)
     return found
 
 
@@ -173,11 +183,11 @@ def _hint_of_torch(x: Any) -> str:
 def check_strided(x: Any, name: str) -> None:
     """Raise InvalidArguments for a tensor of torch without strides, or whose integers are no numbers."""
     if x.is_nested:
-        raise _unreadable(name, "the tensor is nested", "pass its parts, x.unbind(), one by one")
+        raise refuse("RS-A04:tensor-nested", name=name)
     if str(x.layout) != "torch.strided":
-        raise _unreadable(name, f"the tensor is {str(x.layout).removeprefix('torch.')}", "pass x.to_dense()")
+        raise refuse("RS-A04:sparse", name=name, layout=str(x.layout).removeprefix("torch."))
     if x.is_quantized:
-        raise _unreadable(name, "its integers stand for other numbers", "pass x.dequantize() or x.int_repr()")
+        raise refuse("RS-A04:integers-stand-other", name=name)
 
 
 def to_torch(x: Array) -> Any:
@@ -187,17 +197,3 @@ def to_torch(x: Array) -> Any:
     if carrier is None or name is None:
         return torch.from_numpy(x)
     return torch.from_numpy(x.view(np.dtype(carrier))).view(getattr(torch, name))
-
-
-def no_bytes(what: str) -> InvalidArguments:
-    """The error for a tensor of torch whose storage is shorter than its shape."""
-    return InvalidArguments(
-        what,
-        code="RS-A04",
-        why="its storage has been resized, and ends before its last element",
-        hint="use it before its storage is freed, or pass a copy made before",
-    )
-
-
-def _unreadable(name: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)

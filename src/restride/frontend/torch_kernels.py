@@ -18,7 +18,7 @@ from ..arrays import reorder as reorder_arrays
 from ..desc.parse import short_repr
 from ..desc.tag_names import LETTERS
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..ops.shuffle import ShuffleProblem
 from ..runtime.cache import calls
 from ..runtime.result_pool import take_bytes
@@ -32,7 +32,6 @@ from .formats import plain_order
 from .groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
 from .signature import NO_VALUES, scale_values
 from .tensor_calls import bind_reorder, bind_shuffle
-from .tensors import no_bytes
 from .torch_modes import is_symbol
 
 _TWINS: dict[Any, np.dtype[Any]] = {
@@ -69,12 +68,7 @@ def dtype_of(data_type: Any) -> Any:
     found = _BY_NAME.get(DataType.parse(data_type))
     if found is not None:
         return found
-    raise InvalidArguments(
-        f"restride.torch: torch has no {DataType.parse(data_type)}",
-        code="RS-A17",
-        why="the result would be no tensor",
-        hint="use rs.reorder, which gives a rs.Memory",
-    )
+    raise refuse("RS-A17:torch-no", datatype=DataType.parse(data_type))
 
 
 def parse_counts(call: str, number: Any, axis: Any) -> tuple[Any, Any]:
@@ -107,13 +101,7 @@ def tag_of(order: Sequence[int]) -> str:
     Raises InvalidArguments unless each axis is there once.
     """
     if sorted(order) != list(range(len(order))) or len(order) > len(LETTERS):
-        raise InvalidArguments(
-            "restride.torch.reorder: order is no order of axes",
-            code="RS-A17",
-            where=f"order {short_repr(list(order))}",
-            why=f"each axis from 0 on is in it once, and there are at most {len(LETTERS)}",
-            hint="name the axes outermost first: [0, 2, 3, 1] is nhwc",
-        )
+        raise refuse("RS-A17:order-no-order", order=short_repr(list(order)), count=len("abcdefghijkl"))
     return "".join(LETTERS[d] for d in order)
 
 
@@ -152,7 +140,7 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     else:
         calls.count_hit()
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
-        raise no_bytes("restride.torch: x cannot be read")
+        raise refuse("RS-A04:x-resized")
     out = made.new_result()
     if flags.profile:
         return _reported(x, out, scale)
@@ -173,7 +161,7 @@ def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
     else:
         calls.count_hit()
     if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
-        raise no_bytes("restride.torch: x cannot be read")
+        raise refuse("RS-A04:x-resized")
     out = made.new_result()
     if flags.profile:
         split = made.call.impl.problem
@@ -272,9 +260,7 @@ def _twin(dtype: Any, *, is_asked: bool = False) -> np.dtype[Any]:
         what, hint = f"elements of {dtype}", "make the parts an axis: torch.view_as_real(x.resolve_conj())"
     else:
         what, hint = f"elements of {dtype}", "convert, for example x.float() or x.int()"
-    raise InvalidArguments(
-        f"restride.torch.reorder: {what}", code="RS-A17", why="restride has no such type", hint=hint
-    )
+    raise refuse("RS-A17:no-such-type", what=what, hint=hint)
 
 
 def _reported(x: Any, out: Any, scale: Any) -> Any:

@@ -29,7 +29,7 @@ from ..desc.arguments import (
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..ops.layer_normalization import LayerNormalizationBackwardProblem, LayerNormalizationProblem
 from ..ops.normalization import NormFlags
 from ..ops.pooling import MAX, PoolingBackwardProblem, PoolingProblem
@@ -74,13 +74,7 @@ def _check_shape(function: ArrayFunction, name: str, x: Any, shape: Any) -> None
     is_right = tuple(x.shape) == tuple(getattr(shape, "shape", shape))
     if is_right and x.dtype is getattr(shape, "dtype", x.dtype):
         return
-    raise InvalidArguments(
-        f"{function.name}: {name} does not fit",
-        code="RS-R10",
-        where=f"{name} {tuple(x.shape)}, {x.dtype}",
-        why="it is not as forward has made it",
-        hint="use backward() or torch.autograd.grad, which pass what forward has kept",
-    )
+    raise refuse("RS-R10:not-fit", call=function.name, name=name, shape=tuple(x.shape), dtype=x.dtype)
 
 
 def _like(x: Any, shape: Any = None, dtype: Any = None) -> Any:
@@ -327,12 +321,7 @@ def _pool_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
 def refuse_transform(call: str) -> None:
     """Raise Unimplemented inside a derivative of torch.func: no operator from Python can take part."""
     if in_derivative():
-        raise Unimplemented(
-            f"restride.torch.{call} inside a derivative of torch.func",
-            code="RS-A17",
-            why="torch hides derivatives of operators that come from Python from its transforms",
-            hint="use backward() or torch.autograd.grad, or torch's own function",
-        )
+        raise refuse("RS-A17:derivative", call=call)
 
 
 def _register(name: str, kernel: Any, fake: Any, gradient: Any = None, keep: Any = None) -> None:

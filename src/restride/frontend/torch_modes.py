@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 
 _c = torch._C
 _modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
@@ -46,18 +46,8 @@ def is_only_data(keys: Any, x: Any) -> bool:
     try:
         is_wanted = x.requires_grad and torch.is_grad_enabled()
     except AttributeError:  # torch lets None pass as a tensor
-        raise no_tensor(x) from None
+        raise refuse("RS-A17:no-tensor", type=type(x).__name__) from None
     return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
-
-
-def no_tensor(x: object) -> InvalidArguments:
-    """The error for what is no tensor."""
-    return InvalidArguments(
-        f"restride.torch: {type(x).__name__} is no tensor",
-        code="RS-A17",
-        why="these functions take tensors of torch",
-        hint="use the function of the same name in restride, which takes any array",
-    )
 
 
 def is_symbol(value: Any) -> bool:
@@ -82,12 +72,7 @@ def in_derivative() -> bool:
 def refuse_derivative(call: str) -> None:
     """Raise Unimplemented inside of a derivative of torch.func: no operator from Python can take part."""
     if in_derivative():
-        raise Unimplemented(
-            f"torch.ops.restride.{call} inside a derivative of torch.func",
-            code="RS-A17",
-            why="torch hides derivatives of operators that come from Python from its transforms",
-            hint=f"call restride.torch.{call}, which torch.func takes apart",
-        )
+        raise refuse("RS-A17:torch-ops-restride", call=call)
 
 
 def refuse_transforms(call: str, *tensors: Any) -> None:
@@ -97,12 +82,7 @@ def refuse_transforms(call: str, *tensors: Any) -> None:
     )
     if not is_dual and not in_transform():
         return
-    raise Unimplemented(
-        f"restride.torch.{call} inside a transform of torch.func, or in forward mode",
-        code="RS-A17",
-        why="its gradients are those of torch.autograd alone",
-        hint="use x.requires_grad_() and backward, or torch's own function here",
-    )
+    raise refuse("RS-A17:transform", call=call)
 
 
 def _transform() -> str:
@@ -116,9 +96,4 @@ def _transform() -> str:
 def refuse_second(call: str, *tensors: Any) -> None:
     """Raise Unimplemented where a gradient, which is a function of these tensors, is to have a gradient."""
     if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
-        raise Unimplemented(
-            f"restride.torch.{call}: a second derivative",
-            code="RS-A17",
-            why="the gradient is a kernel, which has none",
-            hint="use torch's own function where gradients are differentiated",
-        )
+        raise refuse("RS-A17:second-derivative", call=call)

@@ -15,7 +15,7 @@ import torch
 from ..array_products import convolution as convolution_arrays
 from ..array_products import matmul as matmul_arrays
 from ..array_products import pack_weights
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .product_arguments import operand_of
@@ -49,13 +49,7 @@ def same_types(call: str, x: Any, weight: Any, bias: Any) -> None:
     """Raise InvalidArguments for tensors of different types, which torch would refuse too."""
     kinds = {each.dtype for each in (x, weight, bias) if each is not None}
     if len(kinds) > 1:
-        raise InvalidArguments(
-            f"restride.torch.{call}: tensors of different types",
-            code="RS-A17",
-            where=", ".join(sorted(map(str, kinds))),
-            why="the gradient of each would be of another type than itself",
-            hint="convert one of them, for example weight.to(x.dtype)",
-        )
+        raise refuse("RS-A17:tensors-different-types", call=call, kinds=", ".join(sorted(map(str, kinds))))
 
 
 # --- matmul -------------------------------------------------------------------------------------------------

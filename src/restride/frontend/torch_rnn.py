@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ..errors import InvalidArguments, Unimplemented
-from .tensors import is_whole, no_bytes
+from ..errors import refuse
+from .tensors import is_whole
 
 _GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -60,9 +60,9 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
     _check_parameters(what, module)
     wanted = rnn_weights(module)
     if not isinstance(weights, Sequence) or not all(map(_is_weights, weights)):
-        raise _unfit(what, "weights are a list of RNNWeights, of torch tensors")
+        raise refuse("RS-A17:weights-list-rnnweights", what=what)
     if len(weights) != len(wanted):
-        raise _unfit(what, f"there are {len(weights)} layers, the module has {len(wanted)}")
+        raise refuse("RS-A17:layers-module", what=what, count=len(weights), count2=len(wanted))
     for layer, (given, own) in enumerate(zip(weights, wanted, strict=True)):
         for name, one, other in zip(RNNWeights._fields, given, own, strict=True):
             _check_tensor(what, f"{name} of layer {layer}", one, other)
@@ -83,32 +83,13 @@ def _check_parameters(what: str, module: Any) -> None:
     ]
     computed = next((name for name in names if name not in own), None)
     if computed:
-        raise InvalidArguments(
-            f"{what}: {computed} is no parameter of the module",
-            code="RS-A17",
-            where=repr(module),
-            why="it is computed from other tensors before each call, as weight_norm and pruning have it",
-            hint="make it plain first: torch.nn.utils.parametrize.remove_parametrizations, "
-            "torch.nn.utils.remove_weight_norm, or torch.nn.utils.prune.remove",
-        )
+        raise refuse("RS-A17:no-parameter-module", what=what, computed=computed, module=module)
     absent = next((name for name in names if own[name].is_meta), None)
     if absent:
-        raise InvalidArguments(
-            f"{what}: {absent} of the module has no data",
-            code="RS-A17",
-            where=repr(module),
-            why="its device is meta",
-            hint='give it memory first: module.to_empty(device="cpu")',
-        )
+        raise refuse("RS-A17:module-no-data", what=what, absent=absent, module=module)
     fixed = next((name for name in names if own[name].is_inference()), None)
     if fixed and not torch.is_inference_mode_enabled():
-        raise InvalidArguments(
-            f"{what}: {fixed} of the module cannot be written here",
-            code="RS-A17",
-            where=repr(module),
-            why="it was made in torch.inference_mode",
-            hint="write it in that mode too, or make the module outside of it",
-        )
+        raise refuse("RS-A17:module-cannot-written", what=what, fixed=fixed, module=module)
 
 
 def _check_whole(what: str, tensor: Any) -> None:
@@ -118,29 +99,27 @@ def _check_whole(what: str, tensor: Any) -> None:
     except (TypeError, RuntimeError):
         return  # a tensor without a storage, as torch.func makes it
     if not has_bytes:
-        raise no_bytes(f"{what} cannot be read")
+        raise refuse("RS-A04:resized", name=what)
 
 
 def _check_tensor(what: str, name: str, given: Any, own: Any) -> None:
     """Raise InvalidArguments unless a tensor can be written where the module has `own`."""
     if given is not None and not _is_dense(given):
-        raise _unfit(
-            what, f"{name} is no dense tensor with data: its layout is {given.layout}, on {given.device}"
-        )
+        raise refuse("RS-A17:no-dense-tensor", what=what, name=name, given=given)
     shapes = [None if each is None else tuple(each.shape) for each in (given, own)]
     if shapes[0] != shapes[1]:
-        raise _unfit(what, f"{name} is {shapes[0]}, the module's is {shapes[1]}")
+        raise refuse("RS-A17:module", what=what, name=name, shapes=shapes[0], shapes2=shapes[1])
     if given is None:
         return
     _check_whole(f"{what}: {name}", given)
     if given.dtype not in _FLOATS:
-        raise _unfit(what, f"{name} is {given.dtype}, weights are f16, bf16, f32 or f64")
+        raise refuse("RS-A17:weights-f16-bf16", what=what, name=name, dtype=given.dtype)
     try:
         is_held = torch.equal(torch.isfinite(given), torch.isfinite(given.to(own.dtype)))
     except RuntimeError as error:
-        raise _unfit(what, f"{name} cannot be read: {str(error)[:200]}") from None
+        raise refuse("RS-A17:weights", what=what, name=name, reason=str(error)[:200]) from None
     if not is_held:
-        raise _unfit(what, f"{name} has finite values that {own.dtype}, the module's type, does not hold")
+        raise refuse("RS-A17:finite-values-module", what=what, name=name, dtype=own.dtype)
 
 
 def _is_dense(tensor: Any) -> bool:
@@ -150,20 +129,9 @@ def _is_dense(tensor: Any) -> bool:
 def _gates_of(what: str, module: Any) -> int:
     """The gates of a module. Raises InvalidArguments unless it is recurrent."""
     if not isinstance(module, torch.nn.RNNBase):
-        raise InvalidArguments(
-            f"{what}: {type(module).__name__} is no recurrent module",
-            code="RS-A17",
-            why="weights are those of torch.nn.RNN, LSTM and GRU",
-            hint="pass such a module; cells, whose names end in Cell, are none",
-        )
+        raise refuse("RS-A17:no-recurrent-module", what=what, type=type(module).__name__)
     if getattr(module, "proj_size", 0):
-        raise Unimplemented(
-            f"{what}: the module has projections",
-            code="RS-A17",
-            where=repr(module),
-            why="primitives have no weights for them",
-            hint="leave proj_size out",
-        )
+        raise refuse("RS-A17:module-projections", what=what, module=module)
     return _GATES["RNN" if module.mode.startswith("RNN") else module.mode]
 
 
@@ -171,15 +139,6 @@ def _is_weights(each: object) -> bool:
     if not isinstance(each, RNNWeights):
         return False
     return all(one is None or isinstance(one, torch.Tensor) for one in each)
-
-
-def _unfit(what: str, why: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"{what}: weights do not fit",
-        code="RS-A17",
-        why=why,
-        hint="pass what rnn_weights gives for a module of the same kind and shape",
-    )
 
 
 def _names(module: Any, layer: int) -> list[str]:

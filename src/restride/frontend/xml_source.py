@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol
 from xml.parsers import expat
 
 from ..desc.parse import short_repr
-from ..errors import Error, InvalidArguments, RuntimeFailure
+from ..errors import Error, InvalidArguments, refuse
 from ..foreign import attribute_of, plain_text
 
 MAX_BYTES = 256 << 20
@@ -26,8 +26,6 @@ MAX_NODES = 1 << 22
 _PIECE = 1 << 20
 _EXAMPLE = 64 << 10
 _XML_HINT = "name the .xml file of a model; the .bin file beside it holds its weights"
-_BINARY_HINT = "open the file in binary mode"
-_CUT_HINT = "it was cut off: write it, or get it, again"
 # What expat finds wrong with a document that stops too early.
 _ENDED = (
     expat.errors.XML_ERROR_NO_ELEMENTS,
@@ -74,13 +72,10 @@ def opened(source: object) -> Iterator[Source]:
     read = attribute_of(source, "read")
     if not callable(read):
         is_text = isinstance(source, bytes | bytearray | memoryview)
-        hint = "wrap XML as io.BytesIO(text)" if is_text else "pass a path, or an open file"
-        raise InvalidArguments(
-            "cannot read an IR: no path",
-            code="RS-F04",
-            where=f"source {short_repr(source)}",
-            why=f"{type(source).__name__} is neither a path nor an open file",
-            hint=hint,
+        raise refuse(
+            "RS-F04:neither-path-nor" if is_text else "RS-F04:neither-path-nor-open",
+            source=short_repr(source),
+            type=type(source).__name__,
         )
     name = attribute_of(source, "name")
     yield Source(_shown(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
@@ -90,12 +85,7 @@ def _path_of(source: str | os.PathLike[str]) -> str:
     try:
         return str.__str__(os.fsdecode(source))
     except Exception:  # a foreign __fspath__ may raise anything
-        raise InvalidArguments(
-            "cannot read an IR: no path",
-            code="RS-F04",
-            why=f"{type(source).__name__} gives no path",
-            hint="pass a str",
-        ) from None
+        raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
 
 
 def _opened_path(path: str) -> Any:
@@ -105,28 +95,23 @@ def _opened_path(path: str) -> Any:
     except OSError as error:
         raise _system_error(path, error) from None
     except ValueError:
-        raise bad_xml(_shown(path), "no file name holds a zero byte") from None
+        raise refuse("RS-F04:no-file-name", path=_shown(path)) from None
     file = os.fdopen(handle, "rb", buffering=0) if stat.S_ISREG(os.fstat(handle).st_mode) else None
     if file is None:
         os.close(handle)
-        raise bad_xml(_shown(path), "it is a folder, a pipe or a device")
+        raise refuse("RS-F04:folder-pipe-device", path=_shown(path))
     return file
 
 
-def _system_error(path: str, error: OSError) -> RuntimeFailure:
+def _system_error(path: str, error: OSError) -> Error:
     hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
     hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
     why = os.strerror(error.errno) if error.errno else str(error)
-    return RuntimeFailure(f"cannot read {_shown(path)}", code="RS-F02", why=why, hint=hint)
+    return refuse("RS-F02:xml", path=_shown(path), why=why, hint=hint)
 
 
 def _shown(path: str) -> str:
     return path if path.isprintable() and 0 < len(path.strip()) == len(path) <= 200 else short_repr(path)
-
-
-def bad_xml(name: str, why: str, hint: str = _XML_HINT, where: str = "") -> InvalidArguments:
-    """The error for a file that is not what it should be."""
-    return InvalidArguments(f"cannot read {name}", code="RS-F04", where=where, why=why, hint=hint)
 
 
 # --- what is in it --------------------------------------------------------------------------------------
@@ -151,7 +136,7 @@ def _head(source: Source) -> Any:
     head = _next(source, _EXAMPLE)
     while 0 < len(head) < _EXAMPLE and (more := _next(source, _EXAMPLE)):
         if type(more) is not type(head):
-            raise bad_xml(source.name, "read() gives bytes and text by turns", _BINARY_HINT)
+            raise refuse("RS-F04:read-gives-bytes", name=source.name)
         head += more
     return head
 
@@ -160,19 +145,14 @@ def _next(source: Source, size: int) -> Any:
     try:
         piece = source.read(size)
     except OSError as error:
-        raise RuntimeFailure(
-            f"cannot read {source.name}",
-            code="RS-F02",
-            why=str(error)[:200],
-            hint="name a file that you may read",
-        ) from None
+        raise refuse("RS-F02:xml-file", name=source.name, reason=str(error)[:200]) from None
     except Exception as error:  # a foreign read() may raise anything
         why = f"read() failed: {type(error).__name__} {str(error)[:200]}"
-        raise bad_xml(source.name, why, "pass a file that is open for reading") from None
+        raise refuse("RS-F04:not-open", name=source.name, why=why) from None
     if isinstance(piece, bytes | str):
         return piece
     why = f"read() gives {type(piece).__name__}, not bytes"
-    raise bad_xml(source.name, why, _BINARY_HINT)
+    raise refuse("RS-F04:text-mode", name=source.name, why=why)
 
 
 def _encoded(source: Source, piece: Any) -> bytes:
@@ -181,7 +161,7 @@ def _encoded(source: Source, piece: Any) -> bytes:
     try:
         return str(piece).encode()
     except UnicodeEncodeError:
-        raise bad_xml(source.name, "its text holds half a character", _BINARY_HINT) from None
+        raise refuse("RS-F04:text-holds-half", name=source.name) from None
 
 
 _TAG = re.compile(rb"<[A-Za-z](?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*>")
@@ -222,15 +202,15 @@ class _XmlReader:
         """The next bytes."""
         self._fed += len(piece)
         if self._fed > MAX_BYTES:
-            raise bad_xml(self._name, f"it is longer than {MAX_BYTES >> 20} MiB, as no model's .xml is")
+            raise refuse("RS-F04:longer-mib-no", name=self._name, max_bytes=MAX_BYTES >> 20)
         self._parse(piece, False)
         if self._fed - self._parser.CurrentByteIndex > MAX_TOKEN:
-            raise bad_xml(self._name, f"one tag or text is longer than {MAX_TOKEN >> 20} MiB")
+            raise refuse("RS-F04:tag-text-longer", name=self._name, max_token=MAX_TOKEN >> 20)
 
     def finish(self) -> None:
         """There are no more bytes."""
         if not self._fed:
-            raise bad_xml(self._name, "it is empty")
+            raise refuse("RS-F04:empty", name=self._name)
         self._parse(b"", True)
 
     def _parse(self, piece: bytes, is_last: bool) -> None:
@@ -239,28 +219,32 @@ class _XmlReader:
         except expat.ExpatError as error:
             raise self._no_xml(error) from None
         except Error as error:
-            where = f"line {self._parser.CurrentLineNumber}{', ' if error.where else ''}{error.where}"
             why = f"{error.what}: {error.why}" if error.why else error.what
-            raise bad_xml(self._name, why, error.hint, where) from None
+            raise refuse(
+                "RS-F04:at-line",
+                name=self._name,
+                currentlinenumber=self._parser.CurrentLineNumber,
+                which=", " if error.where else "",
+                reason=error,
+                why=why,
+            ) from None
         except (LookupError, ValueError) as error:  # of the encoding that the document names
-            raise bad_xml(self._name, f"its encoding cannot be read: {str(error)[:100]}") from None
+            raise refuse("RS-F04:encoding", name=self._name, reason=str(error)[:100]) from None
 
-    def _no_xml(self, error: expat.ExpatError) -> InvalidArguments:
-        where = f"line {error.lineno}, column {error.offset + 1}"
+    def _no_xml(self, error: expat.ExpatError) -> Error:
         said = expat.ErrorString(error.code)
         if said in _ENDED and self._depth:
-            return bad_xml(self._name, "it ends inside an element", _CUT_HINT, where)
-        return bad_xml(self._name, f"it is no XML: {said}", where=where)
+            return refuse(
+                "RS-F04:ends-inside-element", name=self._name, lineno=error.lineno, offset=error.offset + 1
+            )
+        return refuse(
+            "RS-F04:no-xml", name=self._name, lineno=error.lineno, offset=error.offset + 1, said=said
+        )
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise InvalidArguments(
-                f"elements are nested more than {MAX_DEPTH} deep",
-                code="RS-F04",
-                why="no model is built so",
-                hint=_XML_HINT,
-            )
+            raise refuse("RS-F04:elements-nested-more", max_depth=MAX_DEPTH)
         self._nodes += 1 + len(attributes)
         if self._nodes > MAX_NODES:
             what, why = f"there are more than {MAX_NODES} elements and attributes", "no model has so many"
@@ -272,9 +256,4 @@ class _XmlReader:
         self._visitor.end()
 
     def _refuse_declarations(self, *_: object) -> NoReturn:
-        raise InvalidArguments(
-            "it declares a document type or an entity",
-            code="RS-F04",
-            why="no model needs one, and they can name other files or grow without end",
-            hint="remove <!DOCTYPE ...>",
-        )
+        raise refuse("RS-F04:declares-document-type")

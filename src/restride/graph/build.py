@@ -8,7 +8,7 @@ from typing import Any
 
 from ..desc.parse import parse_dims, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .fields import parse_field
 from .graph import Constant, Epilogue, Graph, Node
 from .operations import Operation, TensorType
@@ -40,12 +40,7 @@ class GraphBuilder:
         """A tensor that a run brings. Raises InvalidArguments for a name that is taken."""
         name, extents = self._new(name), parse_dims(dims, f"input {short_repr(name)}: dims")
         if min(extents, default=0) < 0:
-            raise InvalidArguments(
-                f"input {name!r}: dims are {extents}",
-                code="RS-G01",
-                why="the dims of a graph are known",
-                hint="make a graph for each",
-            )
+            raise refuse("RS-G01:dims", name=name, extents=extents)
         self._types[name] = TensorType(extents, DataType.parse(data_type))
         self._inputs.append(name)
         return name
@@ -117,12 +112,7 @@ class GraphBuilder:
         """The dims and the data type of a tensor. Raises InvalidArguments for a name that none has."""
         found = self._types.get(parse_field("GraphBuilder.type: name", str, name))
         if found is None:
-            raise InvalidArguments(
-                f"there is no tensor {short_repr(name)}",
-                code="RS-G01",
-                why="nothing with this name was added",
-                hint="pass a name that input, constant or add returned",
-            )
+            raise refuse("RS-G01:no-tensor", name=short_repr(name))
         return found
 
     def is_free(self, name: str) -> bool:
@@ -137,12 +127,7 @@ class GraphBuilder:
     def _new(self, name: str) -> str:
         if self.is_free(name):
             return name
-        raise InvalidArguments(
-            f"tensor {short_repr(name)} cannot be added",
-            code="RS-G01",
-            why="every tensor has a name, and no two have the same",
-            hint="leave the name out, or give another",
-        )
+        raise refuse("RS-G01:tensor-cannot-added", name=short_repr(name))
 
     def _named(self, name: str, word: str) -> str:
         return self._new(name) if parse_field("the name of a tensor", str, name) else self._free(word)

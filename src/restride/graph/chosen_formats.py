@@ -15,7 +15,7 @@ from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..runtime.engine import Engine
 from .format_problem import Alternative, FormatProblem, FormatStep
 from .graph import Graph, Node
@@ -53,7 +53,7 @@ def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) ->
     Raises InvalidArguments where these are not of its nodes.
     """
     if len(ways) != len(graph.nodes):
-        raise _misfit(f"{len(ways)} steps", f"the graph has {len(graph.nodes)} nodes")
+        raise refuse("RS-F10:graph-nodes", count=short_repr(f"{len(ways)} steps"), count2=len(graph.nodes))
     known = {name: _plain(graph, name) for name in (*graph.inputs, *graph.constants)}
     return FormatProblem(
         tuple(_steps(graph, ways)),
@@ -70,9 +70,9 @@ def _steps(graph: Graph, ways: Sequence[Alternative]) -> Iterator[FormatStep]:
         for name, md in pairs:
             kind = graph.tensors[name]
             if (md.dims, md.data_type, md.format_kind) != (kind.desc_dims, kind.data_type, "blocked"):
-                raise _misfit(f"{name!r} as {md}", f"it is {kind}")
+                raise refuse("RS-F10:formats-were-chosen", name=short_repr(f"{name!r} as {md}"), kind=kind)
         if isinstance(node.operation, VIEWS) and not _is_view(graph, node, way):
-            raise _misfit(f"{node.output!r} as {way.outputs}", "it is a view of another tensor")
+            raise refuse("RS-F10:view-another-tensor", output=short_repr(f"{node.output!r} as {way.outputs}"))
         yield FormatStep(node.name, node.inputs, node.outputs, (way,))
 
 
@@ -83,13 +83,3 @@ def _is_view(graph: Graph, node: Node, way: Alternative) -> bool:
 
 def _plain(graph: Graph, name: str) -> MemoryDesc:
     return MemoryDesc(graph.tensors[name].desc_dims, graph.tensors[name].data_type)
-
-
-def _misfit(found: object, why: str) -> InvalidArguments:
-    return InvalidArguments(
-        "formats that were chosen do not fit the graph",
-        code="RS-F10",
-        where=short_repr(found),
-        why=why,
-        hint="save the network again",
-    )

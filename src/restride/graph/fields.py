@@ -15,7 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from ..desc.parse import parse_bool, parse_int, short_repr, to_f32
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 
 __all__ = ["check_fields", "parse_field"]
 
@@ -60,7 +60,13 @@ def parse_field(what: str, hint: Any, value: Any) -> Any:
         _checked(what, (tuple, list), value)
         kinds = (parts[0],) * len(value) if parts[-1] is ... else parts
         if len(kinds) != len(value):
-            raise _wrong(what, f"{len(kinds)} values", value)
+            raise refuse(
+                "RS-V08:not-values",
+                what=what,
+                value=short_repr(value),
+                type=type(value).__name__,
+                count=len(kinds),
+            )
         return tuple(
             parse_field(f"{what}[{i}]", *pair) for i, pair in enumerate(zip(kinds, value, strict=True))
         )
@@ -85,16 +91,13 @@ def parse_field(what: str, hint: Any, value: Any) -> Any:
 def _checked(what: str, kinds: tuple[type, ...], value: Any) -> Any:
     if isinstance(value, kinds):
         return value
-    raise _wrong(what, " or ".join(_NAMES.get(each, f"a {each.__name__}") for each in kinds), value)
+    raise refuse(
+        "RS-V08:not",
+        what=what,
+        value=short_repr(value),
+        type=type(value).__name__,
+        kinds=" or ".join(_NAMES.get(each, f"a {each.__name__}") for each in kinds),
+    )
 
 
 _NAMES: dict[type, str] = {str: "text", tuple: "a tuple", list: "a list", Mapping: "a dict"}
-
-
-def _wrong(what: str, wanted: str, value: object) -> InvalidArguments:
-    return InvalidArguments(
-        f"{what} is {short_repr(value)}",
-        code="RS-V08",
-        why=f"it is {type(value).__name__}, not {wanted}",
-        hint=f"pass {wanted}",
-    )

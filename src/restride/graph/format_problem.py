@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import refuse
 
 __all__ = ["Alternative", "EdgeCost", "FormatProblem", "FormatStep"]
 
@@ -89,29 +89,24 @@ def _check_step(step: FormatStep, written: set[str]) -> None:
     _check_there(where, "reads", step.inputs, written)
     twice = [name for name in step.outputs if name in written or step.outputs.count(name) > 1]
     if twice:
-        raise _misfit(f"{where} writes {twice[0]!r} a second time", "each tensor is written once")
+        raise refuse("RS-G10:writes-second-time", where=where, twice=twice[0])
     if not step.alternatives:
-        raise _misfit(f"{where} has no alternatives", "a step runs in one of them")
+        raise refuse("RS-G10:no-alternatives", where=where)
     for each in step.alternatives:
         counts = len(each.inputs), len(each.outputs)
         if counts != (len(step.inputs), len(step.outputs)):
-            raise _misfit(
-                f"{where} has an alternative of {counts[0]} inputs and {counts[1]} outputs",
-                f"the step has {len(step.inputs)} and {len(step.outputs)}",
+            raise refuse(
+                "RS-G10:alternative-inputs-outputs",
+                where=where,
+                counts=counts[0],
+                counts2=counts[1],
+                count=len(step.inputs),
+                count2=len(step.outputs),
             )
         if not (isfinite(each.seconds) and each.seconds >= 0):
-            raise _misfit(f"{where} has an alternative of {each.seconds} seconds", "a time is 0 or more")
+            raise refuse("RS-G10:alternative-seconds", where=where, seconds=each.seconds)
 
 
 def _check_there(where: str, verb: str, names: tuple[str, ...] | list[str], written: set[str]) -> None:
     for missing in (name for name in names if name not in written):
-        raise _misfit(
-            f"{where} {verb} {missing!r}, which nothing before it writes",
-            "steps stand in the order in which they run",
-        )
-
-
-def _misfit(what: str, why: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"FormatProblem: {what}", code="RS-G10", why=why, hint="see what made the step that is named"
-    )
+        raise refuse("RS-G10:nothing-before-writes", where=where, verb=verb, missing=missing)

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..files.mapped_file import let_go
 from ..frontend.tensors import numpy_of
-from ..runtime.free_memory import check_room, no_room
+from ..runtime.free_memory import check_room
 from .fields import check_fields
 from .operations import (
     BinaryOperation,
@@ -54,7 +54,7 @@ class Constant:
         try:
             values = np.ascontiguousarray(self.values).reshape(np.shape(self.values)).view()
         except MemoryError:
-            raise no_room(self.values.nbytes) from None
+            raise refuse("RS-D01:bytes-wanted", nbytes=self.values.nbytes) from None
         values.flags.writeable = False
         object.__setattr__(self, "values", values)
 
@@ -152,13 +152,7 @@ class Node:
         """
         missing = [name for name in self.inputs if name not in types]
         if missing:
-            raise InvalidArguments(
-                f"node {self.name!r} ({self.kind}) reads a tensor that nothing has made",
-                code="RS-G01",
-                where=", ".join(map(repr, missing)),
-                why="nodes stand in the order in which they run; a cycle has none",
-                hint="give inputs, constants and earlier nodes their names",
-            )
+            raise refuse("RS-G01:no-origin", owner=self, missing=", ".join(map(repr, missing)))
         try:
             made = self.operation.results([types[name] for name in self.sources])
             if len(made) != len(self.outputs):
@@ -215,33 +209,33 @@ class Graph:
         for node in self.nodes:
             for name, made in node.results(types).items():
                 if name in types:
-                    raise _twice(name, f"node {node.name!r} ({node.kind})")
+                    raise refuse("RS-G01:node-tensor-made", node=node, name=name)
                 if self.tensors.get(name) != made:
-                    raise InvalidArguments(
-                        f"node {node.name!r} ({node.kind}) makes a tensor of another type",
-                        code="RS-G01",
-                        where=f"{name!r} is {self.tensors.get(name)}; made is {made}",
-                        why="the type of every tensor follows from its node",
-                        hint="leave it to rs.graph.GraphBuilder",
+                    raise refuse(
+                        "RS-G01:node-makes-tensor",
+                        node=node,
+                        name=name,
+                        tensors=self.tensors.get(name),
+                        made=made,
                     )
                 types[name] = made
         missing = [name for name in self.outputs if name not in types]
         if missing:
-            raise _unknown(missing, "an output")
+            raise refuse("RS-G01:output-graph-no", missing=", ".join(map(repr, missing)))
 
     def _brought(self) -> dict[str, TensorType]:
         """The types of what no node makes."""
         missing = [name for name in self.inputs if name not in self.tensors]
         if missing:
-            raise _unknown(missing, "an input")
+            raise refuse("RS-G01:input-graph-no", missing=", ".join(map(repr, missing)))
         types = {name: self.tensors[name] for name in self.inputs}
         if len(types) < len(self.inputs):
-            raise _twice(", ".join(self.inputs), "the inputs")
+            raise refuse("RS-G01:every-tensor-origin", inputs=", ".join(self.inputs))
         for name, constant in self.constants.items():
             if name in types:
-                raise _twice(name, "a constant")
+                raise refuse("RS-G01:every-tensor-origin-give", name=name)
             if self.tensors.get(name) != constant.type:
-                raise _unknown([name], "a constant")
+                raise refuse("RS-G01:constant-graph-no", where=", ".join(map(repr, [name])))
             types[name] = constant.type
         return types
 
@@ -314,22 +308,3 @@ def _text(operation: Operation) -> str:
     """The word of an operation and its attributes: `pooling[pooling_max, (3, 3), ...]`."""
     values = [str(getattr(operation, each.name)) for each in fields(operation)]
     return f"{operation.kind}[{', '.join(values)}]" if values else operation.kind
-
-
-def _twice(name: str, who: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"{who}: tensor {name!r} is made twice",
-        code="RS-G01",
-        why="every tensor has one origin",
-        hint="give each output a name of its own",
-    )
-
-
-def _unknown(names: Sequence[str], what: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"{what} of the graph is no tensor of it",
-        code="RS-G01",
-        where=", ".join(map(repr, names)),
-        why="nothing makes it, or its type is not the one of its values",
-        hint="name inputs, constants, or what a node makes",
-    )

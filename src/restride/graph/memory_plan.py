@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from types import MappingProxyType
 
-from ..errors import InvalidArguments
+from ..errors import refuse
 
 __all__ = ["ALIGNMENT", "ArenaPlan", "ArenaTensor", "MemoryStep", "lifetimes", "plan_memory"]
 
@@ -125,12 +125,7 @@ def _written(steps: Sequence[MemoryStep], sizes: Mapping[str, int]) -> list[str]
     # What several steps write in parts is one tensor, from the first of them on.
     written = list(dict.fromkeys(name for step in steps for name in step.writes if name in sizes))
     for missing in sizes.keys() - set(written):
-        raise InvalidArguments(
-            f"lifetimes: no step writes {missing!r}",
-            code="RS-G11",
-            why="what lies in the arena begins to live when a step writes it",
-            hint="leave inputs and weights out of sizes",
-        )
+        raise refuse("RS-G11:no-step-writes", missing=missing)
     return written
 
 
@@ -171,12 +166,7 @@ def _check_over(tensors: Sequence[ArenaTensor]) -> None:
     for each in tensors:
         below = by_name.get(each.over)
         if each.over and (below is None or below.last != each.first or covered.count(each.over) > 1):
-            raise InvalidArguments(
-                f"plan_memory: {each.name!r} cannot lie over {each.over!r}",
-                code="RS-G11",
-                why="a tensor is written over by one other, at the step that reads it last",
-                hint="leave over out",
-            )
+            raise refuse("RS-G11:cannot-lie-over", each=each)
 
 
 def _by_size(region: _ArenaRegion) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ..desc.parse import check_function, parse_dims
-from ..errors import Error
+from ..errors import Error, refuse
 from ..files.plain_file import path_text
 from ..loading import load_whole
 from ..runtime.alloc import address_of
@@ -15,7 +15,7 @@ from ..verbose import flags
 from .dims import Dims
 from .fields import parse_field
 from .network_file import NetworkFile, read_network_file
-from .network_input import NetworkInput, dense_input, fixed_dims, returned, wrong_inputs
+from .network_input import NetworkInput, dense_input, fixed_dims, returned
 from .network_output import targets_by_name
 
 if TYPE_CHECKING:
@@ -243,10 +243,18 @@ class Network:
         names = [each.name for each in self._inputs]
         if not isinstance(x, Mapping):
             if len(names) != 1:
-                raise wrong_inputs(names, [f"one {type(x).__name__}"])
+                raise refuse(
+                    "RS-G03:other-inputs",
+                    x=", ".join(map(str, [f"one {type(x).__name__}"])) or "none",
+                    names=", ".join(map(repr, names)) or "none",
+                )
             return [x]
         if set(x) != set(names):
-            raise wrong_inputs(names, list(x))
+            raise refuse(
+                "RS-G03:other-inputs",
+                x=", ".join(map(str, list(x))) or "none",
+                names=", ".join(map(repr, names)) or "none",
+            )
         return [x[name] for name in names]
 
     # --- plans ----------------------------------------------------------------------------------------------

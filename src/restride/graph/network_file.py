@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, OutOfMemory
-from ..files.plain_file import bad_file, opened, read_at
+from ..errors import Error, refuse
+from ..files.plain_file import opened, read_at
 from ..files.replacement import shown, system_error
 from ..runtime.alloc import Array
 from ..runtime.pool import get_num_threads
@@ -71,14 +71,16 @@ def read_network_file(path: str) -> NetworkFile:
     with opened(path, "a file that Network.save wrote") as file:
         magic, version, zero, nbytes, digest = HEAD.unpack(read_at(file, path, 0, HEAD.size))
         if magic != MAGIC:
-            raise damaged(path, "it does not begin as one that Network.save wrote")
+            raise refuse("RS-F10:not-begin-network", path=shown(path))
         if version != FILE_VERSION or zero:
-            raise damaged(path, f"it is of version {version}, this restride reads version {FILE_VERSION}")
+            raise refuse(
+                "RS-F10:version-restride-reads", path=shown(path), version=version, file_version=FILE_VERSION
+            )
         if nbytes > _MOST_HEADER:
-            raise damaged(path, f"its header would be of {nbytes} bytes")
+            raise refuse("RS-F10:header-too-long", path=shown(path), nbytes=nbytes)
         text = read_at(file, path, HEAD.size, nbytes)
         if sha256(text).digest() != digest:
-            raise damaged(path, "its header is not the one that was written")
+            raise refuse("RS-F10:header-changed", path=shown(path))
         try:
             mapped = np.memmap(file, np.uint8, "r")
         except OSError as error:
@@ -122,7 +124,7 @@ class NetworkFile:
         if number in self._checked:
             return
         if zlib.crc32(self.tensor(number).data) != self.header["tensors"][number]["crc32"]:
-            raise damaged(self.path, f"the bytes of tensor {number} are not those that were written")
+            raise refuse("RS-F10:bytes-tensor-not", path=shown(self.path), number=number)
         self._checked.add(number)
 
     def _check_places(self) -> None:
@@ -130,10 +132,10 @@ class NetworkFile:
             start, nbytes = each["start"], each["nbytes"]
             is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
             if not is_place or start % ALIGNMENT:
-                raise damaged(self.path, f"tensor {number} lies nowhere")
+                raise refuse("RS-F10:tensor-lies-nowhere", path=shown(self.path), number=number)
             # The file ends where another tensor could begin: a cut of what fills it up is a cut.
             if self._begin + aligned(start + nbytes) > self._mapped.nbytes:
-                raise damaged(self.path, f"it ends before tensor {number} does: it was cut off")
+                raise refuse("RS-F10:ends-before-tensor", path=shown(self.path), number=number)
 
 
 def machine_facts() -> list[str | int]:
@@ -157,20 +159,17 @@ def told_of(path: str, function: Callable[[], _T]) -> _T:
     try:
         return function()
     except MemoryError:
-        raise OutOfMemory(
-            f"cannot read {shown(path)}",
-            code="RS-D01",
-            why="its header says more than memory holds",
-            hint=_AGAIN,
-        ) from None
+        raise refuse("RS-D01:header", path=shown(path)) from None
     except Error as error:
         if error.code in ("RS-F10", "RS-F02"):
             raise
-        raise damaged(path, f"{error.what}: {error.why}") from None
+        raise refuse("RS-F10:inner", path=shown(path), reason=error) from None
     except _WRONG as error:
-        raise damaged(path, f"its header does not hold: {type(error).__name__} {str(error)[:200]}") from None
+        raise refuse(
+            "RS-F10:header-not-hold", path=shown(path), type=type(error).__name__, reason=str(error)[:200]
+        ) from None
 
 
-def damaged(path: str, why: str) -> InvalidArguments:
+def damaged(path: str, why: str) -> Error:
     """The error of a file that does not hold."""
-    return bad_file(path, why, _AGAIN, code="RS-F10")
+    return refuse("RS-F10:cannot-read", path=shown(path), why=why)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from ..frontend.tensors import back_to, is_foreign, numpy_of
 from ..runtime.alloc import Array
 from .dims import Dims, by
@@ -42,11 +42,12 @@ def dense_input(wanted: NetworkInput, x: Any) -> Array:
     name = f"Network: input {wanted.name!r}"
     found = numpy_of(x, name)
     if found.dtype != wanted.data_type.numpy:
-        raise InvalidArguments(
-            f"{name} is of another type",
-            code="RS-G03",
-            why=f"it is {found.dtype}, the network takes {wanted.data_type}",
-            hint=f"convert it first: x.astype({str(wanted.data_type.numpy)!r})",
+        raise refuse(
+            "RS-G03:another-type",
+            name=name,
+            dtype=found.dtype,
+            data_type=wanted.data_type,
+            numpy=str(wanted.data_type.numpy),
         )
     return np.asarray(found, order="C")
 
@@ -63,13 +64,7 @@ def check_dims(wanted: NetworkInput, dims: Dims) -> None:
         return
     if len(shape) == len(dims) and all(n in (None, m) for n, m in zip(shape, dims, strict=True)):
         return
-    raise InvalidArguments(
-        f"Network: input {wanted.name!r} is of another shape",
-        code="RS-G03",
-        where=f"it is {by(dims)}; the network takes {_shown(shape)}",
-        why="the network fixes these extents; * is any",
-        hint="bring the network's own, or save the model with dynamic dims",
-    )
+    raise refuse("RS-G03:input-another-shape", name=wanted.name, dims=by(dims), shape=_shown(shape))
 
 
 def fixed_dims(wanted: NetworkInput) -> Dims:
@@ -77,25 +72,17 @@ def fixed_dims(wanted: NetworkInput) -> Dims:
     dims = wanted.dims
     if dims is not None and all(n is not None for n in dims):
         return tuple(n for n in dims if n is not None)
-    raise InvalidArguments(
-        f"Network: input {wanted.name!r} has extents that a run brings",
-        code="RS-G03",
-        where=str(wanted),
-        why="a plan is made for known extents",
-        hint="pass the dims of each input: net.plan((1, 3, 224, 224))",
-    )
+    raise refuse("RS-G03:input-extents-run", wanted=wanted)
 
 
 def _shown(dims: Sequence[int | None]) -> str:
     return "x".join("*" if n is None else str(n) for n in dims) or "scalar"
 
 
-def wrong_inputs(names: Sequence[str], brought: Sequence[object]) -> InvalidArguments:
+def wrong_inputs(names: Sequence[str], brought: Sequence[object]) -> Error:
     """The error of a call that brings other inputs than these names."""
-    return InvalidArguments(
-        "Network: other inputs than the network has",
-        code="RS-G03",
-        where=f"brought {', '.join(map(str, brought)) or 'none'}",
-        why=f"the inputs are {', '.join(map(repr, names)) or 'none'}",
-        hint="pass one array where there is one input, else a dict with an array for each name",
+    return refuse(
+        "RS-G03:other-inputs",
+        x=", ".join(map(str, brought)) or "none",
+        names=", ".join(map(repr, names)) or "none",
     )

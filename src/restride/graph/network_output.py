@@ -12,7 +12,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments, OutOfMemory
+from ..errors import OutOfMemory, refuse
 from ..frontend.results import Make, maker_of
 from ..frontend.tensors import as_target, written
 from ..plan.machine import LINE
@@ -64,13 +64,17 @@ class NetworkOutput:
         name = f"Network: out {self.name!r}"
         array = as_target(target, name)
         if not isinstance(array, np.ndarray):
-            raise _wrong(f"{name} is no array", f"it is {type(target).__name__}")
+            raise refuse("RS-G03:no-array", name=name, type=type(target).__name__)
         if not array.flags.writeable:
-            raise _wrong(f"{name} cannot be written", "it is read-only")
+            raise refuse("RS-G03:cannot-written", name=name)
         if array.shape != self.dims or array.dtype != self.data_type.numpy:
-            raise _wrong(
-                f"{name} does not fit",
-                f"it is {array.dtype} {by(array.shape)}, the output is {self.data_type} {by(self.dims)}",
+            raise refuse(
+                "RS-G03:not-fit",
+                name=name,
+                dtype=array.dtype,
+                shape=by(array.shape),
+                data_type=self.data_type,
+                dims=by(self.dims),
             )
         return array
 
@@ -101,18 +105,17 @@ def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
         return {}
     if not isinstance(out, Mapping):
         if len(names) != 1:
-            raise _wrong("Network: out is one array", f"the outputs are {', '.join(map(repr, names))}")
+            raise refuse("RS-G03:out-array", names=", ".join(map(repr, names)))
         return {names[0]: out}
     unknown = [name for name in out if name not in names]
     if unknown:
-        raise _wrong(
-            f"Network: out names {', '.join(map(short_repr, unknown))}",
-            f"the outputs are {', '.join(map(repr, names))}",
+        raise refuse(
+            "RS-G03:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
         )
     arrays = [as_target(each, f"Network: out {name!r}") for name, each in out.items() if each is not None]
     for at, each in enumerate(arrays):
         if any(map(partial(_overlap, each), arrays[:at])):
-            raise _wrong("Network: arrays of out overlap", "each output has memory of its own")
+            raise refuse("RS-G03:arrays-out-overlap")
     return out
 
 
@@ -122,12 +125,3 @@ def _overlap(one: Any, other: Any) -> bool:
         return False
     # The stubs know no limit of our own.
     return np.may_share_memory(one, other, max_work=_MOST_WORK)  # type: ignore[arg-type]
-
-
-def _wrong(what: str, why: str) -> InvalidArguments:
-    return InvalidArguments(
-        what,
-        code="RS-G03",
-        why=why,
-        hint="bring a writable array of the output's dims and type, or a dict by the names of outputs",
-    )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import Unimplemented
+from ..errors import Error, refuse
 from ..runtime.alloc import Array
 from .build import GraphBuilder
 from .move_operations import ReorderOperation, ReshapeOperation, TransposeOperation
@@ -163,23 +163,22 @@ class OnnxContext:
                 return self.add(function, self.placed(other))
         return self.add(operation, *(self.of_rank(each, max(ranks)) for each in (left, right)))
 
-    def known_later(self, why: str) -> Unimplemented:
+    def known_later(self, why: str) -> Error:
         """The error of what must be known before a run, and follows from inputs."""
         names = sorted(self.origins)
         values = ", ".join(f'"{name}": ...' for name in names)
-        return Unimplemented(
-            f"node {self.node}",
-            code="RS-G02",
+        return refuse(
+            "RS-G02:node-say-inputs",
+            node=self.node,
             where=f"it follows from {', '.join(map(repr, names))}" if names else "",
             why=why,
-            hint=f"say what inputs always are: rs.onnx.load(model, values={{{values}}}); dims are "
-            "known, and what follows from them",
+            values=values,
         )
 
-    def unimplemented(self, why: str, hint: str = "") -> Unimplemented:
+    def unimplemented(self, why: str, hint: str = "") -> Error:
         """The error of a form of the operator that restride has not."""
         hint = hint or "another form of the operator may do; restride explain tells which operators there are"
-        return Unimplemented(f"node {self.node}", code="RS-G02", why=why, hint=hint)
+        return refuse("RS-G02:node", node=self.node, why=why, hint=hint)
 
 
 Made = Value | tuple[Value, ...]

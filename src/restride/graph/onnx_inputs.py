@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..desc.parse import parse_ints, short_repr
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..runtime.alloc import Array
 from .dims import Dims, by
 from .fields import parse_field
@@ -26,12 +26,7 @@ def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
     Raises InvalidArguments for an input that is not there, and values that do not fit.
     """
     if not isinstance(values, Mapping):
-        raise InvalidArguments(
-            f"values are {short_repr(values)}",
-            code="RS-G03",
-            why=f"{type(values).__name__} has no names of inputs",
-            hint='pass a dict: {"sr": 16000}',
-        )
+        raise refuse("RS-G03:values", values=short_repr(values), type=type(values).__name__)
     by_name = {each.name: each for each in model.inputs}
     _check_names("values", values, list(by_name))
     known = {name: _known_input(by_name[name], value) for name, value in values.items()}
@@ -46,9 +41,11 @@ def _known_input(wanted: OnnxInput, value: object) -> Array:
         made = found.astype(ELEMENTS[wanted.element])
         is_same = bool(np.all((made == found) | (found != found)))
     except (KeyError, ValueError, TypeError, OverflowError) as error:
-        raise _no_value(wanted, f"{type(error).__name__}: {str(error)[:200]}") from None
+        raise refuse(
+            "RS-G03:value-input-not", name=wanted.name, type=type(error).__name__, reason=str(error)[:200]
+        ) from None
     if not is_same:
-        raise _no_value(wanted, f"{short_repr(value)} is no {made.dtype}")
+        raise refuse("RS-G03:no", name=wanted.name, value=short_repr(value), dtype=made.dtype)
     dims = wanted.dims
     if dims is None:
         return made
@@ -57,27 +54,15 @@ def _known_input(wanted: OnnxInput, value: object) -> Array:
     if len(dims) != made.ndim or any(
         isinstance(n, int) and n != m for n, m in zip(dims, made.shape, strict=True)
     ):
-        raise _no_value(wanted, f"its dims are {made.shape}, the model has {dims}")
+        raise refuse("RS-G03:dims-model", name=wanted.name, shape=made.shape, dims=dims)
     return made
-
-
-def _no_value(wanted: OnnxInput, why: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"value of input {wanted.name!r} does not fit",
-        code="RS-G03",
-        why=why,
-        hint="pass what the model takes there, in its type and dims",
-    )
 
 
 def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None:
     unknown = [name for name in names if name not in inputs]
     if unknown:
-        raise InvalidArguments(
-            f"{what} of {short_repr(unknown[0])}",
-            code="RS-G03",
-            why="the model has no such input",
-            hint=f"its inputs are {', '.join(inputs)}",
+        raise refuse(
+            "RS-G03:no-such-input", what=what, unknown=short_repr(unknown[0]), inputs=", ".join(inputs)
         )
 
 
@@ -113,10 +98,4 @@ def translated_for(
             raise
         brought = [f"{name} {by(extents)}" for name, extents in dims.items()]
         known = [f"{name} = {short_repr(value)}" for name, value in values.items()]
-        raise InvalidArguments(
-            "the model does not take these inputs",
-            code="RS-G03",
-            where=", ".join([*brought, *known]),
-            why=f"{error.what}: {error.why}",
-            hint="bring the dims that the model is for; what it takes may follow from values too",
-        ) from None
+        raise refuse("RS-G03:model-not-take", where=", ".join([*brought, *known]), reason=error) from None

@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from ..desc.parse import short_repr
-from ..errors import Error, InvalidArguments, OutOfMemory
+from ..errors import Error, InvalidArguments, refuse
 from ..files.mapped_file import MappedFile
 from ..foreign import has_attribute
 from ..runtime.alloc import Array
 from .onnx_tensors import tensor_values
 from .onnx_wire import Message, read_message
-
-_HINT = "save the model again; onnx.checker.check_model says what is wrong with it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +90,13 @@ def read_model(source: object) -> OnnxModel:
     try:
         return reader.model(_parsed(content))
     except MemoryError:
-        raise OutOfMemory(
-            "cannot read the ONNX model",
-            code="RS-D01",
-            why="its tensors are larger than the memory of this machine",
-            hint=_HINT,
-        ) from None
+        raise refuse("RS-D01:onnx") from None
 
 
 def _written(source: Any) -> memoryview:
     """The bytes of a `ModelProto`."""
     if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
-        raise InvalidArguments(
-            "no ONNX model",
-            code="RS-V08",
-            why=f"{type(source).__name__} is neither a path, nor bytes, nor a ModelProto",
-            hint="pass the path of an .onnx file",
-        )
+        raise refuse("RS-V08:no-onnx-model", type=type(source).__name__)
     try:
         return memoryview(source.SerializeToString())
     except Exception as error:  # the writer's errors are of the package that it brings
@@ -249,9 +237,8 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     raise _no_model(f"{what}: its file {short_repr(location)} is outside the folder of the model")
 
 
-def _no_model(why: str, error: Exception | None = None) -> InvalidArguments:
-    more = f" ({str(error)[:200]})" if error else ""
-    return InvalidArguments("cannot read the ONNX model", code="RS-F04", why=f"{why}{more}", hint=_HINT)
+def _no_model(why: str, error: Exception | None = None) -> Error:
+    return refuse("RS-F04:onnx", why=why, reason=f" ({str(error)[:200]})" if error else "")
 
 
 def listed(names: Iterable[object]) -> str:

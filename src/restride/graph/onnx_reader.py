@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, OutOfMemory, Unimplemented
+from ..errors import Error, InvalidArguments, refuse
 from ..runtime.alloc import Array
 from .build import GraphBuilder
 from .dims import Dims
@@ -51,20 +51,14 @@ def refuse_missing(what: str, missing: Mapping[str, Sequence[str]]) -> None:
         f"{operator}: {listed(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
         for operator, names in missing.items()
     ]
-    raise Unimplemented(
-        f"{what} has operators that restride has not",
-        code="RS-G02",
-        where="; ".join(texts),
-        why=f"{len(missing)} operators are missing; nothing was run",
-        hint="simplify the model, or save it with operators that are there",
-    )
+    raise refuse("RS-G02:operators-restride-not", what=what, texts="; ".join(texts), count=len(missing))
 
 
 def check_order(model: OnnxModel) -> None:
     """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
     _check_nodes(model, {"", *model.tensors, *(each.name for each in model.inputs)})
     if not model.outputs:
-        raise _unmade([])
+        raise refuse("RS-G01:no-node-makes", where=listed([]))
 
 
 def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
@@ -73,22 +67,16 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
         names = [each.name for each in graph.inputs]
         twice = [name for at, name in enumerate(names) if name in names[:at]]
         if twice:
-            raise _made_twice("an input is", twice)
+            raise refuse("RS-G01:input-tensor-already", twice=listed(twice))
         own.update(names)
     for node in graph.nodes:
         missing = [name for name in node.inputs if name not in made]
         if missing:
-            raise InvalidArguments(
-                f"node {node} reads a tensor that nothing has made",
-                code="RS-G01",
-                where=listed(missing),
-                why="nodes stand in the order in which they run; a cycle has none",
-                hint="save the model again",
-            )
+            raise refuse("RS-G01:onnx-no-origin", node=node, missing=listed(missing))
         written = [name for name in node.outputs if name]
         twice = [name for at, name in enumerate(written) if name in own or name in written[:at]]
         if twice:
-            raise _made_twice(f"node {node} makes", twice)
+            raise refuse("RS-G01:node-makes-tensor-already", node=node, twice=listed(twice))
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
                 _check_nodes(branch, made | set(branch.tensors))
@@ -96,27 +84,7 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
         made.update(node.outputs)
     unmade = [name for name in graph.outputs if name not in made]
     if unmade:
-        raise _unmade(unmade)
-
-
-def _made_twice(what: str, names: list[str]) -> InvalidArguments:
-    return InvalidArguments(
-        f"{what} a tensor that there is already",
-        code="RS-G01",
-        where=listed(names),
-        why="every tensor has one origin",
-        hint="save the model again",
-    )
-
-
-def _unmade(names: list[str]) -> InvalidArguments:
-    return InvalidArguments(
-        "no node makes an output of the model",
-        code="RS-G01",
-        where=listed(names),
-        why="an output is an input, or what a node makes",
-        hint="save the model again",
-    )
+        raise refuse("RS-G01:no-node-makes", where=listed(unmade))
 
 
 def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = made_of_onnx) -> Graph:
@@ -205,12 +173,7 @@ class _GraphWriter:
             raise context.known_later("which branch is taken is known only in a run, and a graph has one way")
         branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
         if condition.size != 1 or not isinstance(branch, OnnxBranch):
-            raise InvalidArguments(
-                f"node {node} cannot be translated",
-                code="RS-G01",
-                why=f"its condition has {condition.size} values, or the branch is missing",
-                hint="save the model again",
-            )
+            raise refuse("RS-G01:condition-values-branch", node=node, size=condition.size)
         _check_known(branch.nodes)
         inner: dict[str, Value] = {**values, **branch.tensors}
         self.run(branch.nodes, inner)
@@ -245,12 +208,7 @@ class _GraphWriter:
 def _value_of(values: Mapping[str, Value], name: str) -> Value:
     if name in values:
         return values[name]
-    raise InvalidArguments(
-        f"output {name!r} is one that its node does not give",
-        code="RS-G01",
-        why="restride computes the first outputs of operators",
-        hint="leave the output out of the model",
-    )
+    raise refuse("RS-G01:output-node-not", name=name)
 
 
 def data_type_of(name: str, element: int) -> DataType:
@@ -259,11 +217,8 @@ def data_type_of(name: str, element: int) -> DataType:
     try:
         return DataType.parse(twin)
     except Error:
-        raise Unimplemented(
-            f"input {name!r} is of a type that restride has not",
-            code="RS-G02",
-            why=f"it is {twin or f'element type {element}'}",
-            hint="say what it always is: rs.onnx.load(model, values={...}); or save the model with f32 there",
+        raise refuse(
+            "RS-G02:input-type-restride", name=name, twin=twin or f"element type {element}"
         ) from None
 
 
@@ -274,22 +229,17 @@ def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...
         with np.errstate(all="ignore"):
             made = translate(context)
     except MemoryError:
-        raise OutOfMemory(
-            f"node {node} makes more than the memory holds",
-            code="RS-D01",
-            why="its result is known before a run, and too large",
-            hint="check the dims of the inputs",
-        ) from None
+        raise refuse("RS-D01:node-makes-more", node=node) from None
     except InvalidArguments as error:
         raise error.retold(f"node {node}: {error.what}") from None
     except Error:
         raise
     except Exception as error:
-        raise InvalidArguments(
-            f"node {node} cannot be translated",
-            code="RS-G01",
-            where=listed(node.inputs),
-            why=f"{type(error).__name__}: {str(error)[:200]}",
-            hint="inputs and attributes must be those of the operator",
+        raise refuse(
+            "RS-G01:node-cannot-translated",
+            node=node,
+            inputs=listed(node.inputs),
+            type=type(error).__name__,
+            reason=str(error)[:200],
         ) from None
     return made if isinstance(made, tuple) else (made,)

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..errors import RuntimeFailure
+from ..errors import refuse
 from ..runtime.alloc import Array
 from .onnx_wire import Message
 
@@ -60,13 +60,7 @@ def _by_package(tensor: Message, content: memoryview | None) -> Array:
         import onnx
         from onnx import numpy_helper
     except ImportError:
-        raise RuntimeFailure(
-            "a tensor of the ONNX model cannot be read",
-            code="RS-G04",
-            where=f"tensor {tensor.name!r}",
-            why=f"the package onnx, which reads element type {tensor.data_type}, is not installed",
-            hint="pip install 'restride[onnx]'",
-        ) from None
+        raise refuse("RS-G04:tensor-onnx-model", tensor=tensor) from None
     made = onnx.TensorProto.FromString(bytes(tensor.content))
     if content is not None:
         made.raw_data = bytes(content)

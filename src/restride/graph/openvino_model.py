@@ -15,7 +15,7 @@ from typing import NoReturn
 import numpy as np
 
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments, RuntimeFailure, Unimplemented
+from ..errors import refuse
 from ..frontend.openvino_ir import to_int
 from ..frontend.xml_source import opened, visit
 from ..runtime.alloc import Array
@@ -26,7 +26,6 @@ from .openvino_operators import NUMBERS, OPENVINO_TRANSLATORS
 _EDGES = ("net", "edges", "edge")
 _LAYER = ("net", "layers", "layer")
 _MOST_LAYERS = 1 << 20
-_HINT = "save the model again with OpenVINO"
 
 
 @dataclass(slots=True)
@@ -111,12 +110,10 @@ def _check_types(layers: Mapping[str, IrLayer]) -> None:
         if layer.kind not in known:
             missing.setdefault(layer.kind, []).append(layer.name)
     if missing:
-        raise Unimplemented(
-            "the OpenVINO model has layers that restride has not",
-            code="RS-G02",
-            where="; ".join(f"{kind}: {listed(names[:32])}" for kind, names in missing.items()),
-            why=f"{len(missing)} types of layers are missing; nothing was run",
-            hint="simplify the model, or save it with operators that are there",
+        raise refuse(
+            "RS-G02:openvino-model-layers",
+            missing="; ".join((f"{kind}: {listed(names[:32])}" for kind, names in missing.items())),
+            count=len(missing),
         )
 
 
@@ -152,11 +149,10 @@ class _WeightsFile:
                 is_empty = self._path.stat().st_size == 0
                 self._bytes = np.zeros(0, np.uint8) if is_empty else np.memmap(self._path, np.uint8, "r")
             except (OSError, ValueError) as error:
-                raise RuntimeFailure(
-                    f"cannot read {short_repr(str(self._path))}",
-                    code="RS-F02",
-                    why=getattr(error, "strerror", None) or str(error),
-                    hint="the weights lie beside the .xml file, or where `weights` says",
+                raise refuse(
+                    "RS-F02:weights",
+                    path=short_repr(str(self._path)),
+                    reason=getattr(error, "strerror", None) or str(error),
                 ) from None
         return self._bytes
 
@@ -231,4 +227,4 @@ def _only(layer: IrLayer, names: tuple[str, ...] | list[str]) -> str:
 
 
 def _refuse(why: str) -> NoReturn:
-    raise InvalidArguments("cannot read the OpenVINO model", code="RS-F04", why=why, hint=_HINT)
+    raise refuse("RS-F04:openvino", why=why)

@@ -13,7 +13,7 @@ from math import isfinite, prod
 from typing import ClassVar
 
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from .dims import Dims, by
 from .fields import check_fields
 
@@ -83,13 +83,11 @@ class Operation:
         return (self.result(*tensors),)
 
 
-def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> InvalidArguments:
+def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
     """The error of tensors that an operation cannot take."""
     where = ", ".join(map(str, tensors))
     hint = hint or "the dims of inputs and attributes must agree"
-    return InvalidArguments(
-        "tensors do not fit the operation", code="RS-G01", where=where, why=why, hint=hint
-    )
+    return refuse("RS-G01:tensors-not-fit", where=where, why=why, hint=hint)
 
 
 # --- elements -----------------------------------------------------------------------------------------------

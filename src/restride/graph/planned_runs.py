@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..desc.parse import parse_word
 from ..desc.viewer import Explanation
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..runtime.engine import Engine
 from .batch_form import BatchForm, IsLinear, batch_form
 from .dims import Dims
@@ -16,7 +16,7 @@ from .explaining import explain_plan
 from .fusions import fuse, parse_fusions
 from .graph import Graph
 from .network_file import NetworkFile
-from .network_input import NetworkInput, check_dims, wrong_inputs
+from .network_input import NetworkInput, check_dims
 from .network_plan import NetworkPlan, PlannedGraph, plan_network
 from .network_writer import SavedPlan, write_network
 from .prepacking import PrepackedConstants
@@ -36,12 +36,7 @@ GraphSource = Callable[[Mapping[str, Dims]], Graph | PlannedGraph]
 def graph_inputs(graph: object) -> list[NetworkInput]:
     """The inputs of a graph. Raises InvalidArguments for what is none."""
     if not isinstance(graph, Graph):
-        raise InvalidArguments(
-            "Network: there is no graph",
-            code="RS-V08",
-            why=f"{type(graph).__name__} is no rs.graph.Graph",
-            hint="build one with rs.graph.GraphBuilder, or load a model with rs.onnx.load",
-        )
+        raise refuse("RS-V08:no-graph", type=type(graph).__name__)
     types = [(name, graph.tensors[name]) for name in graph.inputs]
     return [NetworkInput(name, kind.dims, kind.data_type) for name, kind in types]
 
@@ -135,7 +130,11 @@ class PlannedRuns:
 
     def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
         if len(dims) != len(self._inputs):
-            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
+            raise refuse(
+                "RS-G03:other-inputs",
+                x=", ".join(map(str, [f"dims of {len(dims)}"])) or "none",
+                names=", ".join(map(repr, [each.name for each in self._inputs])) or "none",
+            )
         for each, extents in zip(self._inputs, dims, strict=True):
             check_dims(each, extents)
         plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)

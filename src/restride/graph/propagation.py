@@ -26,7 +26,7 @@ from types import MappingProxyType
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .elimination import MOST_COSTS
 from .format_problem import Alternative, EdgeCost, FormatProblem, FormatStep
 from .format_search import optimal_choices
@@ -109,12 +109,7 @@ def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int 
     Raises InvalidArguments for another rule than plain, greedy and optimal.
     """
     if rule not in RULES:
-        raise InvalidArguments(
-            f"propagate: rule is {short_repr(rule)}",
-            code="RS-V04",
-            why="no rule of propagation has this name",
-            hint=one_of(RULES, rule),
-        )
+        raise refuse("RS-V04:rule", rule=short_repr(rule), advice=one_of(RULES, rule))
     if rule == "plain":
         return priced(problem, [_plainest(step.alternatives) for step in problem.steps], "plain")
     greedy = priced(problem, _eager(problem), "greedy")

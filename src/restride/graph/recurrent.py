@@ -19,7 +19,7 @@ from ..desc.arguments import (
 )
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..ops.product import kernel_block
 from ..ops.rnn import RnnProblem
 from ..ops.rnn_checks import ACTIVATIONS
@@ -79,13 +79,7 @@ class RecurrentOperation(Operation):
         if self.cell == "vanilla_rnn":
             _check_word("activation", self.activation, ACTIVATIONS, _OTHER_ACTIVATIONS)
         elif not isinstance(self.activation, str) or self.activation:
-            raise InvalidArguments(
-                f"RecurrentOperation: activation is {short_repr(self.activation)}",
-                code="RS-V04",
-                where=self.cell,
-                why="the functions of its gates are what they are; only a vanilla_rnn has one to choose",
-                hint="leave it out",
-            )
+            raise refuse("RS-V04:activation", activation=short_repr(self.activation), cell=self.cell)
 
     @property
     def directions(self) -> int:
@@ -147,11 +141,8 @@ def _check_word(name: str, word: object, words: Iterable[str], others: Mapping[s
     """Raise InvalidArguments unless it is one of the words; `others` are those that mean one of them."""
     if isinstance(word, str) and word in words:
         return
-    raise InvalidArguments(
-        f"RecurrentOperation: {name} is {short_repr(word)}",
-        code="RS-V04",
-        why=f"there is no such {name}",
-        hint=one_of(words, word, others),
+    raise refuse(
+        "RS-V04:recurrent-word", name=name, word=short_repr(word), advice=one_of(words, word, others)
     )
 
 

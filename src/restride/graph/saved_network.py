@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import refuse
+from ..files.replacement import shown
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .batch_form import BatchForm
@@ -21,7 +22,7 @@ from .dims import Dims, by
 from .fusions import FusedGraph
 from .graph import Constant, Graph
 from .graph_draft import AppliedFusion
-from .network_file import NetworkFile, damaged, machine_facts, told_of
+from .network_file import NetworkFile, machine_facts, told_of
 from .network_plan import FormatChoices, PlannedGraph, plain
 from .propagation import RULES
 from .stored_graph import graph_of_values, type_of_values
@@ -38,7 +39,7 @@ class SavedNetwork:
     def __init__(self, file: NetworkFile) -> None:
         self._file, self._header, self._path = file, file.header, file.path
         if file.rule not in RULES:
-            raise damaged(self._path, "it names a rule of propagation that there is not")
+            raise refuse("RS-F10:names-rule-propagation", path=shown(self._path))
         told_of(self._path, self._read)
 
     def _read(self) -> None:
@@ -56,7 +57,7 @@ class SavedNetwork:
             for each in self._header.get("batches", ())
         ]
         if not all(each.covers(each.dims) for each in self.forms):
-            raise damaged(self._path, "a graph for other batches does not fit its own")
+            raise refuse("RS-F10:graph-other-batches", path=shown(self._path))
         self._formats = {
             (each["constant"], MemoryDesc.from_dict(each["md"])): each["tensor"]
             for each in self._header["prepacked"]
@@ -73,13 +74,11 @@ class SavedNetwork:
         if (form := next((each for each in self.forms if each.covers(wanted)), None)) is not None:
             return told_of(self._path, lambda: PlannedGraph(self._checked(form.graph(wanted), wanted)))
         largest = max((each.largest for each in self.forms), default=0)
-        batches = f"; and for batches of 1 to {largest} of these" if self.forms else ""
-        raise InvalidArguments(
-            "Network: the file has no plan for inputs of these dims",
-            code="RS-G03",
-            where=", ".join(f"{name}: {by(each)}" for name, each in dims.items()),
-            why=f"it was saved for {'; '.join(', '.join(map(by, each)) for each in self._plans)}{batches}",
-            hint="save the network with the dims that it is to run with: net.save(path, dims)",
+        raise refuse(
+            "RS-G03:file-no-plan",
+            dims=", ".join((f"{name}: {by(each)}" for name, each in dims.items())),
+            plans="; ".join(", ".join(map(by, each)) for each in self._plans),
+            largest=f"; and for batches of 1 to {largest} of these" if self.forms else "",
         )
 
     def tensor(self, constant: Constant, md: MemoryDesc) -> int | None:
@@ -98,7 +97,7 @@ class SavedNetwork:
             return None
         content = self._file.tensor(tensor)
         if content.nbytes != md.size:
-            raise damaged(self._path, f"tensor {tensor} has not the bytes of {md}")
+            raise refuse("RS-F10:tensor-not-bytes", path=shown(self._path), tensor=tensor, md=md)
         self._file.check(tensor)
         address = content.__array_interface__["data"][0]
         return Memory.from_pointer(address, content.nbytes, md, _CPU, owner=content, readonly=True)
@@ -121,9 +120,9 @@ class SavedNetwork:
     ) -> FusedGraph:
         names = [each.name for each in self._file.inputs]
         if list(graph.inputs) != names or len(graph.outputs) != len(self._file.outputs):
-            raise damaged(self._path, "a graph has other inputs or outputs than the network")
+            raise refuse("RS-F10:graph-other-inputs", path=shown(self._path))
         if tuple(graph.tensors[name].dims for name in names) != wanted:
-            raise damaged(self._path, "a graph has inputs of other dims than its plan")
+            raise refuse("RS-F10:graph-inputs-other", path=shown(self._path))
         return FusedGraph(graph, applied)
 
     def _choices(self, values: Mapping[str, Any]) -> FormatChoices | None:
@@ -136,7 +135,7 @@ class SavedNetwork:
         kind, content = type_of_values(values), self._file.tensor(values["tensor"])
         twin = kind.data_type.numpy
         if twin is None or content.nbytes != kind.nbytes:
-            raise damaged(self._path, f"tensor {values['tensor']} has not the bytes of {kind}")
+            raise refuse("RS-F10:tensor-not-bytes", path=shown(self._path), tensor=values["tensor"], md=kind)
         return Constant(content.view(np.ndarray).view(twin).reshape(kind.dims))
 
 

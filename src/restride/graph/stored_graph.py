@@ -18,7 +18,7 @@ from typing import Any
 
 from ..desc.parse import short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from . import layer_operations, move_operations, operations, product_operations, recurrent
 from .graph import Constant, Epilogue, Graph, Node
 from .operations import BinaryOperation, EltwiseOperation, Operation, TensorType
@@ -88,7 +88,7 @@ def _node(values: Mapping[str, Any]) -> Node:
     for each in values["epilogues"]:
         operation = _operation(each)
         if not isinstance(operation, EltwiseOperation | BinaryOperation):
-            raise _wrong("an epilogue is a function or a combination with another tensor", each["kind"])
+            raise refuse("RS-F10:epilogue-function-combination", each=short_repr(each["kind"]))
         epilogues.append(Epilogue(operation))
     inputs, outputs = (tuple(map(_text, values[key])) for key in ("inputs", "outputs"))
     stored = values["data_type"]
@@ -104,9 +104,9 @@ def _operation_values(operation: Operation) -> Values:
 def _operation(values: Mapping[str, Any]) -> Operation:
     made, attributes = _KINDS.get(values["kind"]), values["attributes"]
     if made is None:
-        raise _wrong("no operation has this word", values["kind"])
+        raise refuse("RS-F10:no-operation-word", values=short_repr(values["kind"]))
     if set(attributes) != {each.name for each in fields(made)}:
-        raise _wrong(f"{made.kind} has other attributes", sorted(attributes))
+        raise refuse("RS-F10:other-attributes", attributes=short_repr(sorted(attributes)), kind=made.kind)
     return made(**{name: _attribute(value) for name, value in attributes.items()})
 
 
@@ -124,21 +124,11 @@ def _attribute(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _wrong("a name is text", value)
+        raise refuse("RS-F10:name-text", where=short_repr(value))
     return value
 
 
 def _extents(values: Any) -> tuple[int, ...]:
     if not all(type(n) is int and n >= 0 for n in values):
-        raise _wrong("an extent is 0 or more", values)
+        raise refuse("RS-F10:extent-0-more", values=short_repr(values))
     return tuple(values)
-
-
-def _wrong(why: str, found: object) -> InvalidArguments:
-    return InvalidArguments(
-        "stored graph: a value does not hold",
-        code="RS-F10",
-        where=short_repr(found),
-        why=why,
-        hint="save the network again",
-    )

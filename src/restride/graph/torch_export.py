@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import Error, InvalidArguments, Unimplemented
+from ..errors import Error, refuse
 from ..foreign import text_of
 from ..runtime.alloc import Array
 from .dims import Dims
@@ -49,12 +49,7 @@ def element_of(x: torch.Tensor) -> int:
     """The number that ONNX has for the type of a tensor. Raises Unimplemented for types of no network."""
     found = _ELEMENTS.get(x.dtype)
     if found is None:
-        raise Unimplemented(
-            "compile_module: an example is of another type",
-            code="RS-G02",
-            why=f"it is {x.dtype}",
-            hint="bring tensors of torch.float32",
-        )
+        raise refuse("RS-G02:example-another-type", dtype=x.dtype)
     return found
 
 
@@ -66,33 +61,28 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
     """
     default = getattr(torch.export, "default_decompositions", None)
     if default is None:
-        raise Unimplemented(
-            "compile_module: torch is too old",
-            code="RS-G04",
-            why=f"it is {torch.__version__}; programs are exported as needed from 2.6 on",
-            hint="pip install -U torch",
-        )
+        raise refuse("RS-G04:torch-too-old", version=torch.__version__)
     try:
         with torch.no_grad():
             program = torch.export.export(module, tuple(example))
             program = program.run_decompositions(_decompositions(default()))
     except Exception as error:  # torch raises its own errors, and those of the module's code
-        raise InvalidArguments(
-            f"compile_module: torch.export cannot export {type(module).__name__}",
-            code="RS-G05",
-            why=f"{type(error).__name__}: {text_of(error).strip().splitlines()[0][:300]}",
-            hint="call torch.export.export(module, example) to see what it says in full",
+        raise refuse(
+            "RS-G05:torch-export-cannot",
+            type=type(module).__name__,
+            type_type=type(error).__name__,
+            text_of=text_of(error).strip().splitlines()[0][:300],
         ) from error
     try:
         return _ProgramReader(program, example).read()
     except Error:
         raise
     except Exception as error:
-        raise Unimplemented(
-            f"compile_module: the program of {type(module).__name__} has what no network has",
-            code="RS-G02",
-            why=f"{type(error).__name__}: {text_of(error)[:300]}",
-            hint="call torch.export.export(module, example) to see the program",
+        raise refuse(
+            "RS-G02:program-no-network",
+            type=type(module).__name__,
+            type_type=type(error).__name__,
+            text_of=text_of(error)[:300],
         ) from error
 
 
@@ -155,23 +145,14 @@ class _ProgramReader:
                 outputs = node.args[0]
         refuse_missing("the module", self._missing)
         if any(not hasattr(each, "name") for each in outputs):
-            raise InvalidArguments(
-                "compile_module: the module gives what is no tensor",
-                code="RS-G05",
-                where=", ".join(str(each) for each in outputs if not hasattr(each, "name")),
-                why="a network gives tensors",
-                hint="wrap the module in one that gives tensors alone",
+            raise refuse(
+                "RS-G05:module-gives-no",
+                outputs=", ".join(str(each) for each in outputs if not hasattr(each, "name")),
             )
         signature = self._program.graph_signature
         written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
         if written:
-            raise InvalidArguments(
-                "compile_module: the module writes into what it reads",
-                code="RS-G05",
-                where=", ".join(map(str, written.values())),
-                why="a network makes new tensors, and leaves its inputs and buffers as they are",
-                hint="let forward return the new values instead",
-            )
+            raise refuse("RS-G05:module-writes-into", written=", ".join(map(str, written.values())))
         inputs = tuple(
             OnnxInput(name, tuple(x.shape), element_of(x))
             for name, x in zip(signature.user_inputs, self._example, strict=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from ..errors import Error, InvalidArguments
+from ..errors import Error, refuse
 from ..runtime.free_memory import check_room
 from .dims import Dims
 from .graph import Graph
@@ -54,12 +54,7 @@ class CompiledModule:
         self, module: torch.nn.Module, example: Sequence[torch.Tensor], rule: str = "optimal"
     ) -> None:
         if not isinstance(module, torch.nn.Module):
-            raise InvalidArguments(
-                "compile_module: there is no module",
-                code="RS-V08",
-                why=f"{type(module).__name__} is no torch.nn.Module",
-                hint="pass a module and an example of its inputs",
-            )
+            raise refuse("RS-V08:no-module", type=type(module).__name__)
         self._module, self._rule, self._lock = module, rule, threading.RLock()
         self._example = tuple(each.detach() for each in example)
         self._state: tuple[Any, ...] = ()
@@ -78,12 +73,7 @@ class CompiledModule:
         try:
             network, tree = self._current()
             if len(inputs) != len(network.inputs):
-                raise InvalidArguments(
-                    "CompiledModule: other inputs than the module has",
-                    code="RS-G03",
-                    why=f"brought are {len(inputs)}, the module was exported with {len(network.inputs)}",
-                    hint="bring the tensors of the example, by position",
-                )
+                raise refuse("RS-G03:other-module-inputs", count=len(inputs), count2=len(network.inputs))
             return self._run(network, tree, _tensors("CompiledModule: inputs", inputs))
         except Error as error:
             error.drop_frames()
@@ -116,25 +106,13 @@ class CompiledModule:
         parts = tuple((each, each.training) for each in module.modules())
         tensors = (*module.parameters(), *module.buffers())
         if any(x.is_inference() for x in tensors):
-            raise InvalidArguments(
-                "compile_module: a parameter or a buffer was made in torch.inference_mode",
-                code="RS-G05",
-                where=type(module).__name__,
-                why="torch does not count how often such a tensor is changed",
-                hint="make the module outside of it",
-            )
+            raise refuse("RS-G05:inference-mode", type=type(module).__name__)
         return (parts, *((x.data_ptr(), x._version, x.shape) for x in tensors))
 
     def _made(self) -> tuple[Network, Any, tuple[Any, ...]]:
         module, example = self._module, self._example
         if any(each.training for each in module.modules()):
-            raise InvalidArguments(
-                "compile_module: the module is in training mode",
-                code="RS-G05",
-                where=type(module).__name__,
-                why="there dropout and batch normalization do something else",
-                hint="call module.eval() first",
-            )
+            raise refuse("RS-G05:module-training-mode", type=type(module).__name__)
         state, first = self._state_now(), exported(module, example)
         names = [each.name for each in first.model.inputs]
         of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
@@ -173,10 +151,5 @@ def _tensors(what: str, found: Any) -> tuple[torch.Tensor, ...]:
     tensors = tuple(found) if isinstance(found, Sequence) else (found,)
     for each in tensors:
         if not isinstance(each, torch.Tensor):
-            raise InvalidArguments(
-                f"{what} are no tensors",
-                code="RS-V08",
-                why=f"{type(each).__name__} is no torch.Tensor",
-                hint="pass tensors by position",
-            )
+            raise refuse("RS-V08:no-tensors", what=what, type=type(each).__name__)
     return tensors

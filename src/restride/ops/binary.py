@@ -16,7 +16,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BINARY
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.nest import Step
 from ..plan.reorder_problem import function_bytes
@@ -68,11 +68,13 @@ class BinaryProblem(PointwiseProblem):
         count = 3 if algorithm == "select" else 2
         if count != 2 + (getattr(call, "src2", None) is not None):
             shown = (_TERNARY if count == 3 else Binary.PrimitiveDesc.form).shown
-            raise WrongCall(
-                f"{what}: wrong number of sources",
-                code="RS-V07",
-                why=f"{algorithm} has {'three' if count == 3 else 'two'}",
-                hint=f"call {what}{shown}",
+            raise refuse(
+                "RS-V07:wrong-number-sources",
+                error=WrongCall,
+                what=what,
+                algorithm=algorithm,
+                which="three" if count == 3 else "two",
+                shown=shown,
             )
         first = call.known("src0")
         named = [("src0", first)]
@@ -117,13 +119,7 @@ class BinaryProblem(PointwiseProblem):
 def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None:
     if md.ndims == first.ndims:
         return
-    raise InvalidArguments(
-        f"{what}: tensors of different ranks",
-        code="RS-R10",
-        where=f"src0 {first}; {name} {md}",
-        why=f"src0 has {first.ndims} dims, {name} {md.ndims}",
-        hint="put dims of 1 where a tensor is to be repeated, with md.reshape",
-    )
+    raise refuse("RS-R10:tensors-different-ranks", what=what, first=first, name=name, md=md)
 
 
 def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
@@ -132,12 +128,12 @@ def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int
     for dim, extents in enumerate(zip(*(md.dims for _, md in named), strict=True)):
         wanted = sorted({n for n in extents if n != 1})
         if len(wanted) > 1:
-            raise InvalidArguments(
-                f"{what}: tensors whose shapes do not fit",
-                code="RS-R10",
-                where="; ".join(f"{name} {md}" for name, md in named),
-                why=f"dim {dim} is {' and '.join(map(str, extents))}",
-                hint="each dim is the same in all sources, or 1, which is repeated",
+            raise refuse(
+                "RS-R10:no-broadcast",
+                what=what,
+                named="; ".join((f"{name} {md}" for name, md in named)),
+                dim=dim,
+                extents=" and ".join(map(str, extents)),
             )
         found.append(wanted[0] if wanted else 1)
     return tuple(found)
@@ -146,13 +142,7 @@ def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int
 def _check_dst(what: str, dst: MemoryDesc, dims: tuple[int, ...]) -> None:
     if dst.dims == dims:
         return
-    raise InvalidArguments(
-        f"{what}: dst has other dims",
-        code="RS-R10",
-        where=str(dst),
-        why=f"the sources make {dims}, dst is {dst.dims}",
-        hint="a destination is never repeated",
-    )
+    raise refuse("RS-R10:dst-other-dims", what=what, dst=dst, dims=dims)
 
 
 Binary = make_primitive(BinaryProblem)

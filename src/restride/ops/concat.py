@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..plan.computation import Computation, OperandSource, scaled
 from ..plan.concat import Window, WindowMove, window_moves
 from ..plan.nest import Compute
@@ -206,13 +206,7 @@ def concat_problem(
 def _check_axis(axis: int, first: MemoryDesc) -> None:
     if 0 <= axis < first.ndims:
         return
-    raise InvalidArguments(
-        f"{_NAMES.call}: bad axis",
-        code="RS-A10",
-        where=f"axis {axis}; source 0 {first}",
-        why=f"axes are numbered from 0, and the last of {first.ndims} is {first.ndims - 1}",
-        hint="only rs.concat counts negative axes from the end",
-    )
+    raise refuse("RS-A10:bad-axis-axes", call=_NAMES.call, axis=axis, first=first, last=first.ndims - 1)
 
 
 def _check_alike(names: Names, index: int, both: tuple[MemoryDesc, MemoryDesc], axis: int) -> None:
@@ -226,25 +220,15 @@ def _check_alike(names: Names, index: int, both: tuple[MemoryDesc, MemoryDesc], 
         why = f"dim {d} is {first.dims[d]} in {zero} and {md.dims[d]} in {this}"
     else:
         why = f"{zero} has {first.ndims} dims, {this} has {md.ndims}"
-    raise InvalidArguments(
-        f"{names.call}: {names.one}s of different shapes",
-        code="RS-R10",
-        where=f"{zero} {first}; {this} {md}",
-        why=why,
-        hint=f"all dims but that of axis {axis} must be the same",
+    raise refuse(
+        "RS-R10:different-shapes", names=names, zero=zero, first=first, this=this, md=md, why=why, axis=axis
     )
 
 
 def _check_dims(names: Names, dst: MemoryDesc, dims: tuple[int, ...], srcs: Sequence[MemoryDesc]) -> None:
     if dst.dims == dims:
         return
-    raise InvalidArguments(
-        f"{names.call}: {names.dst} is of another shape",
-        code="RS-R10",
-        where=f"{names.listed(srcs)}; {names.dst} {dst}",
-        why=f"the {names.one}s make {dims}",
-        hint=f"leave {names.dst} out, or give it these dims",
-    )
+    raise refuse("RS-R10:another-shape", names=names, names2=names.listed(srcs), dst=dst, dims=dims)
 
 
 def _check_attr(problem: ConcatProblem) -> None:
@@ -254,13 +238,7 @@ def _check_attr(problem: ConcatProblem) -> None:
     wrong = [arg for arg, factor in attr.scales if arg not in arguments or factor.mask or factor.groups]
     if others.is_default and not wrong:
         return
-    raise Unimplemented(
-        f"{_NAMES.call}: unsupported attribute",
-        code="RS-R26",
-        where=f"attr {attr.verbose_str()}; {_where(problem)}",
-        why="a concat has one scale for each source, of mask 0, and nothing else",
-        hint="attr.set_scales(rs.ARG_MULTIPLE_SRC + i, 0, [scale]); a reorder before or after does the rest",
-    )
+    raise refuse("RS-R26:concat-attributes", call=_NAMES.call, attr=attr.verbose_str(), where=_where(problem))
 
 
 def _where(problem: ConcatProblem) -> str:

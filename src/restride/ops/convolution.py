@@ -23,7 +23,7 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.post_op_values import DepthwiseOp, SumOp
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..plan.computation import Computation
 from ..plan.convolution import Index, Relation, ResultOf, Taps, points_tree, weights_tree, windows_tree
 from ..plan.convolution_formats import preferred_formats
@@ -111,33 +111,33 @@ class ConvolutionProblem(ProductProblem):
         return kernel_pack(first.data_type, self.tensors[1].data_type)
 
     def _check_shapes(self, what: str) -> None:
-        refuse = self.refuse_dims(what)
+        refuse_dims = self.refuse_dims(what)
         source, weights, result = self.tensors
         has_groups = weights.ndims == source.ndims + 1
         if result.ndims != source.ndims or weights.ndims not in (source.ndims, source.ndims + 1):
-            refuse(
+            refuse_dims(
                 f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
                 "weights have the rank of the source, one more with groups in front",
             )
         groups = weights.dims[0] if has_groups else 1
         outputs, inputs = (n * groups for n in weights.dims[has_groups : 2 + has_groups])
         if source.dims[0] != result.dims[0]:
-            refuse(f"batches are {source.dims[0]} and {result.dims[0]}", "both tensors have one batch")
+            refuse_dims(f"batches are {source.dims[0]} and {result.dims[0]}", "both tensors have one batch")
         if (source.dims[1], result.dims[1]) != (inputs, outputs):
-            refuse(
+            refuse_dims(
                 f"weights take {inputs} channels and give {outputs}, not {source.dims[1]} and "
                 f"{result.dims[1]}",
                 "weights are (outputs, inputs, ...), or (groups, outputs of one, inputs of one, ...)",
             )
         if not self.bias.is_zero() and self.bias.dims != (outputs,):
-            refuse(
+            refuse_dims(
                 f"the bias is {self.bias.dims}", f"give one value for each of the {outputs} output channels"
             )
         for number, (dim, behind) in enumerate(zip(self.relation.dims, self.padding_r, strict=True)):
             reach = (dim.kernel - 1) * dim.dilation + 1
             fitting = max((dim.window + dim.padding + behind - reach) // dim.stride + 1, 0)
             if dim.kernel and dim.points != fitting:
-                refuse(
+                refuse_dims(
                     f"spatial dim {number}: {dim.window} with padding {dim.padding} and {behind}, a kernel "
                     f"that reaches over {reach} and a stride of {dim.stride} give {fitting} windows, not "
                     f"{dim.points}",
@@ -240,12 +240,7 @@ def _read_window(call: ArgumentReader, ndims: int) -> dict[str, Any]:
     """The window for tensors of `ndims` dims. Raises InvalidArguments for what is no window."""
     count = ndims - 2
     if not 1 <= count <= 3:
-        raise InvalidArguments(
-            f"{call.what}: tensors of {ndims} dims",
-            code="RS-X01",
-            why="a convolution has a batch, channels and one to three spatial dims",
-            hint="give (N, C, W), (N, C, H, W) or (N, C, D, H, W)",
-        )
+        raise refuse("RS-X01:tensors-dims", what=call.what, ndims=ndims)
     padding = _read_row(call, "padding_l", count, 0)
     strides = _read_row(call, "strides", count, 1)
     dilates = (0,) * count if call.dilates is None else _read_row(call, "dilates", count, 0)
@@ -258,20 +253,14 @@ def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) ->
     value = getattr(call, name)
     row = [value] * count if isinstance(value, int) else value
     if not isinstance(row, list | tuple) or len(row) != count:
-        raise InvalidArguments(
-            f"{call.what}: {name} is {short_repr(value)}",
-            code="RS-X01",
-            why=f"there are {count} spatial dims",
-            hint=f"give a list of {count} integers",
+        raise refuse(
+            "RS-X01:spatial-dims-give", what=call.what, name=name, value=short_repr(value), count=count
         )
     numbers = tuple(parse_int(each, f"{call.what}: {name}") for each in row)
     wrong = next((each for each in numbers if least is not None and each < least), None)
     if wrong is not None:
-        raise InvalidArguments(
-            f"{call.what}: {name} is {list(numbers)}",
-            code="RS-X01",
-            why=f"{wrong} is below {least}",
-            hint="strides count from 1; dilates and padding from 0, where 0 dilates nothing",
+        raise refuse(
+            "RS-X01:below", what=call.what, name=name, numbers=list(numbers), wrong=wrong, least=least
         )
     return numbers
 
@@ -334,26 +323,14 @@ def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: b
     Raises Unimplemented for a convolution of other than two spatial dims, and for a sum in front of it.
     """
     if any(isinstance(each, SumOp) for each in parts.first.post_ops):
-        raise Unimplemented(
-            f"{what}: a sum in front of a depthwise post-op",
-            code="RS-P06",
-            where=f"dst {first.dst}",
-            why="it adds to what is between the two convolutions, and nothing was there before",
-            hint="append the sum behind it: it adds to the destination",
-        )
+        raise refuse("RS-P06:sum-before-depthwise", what=what, dst=first.dst)
     source, weights, between = first.tensors
     if between.tag is None or between.offset0:
         # Scratch is dense from its first byte on: no part of other memory.
         first = replace(first, tensors=(source, weights, first.preferred()["y"]))
         between = first.dst
     if between.ndims != 2 + _PLANE:
-        raise Unimplemented(
-            f"{what}: a depthwise post-op in {between.ndims - 2} spatial dims",
-            code="RS-P06",
-            where=f"dst {between}",
-            why="it has a height and a width",
-            hint="execute a ConvolutionForward with groups after it",
-        )
+        raise refuse("RS-P06:depthwise-post-op", what=what, ndims=between.ndims - 2, between=between)
     second = _depthwise(between, parts.op, first.block, is_open=is_open)
     second.check_types(what)
     return DepthwiseFusion(first, second._with_attr(what, parts.second), parts.whole)

@@ -16,7 +16,7 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import ELTWISE, ELTWISE_OF_DST, EltwiseOp, check_eltwise
 from ..dtypes import DataType
-from ..errors import Unimplemented
+from ..errors import refuse
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.eltwise import ALGORITHMS
 from ..plan.nest import Step
@@ -107,12 +107,7 @@ class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
     def read(cls, call: ArgumentReader) -> EltwiseBackwardProblem:
         function = _read_function(call)
         if _gradient(function) not in ALGORITHMS:
-            raise Unimplemented(
-                f"{call.what}: eltwise_{function.alg} has no backward step",
-                code="RS-V04",
-                why="its derivative is 0 almost everywhere",
-                hint="leave the gradient out",
-            )
+            raise refuse("RS-V04:eltwise-no-backward", what=call.what, alg=function.alg)
         data = call.known("data")
         if hint := call.hint(EltwiseProblem):
             call.check_hint(algorithm=(hint.function, function), dims=(hint.src.dims, data.dims))

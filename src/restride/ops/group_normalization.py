@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.normalization import NormKind
 from ..primitives.derived import make_primitive
 from ..primitives.reader import ArgumentReader
@@ -21,13 +21,7 @@ class _Groups:
         groups = call.integer("groups")
         if groups > 0 and src.dims[1] % groups == 0:
             return groups
-        raise InvalidArguments(
-            f"{call.what}: groups is {groups}",
-            code="RS-S05",
-            where=str(src),
-            why=f"it does not divide the {src.dims[1]} channels",
-            hint="1 takes all channels together, as many as there are each by itself",
-        )
+        raise refuse("RS-S05:groups", what=call.what, groups=groups, src=src, dims=src.dims[1])
 
 
 class GroupNormalizationProblem(_Groups, NormForwardProblem):

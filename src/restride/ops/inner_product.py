@@ -70,22 +70,22 @@ class InnerProductProblem(ProductProblem):
         return problem
 
     def _check_shapes(self, what: str) -> None:
-        refuse = self.refuse_dims(what)
+        refuse_dims = self.refuse_dims(what)
         source, weights, result = self.tensors
         if source.ndims < 2 or weights.ndims != source.ndims or result.ndims != 2:
-            refuse(
+            refuse_dims(
                 f"ranks are {source.ndims}, {weights.ndims} and {result.ndims}",
                 "a source is (N, C, ...), weights are (outputs, C, ...), the result is (N, outputs)",
             )
         if source.dims[1:] != weights.dims[1:]:
-            refuse(
+            refuse_dims(
                 f"a source of {source.dims}, weights of {weights.dims}", "all dims but the first are equal"
             )
         dims = source.dims[0], weights.dims[0]
         if result.dims != dims:
-            refuse(f"the result is {result.dims}", f"it is {dims} for these tensors")
+            refuse_dims(f"the result is {result.dims}", f"it is {dims} for these tensors")
         if not self.bias.is_zero() and self.bias.dims != (weights.dims[0],):
-            refuse(
+            refuse_dims(
                 f"the bias is {self.bias.dims}", f"give one value for each of the {weights.dims[0]} outputs"
             )
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.normalization import NormKind
 from ..primitives.any_format import resolved
 from ..primitives.derived import make_primitive
@@ -49,13 +49,7 @@ class _LayerStatistics:
             chosen = resolved(stat, like)
             call.check_written("stat", chosen)
             return chosen
-        raise InvalidArguments(
-            f"{call.what}: stat does not fit src",
-            code="RS-R10",
-            where=f"src {src}; stat {stat}",
-            why=f"statistics are f32 of dims {dims}",
-            hint="leave it out, or pass None",
-        )
+        raise refuse("RS-R10:statistics", what=call.what, src=src, stat=stat, dims=dims)
 
 
 class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):

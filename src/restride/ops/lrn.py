@@ -21,7 +21,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.computation import Computation
 from ..plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
 from ..plan.nest import Compute
@@ -397,25 +397,14 @@ def _has_neighbours(md: MemoryDesc) -> bool:
 def _check_channels(call: ArgumentReader, src: MemoryDesc) -> None:
     """Raise InvalidArguments for a source that has none."""
     if src.ndims < 2:
-        raise InvalidArguments(
-            f"{call.what}: src has no channels",
-            code="RS-R10",
-            where=str(src),
-            why="dim 1 is that of the channels",
-            hint="put a dim of 1 in front, with md.reshape",
-        )
+        raise refuse("RS-R10:src-no-channels", what=call.what, src=src)
 
 
 def _read_parameters(call: ArgumentReader) -> LrnParameters:
     """The algorithm with its numbers."""
     algorithm, size = call.algorithm(), call.integer("local_size")
     if not 1 <= size < 2**31:
-        raise InvalidArguments(
-            f"{call.what}: local_size is {short_repr(size)}",
-            code="RS-V02",
-            why="a window has one position or more",
-            hint="5 is usual",
-        )
+        raise refuse("RS-V02:local-size", what=call.what, size=short_repr(size))
     return LrnParameters(algorithm, size, *map(call.number, ("alpha", "beta", "k")))
 
 

@@ -17,7 +17,7 @@ from ..desc.attr_check import check_attr_of
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.expression import Ref, TreeAxis, index_of
 from ..plan.product_chain import FACTORS, ProductChain
 from ..plan.program import Slot
@@ -111,26 +111,20 @@ class MatmulProblem(ProductProblem):
         """Raise InvalidArguments for a format that is left open beside dims that are."""
         for name, md in self.named().items():
             if md.format_kind == "any" and RUNTIME_DIM in md.dims:
-                raise InvalidArguments(
-                    f"{what}: format 'any' of {name}, whose dims are known only at execution",
-                    code="RS-N15",
-                    where=f"{name} {md}",
-                    why="a memory must have a format before its dims are chosen",
-                    hint="name a tag, such as 'ab'",
-                )
+                raise refuse("RS-N15:any-with-runtime-dims", what=what, name=name, md=md)
 
     def _check_shapes(self, what: str) -> None:
-        refuse, bias = self.refuse_dims(what), self.bias
+        refuse_dims, bias = self.refuse_dims(what), self.bias
         src, weights, dst = self.tensors
         if not 2 <= dst.ndims == src.ndims == weights.ndims:
-            refuse(
+            refuse_dims(
                 f"ranks are {src.ndims}, {weights.ndims} and {dst.ndims}",
                 "give all the same rank, 2 or more; batch dims of 1 are repeated",
             )
         (m, k), (rows, n), (height, width) = (md.dims[-2:] for md in self.tensors)
         if not (_fit(m, height) and _fit(k, rows) and _fit(n, width)):
             texts = (" x ".join(map(_size_text, md.dims[-2:])) for md in self.tensors)
-            refuse(
+            refuse_dims(
                 "{} times {} into {}".format(*texts),
                 "src is (..., M, K), weights (..., K, N), dst (..., M, N)",
             )
@@ -138,7 +132,7 @@ class MatmulProblem(ProductProblem):
             *factors, result = sizes
             is_found = result in factors or RUNTIME_DIM in sizes
             if any(size != 1 and not _fit(size, result) for size in factors) or not is_found:
-                refuse(
+                refuse_dims(
                     f"batch dim {dim} is {sizes[0]}, {sizes[1]} and {result}",
                     "give equal sizes, or 1 to repeat",
                 )
@@ -146,7 +140,7 @@ class MatmulProblem(ProductProblem):
             a == 1 or _fit(a, b) for a, b in zip(bias.dims, dst.dims, strict=True)
         )
         if not bias.is_zero() and not fits:
-            refuse(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
+            refuse_dims(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
 
     @property
     def has_runtime(self) -> bool:

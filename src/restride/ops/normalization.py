@@ -36,7 +36,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits, one_of, parse_int, parse_type, short_repr
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments, LookupType, Unimplemented, ValueLookup
+from ..errors import LookupType, ValueLookup, refuse
 from ..foreign import plain_text
 from ..plan.channel_groups import (
     ChannelAxes,
@@ -106,9 +106,7 @@ class NormalizationFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
             if 0 <= number < 64:
                 return cls(number)
             hint = one_of(cls.__members__)
-        raise InvalidArguments(
-            f"{what}: flags are {short_repr(value)}", code="RS-V04", why="there are no such flags", hint=hint
-        )
+        raise refuse("RS-V04:flags", what=what, value=short_repr(value), hint=hint)
 
     def values_of(self) -> NormFlags:
         """The flags as a plan has them."""
@@ -162,7 +160,7 @@ class Normalization:
         epsilon = call.number("epsilon")
         if not (isfinite(epsilon) and epsilon >= 0):
             why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
-            raise InvalidArguments(f"{call.what}: epsilon is {epsilon:g}", code="RS-P06", why=why, hint=hint)
+            raise refuse("RS-P06:epsilon", what=call.what, small=epsilon, why=why, hint=hint)
         check_data(call.what, src)
         _check_flags(call.what, flags, cls.norm_kind)
         return flags.values_of(), epsilon, cls.read_groups(call, src)
@@ -172,11 +170,12 @@ class Normalization:
         """The descriptor of scale and shift, of the type that argument `name` has."""
         kind = parse_type(getattr(call, name, "f32"))
         if kind.name not in _WEIGHT_TYPES:
-            raise Unimplemented(
-                f"{call.what}: {name} is {kind}",
-                code="RS-L02",
-                why=f"scale and shift are {', '.join(_WEIGHT_TYPES)}",
-                hint="leave it out for f32",
+            raise refuse(
+                "RS-L02:scale-shift",
+                what=call.what,
+                name=name,
+                kind=kind,
+                weight_types=", ".join(_WEIGHT_TYPES),
             )
         return MemoryDesc((src.dims[-1 if cls.norm_kind is NormKind.layer else 1],), kind, "a")
 
@@ -709,36 +708,21 @@ class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
 def check_data(what: str, md: MemoryDesc) -> None:
     """Raise for a tensor that is not normalized: of another type, or of too few dims."""
     if not is_provided(md):
-        raise Unimplemented(
-            f"{what}: {md.data_type} is not normalized",
-            code="RS-L02",
-            where=str(md),
-            why="tensors are f32, bf16, f16, s8 or u8",
-            hint="reorder into one of these first",
-        )
+        raise refuse("RS-L02:not-normalized", what=what, md=md)
     if md.ndims < 2:
-        why = f"it has {md.ndims} dims, 2 or more are needed"
-        hint = "give it a batch of 1"
-        raise InvalidArguments(
-            f"{what}: a tensor of too few dims", code="RS-R10", where=str(md), why=why, hint=hint
-        )
+        raise refuse("RS-R10:tensor-too-few", what=what, md=md)
 
 
 def _check_flags(what: str, flags: NormalizationFlags, kind: NormKind) -> None:
     fused = NormalizationFlags.fuse_norm_relu | NormalizationFlags.fuse_norm_add_relu
     if flags & fused == fused:
         why, hint = "fuse_norm_relu and fuse_norm_add_relu are two ways", "take one of them"
-        raise InvalidArguments(f"{what}: two fused functions", code="RS-V04", why=why, hint=hint)
+        raise refuse("RS-V04:two-fused-functions", what=what, why=why, hint=hint)
     if flags & fused and kind is not NormKind.batch:
-        raise Unimplemented(
-            f"{what}: a fused relu",
-            code="RS-V04",
-            why="batch normalization alone has one",
-            hint="use a post-op: PostOps.append_eltwise('relu')",
-        )
+        raise refuse("RS-V04:fused-relu", what=what)
     if flags & NormalizationFlags.rms_norm and kind is NormKind.batch:
         why, hint = "layer and group normalization alone have it", "leave it out"
-        raise Unimplemented(f"{what}: rms_norm", code="RS-V04", why=why, hint=hint)
+        raise refuse("RS-V04:rms-norm", what=what, why=why, hint=hint)
 
 
 def _shown(problem: NormForwardProblem | NormBackwardProblem) -> str:

@@ -22,7 +22,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.computation import Computation, ComputationWriter, OperandSource
 from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
@@ -358,25 +358,23 @@ def check_windows(
     for dim in range(src.ndims - 2):
         wanted = max(windows.output(dim, src.dims[dim + 2]), 0)
         if dst.dims[dim + 2] != wanted:
-            raise InvalidArguments(
-                f"{what}: the destination has another size",
-                code="RS-R10",
-                where=f"{name} {src}; {other} {dst}",
-                why=f"along spatial dim {dim} there are {wanted} windows, and {dst.dims[dim + 2]} elements",
-                hint="(size + padding_l + padding_r - (kernel - 1) * (dilation + 1) - 1) // stride + 1",
+            raise refuse(
+                "RS-R10:destination-another-size",
+                what=what,
+                name=name,
+                src=src,
+                other=other,
+                dst=dst,
+                dim=dim,
+                wanted=wanted,
+                dims=dst.dims[dim + 2],
             )
 
 
 def _check_dims(what: str, source: tuple[str, MemoryDesc], result: tuple[str, MemoryDesc]) -> None:
     (name, src), (other, dst) = source, result
     if not 3 <= src.ndims <= 5 or dst.ndims != src.ndims or src.dims[:2] != dst.dims[:2]:
-        raise InvalidArguments(
-            f"{what}: tensors that do not fit",
-            code="RS-R10",
-            where=f"{name} {src}; {other} {dst}",
-            why="both have a batch, channels and 1 to 3 spatial dims, the first two in common",
-            hint="put dims of 1 where there are none, with md.reshape",
-        )
+        raise refuse("RS-R10:batch-and-channels", what=what, name=name, src=src, other=other, dst=dst)
 
 
 _LEAST = {"strides": 1, "kernel": 1, "dilation": 0, "padding_l": 0, "padding_r": -(2**31)}
@@ -392,11 +390,13 @@ def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int
     if len(found) == count and all(_LEAST[name] <= each < 2**31 for each in found):
         return found
     least = _LEAST[name]
-    raise InvalidArguments(
-        f"{what}: {name} is {short_repr(value)}",
-        code="RS-V02",
-        why=f"it is {count} whole numbers" + (f" of {least} or more" if name != "padding_r" else ""),
-        hint="one for each spatial dim, in the order of the dims",
+    raise refuse(
+        "RS-V02:whole-numbers",
+        what=what,
+        name=name,
+        value=short_repr(value),
+        count=count,
+        least=f" of {least} or more" if name != "padding_r" else "",
     )
 
 

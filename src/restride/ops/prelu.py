@@ -13,7 +13,7 @@ from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_WEIGHTS, ARG_SRC, ARG_WEIGHT
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.expression import Ref, TreeAxis, apply
 from ..plan.nest import Step
@@ -137,13 +137,7 @@ def _read_weights(call: ArgumentReader, src: MemoryDesc) -> MemoryDesc:
     md = call.open("weights")
     if md.ndims == src.ndims and all(n in (1, of) for n, of in zip(md.dims, src.dims, strict=True)):
         return resolved_operand(md, src)
-    raise InvalidArguments(
-        f"{call.what}: weights do not fit",
-        code="RS-R10",
-        where=f"src {src}; weights {md}",
-        why=f"the source is {src.dims}, the weights are {md.dims}",
-        hint="each dim of the weights is that of the source, or 1, which is repeated",
-    )
+    raise refuse("RS-R10:weights-not-fit", what=call.what, src=src, md=md)
 
 
 PReLUForward = make_primitive(PReLUProblem)

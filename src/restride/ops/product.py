@@ -29,7 +29,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import SumOp
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..plan.computation import Computation
 from ..plan.contraction_pack import packed_count
 from ..plan.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
@@ -280,10 +280,10 @@ class ProductProblem(OperationProblem):
         """What raises InvalidArguments for tensors whose dims do not fit, with why and a hint."""
         where = "; ".join(f"{name} {md}" for name, md in self.named().items())
 
-        def refuse(why: str, hint: str) -> NoReturn:
-            raise InvalidArguments(f"{what}: dims do not fit", code="RS-X01", where=where, why=why, hint=hint)
+        def refuse_these(why: str, hint: str) -> NoReturn:
+            raise refuse("RS-X01:dims-not-fit", what=what, where=where, why=why, hint=hint)
 
-        return refuse
+        return refuse_these
 
     def check_types(self, what: str, compressed: tuple[DataType, ...] = ()) -> None:
         """Raise Unimplemented for types that are not multiplied together.
@@ -300,12 +300,13 @@ class ProductProblem(OperationProblem):
         is_float = has_floats and (self.is_forward or result in _FLOATS)
         if is_whole or is_float:
             return
-        raise Unimplemented(
-            f"{what}: {source} and {weights} into {result}",
-            code="RS-X02",
-            where="; ".join(f"{name} {md}" for name, md in self.named().items()),
-            why="floats are multiplied by floats, bytes forward by bytes",
-            hint="reorder one of them into another type first",
+        raise refuse(
+            "RS-X02:into",
+            what=what,
+            source=source,
+            weights=weights,
+            result=result,
+            owner="; ".join((f"{name} {md}" for name, md in self.named().items())),
         )
 
     def check_hint(self, call: ArgumentReader, forward: ProductProblem, *parameters: str) -> None:
@@ -372,13 +373,7 @@ def check_narrow_sum(what: str, attr: Attr, dst: DataType) -> None:
     other = next((kind for kind in kinds if kind is not dst), None)
     if other is None:
         return
-    raise Unimplemented(
-        f"{what}: a sum that reads {dst} as {other}",
-        code="RS-R30",
-        where=f"attr {attr.verbose_str()}",
-        why="what a result of 4 bits held is read as its own type",
-        hint="leave the data type of the sum out",
-    )
+    raise refuse("RS-R30:sum-reads", what=what, dst=dst, other=other, attr=attr.verbose_str())
 
 
 def check_scale_masks(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]]) -> None:
@@ -387,12 +382,12 @@ def check_scale_masks(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
         scale = attr.scale_of(arg)
         if scale is None or (scale.mask in own and not scale.groups):
             continue
-        raise Unimplemented(
-            f"{what}: scales of mask {scale.mask}",
-            code="RS-R26",
-            where=f"attr {attr.verbose_str()}",
-            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups",
-            hint="give one scale for all; weights may have one for each output",
+        raise refuse(
+            "RS-R26:scales-mask",
+            what=what,
+            mask=scale.mask,
+            attr=attr.verbose_str(),
+            own=" or ".join(map(str, own)),
         )
 
 
@@ -402,12 +397,12 @@ def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
         zero = attr.zero_point_of(arg)
         if zero is None or (zero.mask in own and not zero.groups):
             continue
-        raise Unimplemented(
-            f"{what}: zero points of mask {zero.mask}",
-            code="RS-R26",
-            where=f"attr {attr.verbose_str()}",
-            why=f"for this argument masks are {' or '.join(map(str, own))}, without groups",
-            hint="reorder it to values without a zero point first",
+        raise refuse(
+            "RS-R26:zero-points-mask",
+            what=what,
+            mask=zero.mask,
+            attr=attr.verbose_str(),
+            own=" or ".join(map(str, own)),
         )
 
 

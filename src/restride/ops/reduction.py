@@ -15,7 +15,7 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.computation import Computation, computation_of
 from ..plan.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
 from ..plan.tree import Each, LoopTree, TreeTensor, fold_over
@@ -72,23 +72,12 @@ class ReductionProblem(OperationProblem):
         if src.ndims != dst.ndims or any(
             out not in (1, n) for n, out in zip(src.dims, dst.dims, strict=True)
         ):
-            raise InvalidArguments(
-                f"{call.what}: dst does not fit src",
-                code="RS-R10",
-                where=f"src {src}; dst {dst}",
-                why=f"src is {src.dims}, dst {dst.dims}",
-                hint="each dim of dst is that of src, or 1, which is folded",
-            )
+            raise refuse("RS-R10:dst-not-fit", what=call.what, src=src, dst=dst)
         dst = resolved_operand(dst, src)
         call.check_written("dst", dst)
         is_norm = algorithm in NORMS
         if is_norm and not (isfinite(p) and p >= 1.0 and isfinite(eps)):
-            raise InvalidArguments(
-                f"{call.what}: {algorithm} with p {p:g} and eps {eps:g}",
-                code="RS-P06",
-                why="a norm has a finite p of 1 or more, and a finite eps",
-                hint="take p=2.0 for the length of vectors",
-            )
+            raise refuse("RS-P06:norm-numbers", what=call.what, algorithm=algorithm, p=p, eps=eps)
         attr = call.attr("post_ops", of={ARG_DST: dst})
         return cls(algorithm, src, dst, p if is_norm else 0.0, eps if is_norm else 0.0, attr)
 

@@ -24,7 +24,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr, to_f32
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.computation import Array, Computation, ComputationWriter, OperandSource
 from ..plan.nest import Compute, LoopNest, Step
 from ..plan.pointwise import moved_bytes
@@ -272,12 +272,7 @@ class ResamplingProblem(OperationProblem):
         _check_rank(call, "src", src)
         dims = _scaled(call, src)
         if call.dst is None and dims is None:
-            raise InvalidArguments(
-                f"{call.what}: the size of the destination is not known",
-                code="RS-V07",
-                why="there are neither a dst nor factors",
-                hint="pass a descriptor of the destination, of format 'any' if you like",
-            )
+            raise refuse("RS-V07:size-destination-not", what=call.what)
         wanted = MemoryDesc(dims, src.data_type, "any") if call.dst is None and dims else call.dst
         dst = resolved(check_open(call.what, "dst", wanted), src)
         _check_pair(call, ("src", src), ("dst", dst), dims)
@@ -402,13 +397,7 @@ class ResamplingBackwardProblem(GradientProblem):
 def _check_rank(call: ArgumentReader, name: str, md: MemoryDesc) -> None:
     if 3 <= md.ndims <= 5:
         return
-    raise InvalidArguments(
-        f"{call.what}: {name} has no spatial dims",
-        code="RS-R10",
-        where=str(md),
-        why=f"there are a batch, channels and 1 to 3 spatial dims; it has {md.ndims} dims",
-        hint="put dims of 1 where there are none, with md.reshape",
-    )
+    raise refuse("RS-R10:no-spatial-dims", what=call.what, name=name, md=md)
 
 
 def _scaled(call: ArgumentReader, src: MemoryDesc) -> tuple[int, ...] | None:
@@ -423,12 +412,7 @@ def _scaled(call: ArgumentReader, src: MemoryDesc) -> tuple[int, ...] | None:
     numbers = [to_f32(each, f"{call.what}: factors[{i}]") for i, each in enumerate(found)]
     if len(numbers) == src.ndims - 2 and all(0 < each < float("inf") for each in numbers):
         return (*src.dims[:2], *(int(n * f) for n, f in zip(src.dims[2:], numbers, strict=True)))
-    raise InvalidArguments(
-        f"{call.what}: factors are {short_repr(factors)}",
-        code="RS-V02",
-        why=f"they are {src.ndims - 2} numbers above 0",
-        hint="one for each spatial dim, in the order of the dims",
-    )
+    raise refuse("RS-V02:factors", what=call.what, factors=short_repr(factors), ndims=src.ndims - 2)
 
 
 def _check_pair(
@@ -446,13 +430,7 @@ def _check_pair(
         why = "there is nothing to look at"
     else:
         return
-    raise InvalidArguments(
-        f"{call.what}: tensors that do not fit",
-        code="RS-R10",
-        where=f"{name} {src}; {other} {dst}",
-        why=why,
-        hint="only spatial dims change",
-    )
+    raise refuse("RS-R10:tensors-not-fit", what=call.what, name=name, src=src, other=other, dst=dst, why=why)
 
 
 ResamplingForward = make_primitive(ResamplingProblem)

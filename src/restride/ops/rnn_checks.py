@@ -11,7 +11,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments, LookupType, Unimplemented, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup, refuse
 from ..foreign import attribute_of, plain_text
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_descs import NAMES, OUTPUTS
@@ -56,11 +56,11 @@ def parse_direction(what: str, direction: object) -> str:
         name = "unidirectional_left2right"
     if isinstance(name, str) and name in DIRECTIONS:
         return DIRECTIONS[name]
-    raise InvalidArguments(
-        f"{what}: direction is {short_repr(direction)}",
-        code="RS-V04",
-        why="there is no such direction",
-        hint=one_of(DIRECTIONS, word, {short: long for long, short in DIRECTIONS.items()}),
+    raise refuse(
+        "RS-V04:direction",
+        what=what,
+        direction=short_repr(direction),
+        advice=one_of(DIRECTIONS, word, {short: long for long, short in DIRECTIONS.items()}),
     )
 
 
@@ -77,12 +77,7 @@ def parse_flags(what: str, flags: object) -> RNNFlags:
     name = getattr(word, "name", word)
     if isinstance(name, str) and name in RNNFlags.__members__:
         return RNNFlags[name]
-    raise InvalidArguments(
-        f"{what}: flags are {short_repr(flags)}",
-        code="RS-V04",
-        why="there are no such flags",
-        hint=one_of(RNNFlags.__members__, word),
-    )
+    raise refuse("RS-V04:flags", what=what, value=short_repr(flags), hint=one_of(RNNFlags.__members__, word))
 
 
 def read_cell(call: ArgumentReader, kind: str) -> RnnCell:
@@ -94,9 +89,7 @@ def read_cell(call: ArgumentReader, kind: str) -> RnnCell:
     name = parse_algorithm(call.what, call.activation, "eltwise_", ACTIVATIONS)
     slope = call.number("alpha") if name == "relu" else 0.0
     if not math.isfinite(slope):
-        raise InvalidArguments(
-            f"{call.what}: alpha is {slope}", code="RS-P06", why="a slope is a finite number", hint="pass one"
-        )
+        raise refuse("RS-P06:alpha", what=call.what, slope=slope)
     return RnnCell(kind, name, slope)
 
 
@@ -106,24 +99,18 @@ def _check_no_more_weights(call: ArgumentReader) -> None:
         md = getattr(call, name)
         if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
             continue
-        raise Unimplemented(
-            f"{call.what}: {name} is passed",
-            code="RS-X05",
-            where=str(check_described(call.what, name, md, is_known=False)),
-            why="an LSTM has no peepholes and no projection here",
-            hint="leave it out: a network that was trained with it needs it, another one does not",
+        raise refuse(
+            "RS-X05:passed",
+            what=call.what,
+            name=name,
+            check_described=check_described(call.what, name, md, is_known=False),
         )
 
 
 def check_slope(what: str, cell: RnnCell) -> None:
     """Raise InvalidArguments for a slope below 0 in training: gradients are found from results."""
     if cell.alpha < 0:
-        raise InvalidArguments(
-            f"{what}: eltwise_relu with alpha {cell.alpha:g} in training",
-            code="RS-P06",
-            why="gradients are found from results, which do not tell the sign of what is below 0",
-            hint="take an alpha of 0 or more",
-        )
+        raise refuse("RS-P06:eltwise-relu-alpha", what=what, alpha=cell.alpha)
 
 
 def read_tensors(call: ArgumentReader, cell: RnnCell, prefix: str = "") -> dict[str, MemoryDesc]:
@@ -136,12 +123,7 @@ def read_tensors(call: ArgumentReader, cell: RnnCell, prefix: str = "") -> dict[
         md = getattr(call, f"{name}_desc")
         if md is None or (isinstance(md, MemoryDesc) and md.is_zero()):
             if own in _MUST:
-                raise InvalidArguments(
-                    f"{call.what}: {name}_desc is missing",
-                    code="RS-X04",
-                    why="source, weights and destination of the layers are always there",
-                    hint="only states, bias and what belongs to them may be None",
-                )
+                raise refuse("RS-X04:desc-missing", what=call.what, name=name)
             continue
         mds[name] = call.open(f"{name}_desc")
         _check_rank(call.what, name, mds[name])
@@ -151,21 +133,9 @@ def read_tensors(call: ArgumentReader, cell: RnnCell, prefix: str = "") -> dict[
 def _check_rank(what: str, name: str, md: MemoryDesc) -> None:
     rank = _RANKS.get(name.removeprefix("diff_"), 4)
     if md.ndims != rank:
-        raise InvalidArguments(
-            f"{what}: {name}_desc has {md.ndims} dims",
-            code="RS-X04",
-            where=str(md),
-            why=f"it has {rank}: {_AXES[rank]}",
-            hint="dims are in the order of oneDNN, whatever the format: tnc, ldnc, ldigo, ldgo",
-        )
+        raise refuse("RS-X04:desc-dims", what=what, name=name, md=md, rank=rank, axes=_AXES[rank])
     if 0 in md.dims:
-        raise InvalidArguments(
-            f"{what}: {name}_desc has a dim of 0",
-            code="RS-X04",
-            where=str(md),
-            why="a network without steps, sequences or channels has no states to give",
-            hint="leave such calls out",
-        )
+        raise refuse("RS-X04:desc-dim-0", what=what, name=name, md=md)
 
 
 def check_network(
@@ -190,12 +160,7 @@ def _check_pairs(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell) -> Non
         return
     for name in ("src_iter", "dst_iter", "diff_src_iter", "diff_dst_iter"):
         if (name in mds) != (f"{name}_c" in mds):
-            raise InvalidArguments(
-                f"{what}: {name}_desc without {name}_c_desc, or the other way round",
-                code="RS-X04",
-                why="an LSTM has two states, h and c, and they belong together",
-                hint="give both or neither",
-            )
+            raise refuse("RS-X04:desc-without-c", what=what, name=name)
 
 
 def _check_dims(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell, direction: str) -> None:
@@ -218,12 +183,32 @@ def _check_dims(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell, directi
     for name, md in mds.items():
         dims = wanted.get(name, md.dims)
         if md.dims != dims:
-            raise _unfit(what, f"{name}_desc is {md.dims}, it should be {dims}", mds)
+            raise refuse(
+                "RS-X04:dims",
+                what=what,
+                mds="; ".join((f"{name} {md}" for name, md in mds.items())),
+                name=name,
+                dims=md.dims,
+                dims2=dims,
+            )
     if layers > 1 and inputs != channels:
-        raise _unfit(what, f"{layers} layers, where the first reads {inputs} channels of {channels}", mds)
+        raise refuse(
+            "RS-X04:layers",
+            what=what,
+            mds="; ".join((f"{name} {md}" for name, md in mds.items())),
+            layers=layers,
+            inputs=inputs,
+            channels=channels,
+        )
     is_gru = cell.kind in ("vanilla_gru", "lbr_gru")
     if states != channels and (steps > 1 or is_gru):
-        raise _unfit(what, f"weights_iter_desc reads {states} channels of states of {channels}", mds)
+        raise refuse(
+            "RS-X04:weights-iter-desc",
+            what=what,
+            mds="; ".join((f"{name} {md}" for name, md in mds.items())),
+            states=states,
+            channels=channels,
+        )
 
 
 def _unfit(what: str, why: str, mds: Mapping[str, MemoryDesc]) -> InvalidArguments:
@@ -243,13 +228,7 @@ def _check_formats(what: str, mds: Mapping[str, MemoryDesc], written: Collection
         if md.format_kind == "any":
             continue
         if md.layout.inner_blks and not name.startswith("weights"):
-            raise Unimplemented(
-                f"{what}: {name}_desc is in blocks",
-                code="RS-X05",
-                where=str(md),
-                why="steps of time go through plain formats; only weights are in blocks",
-                hint="use tnc or ntc, ldnc, ldgo, or any strides",
-            )
+            raise refuse("RS-X05:desc-blocks", what=what, name=name, md=md)
         if name in written:
             check_written(what, f"{name}_desc", md)
 
@@ -268,13 +247,8 @@ def _check_types(what: str, mds: Mapping[str, MemoryDesc]) -> None:
     )
     if layer in _FLOATS and wrong is None and others is None:
         return
-    raise Unimplemented(
-        f"{what}: types that are not computed with together",
-        code="RS-X02",
-        where="; ".join(f"{name} {md}" for name, md in mds.items()),
-        why="source, weights, states and destination are all f32, all bf16 or all f16, where bias and states "
-        "c may be f32 too; of bytes the source is u8 and weights are s8",
-        hint="reorder the others into one type first",
+    raise refuse(
+        "RS-X02:types-not-computed", what=what, mds="; ".join((f"{name} {md}" for name, md in mds.items()))
     )
 
 
@@ -285,14 +259,21 @@ def _check_gradients(what: str, mds: Mapping[str, MemoryDesc], gradients: Mappin
         other = mds.get(name.removeprefix("diff_"))
         if other is None or other.dims != md.dims:
             dims = "missing" if other is None else str(other.dims)
-            raise _unfit(what, f"{name}_desc is {md.dims}, its tensor is {dims}", {**mds, **gradients})
+            raise refuse(
+                "RS-X04:desc-tensor",
+                what=what,
+                where="; ".join((f"{name} {md}" for name, md in {**mds, **gradients}.items())),
+                name=name,
+                dims=md.dims,
+                dims2=dims,
+            )
         if md.data_type not in (DataType.f32, layer):
-            raise Unimplemented(
-                f"{what}: {name}_desc is {md.data_type}",
-                code="RS-X02",
-                where=str(md),
+            raise refuse(
+                "RS-X02:desc",
+                what=what,
+                name=name,
+                md=md,
                 why="gradients are f32" if layer is DataType.f32 else f"gradients are f32 or {layer}",
-                hint="reorder it afterwards",
             )
 
 
@@ -310,12 +291,12 @@ def _check_bytes(what: str, mds: Mapping[str, MemoryDesc]) -> None:
     for name, md in mds.items():
         allowed = _OF_BYTES.get(name, (DataType.f32,))
         if name != "src_layer" and md.data_type not in allowed:
-            raise Unimplemented(
-                f"{what}: {name}_desc is {md.data_type}, beside a source of u8",
-                code="RS-X02",
-                where=str(md),
-                why=f"it is {' or '.join(map(str, allowed))}",
-                hint="reorder it first",
+            raise refuse(
+                "RS-X02:desc-beside-source",
+                what=what,
+                name=name,
+                md=md,
+                allowed=" or ".join(map(str, allowed)),
             )
 
 
@@ -324,13 +305,7 @@ def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, 
     _, _, _, gates, channels = mds["weights_layer"].dims
     is_byte = mds["src_layer"].data_type is DataType.u8
     if is_byte and not is_inference:
-        raise Unimplemented(
-            f"{what}: training with bytes",
-            code="RS-X02",
-            where=str(mds["src_layer"]),
-            why="bytes are for inference",
-            hint='pass "forward_inference", or train with floats',
-        )
+        raise refuse("RS-X02:training-bytes", what=what, mds=mds["src_layer"])
     if attr.rnn is None:
         return
     count = len(attr.rnn.weights_scales)
@@ -342,13 +317,7 @@ def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, 
         why = "1 / (scale of data * scale of weights) is no normal number of f32"
     else:
         return
-    raise InvalidArguments(
-        f"{what}: the quantisation does not fit",
-        code="RS-X04",
-        where=f"attr {attr.verbose_str()}",
-        why=why,
-        hint="quantise networks whose source is u8; scales of mask 24 are one for each gate and output",
-    )
+    raise refuse("RS-X04:quantisation-not-fit", what=what, attr=attr.verbose_str(), why=why)
 
 
 def _is_held(data_scale: float, scale: float) -> bool:

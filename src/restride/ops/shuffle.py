@@ -20,8 +20,8 @@ from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
-from ..desc.text_forms import bad_stored, read_text
-from ..errors import Error, InvalidArguments, Unimplemented
+from ..desc.text_forms import read_text
+from ..errors import Error, InvalidArguments, refuse
 from ..plan.nest import LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.shuffle import shuffle_in_stages, shuffle_nest, widen
@@ -30,7 +30,7 @@ from ..primitives.derived import DerivedPrimitiveDesc, find_operation, make_prim
 from ..primitives.forms import Args, CallArguments, Form, NamedArgs, form_of
 from ..primitives.implementation import Implementation
 from ..primitives.operation import OperationProblem
-from ..primitives.parse import WrongHint, check_described, shared_elements
+from ..primitives.parse import WrongHint, check_described
 from ..primitives.primitive import Primitive
 from ..primitives.prop_kind import PropKind
 from ..primitives.reader import ArgumentReader
@@ -64,16 +64,10 @@ class JsonDesc:
     def from_dict(cls, values: object) -> Self:
         """The descriptor of a `to_dict`. Raises InvalidArguments naming the value that is wrong."""
         if not isinstance(values, dict):
-            raise bad_stored(
-                f"{cls.name}: a stored descriptor must be a dict",
-                f"this is {type(values).__name__}",
-            )
+            raise refuse("RS-F05:no-dict", name=cls.name, type=type(values).__name__)
         missing = [field for field in cls.fields if field not in values]
         if missing:
-            raise bad_stored(
-                f"{cls.name}: a stored descriptor lacks {missing}",
-                "every field of to_dict is needed",
-            )
+            raise refuse("RS-F05:stored-descriptor-lacks-every", name=cls.name, missing=missing)
         return cls(**{field: _parsed(cls.name, field, values[field]) for field in cls.fields})
 
     @classmethod
@@ -92,7 +86,7 @@ def _parsed(name: str, field: str, value: object) -> Any:
     if not field.endswith("_desc"):
         if isinstance(value, str | int):
             return value
-        raise bad_stored(f"{name}: {field} is {short_repr(value)}", "it is a word or an integer")
+        raise refuse("RS-F05:no-word-or-integer", name=name, field=field, value=short_repr(value))
     try:
         return MemoryDesc.from_dict(value)
     except Error as error:
@@ -168,13 +162,14 @@ def check_axis(what: str, axis: object, dims: tuple[int, ...]) -> int:
     if 0 <= number < len(dims):
         return number
     from_end = number + len(dims)
-    legal = f"axis {from_end}" if 0 <= from_end < len(dims) else f"an axis from 0 to {len(dims) - 1}"
-    raise InvalidArguments(
-        f"{what}: bad axis",
-        code="RS-S07",
-        where=f"axis {short_repr(number)}, dims {dims}",
-        why=f"axes are numbered from 0, and the last of {len(dims)} is {len(dims) - 1}",
-        hint=f"use {legal}; only rs.shuffle_channels counts negative axes from the end",
+    raise refuse(
+        "RS-S07:bad-axis",
+        what=what,
+        number=short_repr(number),
+        dims=dims,
+        count=len(dims),
+        last=len(dims) - 1,
+        from_end=f"axis {from_end}" if 0 <= from_end < len(dims) else f"an axis from 0 to {len(dims) - 1}",
     )
 
 
@@ -184,12 +179,13 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
     if 1 <= number <= size and size % number == 0:
         return number
     shown = short_repr(number)
-    raise InvalidArguments(
-        f"{what}: bad param group_size",
-        code="RS-S07",
-        where=f"C = {size} (axis {axis}), group_size = {shown}, group = C / group_size = {size} / {shown}",
-        why=f"group_size must be from 1 to {size}, and divide it",
-        hint=legal_factors("group_size", size),
+    raise refuse(
+        "RS-S07:bad-param-group",
+        what=what,
+        size=size,
+        axis=axis,
+        shown=shown,
+        advice=legal_factors("group_size", size),
     )
 
 
@@ -210,13 +206,7 @@ def _check_concrete(what: str, name: str, md: object) -> MemoryDesc:
     desc = check_described(what, name, md)
     if desc.format_kind != "any":
         return desc
-    raise InvalidArguments(
-        f"{what}: {name} has format 'any'",
-        code="RS-M30",
-        where=str(desc),
-        why="a shuffle keeps the format of its source, which must be known",
-        hint="pass the format that the primitive before it chose",
-    )
+    raise refuse("RS-M30:format-any", what=what, name=name, desc=desc)
 
 
 def _parse_forward(what: str, prop_kind: object) -> PropKind:
@@ -224,12 +214,7 @@ def _parse_forward(what: str, prop_kind: object) -> PropKind:
     kind = PropKind.parse(prop_kind, what)
     if kind in _FORWARD:
         return kind
-    raise InvalidArguments(
-        f"{what}: prop_kind is {kind}",
-        code="RS-S05",
-        why="a forward shuffle is forward_training or forward_inference",
-        hint="use rs.ShuffleBackward for gradients",
-    )
+    raise refuse("RS-S05:forward-shuffle-kind", what=what, kind=kind)
 
 
 # --- problems -----------------------------------------------------------------------------------------------
@@ -268,7 +253,7 @@ class ShuffleProblem(OperationProblem):
         if hasattr(arguments, "desc"):
             desc = arguments.desc
             if not isinstance(desc, ShuffleForwardDesc):
-                raise _no_desc("ShuffleForward", desc)
+                raise refuse("RS-V08:no-rs-shuffleforward", type=type(desc).__name__)
             return cls._checked(call, desc.data_desc, desc.data_desc, (desc.axis, desc.group_size))
         src = _check_concrete(what, "src_md", arguments.src_md)
         split = check_split(what, src.dims, arguments.axis, arguments.group_size)
@@ -280,23 +265,10 @@ class ShuffleProblem(OperationProblem):
     def _checked(cls, call: ArgumentReader, src: MemoryDesc, dst: MemoryDesc, split: tuple[int, int]) -> Self:
         """The problem of these tensors. Raises Unimplemented for two formats, and for attributes."""
         if src != dst and src.dims == dst.dims and src.data_type is dst.data_type:
-            raise Unimplemented(
-                f"{cls.primitive}: two formats",
-                code="RS-S11",
-                where=f"src {src}; dst {dst}",
-                why="a shuffle keeps the format",
-                hint="reorder before or after, or let rs.shuffle write into an array of the other format, "
-                "its out",
-            )
+            raise refuse("RS-S11:two-formats", primitive=cls.primitive, src=src, dst=dst)
         attr = call.frozen_attr()
         if not attr.is_default:
-            raise Unimplemented(
-                f"{cls.primitive}: unsupported attribute",
-                code="RS-S14",
-                where=f"attr {attr.verbose_str()}",
-                why="a shuffle moves bits: there is nothing to scale, shift or add",
-                hint="leave the attributes out, and let a reorder before or after have them",
-            )
+            raise refuse("RS-S14", primitive=cls.primitive, attr=attr.verbose_str())
         made = cls(src, dst, *split, attr)
         check_shuffle(cls.primitive, made)
         return made
@@ -372,7 +344,7 @@ class ShuffleBackwardProblem(ShuffleProblem):
         if hasattr(arguments, "desc"):
             desc = arguments.desc
             if not isinstance(desc, ShuffleBackwardDesc):
-                raise _no_desc("ShuffleBackward", desc)
+                raise refuse("RS-V08:no-rs-shufflebackward", type=type(desc).__name__)
             mds, split = (desc.diff_data_desc, desc.diff_data_desc), (desc.axis, desc.group_size)
         else:
             diff_src = check_described(what, "diff_src_md", arguments.diff_src_md)
@@ -380,12 +352,7 @@ class ShuffleBackwardProblem(ShuffleProblem):
             mds = diff_src, check_described(what, "diff_dst_md", arguments.diff_dst_md)
         hint = arguments.hint_fwd_pd
         if not isinstance(hint, ShuffleForward.PrimitiveDesc | None):
-            raise WrongHint(
-                "ShuffleBackward: hint_fwd_pd is no hint",
-                code="RS-S16",
-                why=f"it is {type(hint).__name__}, not rs.ShuffleForward.PrimitiveDesc",
-                hint="pass the forward primitive descriptor, or None for row-major",
-            )
+            raise refuse("RS-S16:hint-fwd-pd", error=WrongHint, type=type(hint).__name__)
         concrete = next((md for md in mds if md.format_kind != "any"), None) or (hint and hint.dst_desc())
         diff_src, diff_dst = (resolved(md, concrete or MemoryDesc(md.dims, md.data_type)) for md in mds)
         return cls._checked(call, diff_dst, diff_src, split)
@@ -411,16 +378,12 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> None:
     if src.dims != dst.dims:
         why = f"their dims are {src.dims} and {dst.dims}"
         hint = "a shuffle keeps the dims"
-        raise InvalidArguments(
-            f"{what}: inconsistent src and dst mds", code="RS-S11", where=problem.where(), why=why, hint=hint
-        )
+        raise refuse("RS-S11:inconsistent-src-dst", what=what, where=problem.where(), why=why, hint=hint)
     if src.data_type is not dst.data_type:
         why, hint = "a shuffle moves bits, and converts nothing", "reorder into the other type first"
-        raise Unimplemented(
-            f"{what}: two data types", code="RS-S11", where=problem.where(), why=why, hint=hint
-        )
+        raise refuse("RS-S11:two-data-types", what=what, where=problem.where(), why=why, hint=hint)
     if not dst.is_injective():
-        raise shared_elements(what, "the destination", problem.where())
+        raise refuse("RS-N08:stride-0-strides", what=what, where=problem.where())
 
 
 def find_shuffle(call: str, problem: ShuffleProblem, engine: Engine) -> Implementation:
@@ -462,13 +425,7 @@ class ShufflePrimitive(Primitive):
     __slots__ = ()
 
     def _check_overlap(self, src: Memory, dst: Memory) -> NoReturn:
-        raise InvalidArguments(
-            f"{self.kind}.execute: source and destination overlap",
-            code="RS-S18",
-            where=f"src {src.desc}; dst {dst.desc}",
-            why="elements would be written before they are read: a shuffle is not done in place",
-            hint="use another buffer",
-        )
+        raise refuse("RS-S18:source-destination-overlap", kind=self.kind, desc=src.desc, dst_desc=dst.desc)
 
 
 ShuffleForward: Any = make_primitive(ShuffleProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)

@@ -21,7 +21,7 @@ from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, short_repr, to_f32
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..plan.computation import Computation
 from ..plan.nest import SCALAR, Compute, Step
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
@@ -138,12 +138,7 @@ def parse_scales(what: str, scales: object, count: int) -> tuple[float, ...]:
         return (1.0,) * count
     found = _items(scales)
     if found is None:
-        raise InvalidArguments(
-            f"{what}: scales are {short_repr(scales)}",
-            code="RS-V02",
-            why="it must be a sequence of numbers, one for each source",
-            hint=f"pass a list of {count} numbers, or None",
-        )
+        raise refuse("RS-V02:scales", what=what, scales=short_repr(scales), count=count)
     return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
 
 
@@ -184,9 +179,8 @@ def _problem_of(
     check_sources(names, srcs)
     count = len(factors) // 4
     if count != len(srcs):
-        why = f"there are {len(srcs)} {names.one}s and {count} scales"
         what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
-        raise InvalidArguments(what, code="RS-R22", why=why, hint=hint)
+        raise refuse("RS-R22:scales", what=what, count=len(srcs), one=names.one, count2=count, hint=hint)
     named = [(names.source(i), md) for i, md in enumerate(srcs)]
     if dst is not None:
         check_described(names.call, names.dst, dst)
@@ -197,13 +191,7 @@ def _problem_of(
         dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
     check_written(names.call, names.written, dst)
     if not replace(attr, scratchpad="library").is_default:
-        raise Unimplemented(
-            f"{_NAMES.call}: unsupported attribute",
-            code="RS-R26",
-            where=f"attr {attr.verbose_str()}",
-            why="a sum has its scales, and nothing else",
-            hint="give the scales with the sources; a reorder before or after does the rest",
-        )
+        raise refuse("RS-R26:sum-attributes", call=_NAMES.call, attr=attr.verbose_str())
     # A scratchpad of the caller's is as long as any execution may need it.
     return SumProblem(srcs, dst, factors, attr, is_aliased=attr.scratchpad == "user")
 
@@ -212,12 +200,8 @@ def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) 
     name, md = named
     if md.dims == first.dims:
         return
-    raise InvalidArguments(
-        f"{names.call}: tensors of different shapes",
-        code="RS-R10",
-        where=f"{names.source(0)} {first}; {name} {md}",
-        why=f"{names.source(0)} is {first.dims}, {name} {md.dims}",
-        hint=f"a sum never broadcasts; give the {names.one} that is to be repeated a stride of 0",
+    raise refuse(
+        "RS-R10:sum-of-different-dims", names=names, names2=names.source(0), first=first, name=name, md=md
     )
 
 

@@ -18,7 +18,7 @@ from math import lcm
 
 from ..desc.layout import axis_offset, extent_range
 from ..desc.memory_desc import MemoryDesc
-from ..errors import Unimplemented
+from ..errors import refuse
 from .nest import Axis, Compute, LoopNest
 from .reorder import TensorOperand, index_digits, reorder_nest
 from .rewrites import Span, peel, slice_axis
@@ -134,7 +134,9 @@ class _WindowSource:
         sides = [(_steps(self.src, window.axis), 0), (_steps(window.dst, window.axis), window.start)]
         cuts = list(islice(_cuts(min(size, period), sides), _MOST_PIECES + 1))
         if len(cuts) > _MOST_PIECES:
-            raise _too_long(self.src, window)
+            raise refuse(
+                "RS-L01:blocks-source-destination", src=self.src, window=window, most_pieces=_MOST_PIECES
+            )
         last = cuts[-1][0]
         if all(_indices_to_carry(steps, start + last) == _ENDLESS for steps, start in sides):
             return [*(_Piece(*cut) for cut in cuts[:-1]), _Piece(last, size - last)]
@@ -221,13 +223,3 @@ def _zeros_of(box: LoopNest) -> Iterator[LoopNest]:
         if not axis.is_whole:
             yield slice_axis(box, index, axis.valid, axis.extent - axis.valid, 0)
             box = slice_axis(box, index, 0, axis.valid)
-
-
-def _too_long(src: MemoryDesc, window: Window) -> Unimplemented:
-    return Unimplemented(
-        "concat: the blocks of a source and of the destination have too little in common",
-        code="RS-L01",
-        where=f"src {src}; dst {window.dst}",
-        why=f"they are cut into more than {_MOST_PIECES} pieces from index {window.start} on",
-        hint="reorder into a plain format first, or give the destination one",
-    )

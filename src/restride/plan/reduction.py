@@ -35,7 +35,7 @@ from ..desc.layout import LayoutDigit, layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from .conversion import Array, to_real
 
 # The magnitude, as bits, from which on a float is not finite.
@@ -152,21 +152,11 @@ def reduction_of(md: MemoryDesc, keep_mask: int, op: Op) -> ReductionNest:
 
 def _check(md: MemoryDesc, keep_mask: int, op: Op) -> None:
     if not 0 <= keep_mask < 1 << md.ndims:
-        raise InvalidArguments(
-            "reduction: bad mask of kept dims",
-            code="RS-N10",
-            where=f"mask {short_repr(keep_mask)}, {md.ndims} dims",
-            why="bit i keeps dim i: the mask has bits for dims that are not there",
-            hint=f"use a mask from 0 to {(1 << md.ndims) - 1}",
+        raise refuse(
+            "RS-N10:bad-mask-kept", keep_mask=short_repr(keep_mask), ndims=md.ndims, mask=(1 << md.ndims) - 1
         )
     if md.data_type not in op.types:
-        raise Unimplemented(
-            f"reduction: no {op.value} of this data type",
-            code="RS-L02",
-            where=str(md),
-            why="sums are of integers, ranges of floats",
-            hint=f"use one of {', '.join(map(str, op.types))}",
-        )
+        raise refuse("RS-L02:no-data-type", value=op.value, md=md, types=", ".join(map(str, op.types)))
 
 
 def _out_strides(extents: tuple[int, ...], keep_mask: int) -> list[int]:

@@ -12,7 +12,7 @@ import numpy as np
 from ..desc.layout import layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import Unimplemented
+from ..errors import refuse
 from ..frozen import dataclass
 from .nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 from .rewrites import linear_table
@@ -181,7 +181,12 @@ def digits_of(sides: Sequence[IndexDigits], padded: int) -> list[Axis]:
         apart = _fewest_borders(borders)
         extent = min(lcm(*apart), -(-padded // step) * step) // step
         if extent > _LONGEST_TABLE:
-            raise _too_long(apart, extent)
+            raise refuse(
+                "RS-L01:blocks-src-dst",
+                apart=" and ".join(map(str, apart)),
+                extent=extent,
+                longest_table=_LONGEST_TABLE,
+            )
         places = range(0, extent * step, step)
         axes.insert(0, _moves(extent, [offsets(side, places) for side in sides], step))
         step *= extent
@@ -200,16 +205,6 @@ def _fewest_borders(borders: list[int]) -> list[int]:
 def _moves(extent: int, strides: list[Stride], step: int) -> Axis:
     src, dst, *more = strides
     return Axis(extent, src, dst, step=step, more=tuple(more))
-
-
-def _too_long(borders: list[int], extent: int) -> Unimplemented:
-    return Unimplemented(
-        "reorder: the blocks of src and dst have too little in common",
-        code="RS-L01",
-        why=f"blocks of {' and '.join(map(str, borders))} meet again only after {extent} steps; "
-        f"{_LONGEST_TABLE} are provided",
-        hint="reorder into a plain format first, and from there into the other blocks",
-    )
 
 
 def _axis(sides: Sequence[IndexDigits], step: int, extent: int) -> Axis:

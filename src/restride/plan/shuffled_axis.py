@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
 
-from ..errors import Unimplemented
+from ..errors import refuse
 from .nest import Axis
 from .reorder import IndexDigits, offsets, stride_at
 
@@ -80,7 +80,7 @@ class ShuffledAxis:
         run = gcd(self.rows, *dst, *(self._uncut(border) for border in src))
         count = -(-self.padded // run)
         if count > _LONGEST_TABLE:
-            raise _too_long(count)
+            raise refuse("RS-L01:blocks-groups-too", count=count, longest_table=_LONGEST_TABLE)
         starts = range(0, count * run, run)
         table = Axis(count, offsets(self.src, map(self._source, starts)), offsets(self.dst, starts), step=run)
         return [table, self._digit(run, 1, self.columns)]
@@ -116,12 +116,3 @@ def _above(borders: list[int], factor: int) -> list[int]:
 
 def _is_chain(steps: list[int]) -> bool:
     return all(b % a == 0 for a, b in pairwise(steps))
-
-
-def _too_long(count: int) -> Unimplemented:
-    return Unimplemented(
-        "shuffle: blocks and groups have too little in common",
-        code="RS-L01",
-        why=f"the axis falls into {count} runs of channels; {_LONGEST_TABLE} are provided",
-        hint="reorder into a plain format first, and shuffle that",
-    )

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 
 from ..desc.arguments import is_output, name_of, spelled
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..verbose import Line, flags, write
@@ -47,9 +47,11 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
             raise _missing(pd, role, [arg for arg in wanted if arg not in found], wanted)
     unknown = [arg for arg in found if arg not in wanted_in and arg not in wanted_out]
     if extra := [arg for arg in unknown if is_output(arg)]:
-        raise _too_many(pd, "outputs", extra, len(wanted_out))
+        got, listed = len(wanted_out) + len(extra), _listed(pd, extra)
+        raise refuse("RS-R06:no-output", kind=kind, expected=len(wanted_out), got=got, listed=listed)
     if extra := [arg for arg in unknown if arg in pd._optional_args]:
-        raise _too_many(pd, "inputs", extra, len(wanted_in))
+        got, listed = len(wanted_in) + len(extra), _listed(pd, extra)
+        raise refuse("RS-R06:no-input", kind=kind, expected=len(wanted_in), got=got, listed=listed)
     if unknown and flags.check:
         names = " ".join(name_of(arg, pd._arg_names) for arg in unknown)
         head = "exec:check", pd.get_engine().kind, pd.get_kind(), ""
@@ -57,22 +59,16 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
     return [found[arg] for arg in (*wanted_in, *wanted_out)]
 
 
-def _missing(pd: HasKind, role: str, absent: list[int], wanted: list[int]) -> InvalidArguments:
+def _missing(pd: HasKind, role: str, absent: list[int], wanted: list[int]) -> Error:
     usage = ", ".join(f"{spelled(arg, 'rs.', pd._arg_names)}: ..." for arg in wanted)
-    return InvalidArguments(
-        f"{pd.kind}.execute: bad number of {role} (expected {len(wanted)} got {len(wanted) - len(absent)})",
-        code="RS-R06",
-        why=f"argument {_listed(pd, absent)} is missing",
-        hint=f"the {role} are {{{usage}}}",
-    )
-
-
-def _too_many(pd: HasKind, role: str, extra: list[int], expected: int) -> InvalidArguments:
-    return InvalidArguments(
-        f"{pd.kind}.execute: bad number of {role} (expected {expected} got {expected + len(extra)})",
-        code="RS-R06",
-        why=f"argument {_listed(pd, extra)} is no {role.removesuffix('s')} of this primitive",
-        hint="leave it out" if role == "outputs" else "leave it out, or make a descriptor that has it",
+    return refuse(
+        "RS-R06:bad-number-expected",
+        kind=pd.kind,
+        role=role,
+        expected=len(wanted),
+        got=len(wanted) - len(absent),
+        listed=_listed(pd, absent),
+        usage=usage,
     )
 
 
@@ -85,20 +81,9 @@ def _distinct(kind: str, args: object) -> Args:
     for arg, memory in _pairs(kind, args):
         number = parse_int(arg, f"{kind}.execute: argument number")
         if number < 1:
-            raise InvalidArguments(
-                f"{kind}.execute: argument number {short_repr(number)}",
-                code="RS-P14",
-                why="argument numbers start at 1",
-                hint="use the rs.ARG_ constants",
-            )
+            raise refuse("RS-P14:argument-number", kind=kind, number=short_repr(number))
         if number in found:
-            raise InvalidArguments(
-                f"{kind}.execute: The same argument kind {number} is passed multiple times",
-                code="RS-R06",
-                where=f"argument {name_of(number)}",
-                why="an argument names one memory",
-                hint="pass each argument once",
-            )
+            raise refuse("RS-R06:same-argument-kind", kind=kind, number=number, name_of=name_of(number))
         found[number] = memory
     return found
 
@@ -111,9 +96,4 @@ def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:
             arg, memory = pair
             yield arg, memory
     except Exception:  # a foreign mapping may raise anything
-        raise InvalidArguments(
-            f"{kind}.execute: no argument map",
-            code="RS-R06",
-            why=f"{type(args).__name__} is neither a dict nor pairs of number and memory",
-            hint="pass {number: memory}, for example {rs.ARG_SRC: src, rs.ARG_DST: dst}",
-        ) from None
+        raise refuse("RS-R06:no-argument-map", kind=kind, type=type(args).__name__) from None

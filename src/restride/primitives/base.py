@@ -10,7 +10,7 @@ from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, NAMES, is_output
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, parse_int
-from ..errors import Error, InvalidArguments, check_unmade
+from ..errors import Error, check_unmade, refuse
 from ..runtime.engine import Engine
 from ..runtime.facts import header
 from ..verbose import set_header
@@ -95,12 +95,7 @@ class PrimitiveDescBase(DescGetters):
 
     def _implementation(self) -> Implementation:
         if self._impl is None:
-            raise InvalidArguments(
-                f"{self.kind}: the primitive descriptor is empty",
-                code="RS-R04",
-                why="it was made without arguments, or with allow_empty=True for what cannot be solved",
-                hint="test bool(pd) before using it",
-            )
+            raise refuse("RS-R04:primitive-descriptor-empty", kind=self.kind)
         return self._impl
 
     @property

@@ -9,7 +9,7 @@ from ..desc.arguments import ARG_SCRATCHPAD, name_of
 from ..desc.attr_value import above_one, fits_extents
 from ..desc.layout import Layout
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..plan.computation import OperandSource
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -100,29 +100,15 @@ def _unfit(
 def check_destination(call: str, memory: Memory, name: str = "the destination") -> None:
     """Raise InvalidArguments for a read-only destination."""
     if memory.readonly:
-        raise InvalidArguments(
-            f"{call}: {name} is read-only",
-            code="RS-A08",
-            where=str(memory.desc),
-            why="its buffer must not be written",
-            hint="pass a writable buffer; read-only ones serve as sources",
-        )
+        raise refuse("RS-A08:read-only", call=call, name=name, desc=memory.desc)
 
 
 def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
     """A stream of `engine`. Raises InvalidArguments for anything else."""
     if not isinstance(stream, Stream):
-        why = f"{type(stream).__name__} is no rs.Stream"
-        raise InvalidArguments(
-            f"{kind}.execute: no stream", code="RS-V08", why=why, hint="pass rs.Stream(engine)"
-        )
+        raise refuse("RS-V08:no-stream", kind=kind, type=type(stream).__name__)
     if stream.engine is not engine:
-        raise InvalidArguments(
-            f"{kind}.execute: the stream is another engine's",
-            code="RS-R05",
-            why=f"the stream is on {stream.engine}, the primitive on {engine}",
-            hint=f'use rs.Stream(rs.Engine("{engine.name}", {engine.index}))',
-        )
+        raise refuse("RS-R05:stream-another-engine", kind=kind, engine=stream.engine, engine2=engine)
     return stream
 
 
@@ -134,13 +120,7 @@ def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Eng
     if operand.desc is None:
         _check_values(call, name, operand, memory.desc)
     if memory._lo < dst._hi and dst._lo < memory._hi:
-        raise InvalidArguments(
-            f"{call}: {name} overlaps the destination",
-            code="RS-N09",
-            where=f"{name} {memory.desc}; dst {dst.desc}",
-            why="it would be overwritten while it is read (N9)",
-            hint="use another buffer",
-        )
+        raise refuse("RS-N09:overlaps-destination", call=call, name=name, desc=memory.desc, dst_desc=dst.desc)
 
 
 def _check_values(call: str, name: str, operand: OperandSource, md: MemoryDesc) -> None:
@@ -155,13 +135,14 @@ def _check_values(call: str, name: str, operand: OperandSource, md: MemoryDesc) 
         why = f"it is {_times(md.dims)}, the masked dims are {_times(above_one(operand.extents))}"
     else:
         return
-    raise InvalidArguments(
-        f"{call}: {name} will not do",
-        code="RS-R07",
-        where=f"{name} {md}",
+    raise refuse(
+        "RS-R07:no-dense-values",
+        call=call,
+        name=name,
+        md=md,
         why=why,
-        hint=f"pass a dense memory: rs.MemoryDesc(({operand.count},), {str(operand.data_type)!r}, 'a'), "
-        "with the values in the logical order of the masked dims",
+        count=operand.count,
+        data_type=str(operand.data_type),
     )
 
 
@@ -204,12 +185,13 @@ def check_outputs(
             is_near = output._lo < other._hi and other._lo < output._hi
             if is_near and not (at is not None and at == in_place.get(arg) and _is_same(output, other)):
                 name = "the destination" if at is None else name_of(at, arg_names)
-                raise InvalidArguments(
-                    f"{call}: {name_of(arg, arg_names)} overlaps {name}",
-                    code="RS-N09",
-                    where=f"{output.desc}; {other.desc}",
-                    why="one would overwrite the other (N9)",
-                    hint="results have memories of their own, or lie behind the destination's md.size bytes",
+                raise refuse(
+                    "RS-N09:overlaps",
+                    call=call,
+                    name_of=name_of(arg, arg_names),
+                    name=name,
+                    desc=output.desc,
+                    other_desc=other.desc,
                 )
 
 
@@ -230,12 +212,13 @@ def check_scratchpad(
     check_destination(call, pad)
     for name, other in others.items():
         if pad._lo < other._hi and other._lo < pad._hi:
-            raise InvalidArguments(
-                f"{call}: {_SCRATCHPAD} overlaps {name}",
-                code="RS-N09",
-                where=f"scratchpad {pad.desc}; {name} {other.desc}",
-                why="it is written while they are in use (N9)",
-                hint="give each execution that runs at the same time a scratchpad of its own",
+            raise refuse(
+                "RS-N09:argument-overlaps",
+                call=call,
+                name_of=name_of(ARG_SCRATCHPAD),
+                name=name,
+                desc=pad.desc,
+                other_desc=other.desc,
             )
 
 

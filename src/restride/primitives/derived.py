@@ -18,7 +18,7 @@ from ..desc.arguments import (
     ARG_WORKSPACE,
 )
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .base import PrimitiveDescBase
@@ -98,7 +98,7 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         if kind in kinds:
             return kind
         why, hint = self._operation.prop_kind_error
-        raise InvalidArguments(f"{self.form.what}: prop_kind is {kind}", code="RS-S05", why=why, hint=hint)
+        raise refuse("RS-S05:prop-kind", what=self.form.what, kind=kind, why=why, hint=hint)
 
     def _empty(self) -> None:
         super()._empty()

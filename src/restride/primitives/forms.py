@@ -9,7 +9,7 @@ from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Generic, NamedTuple, Protocol, TypeVar, cast
 
-from ..errors import InvalidArguments
+from ..errors import Error, InvalidArguments, refuse
 
 Made = TypeVar("Made")
 Args = tuple[object, ...]
@@ -82,15 +82,13 @@ class Form(NamedTuple, Generic[Made]):
         ours = _SEED_WORDS.get(name, name)
         return ours if name not in self.shown.parameters and ours in self.shown.parameters else name
 
-    def _wrong(self, args: Sequence[object], named: Mapping[str, object]) -> WrongCall:
+    def _wrong(self, args: Sequence[object], named: Mapping[str, object]) -> Error:
         try:
             self.shown.bind(*args, **named)
             why = "they do not fit"
         except TypeError as error:
             why = str(error)
-        return WrongCall(
-            f"{self.what}: wrong arguments", code="RS-V07", why=why, hint=f"call {self.what}{self.shown}"
-        )
+        return refuse("RS-V07:wrong-arguments-call", error=WrongCall, owner=self, why=why)
 
 
 def form_of(what: str, *required: str, **optional: object) -> Form[CallArguments]:

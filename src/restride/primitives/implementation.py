@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import OutOfMemory, Unimplemented
+from ..errors import OutOfMemory, Unimplemented, refuse
 from ..plan.computation import Computation, OperandSource
 from ..plan.program import Program
 from ..runtime.alloc import Buffer, address_of
@@ -184,12 +184,8 @@ def compiled(problem: Problem, engine: Engine) -> Executable:
     except OutOfMemory:
         raise
     except MemoryError as error:
-        raise OutOfMemory(
-            "no program could be made: its tables need more memory than there is",
-            code="RS-D01",
-            where=f"dst {problem.dst}",
-            why=str(error) or "the system refused the memory",
-            hint="make the tensors smaller",
+        raise refuse(
+            "RS-D01:tables-need-more", dst=problem.dst, reason=str(error) or "the system refused the memory"
         ) from None
 
 

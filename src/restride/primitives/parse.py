@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import InvalidArguments, refuse
 from ..runtime.engine import Engine
 from .base import DEFAULT_ATTR
 
@@ -17,8 +17,7 @@ def parse_engine(what: str, engine: object) -> Engine:
     """The engine, if it is one."""
     if isinstance(engine, Engine):
         return engine
-    why = f"it is {type(engine).__name__}"
-    raise InvalidArguments(f"{what}: no engine", code="RS-V08", why=why, hint='pass rs.Engine("cpu")')
+    raise refuse("RS-V08:no-engine-pass", what=what, type=type(engine).__name__)
 
 
 def parse_attr(what: str, attr: object) -> Attr:
@@ -28,7 +27,7 @@ def parse_attr(what: str, attr: object) -> Attr:
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
     why, hint = f"it is {type(attr).__name__}", "pass rs.PrimitiveAttr(), or leave attr out"
-    raise InvalidArguments(f"{what}: attr is none", code="RS-V08", why=why, hint=hint)
+    raise refuse("RS-V08:attr-none", what=what, why=why, hint=hint)
 
 
 def check_described(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
@@ -36,30 +35,18 @@ def check_described(what: str, name: str, md: object, *, is_known: bool = True) 
     these need not be known.
     """
     if not isinstance(md, MemoryDesc):
-        why = f"{type(md).__name__} is no rs.MemoryDesc"
-        raise InvalidArguments(
-            f"{what}: {name} is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc"
-        )
+        raise refuse("RS-V08:no-memory-desc", what=what, name=name, type=type(md).__name__)
     if md.is_zero():
-        hint = "give it dims, a type and a format"
-        raise InvalidArguments(
-            f"{what}: {name} is no descriptor of a tensor", code="RS-M03", why="it is empty", hint=hint
-        )
+        raise refuse("RS-M03:no-descriptor-tensor", what=what, name=name)
     if is_known and md.layout.has_runtime:
-        raise Unimplemented(
-            f"{what}: {name} has dims known only at execution",
-            code="RS-S17",
-            where=str(md),
-            why="such dims are for reorders and matmuls alone",
-            hint="make a primitive for each concrete shape",
-        )
+        raise refuse("RS-S17:runtime-dims", what=what, name=name, md=md)
     return md
 
 
 def check_written(what: str, name: str, md: MemoryDesc) -> None:
     """Raise InvalidArguments for a tensor to be written in which elements share memory (N8)."""
     if not md.is_injective():
-        raise shared_elements(what, name, str(md))
+        raise refuse("RS-N08:elements-share-memory", what=what, name=name, md=md)
 
 
 def shared_elements(what: str, name: str, where: str) -> InvalidArguments:

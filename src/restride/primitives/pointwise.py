@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from ..foreign import plain_text
 from ..plan.conversion import PROVIDED
 from .base import PrimitiveDescBase
@@ -20,11 +20,11 @@ def parse_algorithm(what: str, alg: object, prefix: str, known: Sequence[str]) -
     name = word.removeprefix(prefix) if isinstance(word, str) else ""
     if name in known:
         return name
-    raise InvalidArguments(
-        f"{what}: algorithm is {short_repr(alg)}",
-        code="RS-V04",
-        why="there is no such algorithm",
-        hint=one_of([prefix + each for each in known], word),
+    raise refuse(
+        "RS-V04:algorithm",
+        what=what,
+        alg=short_repr(alg),
+        advice=one_of([prefix + each for each in known], word),
     )
 
 
@@ -33,25 +33,19 @@ def check_known(what: str, name: str, md: object) -> MemoryDesc:
     found = check_open(what, name, md)
     if found.format_kind != "any":
         return found
-    raise InvalidArguments(
-        f"{what}: {name} has no format",
-        code="RS-N15",
-        where=str(found),
-        why="format 'any' is a placeholder, for what is written and for gradients (N15)",
-        hint="pass the format that the primitive before it has chosen",
-    )
+    raise refuse("RS-N15:no-format", what=what, name=name, found=found)
 
 
 def check_open(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
     """The descriptor of a tensor, of any format, whose type is provided. `is_known`: its dims are."""
     found = check_described(what, name, md, is_known=is_known)
     if found.data_type not in PROVIDED:
-        raise Unimplemented(
-            f"{what}: {found.data_type} is not provided by this version",
-            code="RS-L02",
-            where=f"{name} {found}",
-            why=f"computations are provided among {', '.join(t.name for t in PROVIDED)}",
-            hint="convert with NumPy or ml_dtypes first",
+        raise refuse(
+            "RS-L02:type-not-provided",
+            what=what,
+            found=found,
+            name=name,
+            provided=", ".join(t.name for t in PROVIDED),
         )
     return found
 
@@ -61,13 +55,7 @@ def check_same_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> None:
     (first, wanted), *others = named
     for name, md in others:
         if md.dims != wanted.dims:
-            raise InvalidArguments(
-                f"{what}: tensors of different shapes",
-                code="RS-R10",
-                where=f"{first} {wanted}; {name} {md}",
-                why=f"{first} is {wanted.dims}, {name} {md.dims}",
-                hint="every element is computed of those at the same index",
-            )
+            raise refuse("RS-R10:different-dims", what=what, first=first, wanted=wanted, name=name, md=md)
 
 
 def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:
@@ -83,12 +71,12 @@ def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:
     if wrong is None:
         return attr
     own = " and ".join((", ".join(allowed), "the scratchpad mode") if allowed else ("the scratchpad mode",))
-    raise Unimplemented(
-        f"{what}: unsupported attribute, {wrong.replace('_', ' ')}",
-        code="RS-R26",
-        where=f"attr {attr.verbose_str()}",
-        why=f"the primitive takes {own.replace('_', ' ')}, and no other attributes",
-        hint="leave it out, and let a reorder or another primitive before or after have it",
+    raise refuse(
+        "RS-R26:attribute",
+        what=what,
+        wrong=wrong.replace("_", " "),
+        attr=attr.verbose_str(),
+        own=own.replace("_", " "),
     )
 
 
@@ -98,11 +86,12 @@ def parse_hint(what: str, hint: object, kind: type[PrimitiveDescBase]) -> Primit
         return None
     if isinstance(hint, kind) and hint:
         return hint
-    raise WrongHint(
-        f"{what}: hint_pd is no hint",
-        code="RS-S16",
-        why=f"it is {'empty' if isinstance(hint, kind) else type(hint).__name__}",
-        hint=f"pass the rs.{kind.kind}.PrimitiveDesc of the forward step",
+    raise refuse(
+        "RS-S16:hint-pd-no",
+        error=WrongHint,
+        what=what,
+        which="empty" if isinstance(hint, kind) else type(hint).__name__,
+        kind=kind.kind,
     )
 
 
@@ -110,12 +99,7 @@ def check_hint(what: str, pairs: Mapping[str, tuple[object, object]]) -> None:
     """Raise InvalidArguments for a hint of another problem. `pairs`: what it has, and what is wanted."""
     for name, (theirs, own) in pairs.items():
         if theirs != own:
-            raise InvalidArguments(
-                f"{what}: the hint is of another problem",
-                code="RS-S16",
-                why=f"its {name} is {theirs}, here it is {own}",
-                hint="pass the descriptor of the forward step that this one goes back from",
-            )
+            raise refuse("RS-S16:hint-another-problem", what=what, name=name, theirs=theirs, own=own)
 
 
 def check_hint_workspace(what: str, theirs: MemoryDesc, own: MemoryDesc) -> None:
@@ -123,12 +107,9 @@ def check_hint_workspace(what: str, theirs: MemoryDesc, own: MemoryDesc) -> None
     if theirs == own:
         return
     is_inference = theirs.is_zero()
-    raise InvalidArguments(
-        f"{what}: the workspace of the hint will not do",
-        code="RS-S16",
-        where=f"hint {theirs}; needed {own}",
-        why="forward_inference leaves none" if is_inference else "diff_dst has another format",
-        hint="make the hint for forward_training"
-        if is_inference
-        else "give diff_dst the format of the hint's dst",
+    raise refuse(
+        "RS-S16:forward-inference-leaves" if is_inference else "RS-S16:diff-dst-another",
+        what=what,
+        theirs=theirs,
+        own=own,
     )

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from ..desc.arguments import ARG_SCRATCHPAD, name_of, told_name
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, refuse
 from ..runtime.alloc import Buffer
 from ..runtime.device import Waitable
 from ..runtime.engine import Engine
@@ -242,13 +242,14 @@ class Primitive:
         """Raise InvalidArguments where writing `dst`, which shares bytes with `src`, changes it early."""
         if self._may_be_in_place and not overlaps(src, dst):
             return
-        in_place = "; in place works where layout, element size and address are the same"
-        raise InvalidArguments(
-            f"{self.kind}.execute: source and destination overlap",
-            code="RS-N09",
-            where=f"src {src.desc}; dst {dst.desc}",
-            why="elements would be written before they are read (N9)",
-            hint=f"use another buffer{in_place if self._may_be_in_place else ''}",
+        raise refuse(
+            "RS-N09:source-destination-overlap",
+            kind=self.kind,
+            desc=src.desc,
+            dst_desc=dst.desc,
+            which="; in place works where layout, element size and address are the same"
+            if self._may_be_in_place
+            else "",
         )
 
     def _adapted(self, impl: Implementation, memories: Memories) -> Implementation:
@@ -294,12 +295,7 @@ class Primitive:
 
     def _check_usable(self) -> Implementation:
         if self._impl is None:
-            raise InvalidArguments(
-                f"{self.kind}.execute: the primitive is empty",
-                code="RS-R04",
-                why="it was made without a primitive descriptor",
-                hint=f"make it with {self.usage or f'rs.{self.kind}(pd)'}",
-            )
+            raise refuse("RS-R04:primitive-empty", kind=self.kind, usage=self.usage or f"rs.{self.kind}(pd)")
         return self._impl
 
 
@@ -325,12 +321,7 @@ def _checked_desc(kind: str, of: type[PrimitiveDescBase], pd: object) -> Primiti
         return of()
     if isinstance(pd, of):
         return pd
-    raise InvalidArguments(
-        f"{kind}: no primitive descriptor",
-        code="RS-V08",
-        why=f"{type(pd).__name__} is no rs.{kind}.PrimitiveDesc",
-        hint=f"make one with rs.{kind}.PrimitiveDesc",
-    )
+    raise refuse("RS-V08:no-primitive-descriptor", kind=kind, type=type(pd).__name__)
 
 
 # --- events -------------------------------------------------------------------------------------------------
@@ -340,13 +331,7 @@ def check_has_events(kind: str, engine: Engine) -> None:
     """Raise InvalidArguments unless the engine is a device whose executions have events."""
     if not engine.device.is_host:
         return
-    raise InvalidArguments(
-        f"{kind}.execute_sycl: the engine is no SYCL device",
-        code="RS-P08",
-        where=f"engine {engine}",
-        why="only streams that are SYCL queues have events",
-        hint="use execute(stream, src, dst)",
-    )
+    raise refuse("RS-P08:no-sycl-engine", kind=kind, engine=engine)
 
 
 def checked_deps(kind: str, deps: Iterable[object]) -> list[Waitable]:
@@ -355,13 +340,13 @@ def checked_deps(kind: str, deps: Iterable[object]) -> list[Waitable]:
     An event is known by what dpctl gives it, so that dpctl is not imported to say that something is none.
     """
     if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
-        raise _no_events(kind, deps, "list of events")
+        raise refuse("RS-P08:no-list-events", kind=kind, type=type(deps).__name__)
     found: list[Waitable] = []
     for event in deps:
         if isinstance(event, Event):
             continue
         if not (hasattr(event, "wait_for") and hasattr(event, "execution_status")):
-            raise _no_events(kind, event, "dpctl.SyclEvent")
+            raise refuse("RS-P08:no-event", kind=kind, type=type(event).__name__)
         found.append(cast("Waitable", event))
     return found
 

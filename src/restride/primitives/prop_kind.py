@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments, LookupType, ValueLookup
+from ..errors import LookupType, ValueLookup, refuse
 from ..foreign import plain_text
 
 
@@ -57,9 +57,6 @@ class PropKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
         word = plain_text(value)
         if isinstance(word, str) and word in cls.__members__:
             return cls[word]
-        raise InvalidArguments(
-            f"{what}: prop_kind is {short_repr(value)}",
-            code="RS-V04",
-            why="it is no propagation kind",
-            hint=f"{one_of(cls.__members__, value)}, or a member of rs.PropKind",
+        raise refuse(
+            "RS-V04:prop-kind", what=what, value=short_repr(value), advice=one_of(cls.__members__, value)
         )

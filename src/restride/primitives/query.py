@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from ..desc.parse import one_of, short_repr
-from ..errors import InvalidArguments, LookupType, ValueLookup
+from ..errors import LookupType, ValueLookup, refuse
 from ..foreign import plain_text
 
 
@@ -82,9 +82,9 @@ def _parse(call: str, what: object, known: dict[str, Query]) -> Query:
     if isinstance(word, str) and word in known:
         return known[word]
     shown = f"Query.{word}" if isinstance(what, Query) else short_repr(what)
-    raise InvalidArguments(
-        f"{call}: unknown query {shown}",
-        code="RS-V04",
-        why="it is none of those that this call answers",
-        hint=one_of(dict.fromkeys(query.name for query in known.values()), word),
+    raise refuse(
+        "RS-V04:unknown-query",
+        call=call,
+        shown=shown,
+        advice=one_of(dict.fromkeys(query.name for query in known.values()), word),
     )

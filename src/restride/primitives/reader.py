@@ -9,7 +9,7 @@ from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, to_f32
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .any_format import resolved
 from .forms import CallArguments
 from .parse import check_written, parse_attr
@@ -58,13 +58,7 @@ class ArgumentReader:
         number = self.integer("axis")
         if 0 <= number < md.ndims:
             return number
-        raise InvalidArguments(
-            f"{self.what}: axis is {number}",
-            code="RS-S05",
-            where=str(md),
-            why=f"the tensor has axes 0 to {md.ndims - 1}",
-            hint="count from 0, outermost first",
-        )
+        raise refuse("RS-S05:axis", what=self.what, number=number, md=md, last=md.ndims - 1)
 
     def integer(self, name: str) -> int:
         """A whole number."""

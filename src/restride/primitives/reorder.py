@@ -12,7 +12,7 @@ from ..desc.attr_check import check_attr
 from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from ..plan.reorder_problem import ReorderProblem
 from ..runtime.arguments import Executable
 from ..runtime.device import Waitable
@@ -25,7 +25,6 @@ from .base import DEFAULT_ATTR, PrimitiveDescBase
 from .checks import Names, check_memory
 from .forms import Form, signature
 from .implementation import Implementation, compiled, find_implementation, named_descs
-from .parse import shared_elements
 from .primitive import Memories, Primitive, run
 from .runtime_shapes import check_fits, deferred
 
@@ -107,9 +106,10 @@ _OF_MDS = Form(
 _OF_MEMORIES = Form(_WHAT, signature("src_mem", "dst_mem", attr=None, allow_empty=False), _OfMemories)
 
 
-def _usage(why: str) -> InvalidArguments:
-    hint = f"{_OF_MDS.shown} or {_OF_MEMORIES.shown}"
-    return InvalidArguments(f"{_WHAT}: wrong arguments", code="RS-V07", why=why, hint=hint)
+def _usage(why: str) -> Error:
+    return refuse(
+        "RS-V07:wrong-arguments", why=why, shown=_OF_MDS.shown, of_memories_shown=_OF_MEMORIES.shown
+    )
 
 
 class ReorderPrimitiveDesc(PrimitiveDescBase):
@@ -220,19 +220,17 @@ def check_reorder(problem: ReorderProblem) -> ReorderProblem:
     if problem.has_runtime:
         return problem
     if not problem.dst.is_injective():
-        raise shared_elements("reorder", "the destination", problem.where())
+        raise refuse("RS-N08:stride-0-strides-whose", where=problem.where())
     return replace(problem, attr=problem.attr.without_shapes()) if problem.attr.has_shapes else problem
 
 
 def _check_concrete(name: str, md: MemoryDesc, problem: ReorderProblem) -> None:
-    what = f"reorder: {name} is no concrete descriptor"
     if md.is_zero():
         hint = "give it dims, a type and a format"
-        raise InvalidArguments(what, code="RS-M03", where=problem.where(), why="it is empty", hint=hint)
+        raise refuse("RS-M03:no-concrete-descriptor", name=name, where=problem.where(), hint=hint)
     if md.format_kind == "any":
         hint = "name a tag or strides; 'any' is for primitives that choose a format"
-        why = "format 'any' is a placeholder (N15)"
-        raise InvalidArguments(what, code="RS-N15", where=problem.where(), why=why, hint=hint)
+        raise refuse("RS-N15:no-concrete-descriptor", name=name, where=problem.where(), hint=hint)
 
 
 def _check_dims(problem: ReorderProblem) -> None:
@@ -245,33 +243,15 @@ def _check_dims(problem: ReorderProblem) -> None:
         pairs = enumerate(zip(src, dst, strict=True))
         index = next(i for i, (a, b) in pairs if a != b and RUNTIME_DIM not in (a, b))
         why = f"dim {index} is {src[index]} in src and {dst[index]} in dst"
-    raise InvalidArguments(
-        "reorder: src and dst are of different shapes",
-        code="RS-R10",
-        where=problem.where(),
-        why=why,
-        hint="a reorder never broadcasts; describe a source with stride 0 to repeat it",
-    )
+    raise refuse("RS-R10:src-dst-different", where=problem.where(), why=why)
 
 
 def _check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> None:
     """Raise InvalidArguments for a destination that is not summed, or a mask beyond its dims (N10)."""
     if dst.data_type not in _SUMMED:
-        raise InvalidArguments(
-            f"reorder: compensation of {dst.data_type}",
-            code="RS-R27",
-            where=where,
-            why="sums are of a quantised destination, s8, u8, s32, s4 or u4",
-            hint="quantise to s8",
-        )
+        raise refuse("RS-R27:compensation", data_type=dst.data_type, where=where)
     if wanted.mask >> dst.ndims:
-        raise InvalidArguments(
-            f"reorder: the mask of the compensation is {wanted.mask}",
-            code="RS-N10",
-            where=where,
-            why=f"the destination has dims 0 to {dst.ndims - 1} (N10)",
-            hint="bit i keeps dim i: 1 for OIhw weights, 3 for gOIhw",
-        )
+        raise refuse("RS-N10:mask-compensation", mask=wanted.mask, where=where, last=dst.ndims - 1)
 
 
 # --- the primitive ------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.layout import RUNTIME_DIM, Layout
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.program import Program, Slot
 from ..plan.reorder_problem import ReorderProblem
 from ..runtime.engine import Engine
@@ -43,13 +43,7 @@ def check_fits(call: str, name: str, memory: Memory, pattern: MemoryDesc) -> Non
     """Raise InvalidArguments unless a memory's descriptor is the primitive's wherever that one is known."""
     why = _difference(memory.desc, pattern)
     if why:
-        raise InvalidArguments(
-            f"{call}: {name} will not do",
-            code="RS-R07",
-            where=f"memory {memory.desc}; primitive {pattern}",
-            why=why,
-            hint="only dims and strides that the primitive leaves open may differ",
-        )
+        raise refuse("RS-R07:other-layout", call=call, name=name, desc=memory.desc, pattern=pattern, why=why)
 
 
 def _difference(md: MemoryDesc, pattern: MemoryDesc) -> str:

@@ -12,7 +12,7 @@ from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..plan.program import DST
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
@@ -107,12 +107,11 @@ class SeveralPrimitive(Primitive):
         memories = _listed(src)
         if memories is not None and len(memories) == wanted:
             return {**dict(enumerate(memories, ARG_MULTIPLE_SRC)), ARG_DST: dst}
-        got = f"{type(src).__name__} was" if memories is None else f"{len(memories)} were"
-        raise InvalidArguments(
-            f"{self.kind}.execute: bad number of inputs",
-            code="RS-R06",
-            why=f"{wanted} sources are wanted, {got} given",
-            hint="pass a list of memories in the order of the descriptors, or a dict of arguments",
+        raise refuse(
+            "RS-R06:bad-number-inputs",
+            kind=self.kind,
+            wanted=wanted,
+            type=f"{type(src).__name__} was" if memories is None else f"{len(memories)} were",
         )
 
     def _name_of(self, arg: int) -> str:
@@ -147,12 +146,13 @@ def implementation_in_place(
     shared = frozenset(i for i, memory in enumerate(sources) if share_bytes(memory, dst))
     for i in sorted(shared):
         if not problem.is_in_place(i, sources[i], dst):
-            raise InvalidArguments(
-                f"{names.call}: {names.source(i)} and {names.written} overlap",
-                code="RS-N09",
-                where=f"{names.source(i)} {sources[i].desc}; {names.dst} {dst.desc}",
-                why="elements would be written before they are read (N9)",
-                hint=problem.overlap_hint,
+            raise refuse(
+                "RS-N09:overlap-elements",
+                names=names,
+                names2=names.source(i),
+                desc=sources[i].desc,
+                dst_desc=dst.desc,
+                overlap_hint=problem.overlap_hint,
             )
     found = problem.sharing(shared) if shared else problem
     return impl if found == problem else find_operation(found, impl.engine)
@@ -165,26 +165,21 @@ def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
     """The descriptors of the sources. Raises InvalidArguments for none, too many, and what is no tensor."""
     if isinstance(srcs, MemoryDesc | str | bytes) or not isinstance(srcs, Iterable):
         why = f"they are {type(srcs).__name__}, no sequence"
-        raise InvalidArguments(
-            f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
-        )
+        raise refuse("RS-A13:no-sources", what=what, why=why)
     try:
         found = tuple(islice(srcs, MOST_SOURCES + 1))
     except Exception as error:  # a foreign iterator may raise anything
         why = f"{type(srcs).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
-        raise InvalidArguments(
-            f"{what}: no sources", code="RS-A13", why=why, hint="pass a list of rs.MemoryDesc"
-        ) from None
+        raise refuse("RS-A13:no-sources", what=what, why=why) from None
     if not 1 <= len(found) <= MOST_SOURCES:
         why = "there are more" if found else "there is none"
-        hint = "join some of them first" if found else "pass a list of rs.MemoryDesc"
-        raise InvalidArguments(f"{what}: from 1 to {MOST_SOURCES} sources", code="RS-A13", why=why, hint=hint)
+        raise refuse(
+            "RS-A13:too-many" if found else "RS-A13:empty-list", what=what, most_sources=MOST_SOURCES, why=why
+        )
     for i, md in enumerate(found):
         if not isinstance(md, MemoryDesc):
             why = f"{type(md).__name__} is no rs.MemoryDesc"
-            raise InvalidArguments(
-                f"{what}: source {i} is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc"
-            )
+            raise refuse("RS-V08:source-no-descriptor", what=what, i=i, why=why)
     return found
 
 
@@ -192,10 +187,7 @@ def parse_target(what: str, dst: object) -> MemoryDesc | None:
     """The descriptor of the destination; None where it is left out."""
     if dst is None or isinstance(dst, MemoryDesc):
         return dst
-    why = f"{type(dst).__name__} is no rs.MemoryDesc"
-    raise InvalidArguments(
-        f"{what}: dst is no descriptor", code="RS-V08", why=why, hint="pass a rs.MemoryDesc, or leave it out"
-    )
+    raise refuse("RS-V08:dst-no-descriptor", what=what, type=type(dst).__name__)
 
 
 # --- what problems check ------------------------------------------------------------------------------------
@@ -206,9 +198,8 @@ def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
     for i, md in enumerate(srcs):
         check_described(names.call, names.source(i), md)
         if md.format_kind == "any":
-            why = "format 'any' is a placeholder, for the destination alone (N15)"
             what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
-            raise InvalidArguments(what, code="RS-N15", where=str(md), why=why, hint=hint)
+            raise refuse("RS-N15:format-any-placeholder", what=what, md=md, hint=hint)
 
 
 def chosen_desc(

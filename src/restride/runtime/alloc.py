@@ -15,7 +15,7 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool
 from ..dtypes import DataType
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from ..foreign import has_attribute, is_masked
 
 PAGE = 4096
@@ -129,12 +129,7 @@ def at_pointer(address: object, nbytes: object, owner: object, readonly: bool) -
     """A buffer at a bare address. Nothing can check it: whoever passes it vouches for all `nbytes` bytes."""
     start, length = _integer(address, "address"), _integer(nbytes, "nbytes")
     if start + length > _ADDRESSES or (length and not start):
-        raise InvalidArguments(
-            "Memory.from_pointer: no buffer can lie there",
-            code="RS-M37",
-            why=f"{length} bytes from {start:#x} on are outside the address space",
-            hint="pass the address of the first byte and the buffer's whole length in bytes",
-        )
+        raise refuse("RS-M37:no-buffer-can", length=length, start=start)
     return Buffer(start, length, parse_bool("Memory.from_pointer: readonly", readonly), owner)
 
 
@@ -144,12 +139,7 @@ def _integer(value: object, name: str) -> int:
         number = operator.index(value)
         if 0 <= number < _ADDRESSES:
             return number
-    raise InvalidArguments(
-        f"Memory.from_pointer: {name} is not a number of bytes",
-        code="RS-M37",
-        why=f"it must be an integer from 0 to 2**63 - 1; this is {type(value).__name__}",
-        hint="pass address and length of the buffer as Python integers",
-    )
+    raise refuse("RS-M37:not-number-bytes", name=name, type=type(value).__name__)
 
 
 def wrap(data: object, data_type: DataType) -> Buffer:
@@ -173,7 +163,7 @@ def _exported(data: Any) -> Array:
         raise _no_buffer(data) from error
 
 
-def _no_buffer(data: object) -> InvalidArguments:
+def _no_buffer(data: object) -> Error:
     hint = "pass an array, bytes, bytearray, memoryview, mmap or array.array; or rs.NO_DATA for no buffer yet"
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
@@ -181,12 +171,7 @@ def _no_buffer(data: object) -> InvalidArguments:
         hint = (
             "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
         )
-    return InvalidArguments(
-        "Memory: the data is no buffer",
-        code="RS-M37",
-        why=f"{type(data).__name__} lends no bytes through the buffer protocol",
-        hint=hint,
-    )
+    return refuse("RS-M37:data-no-buffer", type=type(data).__name__, hint=hint)
 
 
 def _check_elements(array: Array, data_type: DataType) -> None:
@@ -195,31 +180,15 @@ def _check_elements(array: Array, data_type: DataType) -> None:
     if found in _BYTES or unsigned or (found == data_type.numpy and data_type.bits >= 8):
         return
     twin = "uint8" if data_type.bits < 8 else str(data_type.numpy)
-    raise InvalidArguments(
-        "Memory: the data is of another type",
-        code="RS-M37",
-        why=f"the descriptor says {data_type}, the elements are {str(found)[:60]}",
-        hint=f"convert first, x.astype({twin!r}), or pass the raw bytes, x.view(np.uint8)",
-    )
+    raise refuse("RS-M37:data-another-type", data_type=data_type, found=str(found)[:60], twin=twin)
 
 
 def _check_dense(array: Array) -> None:
     if is_masked(array):
-        raise InvalidArguments(
-            "Memory: a masked array is no buffer",
-            code="RS-M37",
-            why="a mask would be lost",
-            hint="pass x.data, or x.filled(0)",
-        )
+        raise refuse("RS-M37:masked-array-no")
     if array.flags.c_contiguous or array.flags.f_contiguous or _fills_its_span(array):
         return
-    raise InvalidArguments(
-        "Memory: the array is not one stretch of bytes",
-        code="RS-M37",
-        where=f"shape {array.shape} strides {array.strides} bytes",
-        why="the bytes between its elements, or before its first one, are not its own",
-        hint="use rs.Memory.from_numpy(x), which reads the strides, or pass np.ascontiguousarray(x)",
-    )
+    raise refuse("RS-M37:array-not-stretch", array=array)
 
 
 def _fills_its_span(array: Array) -> bool:

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..frozen import dataclass
 from ..settings import lookup_int
 
@@ -252,13 +252,7 @@ def set_primitive_cache_capacity(capacity: int) -> None:
     global _capacity
     wanted = parse_int(capacity, "set_primitive_cache_capacity: capacity", _HINT)
     if not 0 <= wanted <= _MOST:
-        raise InvalidArguments(
-            "set_primitive_cache_capacity: bad capacity",
-            code="RS-P16",
-            where=f"capacity {short_repr(capacity)}",
-            why=f"it must be from 0 to {_MOST}",
-            hint=_HINT,
-        )
+        raise refuse("RS-P16", capacity=short_repr(capacity), most=_MOST, default_capacity=_DEFAULT_CAPACITY)
     _capacity = wanted
     calls.trim(wanted)
     for level in _LEVELS.values():

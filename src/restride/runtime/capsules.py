@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from ..desc.tags import MAX_NDIMS
-from ..errors import InvalidArguments
+from ..errors import Error, refuse
 from ..foreign import has_attribute, text_of
 from .alloc import Array, NumpyType
 
@@ -114,14 +114,14 @@ def imported(x: Any) -> Array:
     return found if reader.dtype is None else found.view(reader.dtype)
 
 
-def not_imported(name: str, x: object, error: Exception) -> InvalidArguments:
+def not_imported(name: str, x: object, error: Exception) -> Error:
     """The error for a producer that fails, or whose capsule cannot be read."""
     if not has_attribute(x, "__dlpack__"):
         why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
     else:
         why = f"{type(x).__name__}.__dlpack__: {text_of(error)}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
-    return InvalidArguments(f"{name} cannot be read", code="RS-A04", why=why, hint=hint)
+    return refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=hint)
 
 
 class _Reader:

@@ -13,7 +13,7 @@ from ..desc.layout import block_products
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, Unimplemented
+from ..errors import Error, InvalidArguments, refuse
 from ..foreign import is_masked
 from .alloc import Array, Buffer, NumpyType, address_of, extent
 
@@ -109,10 +109,11 @@ def describe_kind(
 
 def _of_kind(shape: Shape, strides: Shape, dtype: NumpyType, format: Format | MemoryDesc = None) -> Described:
     if not shape:
-        raise _refused("an array of no axes has no memory format", "pass x.reshape(1)")
+        raise refuse("RS-A01:array-no-axes", refused=_WRAPPED.refused)
     if len(shape) > MAX_NDIMS:
-        why = f"the array has {len(shape)} axes, a tensor at most {MAX_NDIMS}"
-        raise _refused(why, "join axes that lie side by side: x.reshape(...)")
+        raise refuse(
+            "RS-A01:array-axes-tensor", refused=_WRAPPED.refused, count=len(shape), max_ndims=MAX_NDIMS
+        )
     own = _of_strides(shape, strides, dtype)
     return own if format is None else _confirmed(shape, own, format)
 
@@ -131,9 +132,9 @@ def _check_array(x: object) -> None:
         hint = _INSTEAD.get(type(x), "pass np.asarray(x), or wrap it, rs.Memory.from_dlpack(x)")
         if hasattr(type(x), "dequantize"):
             hint = "pass its numbers, x.dequantize(), or its values, x.values"
-        raise _refused(f"{type(x).__name__} is no NumPy array", hint)
+        raise refuse("RS-A01:no-numpy-array", refused=_WRAPPED.refused, type=type(x).__name__, hint=hint)
     if is_masked(x):
-        raise _refused("a mask would be lost", "pass x.filled(0), or x.data")
+        raise refuse("RS-A01:masked-array", refused=_WRAPPED.refused)
 
 
 @lru_cache(maxsize=1024)
@@ -154,10 +155,13 @@ def _in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         open_one = n == 1 and (stride <= 0 or stride % itemsize != 0)
         if not open_one and stride % itemsize:
-            raise _refused(
-                f"a stride of {stride} bytes is not a multiple of the element size, {itemsize}",
-                "pass a copy: np.ascontiguousarray(x)",
-                f"shape {shape} strides {strides} bytes",
+            raise refuse(
+                "RS-A01:stride-bytes-not",
+                refused=_WRAPPED.refused,
+                shape=shape,
+                strides=strides,
+                stride=stride,
+                itemsize=itemsize,
             )
         steps.append(outer if open_one else stride // itemsize)
         outer = max(1, n * abs(steps[-1]))
@@ -168,13 +172,14 @@ def _data_type(dtype: NumpyType) -> DataType:
     try:
         found = DataType.parse(dtype)
     except InvalidArguments:
-        raise _refused(f"its elements are {str(dtype)[:60]}", _hint(dtype), code="RS-A02") from None
+        raise refuse(
+            "RS-A02:elements", refused=_WRAPPED.refused, dtype=str(dtype)[:60], hint=_hint(dtype)
+        ) from None
     if found.bits < 8:
-        raise Unimplemented(
-            _WRAPPED.refused,
-            code="RS-A02",
-            why=f"in {found} arrays NumPy keeps one element in a byte, a descriptor of this type two",
-            hint="pass x.astype(np.float32)" if found.kind == "float" else "pass x.astype(np.int8)",
+        raise refuse(
+            "RS-A02:arrays-numpy-keeps" if found.kind == "float" else "RS-A02:arrays-numpy-keeps-element",
+            refused=_WRAPPED.refused,
+            found=found,
         )
     return found
 
@@ -190,13 +195,12 @@ def _hint(dtype: NumpyType) -> str:
 def _confirmed(shape: Shape, own: Described, format: Format | MemoryDesc) -> Described:
     desc = format if isinstance(format, MemoryDesc) else _of_format(shape, own.desc.data_type, format)
     if desc.format_kind != "blocked" or desc.data_type is not own.desc.data_type:
-        raise _misfit("the format describes other elements, or none", "leave it out", _both(own.desc, desc))
+        raise refuse("RS-A03:format-describes-other", misfit=_WRAPPED.misfit, both=_both(own.desc, desc))
     if desc == own.desc:
         return own
     if shape == desc.physical_shape and _of_physical(desc) == own.desc:
         return Described(desc, 0)
-    hint = "leave it out: strides are read off the array; rs.reorder moves data into another format, its dst"
-    raise _misfit("the array does not lie as the format says", hint, _both(own.desc, desc))
+    raise refuse("RS-A03:array-not-lie", misfit=_WRAPPED.misfit, both=_both(own.desc, desc))
 
 
 def _of_physical(desc: MemoryDesc) -> MemoryDesc | None:
@@ -217,10 +221,8 @@ def _of_blocked_tag(shape: Shape, data_type: DataType, tag: Tag | GenericTag) ->
     """The descriptor without padding whose physical array has the shape of `x`."""
     ndims = len(shape) - len(tag.inner_blks)
     if ndims < 1 or shape[ndims:] != tag.inner_blks:
-        raise _misfit(
-            f"format {tag} is blocked, and the array is not its physical array",
-            f"the blocks {tag.inner_blks} must be its last axes; rs.reorder(x, {str(tag)!r}) moves the data",
-            f"shape {shape}",
+        raise refuse(
+            "RS-A03:format-blocked-array", misfit=_WRAPPED.misfit, shape=shape, tag=tag, tag2=str(tag)
         )
     whole = to_tag(tag, ndims)
     outer: Sequence[int] = whole.order if isinstance(whole, Tag) else ()
@@ -231,11 +233,3 @@ def _of_blocked_tag(shape: Shape, data_type: DataType, tag: Tag | GenericTag) ->
 
 def _both(own: MemoryDesc, desc: MemoryDesc) -> str:
     return f"array {own}, format {desc}"
-
-
-def _refused(why: str, hint: str, where: str = "", code: str = "RS-A01") -> InvalidArguments:
-    return InvalidArguments(_WRAPPED.refused, code=code, where=where, why=why, hint=hint)
-
-
-def _misfit(why: str, hint: str, where: str) -> InvalidArguments:
-    return InvalidArguments(_WRAPPED.misfit, code="RS-A03", where=where, why=why, hint=hint)

@@ -7,7 +7,7 @@ import operator
 from typing import Any, NoReturn, final
 
 from ..desc.parse import short_repr
-from ..errors import InvalidArguments, LookupType, ValueLookup
+from ..errors import Error, LookupType, ValueLookup, refuse
 from ..foreign import has_attribute
 from .device import Device
 from .devices import Platform, find_platform, sycl_device_in, sycl_objects
@@ -59,24 +59,13 @@ class Engine:
         made = cls.of_device(sycl_device_in("Engine", device, context))
         if word.partition(":")[0] in ("sycl", "any", made.kind):
             return made
-        raise InvalidArguments(
-            f"Engine: the device is no {word[:60]!r}",
-            code="RS-P03",
-            where=f"device {made}",
-            why=f"its kind is {made.kind!r}",
-            hint=f'pass "{made.kind}" or "sycl"',
-        )
+        raise refuse("RS-P03:device-no", word=word[:60], made=made)
 
     @classmethod
     def of_device(cls, device: Device) -> Engine:
         """The one engine of a device. Raises InvalidArguments for what is none."""
         if not has_attribute(device, "open_queue"):
-            raise InvalidArguments(
-                f"Engine.of_device: device is {short_repr(device)}",
-                code="RS-V08",
-                why=f"{type(device).__name__} is no device of restride",
-                hint='pass the device of another engine, or make one by its kind: rs.Engine("cpu")',
-            )
+            raise refuse("RS-V08:device", device=short_repr(device), type=type(device).__name__)
         return _OPEN.setdefault(device, _opened(device))
 
     @property
@@ -119,12 +108,7 @@ class Engine:
 
     def __reduce__(self) -> tuple[object, ...]:
         if not self.device.is_default:
-            raise InvalidArguments(
-                f"Engine: {self} cannot be copied or pickled",
-                code="RS-P03",
-                why="its context, or its part of a device, is of this process alone",
-                hint="pickle an engine of a whole device in its default context",
-            )
+            raise refuse("RS-P03:cannot-copied-pickled", owner=self)
         return Engine, (self.name, self.index)
 
     def __repr__(self) -> str:
@@ -149,12 +133,7 @@ def _parse_kind(kind: object) -> tuple[str, Platform, str]:
     found = find_platform(word)
     if found is not None:
         return word, *found
-    raise InvalidArguments(
-        f"Engine: unknown kind {_shown(kind)}",
-        code="RS-P03",
-        why="an engine's kind is a word or an EngineKind",
-        hint='use "cpu", "gpu" or "reference", or a SYCL device: "sycl", "sycl:opencl:cpu"',
-    )
+    raise refuse("RS-P03:unknown-kind", kind=_shown(kind))
 
 
 def _shown(index: object) -> str:
@@ -170,21 +149,14 @@ def _parse_index(index: object) -> int:
         number = -1
     if number >= 0:
         return number
-    raise InvalidArguments(
-        "Engine: the index is not a device number",
-        code="RS-P03",
-        why=f"engines of a kind are numbered 0, 1, …; {_shown(index)} was given",
-        hint='leave the index out for the first one: rs.Engine("cpu")',
-    )
+    raise refuse("RS-P03:index-not-device", index=_shown(index))
 
 
-def _absent(word: str, index: int, platform: Platform, count: int) -> InvalidArguments:
+def _absent(word: str, index: int, platform: Platform, count: int) -> Error:
     word = word[:60]
     why = f"this machine offers {count} engine{'' if count == 1 else 's'} of kind {word!r}"
     hint = f'use rs.Engine("{word}", {count - 1})' if count else 'use rs.Engine("cpu")'
     if not count and platform.why_none is not None:
         reason, way_out = platform.why_none()
         why, hint = f"{why}: {reason}", f"{hint}, or {way_out}"
-    return InvalidArguments(
-        f"Engine: there is no engine {word}:{_shown(index)}", code="RS-P03", why=why, hint=hint
-    )
+    return refuse("RS-P03:no-engine", word=word, index=_shown(index), why=why, hint=hint)

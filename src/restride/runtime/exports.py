@@ -14,7 +14,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, short_repr
 from ..desc.tag_names import LETTERS
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import Error, InvalidArguments, Unimplemented, refuse
 from . import views
 from .alloc import Array, Buffer, NumpyType
 from .capsules import exported
@@ -36,16 +36,10 @@ class NotCarried(Unimplemented, BufferError):
     """Elements that no consumer reads; a BufferError too, as DLPack's consumers expect."""
 
 
-def refused(md: MemoryDesc, what: str) -> NotExported:
+def refused(md: MemoryDesc, what: str) -> Error:
     """The error for a blocked layout; `what` is the method that was called."""
     plain = _USUAL.get(md.ndims, LETTERS[: md.ndims])
-    return NotExported(
-        f"Memory.{what} is not possible",
-        code="RS-A16",
-        where=str(md),
-        why="no strides say where elements of a blocked layout lie",
-        hint=f'take mem.physical(), the storage without a copy, or mem.to("{plain}"), a plain copy',
-    )
+    return refuse("RS-A16:blocked", error=NotExported, what=what, md=md, plain=plain)
 
 
 def array(md: MemoryDesc, held: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
@@ -54,13 +48,7 @@ def array(md: MemoryDesc, held: Buffer, dtype: DTypeLike | None, copy: bool | No
     found = views.logical(md, held) if is_packed else views.strided(md, held)
     wanted = found.dtype if dtype is None else np.dtype(dtype)
     if copy is False and (is_packed or wanted != found.dtype):
-        raise InvalidArguments(
-            f"restride.Memory: {found.dtype} as {wanted} needs a copy",
-            code="RS-A16",
-            where=str(md),
-            why="copy=False allows none",
-            hint="leave copy out, or ask for the type that the memory has",
-        )
+        raise refuse("RS-A16:needs-copy", dtype=found.dtype, wanted=wanted, md=md)
     return found.astype(wanted, copy=bool(copy))
 
 
@@ -113,31 +101,15 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
     Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.
     """
     if md.data_type.bits < 8:
-        raise NotCarried(
-            f"Memory.__dlpack__: {md.data_type}",
-            code="RS-A16",
-            where=str(md),
-            why="two elements share a byte, which consumers do not read",
-            hint=f'export bytes of one each, mem.to(None, "{_WIDER.get(md.data_type, "s8")}"), or mem.data',
+        raise refuse(
+            "RS-A16:two-elements-share", error=NotCarried, md=md, wider=_WIDER.get(md.data_type, "s8")
         )
     found = views.strided(md, held)
     device = options.get("dl_device")
     if device is not None and not (isinstance(device, tuple | list) and tuple(device) == _CPU):
-        raise NotExported(
-            "Memory.__dlpack__: another device",
-            code="RS-A16",
-            where=f"dl_device {short_repr(device)}",
-            why="the memory is on the CPU, (1, 0)",
-            hint="export it to the CPU, and let the consumer copy it",
-        )
+        raise refuse("RS-A16:another-device", error=NotExported, device=short_repr(device))
     if options.get("stream") is not None:
-        raise NotExported(
-            "Memory.__dlpack__: a stream",
-            code="RS-A16",
-            where=f"stream {short_repr(options['stream'])}",
-            why="the memory is on the CPU, which has none",
-            hint="leave stream out",
-        )
+        raise refuse("RS-A16:stream", error=NotExported, options=short_repr(options["stream"]))
     if options.get("copy") is not None:
         parse_bool("Memory.__dlpack__: copy", options["copy"])
     given = {name: value for name, value in options.items() if value is not None}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..errors import OutOfMemory
+from ..errors import OutOfMemory, refuse
 
 _PROC, _GROUPS = "/proc", "/sys/fs/cgroup"
 # Where neither the system nor a control group says.
@@ -38,7 +38,7 @@ def check_room(nbytes: int) -> None:
     """
     if nbytes < _ASKED or nbytes <= free_memory().free:
         return
-    raise no_room(nbytes)
+    raise refuse("RS-D01:bytes-wanted", nbytes=nbytes)
 
 
 def no_room(nbytes: int) -> OutOfMemory:

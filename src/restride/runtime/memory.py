@@ -12,7 +12,7 @@ from ..desc.build import Format
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, renamed
 from ..desc.viewer import viewer
-from ..errors import Error, InvalidArguments
+from ..errors import Error, refuse
 from . import exports, views
 from .alloc import NO_DATA, NOTHING, Array, Buffer, address_of, at_pointer, extent
 from .array_hints import add_hints, without_hints
@@ -20,14 +20,11 @@ from .capsules import imported, not_imported
 from .describe import describe
 from .engine import Engine
 from .memory_checks import (
-    PAIRS,
     acquire,
     checked_desc,
     checked_engine,
     checked_length,
     lend,
-    out_of_sight,
-    refused,
     takes_none,
 )
 
@@ -156,12 +153,7 @@ class Memory(ArrayNames):
         """The engine that the memory belongs to. Raises InvalidArguments for an empty memory."""
         if self._engine is not None:
             return self._engine
-        raise InvalidArguments(
-            "Memory.engine: an empty memory has none",
-            code="RS-M36",
-            why="it was made without a descriptor",
-            hint="give it a descriptor and an engine",
-        )
+        raise refuse("RS-M36:empty-memory-none")
 
     def get_desc(self) -> MemoryDesc:
         """`desc`, by oneDNN's name."""
@@ -250,7 +242,7 @@ class Memory(ArrayNames):
         memory is mapped already.
         """
         if self._mapped:
-            raise refused("RS-M38", "Memory.map_data", "the memory is mapped already", PAIRS, self)
+            raise refuse("RS-M38:memory-map-data", owner=self)
         if self._buffer is None:
             return None
         device, image = self.engine.device, None
@@ -268,9 +260,9 @@ class Memory(ArrayNames):
         if self._buffer is None:
             return
         if not self._mapped:
-            raise refused("RS-M38", "Memory.unmap_data", "the memory is not mapped", PAIRS, self)
+            raise refuse("RS-M38:memory-not-mapped", owner=self)
         if mapped is not None and not self._is_mine(mapped):
-            raise refused("RS-M38", "Memory.unmap_data", "that array was not mapped from here", PAIRS, self)
+            raise refuse("RS-M38:array-was-not", owner=self)
         if self._image is not None:
             self.engine.device.upload(self._image, self._buffer, self._nbytes)
         self._mapped, self._image = False, None
@@ -352,15 +344,14 @@ class Memory(ArrayNames):
             return buffer
         if self and not self._desc.nelems:
             return NOTHING
-        hint = "give it a buffer with set_data_handle, or leave data out to allocate"
-        raise refused("RS-M36", f"Memory.{what}", "there is no data", hint, self)
+        raise refuse("RS-M36:no-data", what=what, owner=self)
 
     def _held(self, what: str) -> Buffer:
         """The bytes themselves, where Python can see them."""
         buffer = self._stored(what)
         view = buffer if buffer is NOTHING else self.engine.device.host_view(buffer)
         if view is None:
-            raise out_of_sight(what, self)
+            raise refuse("RS-P08:memory-on-device", what=what, owner=self)
         return view
 
     def _copied(self, what: str) -> Buffer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments, OutOfMemory
+from ..errors import Error, InvalidArguments, OutOfMemory, refuse
 from .alloc import NO_DATA, Buffer, extent
 from .device import Device
 from .engine import Engine
@@ -15,16 +15,14 @@ def checked_desc(md: object) -> MemoryDesc:
     """A descriptor that says where every element lies."""
     if not isinstance(md, MemoryDesc):
         hint = "pass a rs.MemoryDesc; rs.Memory.from_numpy(x) wraps an array"
-        raise refused("RS-V08", "Memory", f"{type(md).__name__} is no descriptor", hint)
+        raise refuse("RS-V08:no-descriptor", where="", type=type(md).__name__, hint=hint)
     if md.is_zero():
-        raise refused(
-            "RS-M03", "Memory", "a zero descriptor describes no memory", "give it dims, a type and a format"
-        )
+        raise refuse("RS-M03:memory", where="")
     if md.format_kind == "any":
         hint = "take the format that a primitive descriptor chose, or name one"
-        raise refused("RS-M30", "Memory", "format 'any' is a placeholder without a layout", hint, md)
+        raise refuse("RS-M30:memory", md=md, hint=hint)
     if md.layout.has_runtime:
-        raise refused("RS-M41", "Memory", "a dim or stride is not known yet", "describe the actual dims", md)
+        raise refuse("RS-M41", md=md)
     return md
 
 
@@ -33,10 +31,10 @@ def checked_engine(engine: object, data: object, *, empty: bool) -> Engine | Non
     if empty and engine is None and data is None:
         return None
     if empty:
-        raise refused("RS-V07", "Memory", "there is no descriptor", "pass a rs.MemoryDesc first")
+        raise refuse("RS-V07:memory", where="")
     if isinstance(engine, Engine):
         return engine
-    raise refused("RS-V08", "Memory", f"{type(engine).__name__} is no engine", 'pass rs.Engine("cpu")')
+    raise refuse("RS-V08:no-engine", where="", type=type(engine).__name__)
 
 
 def acquire(device: Device, md: MemoryDesc, data: object) -> Buffer | None:
@@ -59,14 +57,7 @@ def checked_length(md: MemoryDesc, buffer: Buffer) -> Buffer:
     """The buffer. Raises InvalidArguments where it ends before the highest byte of `md`."""
     if buffer.nbytes >= extent(md).high:
         return buffer
-    needed = f"the descriptor needs {extent(md).high} bytes, padding and offset0 included"
-    raise InvalidArguments(
-        "Memory: the data is too short",
-        code="RS-M16",
-        where=str(md),
-        why=f"{needed}; the data has {buffer.nbytes}",
-        hint="pass a longer buffer, or leave data out to allocate",
-    )
+    raise refuse("RS-M16", md=md, high=extent(md).high, nbytes=buffer.nbytes)
 
 
 def lend(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
@@ -76,36 +67,18 @@ def lend(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
     view = owner.device.host_view(buffer) if taker.device.is_host else None
     if view is not None:
         return view
-    raise InvalidArguments(
-        "Memory: the data is on another device",
-        code="RS-P08",
-        where=f"data on {owner}, memory on {taker}",
-        why="its bytes cannot be reached from there",
-        hint="allocate a memory on this engine, and reorder from the other",
-    )
+    raise refuse("RS-P08:data-another-device", owner=owner, taker=taker)
 
 
-def out_of_sight(what: str, memory: object) -> InvalidArguments:
-    """The error for a look at bytes that Python cannot see in place."""
-    return InvalidArguments(
-        f"Memory.{what} is not possible",
-        code="RS-P08",
-        where=str(memory),
-        why="the bytes lie on the device, or have been freed",
-        hint="use to_numpy() or map_data(), which copy; or shared memory of rs.sycl_interop.make_memory",
-    )
-
-
-def takes_none(memory: object, *, is_mapped: bool) -> InvalidArguments:
+def takes_none(memory: object, *, is_mapped: bool) -> Error:
     """The error for a memory that takes no other buffer: it is mapped or empty, or None was given for one."""
-    what = "Memory.set_data_handle"
     if is_mapped:
-        return refused("RS-M38", what, "the memory is mapped", "call unmap_data() first", memory)
+        return refuse("RS-M38:memory-set-data", memory=memory)
     if not memory:
         hint = "make it with a descriptor and an engine"
-        return refused("RS-M36", what, "an empty memory has no descriptor", hint)
+        return refuse("RS-M36:memory-set-data", where="", hint=hint)
     hint = "pass a buffer, or rs.NO_DATA"
-    return refused("RS-M37", what, "None does not say whether to allocate", hint, memory)
+    return refuse("RS-M37:memory-set-data", memory=memory, hint=hint)
 
 
 def refused(code: str, what: str, why: str, hint: str, where: object = "") -> InvalidArguments:

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 
 from restride import settings
 from restride.desc.parse import short_repr
-from restride.errors import InvalidArguments
 from restride.loading import load_whole
+
+from ..errors import refuse
 
 if TYPE_CHECKING:
     from restride.runtime.workers import NativeTeam, Team
@@ -160,13 +161,7 @@ def _parse_threads(threads: int) -> int:
     except Exception:  # a foreign __index__ may raise anything
         number = None
     if number is None or not 1 <= number <= MOST_THREADS:
-        raise InvalidArguments(
-            "set_num_threads: not a number of threads",
-            code="RS-V05",
-            where=f"threads={short_repr(threads)}",
-            why=f"it must be an integer from 1 to {MOST_THREADS}",
-            hint="1 keeps all work on the calling thread; RESTRIDE_NUM_THREADS sets the number at the start",
-        )
+        raise refuse("RS-V05:not-number-threads", threads=short_repr(threads), most_threads=MOST_THREADS)
     return number
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import OutOfMemory
+from ..errors import refuse
 from ..loading import load_whole
 from ..plan.machine import LINE
 from ..settings import lookup_int
@@ -286,7 +286,7 @@ def allocate(nbytes: int) -> Buffer:
     try:
         small = np.empty(nbytes + LINE, np.uint8)
     except MemoryError:
-        raise _refused(nbytes) from None
+        raise refuse("RS-D01:cannot-allocate-bytes", nbytes=nbytes) from None
     start = address_of(small)
     return Buffer(start + -start % LINE, nbytes, False, small)
 
@@ -299,7 +299,7 @@ def take_bytes(nbytes: int) -> tuple[int, Array]:
     try:
         return result_pool().take(nbytes)
     except MemoryError:
-        raise _refused(nbytes) from None
+        raise refuse("RS-D01:cannot-allocate-bytes", nbytes=nbytes) from None
 
 
 def block_size(nbytes: int) -> int:
@@ -319,7 +319,7 @@ def new_array(
     try:
         address, held = pool.take_block(size)
     except MemoryError:
-        raise _refused(size) from None
+        raise refuse("RS-D01:cannot-allocate-bytes", nbytes=size) from None
     return address, np.ndarray(shape, dtype, held, offset, strides)
 
 
@@ -332,17 +332,8 @@ def new_buffer(size: int, nbytes: int) -> Buffer:
     try:
         address, held = pool.take_block(size)
     except MemoryError:
-        raise _refused(size) from None
+        raise refuse("RS-D01:cannot-allocate-bytes", nbytes=size) from None
     return Buffer(address, nbytes, False, held)
-
-
-def _refused(nbytes: int) -> OutOfMemory:
-    return OutOfMemory(
-        f"Memory: cannot allocate {nbytes} bytes",
-        code="RS-D01",
-        why="the system refused the memory",
-        hint="free memory, use a smaller type, or work in parts through submemory_desc",
-    )
 
 
 def _before_fork() -> None:

@@ -6,7 +6,7 @@ import enum
 from typing import Any
 
 from ..desc.parse import parse_int, short_repr
-from ..errors import InvalidArguments, LookupType, ValueLookup
+from ..errors import InvalidArguments, LookupType, ValueLookup, refuse
 from ..foreign import has_attribute
 from .device import Queue
 from .devices import sycl_objects, sycl_queue_of
@@ -26,8 +26,6 @@ class StreamFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
 
 
 _KNOWN = int(StreamFlags.in_order | StreamFlags.out_of_order)
-_NAMES = "in_order (1) and out_of_order (2)"
-_HINT = 'use "in_order" or StreamFlags.in_order'
 
 
 class Stream:
@@ -45,7 +43,7 @@ class Stream:
 
     def __init__(self, engine: Engine, flags: object = "in_order") -> None:
         if not isinstance(engine, Engine):
-            raise _refused(f"{type(engine).__name__} is not an engine", 'pass rs.Engine("cpu")')
+            raise refuse("RS-P04:not-engine", type=type(engine).__name__)
         self._engine = engine
         if has_attribute(flags, "sycl_context"):
             self._take(sycl_queue_of("Stream", engine.device, flags))
@@ -59,13 +57,7 @@ class Stream:
         the caller has checked. Raises InvalidArguments for what is no engine or no queue.
         """
         if not isinstance(engine, Engine) or not has_attribute(queue, "is_in_order"):
-            raise InvalidArguments(
-                "Stream.of_queue: no queue of an engine",
-                code="RS-V08",
-                where=f"{short_repr(engine)}, {short_repr(queue)}",
-                why="it takes an engine and a dpctl.SyclQueue",
-                hint="use rs.sycl_interop.make_stream(engine, queue), which checks that they fit",
-            )
+            raise refuse("RS-V08:no-queue-engine", engine=short_repr(engine), queue=short_repr(queue))
         stream = cls.__new__(cls)
         stream._engine = engine
         stream._take(queue)
@@ -109,11 +101,14 @@ def _parse(flags: object) -> StreamFlags:
         return _of_words([word.strip() for word in flags.split("|")], flags)
     number = _to_int(flags)
     if number is None:
-        raise _refused(f"unknown flags {short_repr(flags)}", _HINT)
+        raise refuse("RS-P04:unknown-flags", flags=short_repr(flags))
     unknown = number & ~_KNOWN
     if number < 1 or unknown:
-        bits = f", of which {short_repr(unknown)} is no flag" if number > 0 else ""
-        raise _refused(f"unknown flags {short_repr(number)}{bits}; there are {_NAMES}", _HINT)
+        raise refuse(
+            "RS-P04:unknown-flags-order",
+            number=short_repr(number),
+            unknown=f", of which {short_repr(unknown)} is no flag" if number > 0 else "",
+        )
     return StreamFlags(number)
 
 
@@ -126,7 +121,7 @@ def _to_int(value: object) -> int | None:
 
 def _of_words(words: list[str], text: str) -> StreamFlags:
     if any(word not in StreamFlags.__members__ for word in words):
-        raise _refused(f"unknown flags {short_repr(text)}", _HINT)
+        raise refuse("RS-P04:unknown-flags", flags=short_repr(text))
     parsed = StreamFlags(0)
     for word in words:
         parsed |= StreamFlags[word]
@@ -137,11 +132,4 @@ def _checked(flags: StreamFlags, engine: Engine) -> StreamFlags:
     has_queues = not engine.device.is_host
     if StreamFlags.out_of_order not in flags or (has_queues and flags == StreamFlags.out_of_order):
         return flags
-    raise _refused(
-        f"engine {engine} executes in order",
-        'leave the flags out, or say "in_order"; out-of-order streams belong to SYCL engines',
-    )
-
-
-def _refused(why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments("Stream: cannot be created", code="RS-P04", why=why, hint=hint)
+    raise refuse("RS-P04:engine-executes-order", engine=engine)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from ..emit.entry import ENTRY
-from ..errors import InvalidArguments, OutOfMemory, RuntimeFailure
+from ..errors import Error, refuse
 from ..plan.machine import DeviceFacts
 from ..plan.program import Program
 from ..plan.work_trees import DevicePlan
@@ -66,12 +66,8 @@ class SyclDevice(Device):
             # There is no USM of no bytes.
             usm = make(max(nbytes, 1), queue=self.queue)
         except (self.sdk.memory.USMAllocationError, MemoryError, OverflowError) as error:
-            raise OutOfMemory(
-                f"Memory: cannot allocate {nbytes} bytes of {kind} memory",
-                code="RS-D01",
-                where=repr(self),
-                why=str(error),
-                hint="free memory, use a smaller type, or work in parts through submemory_desc",
+            raise refuse(
+                "RS-D01:cannot-allocate-bytes-memory", nbytes=nbytes, kind=kind, owner=self, reason=error
             ) from error
         if zero_last and nbytes:
             usm.memset(0)
@@ -85,13 +81,7 @@ class SyclDevice(Device):
         data = data.owner if isinstance(data, Buffer) else data
         interface = getattr(data, "__sycl_usm_array_interface__", None)
         if interface is None:
-            raise InvalidArguments(
-                "Memory: the data is memory of the host",
-                code="RS-P08",
-                where=f"{self!r}; data {type(data).__name__}",
-                why="the device reads USM memory alone",
-                hint='allocate with rs.Memory(md, engine), and reorder into it from one of rs.Engine("cpu")',
-            )
+            raise refuse("RS-P08:data-memory-host", owner=self, type=type(data).__name__)
         if not all(self._pointer_type(address, self._context_at) for address in self._ends(interface)):
             raise self._no_usm("its pointer is no USM of the engine's context: freed, or of another context")
         try:
@@ -113,11 +103,8 @@ class SyclDevice(Device):
             why = f"its __sycl_usm_array_interface__ is malformed: {type(error).__name__} {error}"
             raise self._no_usm(why[:300]) from error
 
-    def _no_usm(self, why: str) -> InvalidArguments:
-        hint = "make it with dpctl.memory on a queue of rs.sycl_interop.get_context(engine)"
-        return InvalidArguments(
-            "Memory: the data is no USM of this engine", code="RS-P08", where=repr(self), why=why, hint=hint
-        )
+    def _no_usm(self, why: str) -> Error:
+        return refuse("RS-P08:data-no-usm", owner=self, why=why)
 
     def usm_type(self, usm: object) -> str:
         """ "device", "shared", "host", or "unknown" for what this context does not know (any more)."""
@@ -128,14 +115,8 @@ class SyclDevice(Device):
         if not self._pointer_type(buffer.address, self._context_at):
             raise self._gone(buffer)
 
-    def _gone(self, buffer: Buffer) -> InvalidArguments:
-        return InvalidArguments(
-            "Memory: its USM is gone",
-            code="RS-P08",
-            where=f"{buffer.nbytes} bytes on {self.name}:{self.index}",
-            why="the pointer is no USM of the engine's context: it has been freed",
-            hint="keep the allocation alive as long as the memory that wraps it",
-        )
+    def _gone(self, buffer: Buffer) -> Error:
+        return refuse("RS-P08:usm-gone", nbytes=buffer.nbytes, owner=self)
 
     def host_view(self, buffer: Buffer) -> Buffer | None:
         """The same memory, once nothing works on it; None for USM that the host does not see."""
@@ -222,13 +203,7 @@ class SyclDevice(Device):
         try:
             return self.sdk.build(self.queue, code, ENTRY)
         except Exception as error:  # dpctl's own errors have no common root
-            raise RuntimeFailure(
-                "the device's compiler refused a kernel",
-                code="RS-D03",
-                where=repr(self),
-                why=str(error)[:500],
-                hint="update the device's driver; rs.Engine('cpu') needs none",
-            ) from error
+            raise refuse("RS-D03:device-compiler-refused", owner=self, reason=str(error)[:500]) from error
 
 
 def readable(held: Array) -> Array:
@@ -279,17 +254,16 @@ def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
     sdk = find_sdk()
     if sdk is None:
         why, hint = why_none()
-        raise InvalidArguments(f"{what}: there is no SYCL", code="RS-P08", why=why, hint=hint)
+        raise refuse("RS-P08:no-sycl", what=what, why=why, hint=hint)
     _check_is(what, "device", device, sdk.dpctl.SyclDevice)
     _check_is(what, "context", context, sdk.dpctl.SyclContext)
     if device in context.get_devices():
         return device_in(sdk, device, context)
-    raise InvalidArguments(
-        f"{what}: the device is not in the context",
-        code="RS-P08",
-        where=f"device {device.name}",
-        why=f"the context holds {[held.name for held in context.get_devices()]}",
-        hint="pass dpctl.SyclContext(device)",
+    raise refuse(
+        "RS-P08:device-not-context",
+        what=what,
+        name=device.name,
+        context=[held.name for held in context.get_devices()],
     )
 
 
@@ -302,12 +276,8 @@ def checked_queue(what: str, device: Device, queue: Any) -> Queue:
     if all(same):
         checked: Queue = queue
         return checked
-    raise InvalidArguments(
-        f"{what}: the queue is not the engine's",
-        code="RS-P08",
-        where=f"engine {device.name}:{device.index}",
-        why=f"its {'context' if same[0] else 'device'} is another",
-        hint="pass a queue of get_context(engine) and get_device(engine), or make the engine of the queue's",
+    raise refuse(
+        "RS-P08:queue-not-engine", what=what, device=device, which="context" if same[0] else "device"
     )
 
 
@@ -318,18 +288,15 @@ def sycl_device(what: str, device: Device) -> SyclDevice:
     raise no_sycl_device(what, f"{device.name}:{device.index} runs on the host")
 
 
-def no_sycl_device(what: str, why: str) -> InvalidArguments:
+def no_sycl_device(what: str, why: str) -> Error:
     """The error for an engine that is no SYCL device."""
-    hint = 'use rs.Engine("gpu"), rs.Engine("sycl") or make_engine(device, context)'
-    return InvalidArguments(f"{what}: the engine is no SYCL device", code="RS-P08", why=f"{why}", hint=hint)
+    return refuse("RS-P08:engine-no-sycl", what=what, why=why)
 
 
 def _check_is(what: str, name: str, given: object, kind: type) -> None:
     if isinstance(given, kind):
         return
-    why = f"{name} is {type(given).__name__}, no dpctl.{kind.__name__}"
-    hint = "see the table of SYCL objects in docs/sycl.md"
-    raise InvalidArguments(f"{what}: wrong argument", code="RS-P08", why=why, hint=hint)
+    raise refuse("RS-P08:no-dpctl", what=what, name=name, type=type(given).__name__, kind=kind.__name__)
 
 
 def _named(device: Any) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ..errors import RuntimeFailure, Unimplemented
+from ..errors import refuse
 from ..plan.conversion import is_wide
 from ..plan.eltwise import ALGORITHMS
 from ..plan.nest import Compute, LoopNest
@@ -73,12 +73,8 @@ class SyclKernel(Generic[_Plan]):
         try:
             event = queue.submit_async(kernel, args, self._items, self._group, deps)
         except Exception as error:  # dpctl's own errors have no common root
-            raise RuntimeFailure(
-                "the device refused a kernel",
-                code="RS-D03",
-                where=repr(self._device),
-                why=str(error)[:500],
-                hint="update the device's driver; rs.Engine('cpu') needs none",
+            raise refuse(
+                "RS-D03:device-refused-kernel", device=self._device, reason=str(error)[:500]
             ) from error
         args.append(kernel)
         pending.add(event, args)
@@ -150,7 +146,7 @@ def tree_kernel(plan: TreePlan, device: SyclDevice) -> SyclKernel[TreePlan]:
     """The kernel of a plan. Raises Unimplemented for what the device cannot do."""
     _check_size(plan, device)
     if plan.needs_double and not device.has_double:
-        raise _no_double(device)
+        raise refuse("RS-D05:device-no-f64", device=device)
     return SyclKernel(plan, device)
 
 
@@ -227,28 +223,12 @@ def _check_fits(nest: LoopNest, plan: ItemPlan, device: SyclDevice) -> None:
     _check_size(plan, device)
     needs_double = _computes_in_double(nest.compute) or (_is_wide(nest) and _computes(nest))
     if needs_double and not device.has_double:
-        raise _no_double(device)
+        raise refuse("RS-D05:device-no-f64", device=device)
 
 
 def _check_size(plan: ItemPlan | TreePlan, device: SyclDevice) -> None:
     if plan.groups > _MOST_GROUPS:
-        raise Unimplemented(
-            "too many elements for one launch",
-            code="RS-D05",
-            where=repr(device),
-            why=f"{plan.groups} groups of work-items; devices take {_MOST_GROUPS}",
-            hint="work in parts, through submemory_desc",
-        )
-
-
-def _no_double(device: SyclDevice) -> Unimplemented:
-    return Unimplemented(
-        "the device has no f64",
-        code="RS-D05",
-        where=repr(device),
-        why="f64 tensors, and functions such as exp and tanh, are computed in f64 (N1)",
-        hint='use another device, or rs.Engine("cpu")',
-    )
+        raise refuse("RS-D05:too-many-elements", device=device, groups=plan.groups, most_groups=_MOST_GROUPS)
 
 
 def _is_wide(nest: LoopNest) -> bool:

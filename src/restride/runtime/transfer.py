@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments
+from ..errors import refuse
 from .alloc import extent
 from .engine import Engine
 from .memory import Memory
@@ -56,10 +56,4 @@ def refuse_host_out(what: str, out: object, engine: Engine) -> None:
     """Raise InvalidArguments for an `out` of the host in a call that a device runs."""
     if isinstance(out, Memory) or engine.device.is_host:
         return
-    raise InvalidArguments(
-        what,
-        code="RS-P08",
-        where=f"out {type(out).__name__}",
-        why=f"it is memory of the host, and {engine} runs the call",
-        hint="leave out out, and take result.to_numpy(); or pass a rs.Memory of that engine",
-    )
+    raise refuse("RS-P08:memory-host-runs", what=what, type=type(out).__name__, engine=engine)

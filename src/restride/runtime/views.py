@@ -9,7 +9,7 @@ import numpy as np
 from ..desc.layout import axis_offset, layout_digits
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..errors import InvalidArguments, Unimplemented
+from ..errors import refuse
 from .alloc import Array, Buffer, NumpyType, address_of
 
 
@@ -26,13 +26,7 @@ def physical(md: MemoryDesc, buffer: Buffer) -> Array:
     shape, strides = md.physical_shape, md.physical_strides
     twin = element_type(md)
     if _reach(shape, strides, md.offset0) > buffer.nbytes // twin.itemsize:
-        raise InvalidArguments(
-            "Memory.physical: the last block is cut off",
-            code="RS-M21",
-            where=f"{md}, {buffer.nbytes} bytes",
-            why="this submemory is smaller than its block, and the buffer ends inside it",
-            hint="wrap the parent's whole buffer, or use to_numpy()",
-        )
+        raise refuse("RS-M21:last-block-cut", md=md, nbytes=buffer.nbytes)
     return buffer.view(twin, shape, strides, md.offset0)
 
 
@@ -61,7 +55,7 @@ def _logical_nibbles(md: MemoryDesc, buffer: Buffer) -> Array:
     packed = buffer.bytes()
     twin = md.data_type.numpy
     if twin is None:
-        raise _no_twin(md)
+        raise refuse("RS-A16:elements-numpy-array", md=md)
     spread = np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
     whole = Buffer(address_of(spread), spread.nbytes, True, spread)
     as_bytes = md.as_type(DataType.u8)
@@ -76,18 +70,8 @@ def element_type(md: MemoryDesc) -> NumpyType:
     """The NumPy type of the elements. Raises Unimplemented for types that share a byte by two."""
     twin = md.data_type.numpy
     if twin is None or md.data_type.bits < 8:
-        raise _no_twin(md)
+        raise refuse("RS-A16:elements-numpy-array", md=md)
     return twin
-
-
-def _no_twin(md: MemoryDesc) -> Unimplemented:
-    return Unimplemented(
-        f"Memory: {md.data_type} elements as a NumPy array",
-        code="RS-A16",
-        where=str(md),
-        why="two elements share a byte, and NumPy has no such arrays",
-        hint="mem.data holds the packed bytes",
-    )
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int], offset0: int) -> int:

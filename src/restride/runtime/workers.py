@@ -23,10 +23,11 @@ from typing import Protocol
 
 from restride import settings
 from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, pool_ir
-from restride.errors import OutOfMemory
 from restride.runtime.native import NativeCall, native_call
 from restride.targets import jit, store
 from restride.targets.isa import host_isa
+
+from ..errors import refuse
 
 # How long a worker, or a caller that waits for one, spins before it sleeps (RESTRIDE_SPIN_US). To wake a
 # sleeping worker costs 5 to 50 us, and the processor that spins is taken from others.
@@ -285,12 +286,7 @@ def _allocate() -> int:
     """Return the address of zeroed memory for a team, which no collector takes away from its workers."""
     address = ctypes.c_void_p()
     if _libc().posix_memalign(ctypes.byref(address), POOL_ALIGNMENT, POOL_BYTES) or not address.value:
-        raise OutOfMemory(
-            "no memory for the thread pool",
-            code="RS-D01",
-            why="the system refused it",
-            hint="free memory, or call rs.set_num_threads with fewer",
-        )
+        raise refuse("RS-D01:no-memory-thread")
     ctypes.memset(address.value, 0, POOL_BYTES)
     return address.value
 

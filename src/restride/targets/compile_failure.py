@@ -6,7 +6,6 @@ import os
 import signal
 
 from .. import settings
-from ..errors import RuntimeFailure
 from .isa import Isa
 
 
@@ -22,17 +21,6 @@ class WorkerUnusable(Exception):
     """A process was started, and does not come to compile."""
 
 
-def given_up(ir_text: str, isa: Isa, why: str) -> RuntimeFailure:
-    """The error of a compile that did not end well, and whose text is now in a file."""
-    return RuntimeFailure(
-        "the compile of a kernel was given up",
-        code="RS-D06",
-        where=f"for {isa.name}, {_saved(ir_text, isa)}",
-        why=why,
-        hint="report it with that file; rs.Engine('reference') compiles nothing",
-    )
-
-
 def reason_of(status: int | None) -> str:
     """Why a compiler that ended with this status did."""
     if status is None or status >= 0:
@@ -41,7 +29,7 @@ def reason_of(status: int | None) -> str:
     return f"the process of the compiler was ended by {known.get(-status, f'signal {-status}')}"
 
 
-def _saved(ir_text: str, isa: Isa) -> str:
+def saved_ir(ir_text: str, isa: Isa) -> str:
     """Write the text to a new file where kernels are written to be read, else where temporary files are."""
     dump = (settings.lookup("JIT_DUMP") or "").strip()
     folder = dump if os.path.isdir(dump) else os.environ.get("TMPDIR") or "/tmp"

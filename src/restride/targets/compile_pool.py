@@ -16,10 +16,10 @@ import threading
 from typing import TYPE_CHECKING
 
 from .. import settings
-from ..errors import RuntimeFailure
+from ..errors import Error, RuntimeFailure, refuse
 from ..loading import load_whole
 from . import jit
-from .compile_failure import WorkerEnded, WorkerUnusable, given_up, reason_of
+from .compile_failure import WorkerEnded, WorkerUnusable, reason_of, saved_ir
 from .compile_server import ASSEMBLY, OBJECT, REFUSED, SEPARATOR, packed
 from .isa import Isa
 
@@ -63,7 +63,7 @@ class _Pool:
         # So it is where no worker can be started, and at the end of the interpreter.
         self.is_unusable = False
         # What was given up: to ask for it again is an error at once.
-        self.failures: dict[tuple[bytes, bytes], RuntimeFailure] = {}
+        self.failures: dict[tuple[bytes, bytes], Error] = {}
         self._most = min(_processors(), _MOST_WORKERS)
         self._idle: list[Worker] = []
         # Busy ones, each with the thread that waits for it.
@@ -167,7 +167,7 @@ def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
         why = f"it did not end within {limit_s} s, the limit that RESTRIDE_COMPILE_LIMIT sets"
     except WorkerEnded as ended:
         why = reason_of(ended.status)
-    failure = pool.failures[key] = given_up(ir_text, isa, why)
+    failure = pool.failures[key] = refuse("RS-D06", name=isa.name, saved=saved_ir(ir_text, isa), why=why)
     raise failure.retold()
 
 

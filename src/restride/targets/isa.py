@@ -21,8 +21,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from restride import settings
-from restride.errors import InvalidArguments
 from restride.loading import load_whole
+
+from ..errors import refuse
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
@@ -90,13 +91,7 @@ class Isa:
     def for_name(cls, name: str) -> Isa:
         """Return the level `name` without regard to the host, for cross compilation and golden texts."""
         if name not in _BASE:
-            raise InvalidArguments(
-                "unknown instruction set",
-                code="RS-V04",
-                where=f"{name!r}",
-                why="there is no code for it",
-                hint=f"one of {', '.join(sorted(_BASE))}",
-            )
+            raise refuse("RS-V04:unknown-instruction-set", name=name, base=", ".join(sorted(_BASE)))
         return _BASE[name]
 
     def has(self, feature: str) -> bool:
@@ -171,13 +166,7 @@ def _climb(features: Mapping[str, bool], level: str) -> str:
 def _parse_cap(variable: str, text: str) -> tuple[str, frozenset[str]]:
     cap = _CAPS.get(text.strip().upper() or "DEFAULT")
     if cap is None:
-        raise InvalidArguments(
-            f"environment variable {variable} is not usable",
-            code="RS-P17",
-            where=f"{variable}={text[:80]!r}",
-            why="it names no instruction set that restride knows",
-            hint=f"unset {variable}, or set it to one of {', '.join(_CAPS)}",
-        )
+        raise refuse("RS-P17:names-no-instruction", variable=variable, text=text[:80], caps=", ".join(_CAPS))
     return cap
 
 

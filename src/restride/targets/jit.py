@@ -17,10 +17,11 @@ import sys
 from typing import Any
 
 from restride.emit.entry import OPTIMISE
-from restride.errors import RuntimeFailure
 from restride.targets.isa import Isa
 from restride.targets.llvm import LLVM_LOCK, binding_with_host, binding_with_targets, llvm
 from restride.targets.mapped_code import MappedCode, mapped_code
+
+from ..errors import refuse
 
 _LIBRARY_NUMBER = itertools.count()
 
@@ -71,11 +72,11 @@ class Library:
     def _look_up(self, symbol: str) -> int:
         with LLVM_LOCK:
             if not self._trackers:
-                raise _closed(symbol)
+                raise refuse("RS-D04:library-closed", symbol=symbol)
             try:
                 tracker = _linker().lookup(self._name, symbol)
             except RuntimeError as error:
-                raise _unlinked(symbol, str(error)) from error
+                raise refuse("RS-D04:machine-code-could-remove", symbol=symbol, reason=error) from error
             self._trackers.append(tracker)
             self._addresses[symbol] = address = int(tracker[symbol])
         return address
@@ -93,26 +94,6 @@ class Library:
             self.close()
 
 
-def _closed(symbol: str) -> RuntimeFailure:
-    return RuntimeFailure(
-        "this library is closed",
-        code="RS-D04",
-        where=symbol,
-        why="its code was unloaded",
-        hint="load it again",
-    )
-
-
-def _unlinked(symbol: str, why: str) -> RuntimeFailure:
-    return RuntimeFailure(
-        "the machine code could not be linked",
-        code="RS-D04",
-        where=symbol,
-        why=why,
-        hint="remove the folder of the kernel cache, which restride info names",
-    )
-
-
 class MappedLibrary(Library):
     """A library that LLVM did not link."""
 
@@ -121,7 +102,11 @@ class MappedLibrary(Library):
         self._addresses = dict(code.symbols)
 
     def _look_up(self, symbol: str) -> int:
-        raise _unlinked(symbol, "it has no such symbol") if self._addresses else _closed(symbol)
+        raise (
+            refuse("RS-D04:no-such-symbol", symbol=symbol)
+            if self._addresses
+            else refuse("RS-D04:library-closed", symbol=symbol)
+        )
 
     def close(self) -> None:
         """Unload the code; its addresses are dangling from here on. Closing again does nothing."""
@@ -143,12 +128,7 @@ def load(obj: bytes) -> Library:
         try:
             tracker = builder.link(_linker(), name)
         except RuntimeError as error:
-            raise RuntimeFailure(
-                "the machine code could not be loaded",
-                code="RS-D04",
-                why=str(error),
-                hint="remove the folder of the kernel cache, which restride info names",
-            ) from error
+            raise refuse("RS-D04:machine-code-could", reason=error) from error
     return Library(name, tracker)
 
 
@@ -159,12 +139,7 @@ def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
     their loops in the code generator anyway, and combining instructions undoes the cut into blocks.
     """
     if "\0" in ir_text:
-        raise RuntimeFailure(
-            "LLVM failed to parse",
-            code="RS-D03",
-            why="the text holds a NUL, where LLVM would stop reading",
-            hint="report it: a kernel holds none",
-        )
+        raise refuse("RS-D03:llvm-failed-parse")
     binding = llvm()
     module = _with_llvm_errors("parse", isa, binding.parse_assembly, ir_text, binding.create_context())
     module.triple = isa.triple
@@ -190,13 +165,7 @@ def _with_llvm_errors(step: str, isa: Isa, call: Any, *args: Any) -> Any:
     try:
         return call(*args)
     except RuntimeError as error:
-        raise RuntimeFailure(
-            f"LLVM failed to {step}",
-            code="RS-D03",
-            where=f"for {isa.name}",
-            why=str(error),
-            hint="update llvmlite; rs.Engine('reference') compiles nothing",
-        ) from error
+        raise refuse("RS-D03:llvm-failed", step=step, name=isa.name, reason=error) from error
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from typing import Any
 from ..emit.builder import Builder, Value
 from ..emit.work_items import Dialect
 from ..emit.work_trees import emit_plan
-from ..errors import RuntimeFailure
+from ..errors import refuse
 from ..plan.machine import DeviceFacts
 from ..plan.nest import LoopNest
 from ..plan.reduction import ReductionNest
@@ -89,12 +89,7 @@ def spirv_code(lowered: LoweredSpirv) -> bytes:
             code = renumber(_compile(text, kept))
             if has_unique_numbers(code):
                 return code
-    raise RuntimeFailure(
-        "LLVM failed to make SPIR-V",
-        code="RS-D03",
-        why="its numbers clash",
-        hint="use another version of llvmlite, or rs.Engine('cpu')",
-    )
+    raise refuse("RS-D03:numbers-clash")
 
 
 def renumber(code: bytes) -> bytes:
@@ -144,12 +139,7 @@ def _compile(text: str, kept: list[object]) -> bytes:
         kept += [module, machine]
         return bytes(machine.emit_object(module))
     except RuntimeError as error:
-        raise RuntimeFailure(
-            "LLVM failed to make SPIR-V",
-            code="RS-D03",
-            why=str(error),
-            hint="update llvmlite; rs.Engine('cpu') needs no SPIR-V",
-        ) from error
+        raise refuse("RS-D03:llvm-failed-make", reason=error) from error
 
 
 def has_unique_numbers(code: bytes) -> bool:

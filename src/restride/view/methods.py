@@ -8,7 +8,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
 from ..desc.tags import to_tag
 from ..desc.viewer import Explanation
-from ..errors import InvalidArguments
+from ..errors import refuse
 from ..foreign import plain_text
 from .explain import explain as explain_in_words
 from .explain import formula
@@ -42,11 +42,6 @@ def explain(md: MemoryDesc, tag: str = "") -> Explanation:
 def _check_tag(md: MemoryDesc, tag: object) -> None:
     """Raise InvalidArguments for what is no format of the rank of `md`, and so names none of its axes."""
     if not isinstance(tag, str):
-        raise InvalidArguments(
-            f"tag is {short_repr(tag)}",
-            code="RS-M11",
-            why="it is the text that the format was asked for by",
-            hint="pass a str, such as 'nChw16c', or leave it out",
-        )
+        raise refuse("RS-M11:tag", tag=short_repr(tag))
     if tag and md.ndims:
         to_tag(tag, md.ndims)
