@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..desc.arguments import (
     ARG_BIAS,
@@ -106,7 +107,7 @@ def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> Low
         attr, operand_args = _attributes(node.epilogues, operands)
         if isinstance(node.operation, RecurrentOperation):
             return _recurrent(node.operation, sources, outputs, engine)
-        made = _LOWERINGS[type(node.operation)](node.operation, sources, outputs[0], engine, attr)
+        made = _lowered(node.operation, sources, outputs[0], engine, attr)
     except Error as error:
         raise error.retold(f"node {node.name!r} ({node.kind}): {error.what}") from None
     return LoweredNode(made.kind, made.pd, (*made.reads, *operand_args))
@@ -135,167 +136,105 @@ def _attributes(
     return attr, tuple(args)
 
 
-# --- one function for each operation ------------------------------------------------------------------------
+# --- one row for each operation -----------------------------------------------------------------------------
 
-_Lowering = Callable[[Operation, Descs, MemoryDesc, Engine, PrimitiveAttr | None], LoweredNode]
+_ARGS = {
+    "src": ARG_SRC,
+    "weights": ARG_WEIGHTS,
+    "bias": ARG_BIAS,
+    "src0": ARG_SRC,
+    "src1": ARG_SRC_1,
+    "src2": ARG_SRC_2,
+}
 
 
-def _convolution(
+class _Lowering(NamedTuple):
+    """How an operation becomes a primitive.
+
+    inputs      the names of the descriptors of inputs, in order; those left out at the end are optional
+    fields      what else its descriptor takes, by its names: fields of the operation, or values
+    more        arguments of further inputs, whose descriptors follow from the others
+    dst         the name of the destination
+    """
+
+    primitive: type[Primitive]
+    inputs: tuple[str, ...] = ("src",)
+    fields: Mapping[str, object] = {}
+    more: tuple[int, ...] = ()
+    dst: str = "dst"
+
+
+class _Field(NamedTuple):
+    """A field of an operation, by its name there."""
+
+    name: str
+
+
+def _same(*names: str) -> dict[str, object]:
+    """Fields that have the names of the arguments."""
+    return {name: _Field(name) for name in names}
+
+
+_WINDOW = "strides", "padding_l", "padding_r"
+_SPATIAL = _same(*_WINDOW, "dilates")
+_PRODUCT = "src", "weights", "bias"
+_LOWERINGS: Mapping[type[Operation], _Lowering] = {
+    BatchNormalizationOperation: _Lowering(
+        BatchNormalizationForward,
+        fields=_same("epsilon") | {"flags": _GLOBAL | _AFFINE},
+        more=(ARG_SCALE, ARG_SHIFT, ARG_MEAN, ARG_VARIANCE),
+    ),
+    BinaryOperation: _Lowering(Binary, ("src0", "src1", "src2"), _same("algorithm")),
+    ConvolutionOperation: _Lowering(
+        ConvolutionForward, _PRODUCT, _SPATIAL | {"algorithm": "convolution_direct"}
+    ),
+    DeconvolutionOperation: _Lowering(
+        DeconvolutionForward, _PRODUCT, _SPATIAL | {"algorithm": "deconvolution_direct"}
+    ),
+    EltwiseOperation: _Lowering(EltwiseForward, fields=_same("algorithm", "alpha", "beta")),
+    InnerProductOperation: _Lowering(InnerProductForward, _PRODUCT),
+    LayerNormalizationOperation: _Lowering(
+        LayerNormalizationForward,
+        fields=_same("epsilon") | {"flags": _AFFINE, "stat": None},
+        more=(ARG_SCALE, ARG_SHIFT),
+    ),
+    LrnOperation: _Lowering(LRNForward, fields=_same("algorithm", "local_size", "alpha", "beta", "k")),
+    MatmulOperation: _Lowering(Matmul, _PRODUCT),
+    PReluOperation: _Lowering(PReLUForward, ("src", "weights")),
+    PoolingOperation: _Lowering(
+        PoolingForward, fields=_same("algorithm", "kernel", *_WINDOW) | {"dilation": _Field("dilates")}
+    ),
+    ReductionOperation: _Lowering(Reduction, fields=_same("algorithm", "p") | {"eps": _Field("epsilon")}),
+    ResamplingOperation: _Lowering(ResamplingForward, fields=_same("algorithm")),
+    ShuffleOperation: _Lowering(ShuffleForward, ("src_md",), _same("axis"), dst="dst_md"),
+    SoftmaxOperation: _Lowering(SoftmaxForward, fields=_same("algorithm", "axis")),
+}
+
+
+def _lowered(
     operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
 ) -> LoweredNode:
-    assert isinstance(operation, ConvolutionOperation)
-    is_transposed = isinstance(operation, DeconvolutionOperation)
-    kind = DeconvolutionForward if is_transposed else ConvolutionForward
-    bias = sources[2] if len(sources) > 2 else None
-    pd = kind.PrimitiveDesc(
-        *(engine, _INFERENCE, f"{operation.kind}_direct", sources[0], sources[1], bias, dst),
-        *(operation.strides, operation.dilates, operation.padding_l, operation.padding_r),
-        attr=attr,
-    )
-    return LoweredNode(kind, pd, (ARG_SRC, ARG_WEIGHTS, ARG_BIAS)[: len(sources)])
-
-
-def _inner_product(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    bias = sources[2] if len(sources) > 2 else None
-    pd = InnerProductForward.PrimitiveDesc(engine, _INFERENCE, *sources[:2], bias, dst, attr=attr)
-    return LoweredNode(InnerProductForward, pd, (ARG_SRC, ARG_WEIGHTS, ARG_BIAS)[: len(sources)])
-
-
-def _matmul(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    bias = sources[2] if len(sources) > 2 else None
-    pd = Matmul.PrimitiveDesc(engine, *sources[:2], bias, dst, attr=attr)
-    return LoweredNode(Matmul, pd, (ARG_SRC, ARG_WEIGHTS, ARG_BIAS)[: len(sources)])
-
-
-def _pooling(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, PoolingOperation)
-    pd = PoolingForward.PrimitiveDesc(
-        *(engine, _INFERENCE, operation.algorithm, sources[0], dst, operation.strides, operation.kernel),
-        *(operation.dilates, operation.padding_l, operation.padding_r),
-        attr=attr,
-    )
-    return LoweredNode(PoolingForward, pd, (ARG_SRC,))
-
-
-def _batch_normalization(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, BatchNormalizationOperation)
-    flags = _GLOBAL | _AFFINE
-    pd = BatchNormalizationForward.PrimitiveDesc(
-        engine, _INFERENCE, sources[0], dst, operation.epsilon, flags, attr=attr
-    )
-    return LoweredNode(BatchNormalizationForward, pd, (ARG_SRC, ARG_SCALE, ARG_SHIFT, ARG_MEAN, ARG_VARIANCE))
-
-
-def _layer_normalization(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, LayerNormalizationOperation)
-    pd = LayerNormalizationForward.PrimitiveDesc(
-        engine, _INFERENCE, sources[0], dst, None, operation.epsilon, _AFFINE, attr=attr
-    )
-    return LoweredNode(LayerNormalizationForward, pd, (ARG_SRC, ARG_SCALE, ARG_SHIFT))
-
-
-def _lrn(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, LrnOperation)
-    numbers = operation.local_size, operation.alpha, operation.beta, operation.k
-    pd = LRNForward.PrimitiveDesc(
-        engine, _INFERENCE, operation.algorithm, sources[0], dst, *numbers, attr=attr
-    )
-    return LoweredNode(LRNForward, pd, (ARG_SRC,))
-
-
-def _softmax(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, SoftmaxOperation)
-    pd = SoftmaxForward.PrimitiveDesc(
-        engine, _INFERENCE, operation.algorithm, sources[0], dst, operation.axis, attr=attr
-    )
-    return LoweredNode(SoftmaxForward, pd, (ARG_SRC,))
-
-
-def _reduction(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, ReductionOperation)
-    pd = Reduction.PrimitiveDesc(
-        engine, operation.algorithm, sources[0], dst, operation.p, operation.epsilon, attr=attr
-    )
-    return LoweredNode(Reduction, pd, (ARG_SRC,))
-
-
-def _resampling(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, ResamplingOperation)
-    pd = ResamplingForward.PrimitiveDesc(engine, _INFERENCE, operation.algorithm, sources[0], dst, attr=attr)
-    return LoweredNode(ResamplingForward, pd, (ARG_SRC,))
-
-
-def _eltwise(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, EltwiseOperation)
-    numbers = operation.alpha, operation.beta
-    pd = EltwiseForward.PrimitiveDesc(
-        engine, _INFERENCE, operation.algorithm, sources[0], dst, *numbers, attr=attr
-    )
-    return LoweredNode(EltwiseForward, pd, (ARG_SRC,))
-
-
-def _binary(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, BinaryOperation)
-    pd = Binary.PrimitiveDesc(engine, operation.algorithm, *sources, dst, attr=attr)
-    return LoweredNode(Binary, pd, (ARG_SRC, ARG_SRC_1, ARG_SRC_2)[: len(sources)])
-
-
-def _prelu(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    pd = PReLUForward.PrimitiveDesc(engine, _INFERENCE, *sources, dst, attr=attr)
-    return LoweredNode(PReLUForward, pd, (ARG_SRC, ARG_WEIGHTS))
-
-
-def _sum(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, SumOperation)
-    pd = Sum.PrimitiveDesc(engine, list(operation.scales), list(sources), dst, attr=attr)
-    return LoweredNode(Sum, pd, _numbered(sources))
-
-
-def _concat(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, ConcatOperation)
-    pd = Concat.PrimitiveDesc(engine, operation.axis, list(sources), dst, attr=attr)
-    return LoweredNode(Concat, pd, _numbered(sources))
-
-
-def _numbered(sources: Descs) -> tuple[int, ...]:
-    return tuple(ARG_MULTIPLE_SRC + i for i in range(len(sources)))
-
-
-def _shuffle(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    assert isinstance(operation, ShuffleOperation)
-    size = dst.dims[operation.axis] // operation.groups
-    pd = ShuffleForward.PrimitiveDesc(engine, _INFERENCE, sources[0], dst, operation.axis, size, attr=attr)
-    return LoweredNode(ShuffleForward, pd, (ARG_SRC,))
+    """The primitive of an operation with one result."""
+    if isinstance(operation, ReorderOperation):
+        return LoweredNode(Reorder, Reorder.PrimitiveDesc(engine, sources[0], engine, dst, attr), (ARG_SRC,))
+    if isinstance(operation, SumOperation | ConcatOperation):
+        kind, how = (
+            (Sum, list(operation.scales)) if isinstance(operation, SumOperation) else (Concat, operation.axis)
+        )
+        numbered = tuple(ARG_MULTIPLE_SRC + i for i in range(len(sources)))
+        return LoweredNode(kind, kind.PrimitiveDesc(engine, how, list(sources), dst, attr=attr), numbered)
+    primitive, inputs, fields, more, written = _LOWERINGS[type(operation)]
+    named = dict(zip(inputs, sources, strict=False))
+    values: dict[str, object] = {
+        name: getattr(operation, each.name) if isinstance(each, _Field) else each
+        for name, each in fields.items()
+    }
+    if isinstance(operation, ShuffleOperation):
+        values["group_size"] = dst.dims[operation.axis] // operation.groups
+    if "prop_kind" in primitive.PrimitiveDesc.form.shown.parameters:
+        values["prop_kind"] = _INFERENCE
+    pd = primitive.PrimitiveDesc(engine=engine, **named, **{written: dst}, **values, attr=attr)
+    return LoweredNode(primitive, pd, (*(_ARGS.get(name, ARG_SRC) for name in named), *more))
 
 
 def _recurrent(operation: RecurrentOperation, sources: Descs, results: Descs, engine: Engine) -> LoweredNode:
@@ -310,31 +249,3 @@ def _recurrent(operation: RecurrentOperation, sources: Descs, results: Descs, en
         named["activation"] = f"eltwise_{operation.activation}"
     pd = kind.PrimitiveDesc(engine, _INFERENCE, direction=_RNN_DIRECTIONS[operation.direction], **named)
     return LoweredNode(kind, pd, reads, writes)
-
-
-def _reorder(
-    operation: Operation, sources: Descs, dst: MemoryDesc, engine: Engine, attr: PrimitiveAttr | None
-) -> LoweredNode:
-    return LoweredNode(Reorder, Reorder.PrimitiveDesc(engine, sources[0], engine, dst, attr), (ARG_SRC,))
-
-
-_LOWERINGS: Mapping[type[Operation], _Lowering] = {
-    BatchNormalizationOperation: _batch_normalization,
-    BinaryOperation: _binary,
-    ConcatOperation: _concat,
-    ConvolutionOperation: _convolution,
-    DeconvolutionOperation: _convolution,
-    EltwiseOperation: _eltwise,
-    InnerProductOperation: _inner_product,
-    LayerNormalizationOperation: _layer_normalization,
-    LrnOperation: _lrn,
-    MatmulOperation: _matmul,
-    PReluOperation: _prelu,
-    PoolingOperation: _pooling,
-    ReductionOperation: _reduction,
-    ReorderOperation: _reorder,
-    ResamplingOperation: _resampling,
-    ShuffleOperation: _shuffle,
-    SoftmaxOperation: _softmax,
-    SumOperation: _sum,
-}
