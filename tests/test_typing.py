@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import re
@@ -17,6 +18,7 @@ import restride as rs
 from restride.desc.literals import BlockedTag, NibbleName, PlainTag, TypeName, WayName
 from restride.desc.tags import to_tag
 from restride.dtypes import _WORDS
+from support import onednn_stub
 
 _ROOT = Path(__file__).parents[1]
 _USES = _ROOT / "tests" / "typing" / "uses.py"
@@ -81,3 +83,13 @@ def test_types_for_annotations_are_public() -> None:
     typing = importlib.import_module("restride.typing")
     assert all(hasattr(typing, name) for name in typing.__all__)
     assert {"FormatLike", "TypeLike", "ArrayLike"} <= set(typing.__all__)
+
+
+def test_the_stub_of_primitives_is_that_of_their_classes(request: pytest.FixtureRequest) -> None:
+    """`--update-golden` writes it."""
+    path = Path(rs.__file__).parent / "onednn.pyi"
+    if request.config.getoption("--update-golden"):
+        path.write_text(onednn_stub.text(), "utf-8")
+        subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(path)], check=True, cwd=_ROOT)
+    expected = ast.dump(ast.parse(onednn_stub.text()))
+    assert ast.dump(ast.parse(path.read_text("utf-8"))) == expected

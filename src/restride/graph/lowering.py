@@ -164,7 +164,7 @@ class _Lowering(NamedTuple):
     dst: str = "dst"
 
 
-class _Field(NamedTuple):
+class _NodeField(NamedTuple):
     """A field of an operation, by its name there."""
 
     name: str
@@ -172,7 +172,7 @@ class _Field(NamedTuple):
 
 def _same(*names: str) -> dict[str, object]:
     """Fields that have the names of the arguments."""
-    return {name: _Field(name) for name in names}
+    return {name: _NodeField(name) for name in names}
 
 
 _WINDOW = "strides", "padding_l", "padding_r"
@@ -202,9 +202,9 @@ _LOWERINGS: Mapping[type[Operation], _Lowering] = {
     MatmulOperation: _Lowering(Matmul, _PRODUCT),
     PReluOperation: _Lowering(PReLUForward, ("src", "weights")),
     PoolingOperation: _Lowering(
-        PoolingForward, fields=_same("algorithm", "kernel", *_WINDOW) | {"dilation": _Field("dilates")}
+        PoolingForward, fields=_same("algorithm", "kernel", *_WINDOW) | {"dilation": _NodeField("dilates")}
     ),
-    ReductionOperation: _Lowering(Reduction, fields=_same("algorithm", "p") | {"eps": _Field("epsilon")}),
+    ReductionOperation: _Lowering(Reduction, fields=_same("algorithm", "p") | {"eps": _NodeField("epsilon")}),
     ResamplingOperation: _Lowering(ResamplingForward, fields=_same("algorithm")),
     ShuffleOperation: _Lowering(ShuffleForward, ("src_md",), _same("axis"), dst="dst_md"),
     SoftmaxOperation: _Lowering(SoftmaxForward, fields=_same("algorithm", "axis")),
@@ -226,7 +226,7 @@ def _lowered(
     primitive, inputs, fields, more, written = _LOWERINGS[type(operation)]
     named = dict(zip(inputs, sources, strict=False))
     values: dict[str, object] = {
-        name: getattr(operation, each.name) if isinstance(each, _Field) else each
+        name: getattr(operation, each.name) if isinstance(each, _NodeField) else each
         for name, each in fields.items()
     }
     if isinstance(operation, ShuffleOperation):

@@ -1,0 +1,1441 @@
+"""Primitives, as tests/support/onednn_stub.py writes them: `pytest --update-golden tests/test_typing.py`."""
+
+from collections.abc import Sequence
+from typing import Any, overload
+
+from .desc.algorithm import Algorithm
+from .desc.attr import PrimitiveAttr
+from .desc.memory_desc import MemoryDesc
+from .dtypes import DataType
+from .ops.normalization import NormalizationFlags
+from .ops.rnn_checks import RNNDirection, RNNFlags
+from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
+from .primitives.base import PrimitiveDescBase
+from .primitives.primitive import Primitive
+from .primitives.prop_kind import PropKind
+from .runtime.engine import Engine
+
+class BatchNormalizationBackward(Primitive):
+    """The gradients of a batch normalization (`dnnl::batch_normalization_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of batch normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src: MemoryDesc,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class BatchNormalizationForward(Primitive):
+    """The batch normalization primitive (`dnnl::batch_normalization_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of batch normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Binary(Primitive):
+    """An operation of two tensors (`dnnl::binary`): `dst = op(src0, src1)`, or `src2 ? src0 : src1`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of binary."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src0: MemoryDesc,
+            src1: MemoryDesc,
+            dst: MemoryDesc,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Concat(Primitive):
+    """The concat primitive (`dnnl::concat`): each source is reordered into its window of the destination."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of concat."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            axis: int,
+            srcs: Sequence[MemoryDesc],
+            dst: MemoryDesc | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ConvolutionBackwardData(Primitive):
+    """The gradient of the source of a primitive `ConvolutionForward`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of convolution."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            weights: MemoryDesc,
+            diff_dst: MemoryDesc,
+            strides: Sequence[int] | None = None,
+            dilates: Sequence[int] | None = None,
+            padding_l: Sequence[int] | None = None,
+            padding_r: Sequence[int] | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ConvolutionBackwardWeights(Primitive):
+    """The gradients of weights and bias of a primitive `ConvolutionForward`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of convolution."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            diff_weights: MemoryDesc,
+            diff_bias: MemoryDesc | None = None,
+            diff_dst: MemoryDesc | None = None,
+            strides: Sequence[int] | None = None,
+            dilates: Sequence[int] | None = None,
+            padding_l: Sequence[int] | None = None,
+            padding_r: Sequence[int] | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ConvolutionForward(Primitive):
+    """The convolution primitive (`dnnl::convolution_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of convolution."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            bias: MemoryDesc | None = None,
+            dst: MemoryDesc | None = None,
+            strides: Sequence[int] | None = None,
+            dilates: Sequence[int] | None = None,
+            padding_l: Sequence[int] | None = None,
+            padding_r: Sequence[int] | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class DeconvolutionBackwardData(Primitive):
+    """The gradient of the source of a primitive `DeconvolutionForward`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of deconvolution."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            weights: MemoryDesc,
+            diff_dst: MemoryDesc,
+            strides: Sequence[int] | None = None,
+            dilates: Sequence[int] | None = None,
+            padding_l: Sequence[int] | None = None,
+            padding_r: Sequence[int] | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class DeconvolutionBackwardWeights(Primitive):
+    """The gradients of weights and bias of a primitive `DeconvolutionForward`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of deconvolution."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            diff_weights: MemoryDesc,
+            diff_bias: MemoryDesc | None = None,
+            diff_dst: MemoryDesc | None = None,
+            strides: Sequence[int] | None = None,
+            dilates: Sequence[int] | None = None,
+            padding_l: Sequence[int] | None = None,
+            padding_r: Sequence[int] | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class DeconvolutionForward(Primitive):
+    """The deconvolution primitive (`dnnl::deconvolution_forward`), a transposed convolution."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of deconvolution."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            bias: MemoryDesc | None = None,
+            dst: MemoryDesc | None = None,
+            strides: Sequence[int] | None = None,
+            dilates: Sequence[int] | None = None,
+            padding_l: Sequence[int] | None = None,
+            padding_r: Sequence[int] | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class EltwiseBackward(Primitive):
+    """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of eltwise."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            data: MemoryDesc,
+            alpha: float = 0.0,
+            beta: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class EltwiseForward(Primitive):
+    """A function of every element (`dnnl::eltwise_forward`): `dst = f(src)`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of eltwise."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            alpha: float = 0.0,
+            beta: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class GroupNormalizationBackward(Primitive):
+    """The gradients of a group normalization (`dnnl::group_normalization_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of group normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src: MemoryDesc,
+            groups: int,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class GroupNormalizationForward(Primitive):
+    """The group normalization primitive (`dnnl::group_normalization_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of group normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            groups: int,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class GRUBackward(Primitive):
+    """The gradients of all that a `GRUForward` has read (`dnnl::gru_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of gru."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            diff_src_layer_desc: MemoryDesc,
+            diff_src_iter_desc: MemoryDesc | None,
+            diff_weights_layer_desc: MemoryDesc,
+            diff_weights_iter_desc: MemoryDesc | None,
+            diff_bias_desc: MemoryDesc | None,
+            diff_dst_layer_desc: MemoryDesc,
+            diff_dst_iter_desc: MemoryDesc | None,
+            hint_pd: PrimitiveDescBase | None = None,
+            flags: RNNFlags | str = "undef",
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def diff_bias_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_desc(self) -> MemoryDesc: ...
+        def diff_dst_layer_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_desc(self) -> MemoryDesc: ...
+        def diff_src_layer_desc(self) -> MemoryDesc: ...
+        def diff_weights_iter_desc(self) -> MemoryDesc: ...
+        def diff_weights_layer_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class GRUForward(Primitive):
+    """A GRU (`dnnl::gru_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of gru."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class InnerProductBackwardData(Primitive):
+    """The gradient of the source of a primitive `InnerProductForward`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of inner product."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            diff_src: MemoryDesc,
+            weights: MemoryDesc,
+            diff_dst: MemoryDesc,
+            hint_pd: PrimitiveDescBase | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class InnerProductBackwardWeights(Primitive):
+    """The gradients of weights and bias of a primitive `InnerProductForward`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of inner product."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            diff_weights: MemoryDesc,
+            diff_bias: MemoryDesc | None = None,
+            diff_dst: MemoryDesc | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class InnerProductForward(Primitive):
+    """The inner product (`dnnl::inner_product_forward`): every output of all inputs."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of inner product."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            bias: MemoryDesc | None = None,
+            dst: MemoryDesc | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LayerNormalizationBackward(Primitive):
+    """The gradients of a layer normalization (`dnnl::layer_normalization_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of layer normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src: MemoryDesc,
+            stat: MemoryDesc | None,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+            scale_shift_data_type: DataType | str = "f32",
+            diff_scale_shift_data_type: DataType | str = "f32",
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LayerNormalizationForward(Primitive):
+    """The layer normalization primitive (`dnnl::layer_normalization_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of layer normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            stat: MemoryDesc | None,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+            scale_shift_data_type: DataType | str = "f32",
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LBRGRUBackward(Primitive):
+    """The gradients of all that a `LBRGRUForward` has read (`dnnl::lbr_gru_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of lbr gru."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            diff_src_layer_desc: MemoryDesc,
+            diff_src_iter_desc: MemoryDesc | None,
+            diff_weights_layer_desc: MemoryDesc,
+            diff_weights_iter_desc: MemoryDesc | None,
+            diff_bias_desc: MemoryDesc | None,
+            diff_dst_layer_desc: MemoryDesc,
+            diff_dst_iter_desc: MemoryDesc | None,
+            hint_pd: PrimitiveDescBase | None = None,
+            flags: RNNFlags | str = "undef",
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def diff_bias_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_desc(self) -> MemoryDesc: ...
+        def diff_dst_layer_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_desc(self) -> MemoryDesc: ...
+        def diff_src_layer_desc(self) -> MemoryDesc: ...
+        def diff_weights_iter_desc(self) -> MemoryDesc: ...
+        def diff_weights_layer_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LBRGRUForward(Primitive):
+    """A GRU that is linear before its reset (`dnnl::lbr_gru_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of lbr gru."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LRNBackward(Primitive):
+    """The gradient of the source of a normalization (`dnnl::lrn_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of lrn."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src: MemoryDesc,
+            local_size: int,
+            alpha: float,
+            beta: float,
+            k: float = 1.0,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+        def get_k(self) -> float: ...
+        def get_local_size(self) -> int: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LRNForward(Primitive):
+    """Elements divided by the sizes of their neighbours (`dnnl::lrn_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of lrn."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            local_size: int,
+            alpha: float,
+            beta: float,
+            k: float = 1.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+        def get_k(self) -> float: ...
+        def get_local_size(self) -> int: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LSTMBackward(Primitive):
+    """The gradients of all that a `LSTMForward` has read (`dnnl::lstm_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of lstm."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            src_iter_c_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            dst_iter_c_desc: MemoryDesc | None,
+            diff_src_layer_desc: MemoryDesc,
+            diff_src_iter_desc: MemoryDesc | None,
+            diff_src_iter_c_desc: MemoryDesc | None,
+            diff_weights_layer_desc: MemoryDesc,
+            diff_weights_iter_desc: MemoryDesc | None,
+            diff_bias_desc: MemoryDesc | None,
+            diff_dst_layer_desc: MemoryDesc,
+            diff_dst_iter_desc: MemoryDesc | None,
+            diff_dst_iter_c_desc: MemoryDesc | None,
+            hint_pd: PrimitiveDescBase | None = None,
+            flags: RNNFlags | str = "undef",
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+            weights_peephole_desc: MemoryDesc | None = None,
+            weights_projection_desc: MemoryDesc | None = None,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def diff_bias_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_desc(self) -> MemoryDesc: ...
+        def diff_dst_layer_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_desc(self) -> MemoryDesc: ...
+        def diff_src_layer_desc(self) -> MemoryDesc: ...
+        def diff_weights_iter_desc(self) -> MemoryDesc: ...
+        def diff_weights_layer_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LSTMForward(Primitive):
+    """An LSTM (`dnnl::lstm_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of lstm."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            src_iter_c_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            dst_iter_c_desc: MemoryDesc | None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+            weights_peephole_desc: MemoryDesc | None = None,
+            weights_projection_desc: MemoryDesc | None = None,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Matmul(Primitive):
+    """The product of matrices (`dnnl::matmul`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of matmul."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            bias: MemoryDesc | None = None,
+            dst: MemoryDesc | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class PoolingBackward(Primitive):
+    """The gradient of the source of a pooling (`dnnl::pooling_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of pooling."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            strides: Sequence[int],
+            kernel: Sequence[int],
+            dilation: Sequence[int],
+            padding_l: Sequence[int],
+            padding_r: Sequence[int],
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_kernel(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class PoolingForward(Primitive):
+    """Maxima or averages of windows (`dnnl::pooling_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of pooling."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            strides: Sequence[int],
+            kernel: Sequence[int],
+            dilation: Sequence[int],
+            padding_l: Sequence[int],
+            padding_r: Sequence[int],
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_kernel(self) -> tuple[int, ...]: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class PReLUBackward(Primitive):
+    """The gradients of source and weights (`dnnl::prelu_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of prelu."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            diff_src: MemoryDesc,
+            diff_weights: MemoryDesc,
+            diff_dst: MemoryDesc,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class PReLUForward(Primitive):
+    """Slopes below zero (`dnnl::prelu_forward`): `dst = src > 0 ? src : src * weights`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of prelu."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            dst: MemoryDesc,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Reduction(Primitive):
+    """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of reduction."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            p: float = 0.0,
+            eps: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_epsilon(self) -> float: ...
+        def get_p(self) -> float: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ResamplingBackward(Primitive):
+    """The gradient of the source of a resampling (`dnnl::resampling_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of resampling."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            factors: Sequence[float] | None = None,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ResamplingForward(Primitive):
+    """Spatial dims of another size (`dnnl::resampling_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of resampling."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc | None = None,
+            factors: Sequence[float] | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ShuffleBackward(Primitive):
+    """The backward shuffle (`dnnl::shuffle_backward`): the gradient of the source from the destination's."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of shuffle."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            diff_src_md: MemoryDesc,
+            diff_dst_md: MemoryDesc,
+            axis: int,
+            group_size: int,
+            hint_fwd_pd: PrimitiveDescBase | None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+        def get_group_size(self) -> int: ...
+
+    Desc = ShuffleBackwardDesc
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class ShuffleForward(Primitive):
+    """The forward shuffle (`dnnl::shuffle_forward`): `dst[u + v * C/G] = src[u * G + v]` on an axis."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of shuffle."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src_md: MemoryDesc,
+            dst_md: MemoryDesc,
+            axis: int,
+            group_size: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+        def get_group_size(self) -> int: ...
+
+    Desc = ShuffleForwardDesc
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class SoftmaxBackward(Primitive):
+    """The gradient of the source of a softmax (`dnnl::softmax_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of softmax."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class SoftmaxForward(Primitive):
+    """The softmax primitive (`dnnl::softmax_forward`): `dst = e**(src - m) / s`, s the sum along an axis."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of softmax."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Sum(Primitive):
+    """The sum primitive (`dnnl::sum`): `dst = saturate(scales[0] * src[0] + scales[1] * src[1] + ...)`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of sum."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            scales: Sequence[float] | None,
+            srcs: Sequence[MemoryDesc],
+            dst: MemoryDesc | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_scales(self) -> list[float]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class VanillaRNNBackward(Primitive):
+    """The gradients of all that a `VanillaRNNForward` has read (`dnnl::vanilla_rnn_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of vanilla rnn."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            activation: Algorithm | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            diff_src_layer_desc: MemoryDesc,
+            diff_src_iter_desc: MemoryDesc | None,
+            diff_weights_layer_desc: MemoryDesc,
+            diff_weights_iter_desc: MemoryDesc | None,
+            diff_bias_desc: MemoryDesc | None,
+            diff_dst_layer_desc: MemoryDesc,
+            diff_dst_iter_desc: MemoryDesc | None,
+            alpha: float = 0.0,
+            hint_pd: PrimitiveDescBase | None = None,
+            flags: RNNFlags | str = "undef",
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def diff_bias_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_dst_iter_desc(self) -> MemoryDesc: ...
+        def diff_dst_layer_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_c_desc(self) -> MemoryDesc: ...
+        def diff_src_iter_desc(self) -> MemoryDesc: ...
+        def diff_src_layer_desc(self) -> MemoryDesc: ...
+        def diff_weights_iter_desc(self) -> MemoryDesc: ...
+        def diff_weights_layer_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class VanillaRNNForward(Primitive):
+    """A vanilla RNN (`dnnl::vanilla_rnn_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of vanilla rnn."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            activation: Algorithm | str,
+            direction: RNNDirection | str,
+            src_layer_desc: MemoryDesc,
+            src_iter_desc: MemoryDesc | None,
+            weights_layer_desc: MemoryDesc,
+            weights_iter_desc: MemoryDesc | None,
+            bias_desc: MemoryDesc | None,
+            dst_layer_desc: MemoryDesc,
+            dst_iter_desc: MemoryDesc | None,
+            alpha: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def bias_desc(self) -> MemoryDesc: ...
+        def dst_iter_c_desc(self) -> MemoryDesc: ...
+        def dst_iter_desc(self) -> MemoryDesc: ...
+        def dst_layer_desc(self) -> MemoryDesc: ...
+        def get_activation_kind(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_cell_kind(self) -> str: ...
+        def get_direction(self) -> str: ...
+        def src_iter_c_desc(self) -> MemoryDesc: ...
+        def src_iter_desc(self) -> MemoryDesc: ...
+        def src_layer_desc(self) -> MemoryDesc: ...
+        def weights_iter_desc(self) -> MemoryDesc: ...
+        def weights_layer_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
