@@ -1,4 +1,4 @@
-"""Primitives, as tests/support/onednn_stub.py writes them: `pytest --update-golden tests/test_typing.py`."""
+"""Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
 from typing import Any, overload

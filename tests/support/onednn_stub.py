@@ -9,7 +9,7 @@ from typing import Any
 from restride import onednn
 from restride.primitives.derived import DerivedPrimitiveDesc
 
-_HEAD = '''"""Primitives, as tests/support/onednn_stub.py writes them: `pytest --update-golden tests/test_typing.py`."""
+_HEAD = '''"""Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
 from typing import Any, overload
