@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.reorder_problem import ReorderProblem
+from restride.ops.reorder import ReorderProblem
 from restride.targets.isa import Isa
 from support.attributed import BEST, LEVELS, capped
 from support.programs import executable_of

@@ -7,11 +7,11 @@ import pytest
 import restride as rs
 from restride.errors import Unimplemented
 from restride.ops.concat import ConcatProblem
+from restride.ops.reorder import ReorderProblem
 from restride.ops.shuffle import ShuffleProblem
 from restride.ops.sum import SumProblem
 from restride.plan.machine import DeviceFacts
 from restride.plan.program import Program
-from restride.plan.reorder_problem import ReorderProblem
 from restride.runtime.sycl_executable import SyclExecutable
 from restride.targets.spirv import LoweredSpirv
 

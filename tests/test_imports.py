@@ -130,7 +130,7 @@ def test_importing_restride_compiles_few_texts() -> None:
 
 def test_importing_restride_loads_nothing_that_is_not_for_reorders() -> None:
     loaded = _loaded_by(_IMPORT)
-    assert "restride.primitives.reorder" in loaded
+    assert "restride.ops.reorder" in loaded
     assert not _unwanted(loaded, (*_NEVER, *_STANDARD, *_LATER, *_WRITERS))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.reorder_problem import ReorderProblem
+from restride.ops.reorder import ReorderProblem
 from support.attributed import BEST, LEVELS, Some, attr_of, capped, check
 from support.attributes import Given, Sum
 from support.programs import executable_of

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
+from restride.ops.reorder import ReorderProblem
 from restride.plan.conversion import PROVIDED, from_real
 from restride.plan.nest import Axis, Bound, Compute, LoopNest
 from restride.plan.passes import spread_bytes
 from restride.plan.program import Program
 from restride.plan.reorder import reorder_nest
-from restride.plan.reorder_problem import ReorderProblem
 from restride.plan.rewrites import (
     byte_nest,
     in_pairs,

@@ -77,11 +77,11 @@ from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status
 from .frontend.results import empty
 from .loading import load_whole as _load_whole
 from .moved_modules import install as _install_moved_modules
+from .ops.reorder import Reorder
 from .primitives.base import PrimitiveDescBase as PrimitiveDesc
 from .primitives.primitive import Primitive
 from .primitives.prop_kind import PrimitiveKind, PropKind
 from .primitives.query import Query
-from .primitives.reorder import Reorder
 from .runtime.alloc import NO_DATA
 from .runtime.cache import (
     CacheInfo,

@@ -19,8 +19,8 @@ from .frontend.nibbles import as_bytes, is_nibbles
 from .frontend.operands import engine_of, source_of, target_of
 from .frontend.signature import NO_VALUES
 from .frontend.tensors import as_array, narrowed
+from .ops.reorder import Reorder
 from .primitives.checks import overlaps
-from .primitives.reorder import Reorder
 from .runtime.alloc import Array
 from .runtime.engine import Engine
 from .runtime.memory import Memory

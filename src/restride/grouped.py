@@ -16,7 +16,7 @@ from .desc.attr import PrimitiveAttr
 from .desc.memory_desc import MemoryDesc
 from .desc.post_ops import PostOps
 from .errors import refuse
-from .primitives.reorder import Reorder
+from .ops.reorder import Reorder
 from .runtime.cache import calls
 from .runtime.engine import Engine
 from .runtime.memory import Memory

@@ -12,7 +12,17 @@ from typing import Any
 _OPERATIONS = (
     *("batch_normalization", "binary", "concat", "convolution", "eltwise", "group_normalization"),
     *("inner_product", "layer_normalization", "lrn", "matmul", "normalization", "pooling", "prelu"),
-    *("reduction", "resampling", "rnn", "rnn_backward", "rnn_checks", "rnn_desc", "shuffle", "shuffle_desc"),
+    *(
+        "reduction",
+        "reorder",
+        "resampling",
+        "rnn",
+        "rnn_backward",
+        "rnn_checks",
+        "rnn_desc",
+        "shuffle",
+        "shuffle_desc",
+    ),
     *("shuffle_pd", "softmax", "sum"),
 )
 

@@ -19,10 +19,9 @@ from .frontend.carriers import move_of_bits
 from .frontend.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
 from .frontend.operands import engine_of
 from .frontend.tensors import as_array, as_numpy, as_target, is_foreign
+from .ops.reorder import Reorder, ReorderProblem, check_reorder
 from .plan.cost import KernelWork, Prediction, predict
-from .plan.reorder_problem import ReorderProblem
 from .primitives.implementation import compiled
-from .primitives.reorder import Reorder, check_reorder
 from .runtime.arguments import Executable, LoweredKernel
 from .runtime.describe import Subject, describe
 from .runtime.engine import Engine

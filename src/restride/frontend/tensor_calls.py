@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..desc.attr import Attr
+from ..ops.reorder import ReorderProblem, find_reorder
 from ..ops.shuffle import ShuffleProblem, find_shuffle
-from ..plan.reorder_problem import ReorderProblem
-from ..primitives.reorder import find_reorder
 from ..runtime.engine import Engine
 from .array_key import Kind, described
 from .binder import BoundCall, CallWords

@@ -48,11 +48,11 @@ from ..onednn import (
     VanillaRNNForward,
 )
 from ..ops.normalization import NormalizationFlags
+from ..ops.reorder import Reorder
 from ..ops.rnn_checks import DIRECTIONS
 from ..plan.rnn_descs import NAMES
 from ..primitives.base import PrimitiveDescBase
 from ..primitives.primitive import Primitive
-from ..primitives.reorder import Reorder
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node
 from .layer_operations import (

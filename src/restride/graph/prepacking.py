@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from ..desc.memory_desc import MemoryDesc
 from ..files.mapped_file import is_mapped, let_go
+from ..ops.reorder import Reorder
 from ..plan.machine import LINE
-from ..primitives.reorder import Reorder
 from ..runtime.alloc import Buffer
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory

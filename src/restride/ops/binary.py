@@ -19,7 +19,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.nest import Step
-from ..plan.reorder_problem import function_bytes
+from ..plan.pointwise import function_bytes
 from ..primitives.any_format import resolved, resolved_operand
 from ..primitives.derived import make_primitive
 from ..primitives.forms import Args, CallArguments, Form, NamedArgs, WrongCall, form_of

@@ -20,7 +20,7 @@ from ..errors import refuse
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.eltwise import ALGORITHMS
 from ..plan.nest import Step
-from ..plan.reorder_problem import function_bytes
+from ..plan.pointwise import function_bytes
 from ..primitives.derived import make_primitive
 from ..primitives.operation import GradientProblem, PointwiseProblem
 from ..primitives.reader import ArgumentReader

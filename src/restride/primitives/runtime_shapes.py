@@ -7,9 +7,9 @@ from ..desc.layout import RUNTIME_DIM, Layout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..plan.program import Program, Slot
-from ..plan.reorder_problem import ReorderProblem
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .implementation import Problem
 
 
 class DeferredExecutable:
@@ -26,7 +26,7 @@ class DeferredExecutable:
         """Nothing can be compiled yet."""
 
 
-def deferred(problem: ReorderProblem, engine: Engine) -> DeferredExecutable:
+def deferred(problem: Problem, engine: Engine) -> DeferredExecutable:
     """What stands for the executable of a problem whose shapes are not known."""
     outputs = (Slot(arg, is_written=True) for arg in problem.outputs())
     slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *problem.computation().slots(), *outputs)
