@@ -77,7 +77,8 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         what = self.form.what
         engine = parse_engine(what, arguments.engine)
         self._made_of, self._prop_kind = arguments, self._parsed_kind(arguments)
-        call = ArgumentReader(what, arguments, self._prop_kind, self._operation, self._hint_kind)
+        algorithms = f"{self._operation.operation}_", self._operation.algorithms
+        call = ArgumentReader(what, arguments, self._prop_kind, algorithms, self._hint_kind)
         problem = self._operation.read(call)
         self._by_arg = problem.by_argument()
         self._attr = problem.attr

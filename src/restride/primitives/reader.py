@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ..desc.attr import Attr
@@ -26,32 +26,34 @@ from .prop_kind import PropKind
 
 if TYPE_CHECKING:
     from .base import PrimitiveDescBase
-    from .operation import OperationProblem
 
-Forward = TypeVar("Forward", bound="OperationProblem")
+Forward = TypeVar("Forward")
 
 
 class ArgumentReader:
-    """The arguments of one call. `what` names it in errors; `hint_kind`: the descriptor that a hint is of."""
+    """The arguments of one call. `what` names it in errors.
+
+    `algorithms`: the prefix of their names, and these without it. `hint_kind`: the kind that a hint is of.
+    """
 
     def __init__(
         self,
         what: str,
         arguments: CallArguments,
         prop_kind: PropKind,
-        operation: type[OperationProblem],
+        algorithms: tuple[str, Sequence[str]],
         hint_kind: type[PrimitiveDescBase] | None = None,
     ) -> None:
         self.what, self.arguments, self.prop_kind = what, arguments, prop_kind
-        self._operation, self._hint_kind = operation, hint_kind
+        self._algorithms, self._hint_kind = algorithms, hint_kind
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.arguments, name)
 
     def algorithm(self) -> str:
         """The algorithm without the prefix that is the operation's name."""
-        of = self._operation
-        return parse_algorithm(self.what, self.arguments.algorithm, f"{of.operation}_", of.algorithms)
+        prefix, words = self._algorithms
+        return parse_algorithm(self.what, self.arguments.algorithm, prefix, words)
 
     def axis(self, md: MemoryDesc) -> int:
         """The axis, if the tensor has it."""
