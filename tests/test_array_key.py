@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride import arrays, shuffles
-from restride.frontend.array_key import read_from, write_to
-from restride.several_arrays import SeveralArrays
+from restride.arrays import reorders as arrays
+from restride.arrays import shuffles
+from restride.arrays.calls.key import read_from, write_to
+from restride.arrays.calls.several import SeveralArrays
 
 CPU = rs.Engine("cpu")
 DIMS = (2, 19, 3, 5)

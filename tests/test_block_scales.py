@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.group_scaling import NAMED
-from restride.quantized_tensor import QuantizedTensor
+from restride.arrays.scaling.group import NAMED
+from restride.arrays.scaling.quantized_tensor import QuantizedTensor
 from support.errors import refused
 
 _RNG = np.random.default_rng(3)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import kernel
 from restride.runtime.cache import CacheInfo, LruCache
+from restride.runtime.cpu import kernel
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -322,7 +322,7 @@ def test_kernels_of_all_kinds_are_kept_in_one_cache(capacity):
 
 def test_every_cache_has_its_line_and_the_same_capacity():
     # That of the sums is there from the first one on.
-    importlib.import_module("restride.runtime.reduction")
+    importlib.import_module("restride.runtime.cpu.reduction")
     infos = rs.cache_info()
     assert {"calls", "primitives", "kernels", "sums"} == set(infos)
     assert {info.capacity for info in infos.values()} == {rs.get_primitive_cache_capacity()}

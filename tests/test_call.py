@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.primitives import implementation
+from restride.model import implementation
 from support.errors import refused
 from support.python_calls import python_calls
 

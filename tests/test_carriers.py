@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.frontend.carriers import bits_of, carried, of_bits
+from restride.arrays.calls.carriers import bits_of, carried, of_bits
 from support.errors import refused
 
 DIMS = (2, 17, 3, 5)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.primitives.checks import Names
-from restride.primitives.several import implementation_in_place
+from restride.model.checks import Names
+from restride.model.several import implementation_in_place
 from support.by_offset import POISON, Guarded, guarded, random_bits
 from support.effort import examples
 from support.engines import allocated, from_numpy, memory_over, run

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride import concat_and_sum
-from restride.frontend.binder import BoundCall
+from restride.arrays import concat_and_sum
+from restride.arrays.calls.binder import BoundCall
 from restride.runtime.cache import calls
-from restride.runtime.executable import CpuExecutable
+from restride.runtime.cpu.executable import CpuExecutable
 from support.errors import refused
 
 

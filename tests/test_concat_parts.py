@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph import network_plan
 from restride.graph.graph import Graph
+from restride.graph.network import plan as network_plan
 
 Array = np.ndarray
 SAME = rs.graph.ConvolutionOperation((1, 1), (0, 0), (1, 1), (1, 1))

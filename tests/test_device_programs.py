@@ -12,7 +12,7 @@ from restride.ops.shuffle import ShuffleProblem
 from restride.ops.sum import SumProblem
 from restride.plan.machine import DeviceFacts
 from restride.plan.program import Program
-from restride.runtime.sycl_executable import SyclExecutable
+from restride.runtime.sycl.executable import SyclExecutable
 from restride.targets.spirv import LoweredSpirv
 
 

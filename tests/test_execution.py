@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.primitives.primitive import Primitive
+from restride.model.primitive import Primitive
 from support.by_offset import POISON
 from support.errors import refused
 from support.primitives import BLOCKED, CPU, NCHW, PD, REF, STREAM, desc, pair

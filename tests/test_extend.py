@@ -60,7 +60,7 @@ _S16 = (
     ),
 )
 _FLIP = (
-    _Edit("src/restride/primitives/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
+    _Edit("src/restride/model/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
     _Edit("src/restride/onednn.py", '    "EltwiseForward": "eltwise",\n', '    "Flip": "flip",\n'),
     _Edit("docs/names.md", "| `concat` | `rs.Concat` |\n", "| – | `rs.Flip` |\n"),
     _Edit("src/restride/__init__.py", "        EltwiseForward,\n", "        Flip,\n"),

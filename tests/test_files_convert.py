@@ -22,14 +22,15 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.cli.main import main
-from restride.files import convert, tiles
-from restride.files.conversion import plan_conversion
+from restride.files import convert
+from restride.files.conversion import tiles
+from restride.files.conversion.planned import plan_conversion
+from restride.files.conversion.report import ConversionProgress
+from restride.files.conversion.rules import parse_rules
+from restride.files.conversion.sources import open_source
 from restride.files.convert import _Run
-from restride.files.draft import Draft
 from restride.files.places import FilePlace, Workspace
-from restride.files.report import ConversionProgress
-from restride.files.rules import parse_rules
-from restride.files.sources import open_source
+from restride.files.writing.draft import Draft
 from support.descriptors import shapes, tags
 from support.file_contents import contents_of
 

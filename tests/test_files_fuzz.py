@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files.sources import open_source
+from restride.files.conversion.sources import open_source
 from support.file_contents import contents_of
 
 # The longest that a small file may take: processor time, since the machine may have other work.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import restride as rs
-from restride.files.rules import ConversionRule, parse_rules, rule_for
+from restride.files.conversion.rules import ConversionRule, parse_rules, rule_for
 
 
 @pytest.mark.parametrize(

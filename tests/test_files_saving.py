@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.files import npz_compressed
+from restride.files.formats import npz_compressed
 from support.descriptors import shapes, strided, tags
 from support.errors import refused
 from support.file_contents import contents_of

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.files.tiles import box_bytes, compact, plan_tiles, run_bytes, runs_of
+from restride.files.conversion.tiles import box_bytes, compact, plan_tiles, run_bytes, runs_of
 from support.descriptors import shapes, tags
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files import tiles
-from restride.files.move_steps import MoveStep
-from restride.files.zarr_arrays import open_zarr
+from restride.files.conversion import tiles
+from restride.files.conversion.move_steps import MoveStep
+from restride.files.zarr.arrays import open_zarr
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("default")]

@@ -9,7 +9,7 @@ import pydoc
 import pytest
 
 import restride as rs
-from restride.primitives import forms
+from restride.model import forms
 from support.primitives import CPU, NCHW, STREAM, pair
 
 PD = {kind.kind: kind.PrimitiveDesc for kind in (rs.Reorder, rs.Concat, rs.Sum)}

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.graph.fuse_moves import Permutation
-from restride.graph.fusions import FUSIONS, fuse
+from restride.graph.rewrites.fusions import FUSIONS, fuse
+from restride.graph.rewrites.moves import Permutation
 from support.graph_values import graph_values, random_inputs
 
 RELU = rs.graph.EltwiseOperation("eltwise_relu")

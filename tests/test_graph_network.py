@@ -37,8 +37,8 @@ from restride.graph import (
     SumOperation,
     TransposeOperation,
 )
-from restride.graph.network_input import NetworkInput
-from restride.graph.running import Runner
+from restride.graph.network.inputs import NetworkInput
+from restride.graph.network.running import Runner
 
 Array = np.ndarray
 RELU = EltwiseOperation("eltwise_relu")

@@ -18,9 +18,9 @@ import restride as rs
 from restride.dtypes import DataType
 from restride.plan.nest import Axis, Compute, LoopNest
 from restride.plan.reorder import reorder_nest
-from restride.runtime import huge_pages, kernel
-from restride.runtime.huge_pages import page_offsets
-from restride.runtime.pool import ThreadPool
+from restride.runtime.cpu import huge_pages, kernel
+from restride.runtime.cpu.huge_pages import page_offsets
+from restride.runtime.cpu.pool import ThreadPool
 from support.descriptors import shapes, tags
 from support.effort import examples
 

@@ -13,7 +13,7 @@ from restride.plan.concat import Window, window_moves
 from restride.plan.interleaved import InterleavedNests
 from restride.plan.nest import LoopNest
 from restride.plan.program import Place
-from restride.runtime.launch import Addresses, InterleavedLaunch
+from restride.runtime.cpu.launch import Addresses, InterleavedLaunch
 from restride.targets.cpu_kernels import lower_interleaved
 from restride.targets.isa import CacheSizes, host_isa
 from support.by_offset import positions

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.peer
 jax = pytest.importorskip("jax")
 rj = pytest.importorskip("restride.jax")
 jnp = pytest.importorskip("jax.numpy")
-kernels = pytest.importorskip("restride.frontend.jax_kernels")
+kernels = pytest.importorskip("restride.arrays.jax.kernels")
 
 _TWINS = {"bf16": ml_dtypes.bfloat16, "f8_e4m3": ml_dtypes.float8_e4m3fn, "f8_e5m2": ml_dtypes.float8_e5m2}
 

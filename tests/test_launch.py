@@ -7,17 +7,18 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.model.base import DEFAULT_ATTR
+from restride.model.checks import Names
 from restride.ops.concat import concat_problem
 from restride.plan.nest import linear
 from restride.plan.program import DST, SRC, NestStep, Place
 from restride.plan.reorder import reorder_nest
-from restride.primitives.base import DEFAULT_ATTR
-from restride.primitives.checks import Names
-from restride.runtime import cpu, launch
 from restride.runtime.alloc import address_of
-from restride.runtime.executable import CpuExecutable
-from restride.runtime.kernel import Kernel, KernelCode, kernel_of, packed_address, packer
-from restride.runtime.launch import NestLaunch
+from restride.runtime.cpu import device as cpu
+from restride.runtime.cpu import launch
+from restride.runtime.cpu.executable import CpuExecutable
+from restride.runtime.cpu.kernel import Kernel, KernelCode, kernel_of, packed_address, packer
+from restride.runtime.cpu.launch import NestLaunch
 from restride.targets.cpu import lower
 from restride.targets.isa import CacheSizes, host_isa
 from support.by_offset import guarded

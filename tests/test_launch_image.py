@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.primitives.implementation import Implementation
-from restride.runtime import launch_image
+from restride.model.implementation import Implementation
 from restride.runtime.alloc import address_of
-from restride.runtime.executable import CpuExecutable
-from restride.runtime.launch_image import ImageWriter, LinkedTable, MemoryPlace, of_process, row
+from restride.runtime.cpu import launch_image
+from restride.runtime.cpu.executable import CpuExecutable
+from restride.runtime.cpu.launch_image import ImageWriter, LinkedTable, MemoryPlace, of_process, row
 
 CPU = rs.Engine("cpu")
 MD = rs.MemoryDesc((3, 8), "f32")

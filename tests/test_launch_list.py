@@ -8,7 +8,7 @@ import threading
 import numpy as np
 
 import restride as rs
-from restride.runtime import launch_list
+from restride.runtime.cpu import launch_list
 
 CPU = rs.Engine("cpu")
 

@@ -21,9 +21,9 @@ _BENCH = Path(restride_bench.__file__).parent
 _CORE = {"numpy", "llvmlite", "ml_dtypes"}
 # These import torch, or jax: whoever imports them has it.
 _TORCH_PARTS = ("gradients", "kernels", "layers", "modes", "modules", "products", "rnn")
-_FOR_TORCH = {"torch", *(f"frontend.torch_{name}" for name in _TORCH_PARTS)}
-_FOR_TORCH |= {f"graph.torch_{name}" for name in ("export", "module")}
-_FOR_JAX = {"jax", "frontend.jax_kernels", "frontend.jax_products"}
+_FOR_TORCH = {"torch", *(f"arrays.torch.{name}" for name in _TORCH_PARTS)}
+_FOR_TORCH |= {f"graph.importers.torch.{name}" for name in ("export", "module")}
+_FOR_JAX = {"jax", "arrays.jax.kernels", "arrays.jax.products"}
 _FOR_ZARR = {"files.zarr_codecs", "files.zarr_pipeline"}
 # Imported only inside a function that cannot do without them.
 _OPTIONAL = {
@@ -61,34 +61,15 @@ _ROWS = (
     ("emit",),
     ("targets",),
     ("runtime",),
-    ("primitives",),
+    ("model",),
     ("ops",),
     ("onednn",),
     (
         "arrays",
-        "array_reorder",
-        "concat_and_sum",
-        "several_arrays",
-        "reorder_plan",
-        "block_scales",
-        "group_scaling",
-        "quantized_tensor",
-        "grouped",
-        "quantization",
-        "dequantization",
-        "array_memory",
-        "axis_scaling",
-        "activations",
-        "array_norms",
-        "array_pools",
-        "array_products",
-        "pixels",
-        "shuffles",
         "sycl_interop",
         "jax",
         "typing",
         "about",
-        "frontend",
         "formats",
         "files",
         "dask",
@@ -325,7 +306,7 @@ def _cycle(name: str, edges: dict[str, set[str]], state: dict[str, int], path: l
 def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
     """The parser sees every form of import; a check that checks nothing would pass too."""
     source = (
-        "import torch\nfrom ..runtime import pool\nfrom .. import verbose\nfrom restride.cli import main\n"
+        "import torch\nfrom ..runtime import stream\nfrom .. import verbose\nfrom restride.cli import main\n"
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import jax\n"
         "def f():\n    import dpctl\n    import importlib\n    importlib.import_module('llvmlite.binding')\n"
     )
@@ -333,7 +314,7 @@ def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
     by_target = {i.target: i for i in found}
     assert {
         "torch",
-        "restride.runtime.pool",
+        "restride.runtime.stream",
         "restride.verbose",
         "jax",
         "dpctl",
@@ -344,7 +325,7 @@ def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
     assert by_target["dpctl"].in_function
     assert by_target["llvmlite.binding"].in_function
     assert not by_target["torch"].in_function
-    assert _row("runtime.pool") > _row("plan.nest")
+    assert _row("runtime.cpu.pool") > _row("plan.nest")
     assert _cycle("a", {"a": {"b"}, "b": {"c"}, "c": {"b"}}, {}, []) == ["b", "c", "b"]
 
 

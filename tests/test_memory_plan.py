@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.graph.memory_plan import ArenaTensor, MemoryStep, lifetimes, plan_memory
+from restride.graph.network.memory_plan import ArenaTensor, MemoryStep, lifetimes, plan_memory
 
 
 def _bytes(tensor, plan):

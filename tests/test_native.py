@@ -9,8 +9,8 @@ import time
 import pytest
 
 from restride.emit.python_call import call_ir
-from restride.runtime import native
-from restride.runtime.native import native_call
+from restride.runtime.cpu import native
+from restride.runtime.cpu.native import native_call
 from restride.targets import jit
 from restride.targets.isa import Isa, host_isa
 

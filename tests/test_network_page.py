@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph.node_formats import format_problem
-from restride.graph.propagation import RULES, propagate
+from restride.graph.formats.node_formats import format_problem
+from restride.graph.formats.propagation import RULES, propagate
 from restride.view.network_page import NetworkPicture, network_page
 from restride.view.network_rows import MeasuredTimes, NetworkRow, network_rows, with_lanes
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph.node_formats import VIEWS, format_problem, is_same_memory, view_of
-from restride.graph.propagation import propagate
-from restride.graph.step_cost import CostModel, order_of_channels
+from restride.graph.formats.node_formats import VIEWS, format_problem, is_same_memory, view_of
+from restride.graph.formats.propagation import propagate
+from restride.graph.formats.step_cost import CostModel, order_of_channels
 from restride.ops.product import kernel_block
 
 ENGINE = rs.Engine("cpu")

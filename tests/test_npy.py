@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.cli.main import main
-from restride.files import npy
+from restride.files.formats import npy
 from restride.files.stored_tensors import array_of
 from support.descriptors import shapes, tags
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph.onnx_model import read_model
-from restride.graph.onnx_wire import read_message
+from restride.graph.importers.onnx.model import read_model
+from restride.graph.importers.onnx.wire import read_message
 
 onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper

@@ -12,7 +12,7 @@ import pytest
 
 import restride as rs
 from restride import openvino
-from restride.frontend import xml_source
+from restride.arrays.openvino import xml_source
 from restride.openvino import Layers, ShuffleChannels, read_ir
 from support.errors import refused
 from support.ir import EXAMPLE, PARAMETER, layer, net, port
@@ -424,7 +424,7 @@ def test_hostile_names_stay_in_one_short_line():
 
 
 def test_a_file_of_too_many_layers_is_refused(monkeypatch):
-    monkeypatch.setattr("restride.frontend.openvino_ir._MOST_LAYERS", 2)
+    monkeypatch.setattr("restride.arrays.openvino.ir._MOST_LAYERS", 2)
     assert len(read(net(layer(), layer()))) == 2
     with refused("more than 2 ShuffleChannels layers"):
         read(net(layer(), layer(), layer()))

@@ -9,7 +9,7 @@ import restride as rs
 from restride.desc.attr import Compensation
 from restride.plan.compensation import sum_steps
 from restride.plan.program import NestStep, Program, Slot, SumStep
-from restride.runtime.kernel import KernelWords
+from restride.runtime.cpu.kernel import KernelWords
 from support.programs import compiled_program
 
 DIMS = (72, 70, 3, 3)

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,3 +228,35 @@ def test_attributes_are_equal_where_all_that_is_set_is():
     assert moded != plain
     with pytest.raises(TypeError, match="unhashable"):
         hash(plain)
+
+
+@pytest.mark.parametrize(
+    "copied", [lambda pd: pickle.loads(pickle.dumps(pd)), copy.deepcopy], ids=["pickle", "copy"]
+)
+def test_copies_keep_tensors_that_differ(copied: Any) -> None:
+    """Each argument has a type and a format of its own, so that none stands in for another."""
+    engine = rs.Engine("cpu")
+    first, second = rs.MemoryDesc((2, 3, 4), "f32", "abc"), rs.MemoryDesc((2, 3, 4), "f32", "cba")
+    third = rs.MemoryDesc((2, 3, 4), "f16", "acb")
+    pds = [
+        rs.SoftmaxBackward.PrimitiveDesc(engine, "softmax_accurate", third, first, second, 1),
+        rs.EltwiseBackward.PrimitiveDesc(engine, "eltwise_relu", third, first, second),
+        rs.LRNBackward.PrimitiveDesc(engine, "lrn_across_channels", third, first, second, 3, 1.0, 0.75),
+    ]
+    for pd in pds:
+        other = copied(pd)
+        for what in ("src", "dst", "diff_src", "diff_dst"):
+            assert other.query_md(what) == pd.query_md(what), (pd.kind, what)
+
+
+def test_descriptors_do_not_keep_what_callers_may_change() -> None:
+    engine, md = rs.Engine("cpu"), rs.MemoryDesc((2, 3), "f32", "ab")
+    sources, scales = [md, md], [1.0, 2.0]
+    joined, added = rs.Concat.PrimitiveDesc(engine, 0, sources), rs.Sum.PrimitiveDesc(engine, scales, sources)
+    sources.append(md)
+    scales[0] = 7.0
+    assert pickle.loads(pickle.dumps(joined)).dst_desc().dims == (4, 3)
+    assert pickle.loads(pickle.dumps(added)).get_scales() == [1.0, 2.0]
+    assert pickle.loads(
+        pickle.dumps(rs.Concat.PrimitiveDesc(engine, 0, (each for each in [md, md])))
+    ).dst_desc()

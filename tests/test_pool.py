@@ -16,8 +16,8 @@ import pytest
 
 from restride.emit.pool import POOL_BYTES, pool_ir
 from restride.errors import InvalidArguments
-from restride.runtime import pool, workers
-from restride.runtime.pool import ThreadPool
+from restride.runtime.cpu import pool, workers
+from restride.runtime.cpu.pool import ThreadPool
 from restride.targets import jit
 from restride.targets.isa import Isa, host_isa
 
@@ -487,7 +487,7 @@ def test_memory_of_a_team_holds_its_layout():
 def test_a_team_goes_without_a_word_where_its_module_is_emptied_first():
     """Modules are emptied at exit, those loaded last first: this one before whoever holds the team."""
     code = (
-        "import atexit; from restride.runtime import workers; team = workers.NativeTeam(1, spin=False); "
+        "import atexit; from restride.runtime.cpu import workers; team = workers.NativeTeam(1, spin=False); "
         "atexit.register(lambda: vars(workers).update(dict.fromkeys(vars(workers))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)

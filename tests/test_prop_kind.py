@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import restride as rs
-from restride.primitives.prop_kind import PropKind
+from restride.model.prop_kind import PropKind
 from support.errors import refused
 
 

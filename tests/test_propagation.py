@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.graph.elimination import CostTable, least_cost
-from restride.graph.format_problem import Alternative, EdgeCost, FormatProblem, FormatStep
-from restride.graph.propagation import priced, propagate
+from restride.graph.formats.elimination import CostTable, least_cost
+from restride.graph.formats.problem import Alternative, EdgeCost, FormatProblem, FormatStep
+from restride.graph.formats.propagation import priced, propagate
 
 TAGS = ("nchw", "nhwc", "nChw16c")
 PLAIN, LAST, BLOCKED = FORMATS = tuple(rs.MemoryDesc((1, 32, 4, 4), "f32", tag) for tag in TAGS)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph import recorded_run
+from restride.graph.network import recorded_run
 from restride.targets import object_store
 
 Array = np.ndarray

@@ -18,7 +18,7 @@ from restride.plan.conversion import storage_dtype
 from restride.plan.machine import Machine
 from restride.plan.reduction import Op, ReductionAxis, interpret, reduction_of
 from restride.plan.reduction_schedule import schedule_reduction
-from restride.runtime.reduction import amax, min_max, reduction_program, sum_over
+from restride.runtime.cpu.reduction import amax, min_max, reduction_program, sum_over
 from restride.targets import jit, objects
 from restride.targets.cpu_kernels import lower_reduction
 from restride.targets.isa import Isa

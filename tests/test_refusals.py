@@ -19,6 +19,7 @@ import pytest
 
 import restride as rs
 import restride_bench
+from restride import errors
 from restride.cli.main import main
 from restride.cli.refusals import PAGE, Refusal, is_like_a_code, refusals, spelt_out
 from restride.desc.tags import FormatTag
@@ -181,7 +182,8 @@ def test_an_error_is_told_where_the_catalogue_cannot_be_read(monkeypatch: pytest
     def unread() -> object:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("restride.errors.messages", unread)
+    errors._message.cache_clear()
+    monkeypatch.setattr("restride.errors._catalogue", unread)
     error = refuse("RS-V06", what="x", value=3)
     assert isinstance(error, Error)
     assert (error.code, error.why) == ("RS-V06", "what x, value 3")
@@ -290,7 +292,7 @@ def test_what_is_like_a_code_is_no_format(letter: str) -> None:
 def test_the_texts_are_read_only_when_they_are_asked_for() -> None:
     script = (
         "import sys, restride, restride.errors; "
-        "read = restride.errors.messages.cache_info().currsize; "
+        "read = restride.errors._catalogue.cache_info().currsize; "
         "sys.exit(read or 'restride.cli.refusals' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", script], env=dict(os.environ)).returncode == 0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import kernel
+from restride.runtime.cpu import kernel
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")

@@ -12,8 +12,8 @@ from restride.plan.rnn_tensors import PlacedTensor, RnnProgramWriter
 from restride.plan.tree import Each, LoopTree, TreeTensor
 from restride.runtime.alloc import NOTHING, Buffer, address_of
 from restride.runtime.arguments import Arguments
-from restride.runtime.executable import CpuExecutable
-from restride.runtime.kernel import packed_address, packer
+from restride.runtime.cpu.executable import CpuExecutable
+from restride.runtime.cpu.kernel import packed_address, packer
 from restride.runtime.reference import ReferenceExecutable
 from restride.targets.isa import CacheSizes, host_isa
 

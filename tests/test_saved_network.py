@@ -17,10 +17,11 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.graph import operations, stored_graph
 from restride.graph.graph import Constant
-from restride.graph.network_input import NetworkInput
-from restride.graph.recurrent import RecurrentOperation
+from restride.graph.network import stored_graph
+from restride.graph.network.inputs import NetworkInput
+from restride.graph.nodes import operations
+from restride.graph.nodes.recurrent import RecurrentOperation
 
 Array = np.ndarray
 _HEAD = struct.Struct("<16sIIQ32s")
@@ -80,7 +81,9 @@ def test_another_process_gives_the_same_bytes(saved: Path, tmp_path: Path) -> No
 
 
 def test_packed_constants_are_mapped_and_not_made_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("restride.graph.prepacking.Reorder.execute", lambda *_: pytest.fail("made again"))
+    monkeypatch.setattr(
+        "restride.graph.network.prepacking.Reorder.execute", lambda *_: pytest.fail("made again")
+    )
     loaded = rs.Network.load(saved)
     assert loaded(X).shape == (2, 20, 3, 3)
 
@@ -97,7 +100,7 @@ def test_what_a_machine_wants_in_another_format_is_made_of_the_plain_constants(s
 def test_what_propagation_chose_is_not_searched_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = rs.Network(small_graph())
     wanted = net(X), str(net.explain())
-    monkeypatch.setattr("restride.graph.network_plan.propagate", lambda *_: pytest.fail("searched again"))
+    monkeypatch.setattr("restride.graph.network.plan.propagate", lambda *_: pytest.fail("searched again"))
     loaded = rs.Network.load(saved)
     assert loaded(X).tobytes() == wanted[0].tobytes()
     assert str(loaded.explain()) == wanted[1]

@@ -11,10 +11,10 @@ import pytest
 
 import restride as rs
 from restride.graph import BatchNormalizationOperation, ConvolutionOperation, GraphBuilder
-from restride.graph import scaled_constant as module
 from restride.graph.graph import Constant
-from restride.graph.operations import TensorType
-from restride.graph.scaled_constant import ScaledConstant
+from restride.graph.nodes.operations import TensorType
+from restride.graph.rewrites import scaled_constant as module
+from restride.graph.rewrites.scaled_constant import ScaledConstant
 
 Array = np.ndarray
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.model.base import DEFAULT_ATTR
+from restride.model.several import SeveralPrimitive
 from restride.ops.concat import concat_problem
 from restride.ops.sum import sum_problem
-from restride.primitives.base import DEFAULT_ATTR
-from restride.primitives.several import SeveralPrimitive
 from support.errors import refused
 from support.several import CPU, REF
 

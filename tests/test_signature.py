@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.frontend.signature import read_values
+from restride.arrays.calls.signature import read_values
 
 ROW = np.float32([1, 2, 3])
 

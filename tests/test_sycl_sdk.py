@@ -9,7 +9,7 @@ import pytest
 import restride as rs
 from restride import sycl_interop as interop
 from restride.errors import InvalidArguments
-from restride.runtime import sycl_sdk
+from restride.runtime.sycl import sdk as sycl_sdk
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pytestmark = [
 ]
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("restride.torch")
-is_plain = pytest.importorskip("restride.frontend.torch_modes").is_plain
+is_plain = pytest.importorskip("restride.arrays.torch.modes").is_plain
 
 FakeTensorMode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
 _OPS = torch.ops.restride
@@ -530,7 +530,7 @@ def test_operators_are_told_that_none_is_no_tensor(call):
 
 def test_what_is_handed_over_in_place_of_a_type_is_refused():
     """An operator called with a number as its type gets whatever torch makes of it."""
-    kernels = pytest.importorskip("restride.frontend.torch_kernels")
+    kernels = pytest.importorskip("restride.arrays.torch.kernels")
     with refused("dtype is torch.strided", "restride has no such type"):
         kernels.reorder_new(image(), "nhwc", torch.strided, None)
 

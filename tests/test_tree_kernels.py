@@ -23,7 +23,7 @@ from restride.plan.tree_schedule import schedule_tree
 from restride.plan.tree_streams import has_streams
 from restride.plan.windows import Windows
 from restride.runtime.alloc import address_of
-from restride.runtime.kernel import KernelWords, kernel_of
+from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import LoweredTree
 from restride.targets.isa import Isa, host_isa
 from support.trees import flat_of, pointwise_trees, reduction_trees, run_kernels, softmax_tree, window_tree

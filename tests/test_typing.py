@@ -74,7 +74,7 @@ def test_the_words_of_types_are_all_there_are() -> None:
 
 
 def test_the_ways_of_quantising_are_those_that_have_names() -> None:
-    from restride.group_scaling import NAMED
+    from restride.arrays.scaling.group import NAMED
 
     assert set(get_args(WayName)) == set(NAMED)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from restride.emit.xla_handler import FACT_NAMES, MAJOR, MINOR, xla_handler_ir
-from restride.runtime.xla_handlers import XlaOperand, XlaWork, make_handler
+from restride.runtime.cpu.xla_handlers import XlaOperand, XlaWork, make_handler
 from restride.targets import jit
 from restride.targets.isa import Isa
 

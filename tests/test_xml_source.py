@@ -6,7 +6,7 @@ import os
 import pytest
 
 import restride as rs
-from restride.frontend import xml_source
+from restride.arrays.openvino import xml_source
 from restride.openvino import read_ir
 from support.errors import refused
 from support.ir import EXAMPLE, layer, net

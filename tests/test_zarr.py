@@ -13,7 +13,7 @@ import pytest
 
 import restride as rs
 from restride.files import rechunk as rechunk_module
-from restride.files.chunk_files import chunk_files
+from restride.files.zarr.chunk_files import chunk_files
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
 pytestmark = [pytest.mark.peer, pytest.mark.filterwarnings("default")]
@@ -216,7 +216,7 @@ def test_a_rechunk_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pyt
         if count[0] > 1:
             raise KeyboardInterrupt
 
-    from restride.files import tile_threads
+    from restride.files.conversion import tile_threads
 
     monkeypatch.setattr(tile_threads, "_WATCH_S", 0.001)
     with pytest.raises(KeyboardInterrupt):

@@ -23,7 +23,7 @@ from restride.cli.main import main as command
 from restride.cli.output import Answer, say, tell
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser, wrong_usage
-from restride.runtime.pool import available_processors
+from restride.runtime.cpu.pool import available_processors
 
 from . import chart, curves, figures, machine, networks, report, rows, studies
 from .array_peers import NumPy

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import restride as rs
-from restride.runtime.pool import ThreadPool
+from restride.runtime.cpu.pool import ThreadPool
 
 from .array_peers import Torch
 from .measure import SETTLE, Call, Quartiles, Timing, alternate, batch_size

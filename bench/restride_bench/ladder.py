@@ -14,7 +14,7 @@ from typing import Any
 import restride as rs
 from restride.plan.nest import linear
 from restride.plan.reorder import reorder_nest
-from restride.runtime.kernel import Kernel, kernel_of
+from restride.runtime.cpu.kernel import Kernel, kernel_of
 from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import Isa, host_caches, host_isa
 

@@ -29,7 +29,7 @@ from restride.cli.output import Answer, say
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser, wrong_usage
 from restride.errors import RuntimeFailure
-from restride.runtime.pool import available_processors
+from restride.runtime.cpu.pool import available_processors
 
 from .measure import geometric_mean
 from .network_models import ModelFile, installed

@@ -19,7 +19,7 @@ import numpy as np
 from restride.plan.program import TreeStep
 from restride.plan.tree import LoopTree
 from restride.runtime.alloc import address_of
-from restride.runtime.kernel import KernelWords, kernel_of
+from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.runtime.result_pool import allocate
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import host_caches, host_isa

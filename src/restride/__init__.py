@@ -12,7 +12,8 @@ import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version
-from .arrays import reorder
+from .arrays.calls.results import empty
+from .arrays.reorders import reorder
 from .desc.algorithm import Algorithm, ScratchpadMode
 from .desc.arguments import (
     ARG_ATTR_OUTPUT_SCALES,
@@ -74,14 +75,13 @@ from .desc.tags import MAX_NDIMS, FormatTag
 from .desc.viewer import register as _register_viewer
 from .dtypes import DataType
 from .errors import Error, InvalidArguments, OutOfMemory, RuntimeFailure, Status, Unimplemented
-from .frontend.results import empty
 from .loading import load_whole as _load_whole
+from .model.base import PrimitiveDescBase as PrimitiveDesc
+from .model.primitive import Primitive
+from .model.prop_kind import PrimitiveKind, PropKind
+from .model.query import Query
 from .moved_modules import install as _install_moved_modules
 from .ops.reorder import Reorder
-from .primitives.base import PrimitiveDescBase as PrimitiveDesc
-from .primitives.primitive import Primitive
-from .primitives.prop_kind import PrimitiveKind, PropKind
-from .primitives.query import Query
 from .runtime.alloc import NO_DATA
 from .runtime.cache import (
     CacheInfo,
@@ -89,10 +89,10 @@ from .runtime.cache import (
     get_primitive_cache_capacity,
     set_primitive_cache_capacity,
 )
+from .runtime.cpu.pool import get_num_threads, set_num_threads
 from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
-from .runtime.pool import get_num_threads, set_num_threads
 from .runtime.result_pool import trim
 from .runtime.stream import Stream, StreamFlags
 from .verbose import set_verbose as verbose
@@ -100,18 +100,23 @@ from .verbose import set_verbose as verbose
 if _typing.TYPE_CHECKING:
     from . import dask, formats, graph, onnx, openvino, sycl_interop
     from .about import show_versions
-    from .activations import softmax
-    from .array_norms import batch_norm, group_norm, layer_norm
-    from .array_pools import pool
-    from .array_products import convolution, matmul, pack_weights
-    from .concat_and_sum import add_n, concat
-    from .dequantization import dequantize
+    from .arrays.activations import softmax
+    from .arrays.concat_and_sum import add_n, concat
+    from .arrays.norms import batch_norm, group_norm, layer_norm
+    from .arrays.pixels import normalize
+    from .arrays.pools import pool
+    from .arrays.products import convolution, matmul, pack_weights
+    from .arrays.recommended import recommended_desc
+    from .arrays.reorder_plan import Measured, Plan, Prediction, plan
+    from .arrays.scaling.dequantization import dequantize
+    from .arrays.scaling.quantization import quantize
+    from .arrays.scaling.quantized_tensor import QuantizedTensor
+    from .arrays.shuffles import channel_shuffle, shuffle, shuffle_channels
     from .files.convert import convert
     from .files.load import load
     from .files.rechunk import rechunk
     from .files.save import save
-    from .frontend.recommended import recommended_desc
-    from .graph.network import Network
+    from .graph.network.network import Network
     from .onednn import (
         BatchNormalizationBackward,
         BatchNormalizationForward,
@@ -158,11 +163,6 @@ if _typing.TYPE_CHECKING:
     )
     from .ops.normalization import NormalizationFlags
     from .ops.rnn_checks import RNNDirection, RNNFlags
-    from .pixels import normalize
-    from .quantization import quantize
-    from .quantized_tensor import QuantizedTensor
-    from .reorder_plan import Measured, Plan, Prediction, plan
-    from .shuffles import channel_shuffle, shuffle, shuffle_channels
 
 __version__ = version.VERSION
 
@@ -380,26 +380,26 @@ _LATER = {
     "openvino": "openvino",
     "sycl_interop": "sycl_interop",
     "show_versions": "about",
-    "softmax": "activations",
-    "batch_norm": "array_norms",
-    "group_norm": "array_norms",
-    "layer_norm": "array_norms",
-    "pool": "array_pools",
-    "convolution": "array_products",
-    "matmul": "array_products",
-    "pack_weights": "array_products",
+    "softmax": "arrays.activations",
+    "batch_norm": "arrays.norms",
+    "group_norm": "arrays.norms",
+    "layer_norm": "arrays.norms",
+    "pool": "arrays.pools",
+    "convolution": "arrays.products",
+    "matmul": "arrays.products",
+    "pack_weights": "arrays.products",
     "convert": "files.convert",
     "dask": "dask",
     "rechunk": "files.rechunk",
     "load": "files.load",
     "save": "files.save",
-    "normalize": "pixels",
-    "add_n": "concat_and_sum",
-    "concat": "concat_and_sum",
-    "Measured": "reorder_plan",
-    "Plan": "reorder_plan",
-    "Prediction": "reorder_plan",
-    "plan": "reorder_plan",
+    "normalize": "arrays.pixels",
+    "add_n": "arrays.concat_and_sum",
+    "concat": "arrays.concat_and_sum",
+    "Measured": "arrays.reorder_plan",
+    "Plan": "arrays.reorder_plan",
+    "Prediction": "arrays.reorder_plan",
+    "plan": "arrays.reorder_plan",
     "Binary": "onednn",
     "Concat": "onednn",
     "EltwiseBackward": "onednn",
@@ -422,7 +422,7 @@ _LATER = {
     "PoolingBackward": "onednn",
     "PoolingForward": "onednn",
     "PReLUForward": "onednn",
-    "recommended_desc": "frontend.recommended",
+    "recommended_desc": "arrays.recommended",
     "BatchNormalizationBackward": "onednn",
     "BatchNormalizationForward": "onednn",
     "GroupNormalizationBackward": "onednn",
@@ -446,16 +446,16 @@ _LATER = {
     "SoftmaxBackward": "onednn",
     "SoftmaxForward": "onednn",
     "Sum": "onednn",
-    "QuantizedTensor": "quantized_tensor",
+    "QuantizedTensor": "arrays.scaling.quantized_tensor",
     "formats": "formats",
     "graph": "graph",
-    "Network": "graph.network",
+    "Network": "graph.network.network",
     "onnx": "onnx",
-    "dequantize": "dequantization",
-    "quantize": "quantization",
-    "channel_shuffle": "shuffles",
-    "shuffle": "shuffles",
-    "shuffle_channels": "shuffles",
+    "dequantize": "arrays.scaling.dequantization",
+    "quantize": "arrays.scaling.quantization",
+    "channel_shuffle": "arrays.shuffles",
+    "shuffle": "arrays.shuffles",
+    "shuffle_channels": "arrays.shuffles",
 }
 
 

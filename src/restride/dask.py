@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays
+from .arrays import reorders as arrays
+from .arrays.calls.formats import target_desc
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import short_repr
 from .dtypes import DataType
 from .errors import refuse
-from .frontend.formats import target_desc
 from .runtime.alloc import Array, NumpyType
 from .runtime.memory import Memory
 

@@ -130,7 +130,7 @@ def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -
     """
     code = key.partition(":")[0]
     try:
-        message = messages()[key]
+        message = _message(key)
     except (OSError, MemoryError, KeyError):  # as where no more files can be opened
         why = ", ".join(f"{name} {_shown(value)}" for name, value in values.items())
         kind = error or RuntimeFailure
@@ -143,21 +143,33 @@ def refuse(key: str, /, *, error: type[Error] | None = None, **values: object) -
 
 
 @functools.cache
-def messages() -> Mapping[str, RefusalMessage]:
-    """All messages of the catalogue by key, read when the first error is made.
+def _catalogue() -> str:
+    """The text of the catalogue, read when the first error is made."""
+    with open(CATALOGUE, encoding="utf-8") as file:
+        return file.read()
+
+
+@functools.cache
+def _message(key: str) -> RefusalMessage:
+    """The message of a key. Raises KeyError where there is none.
 
     A message is a line of its key, and of its class where that is not InvalidArguments; then what it says,
     in the form that it has for a reader; then an empty line, or the end of the block.
     """
-    with open(CATALOGUE, encoding="utf-8") as file:
-        blocks = file.read().split("```text\n")[1:]
-    found = {}
-    for text in "\n".join(block.partition("```")[0] for block in blocks).strip().split("\n\n"):
-        head, what, *rest = text.split("\n")
-        key, _, kind = head.partition(" ")
-        parts = dict(line.strip().split(": ", 1) for line in rest)
-        found[key] = RefusalMessage(kind or "InvalidArguments", what, **parts)
-    return found
+    text = _catalogue()
+    at = max(text.find(f"\n{key}{end}") for end in ("\n", " "))
+    if at < 0:
+        raise KeyError(key)
+    head, what, *rest = text[at + 1 :].partition("\n\n")[0].partition("\n```")[0].split("\n")
+    parts = dict(line.strip().split(": ", 1) for line in rest)
+    return RefusalMessage(head.partition(" ")[2] or "InvalidArguments", what, **parts)
+
+
+def messages() -> Mapping[str, RefusalMessage]:
+    """All messages of the catalogue by key."""
+    blocks = (block.partition("```")[0] for block in _catalogue().split("```text\n")[1:])
+    heads = (text.split("\n")[0] for text in "\n".join(blocks).strip().split("\n\n"))
+    return {key: _message(key) for key in (head.partition(" ")[0] for head in heads)}
 
 
 def _filled(template: str, values: Mapping[str, object]) -> str:

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from .array_products import outputs_and_kernel
-from .arrays import reorder as reorder_array
+from .arrays.calls.formats import parse_type, plain_order, tag_text
+from .arrays.calls.product_arguments import numbers_of_dims
+from .arrays.calls.product_calls import SlidingWindow
+from .arrays.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
+from .arrays.jax.arrays import check_width
+from .arrays.jax.kernels import check_type, factor_of, reorder_p, shuffle_p
+from .arrays.jax.products import ConvolutionKind, Kind, MatmulKind, check_product, product_p
+from .arrays.products import outputs_and_kernel
+from .arrays.reorders import reorder as reorder_array
 from .desc.memory_desc import MemoryDesc
 from .desc.parse import parse_int
 from .desc.tag_names import LETTERS
 from .dtypes import DataType
 from .errors import Error, refuse
-from .frontend.formats import parse_type, plain_order, tag_text
-from .frontend.groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
-from .frontend.jax_arrays import check_width
-from .frontend.jax_kernels import check_type, factor_of, reorder_p, shuffle_p
-from .frontend.jax_products import ConvolutionKind, Kind, MatmulKind, check_product, product_p
-from .frontend.product_arguments import numbers_of_dims
-from .frontend.product_calls import SlidingWindow
 
 if TYPE_CHECKING:
     from .typing import FormatLike, TypeLike

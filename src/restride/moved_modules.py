@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -12,19 +13,34 @@ from typing import Any
 _OPERATIONS = (
     *("batch_normalization", "binary", "concat", "convolution", "eltwise", "group_normalization"),
     *("inner_product", "layer_normalization", "lrn", "matmul", "normalization", "pooling", "prelu"),
-    *(
-        "reduction",
-        "reorder",
-        "resampling",
-        "rnn",
-        "rnn_backward",
-        "rnn_checks",
-        "rnn_desc",
-        "shuffle",
-        "shuffle_desc",
-    ),
-    *("shuffle_pd", "softmax", "sum"),
+    *("reduction", "resampling", "rnn", "rnn_backward", "rnn_checks", "rnn_desc"),
+    *("shuffle", "shuffle_desc", "shuffle_pd", "softmax", "sum"),
 )
+# Packages that have another name now.
+_PACKAGES = ("restride.frontend", "restride.primitives")
+# Modules with public functions, classes and values -> where they are. What is not pickled is not here.
+_PLACES = {
+    **{f"primitives.{name}": f"model.{name}" for name in ("base", "primitive", "prop_kind", "query")},
+    "primitives.reorder": "ops.reorder",
+    **{
+        name: f"arrays.{name}"
+        for name in ("activations", "concat_and_sum", "pixels", "reorder_plan", "shuffles")
+    },
+    **{f"array_{name}": f"arrays.{name}" for name in ("norms", "pools", "products")},
+    **{name: f"arrays.scaling.{name}" for name in ("dequantization", "quantization", "quantized_tensor")},
+    **{f"{name}_scaling": f"arrays.scaling.{name}" for name in ("axis", "group")},
+    "frontend.recommended": "arrays.recommended",
+    **{f"frontend.{name}": f"arrays.calls.{name}" for name in ("arithmetic", "results", "signature")},
+    **{f"frontend.torch_{name}": f"arrays.torch.{name}" for name in ("modules", "products", "rnn")},
+    **{f"graph.{name}": f"graph.nodes.{name}" for name in ("operations", "recurrent")},
+    **{f"graph.{name}_operations": f"graph.nodes.{name}s" for name in ("layer", "move", "product")},
+    "graph.fusions": "graph.rewrites.fusions",
+    "graph.graph_draft": "graph.rewrites.draft",
+    "graph.scaled_constant": "graph.rewrites.scaled_constant",
+    "graph.torch_module": "graph.importers.torch.module",
+    "files.report": "files.conversion.report",
+    **{f"runtime.{name}": f"runtime.cpu.{name}" for name in ("executable", "kernel", "launch", "pool")},
+}
 
 
 class _MovedModules:
@@ -33,20 +49,33 @@ class _MovedModules:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A module whose attributes are those of the public package, by their older names too."""
-        package, _, module = name.rpartition(".")
-        is_moved = package == "restride.primitives" and module in _OPERATIONS
-        return ModuleSpec(name, self) if is_moved else None  # type: ignore[arg-type]
+        """A module whose attributes are those of the module that it is now, or of the public package."""
+        is_moved = name in _PACKAGES or name.removeprefix("restride.") in _PLACES or _is_operation(name)
+        spec = ModuleSpec(name, self, is_package=name in _PACKAGES)  # type: ignore[arg-type]
+        return spec if is_moved else None
 
     def create_module(self, spec: ModuleSpec) -> None:
         """The usual module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Let its attributes be looked for."""
-        module.__getattr__ = _moved_attribute  # type: ignore[method-assign]
+        place = _PLACES.get(module.__name__.removeprefix("restride."))
+        if place is not None:
+            module.__getattr__ = partial(_attribute_now, f"restride.{place}")  # type: ignore[method-assign]
+        elif _is_operation(module.__name__):
+            module.__getattr__ = _attribute_of_operation  # type: ignore[method-assign]
 
 
-def _moved_attribute(name: str) -> Any:
+def _is_operation(name: str) -> bool:
+    package, _, module = name.rpartition(".")
+    return package == "restride.primitives" and module in _OPERATIONS
+
+
+def _attribute_now(place: str, name: str) -> Any:
+    return getattr(importlib.import_module(place), name)
+
+
+def _attribute_of_operation(name: str) -> Any:
     """`SoftmaxForward`; `SoftmaxForwardPrimitiveDesc`, its descriptor; `ShuffleForwardDesc`, that of 0.9."""
     package = importlib.import_module(__package__)
     for suffix in ("PrimitiveDesc", "Desc"):

@@ -63,3 +63,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     found = globals()[name] = getattr(load_whole(f"restride.ops.{_OPERATIONS[name]}"), name)
     return found
+
+
+def __dir__() -> list[str]:
+    """The primitives, loaded or not."""
+    return sorted(__all__)

@@ -14,11 +14,11 @@ from typing import Any
 from .errors import Error
 from .graph.dims import Dims
 from .graph.graph import Graph
-from .graph.network import Network
-from .graph.onnx_inputs import network_inputs, translated_for, with_values
-from .graph.onnx_model import read_model
-from .graph.onnx_operators import OPERATORS
-from .graph.onnx_reader import check_operators, check_order, follows_batch
+from .graph.importers.onnx.inputs import network_inputs, translated_for, with_values
+from .graph.importers.onnx.model import read_model
+from .graph.importers.onnx.operators import OPERATORS
+from .graph.importers.onnx.reader import check_operators, check_order, follows_batch
+from .graph.network.network import Network
 
 __all__ = ["load", "operators"]
 

@@ -27,18 +27,18 @@ from typing import IO, Any, Self
 import ml_dtypes
 import numpy as np
 
+from .arrays.groups import by_count
+from .arrays.openvino.ir import MOST_AXES, Port, RawLayer, find_layers, to_int
+from .arrays.openvino.xml_source import opened
+from .arrays.shuffles import shuffle_channels
 from .desc.parse import parse_int, parse_ints, short_repr
 from .errors import Error, InvalidArguments, refuse
-from .frontend.groups import by_count
-from .frontend.openvino_ir import MOST_AXES, Port, RawLayer, find_layers, to_int
-from .frontend.xml_source import opened
-from .graph.network import Network
-from .graph.onnx_inputs import network_inputs
-from .graph.onnx_reader import check_order, follows_batch, translated
-from .graph.openvino_model import read_ir_model
-from .graph.openvino_operators import made_of_openvino
+from .graph.importers.onnx.inputs import network_inputs
+from .graph.importers.onnx.reader import check_order, follows_batch, translated
+from .graph.importers.openvino.model import read_ir_model
+from .graph.importers.openvino.operators import made_of_openvino
+from .graph.network.network import Network
 from .runtime.memory import Memory
-from .shuffles import shuffle_channels
 
 __all__ = ["Layers", "ShuffleChannels", "load", "read_ir"]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from .desc.memory_desc import MemoryDesc
 from .errors import Error, refuse
-from .primitives.primitive import Primitive
+from .model.primitive import Primitive
 from .runtime.alloc import extent
 from .runtime.engine import Engine
 from .runtime.memory import Memory
 from .runtime.stream import Stream
-from .runtime.sycl import (
+from .runtime.sycl.device import (
     USM_KINDS,
     SyclDevice,
     checked_device,

@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .activations import softmax as softmax_arrays
-from .array_norms import layer_norm as layer_norm_arrays
-from .array_norms import parse_epsilon
-from .array_pools import parse_alg
-from .array_pools import pool as pool_arrays
-from .desc.parse import parse_bool, parse_int
-from .errors import Error, refuse
-from .foreign import plain_text
-from .frontend.formats import tag_text
-from .frontend.tensors import check_strided
-from .frontend.torch_gradients import (
+from .arrays.activations import softmax as softmax_arrays
+from .arrays.calls.formats import tag_text
+from .arrays.calls.tensors import check_strided
+from .arrays.norms import layer_norm as layer_norm_arrays
+from .arrays.norms import parse_epsilon
+from .arrays.pools import parse_alg
+from .arrays.pools import pool as pool_arrays
+from .arrays.torch.gradients import (
     Reordered,
     Shuffled,
     axis_of_all,
@@ -32,7 +29,7 @@ from .frontend.torch_gradients import (
     shuffled,
     tag_of_all,
 )
-from .frontend.torch_kernels import (
+from .arrays.torch.kernels import (
     dtype_of,
     empty,
     order_by_stride,
@@ -43,11 +40,14 @@ from .frontend.torch_kernels import (
     shuffle_new,
     tag_of,
 )
-from .frontend.torch_layers import pool_with_gradient, refuse_transform
-from .frontend.torch_modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
-from .frontend.torch_modules import Conv2d, Linear, conv2d, linear
-from .frontend.torch_rnn import RNNWeights, rnn_weights, set_rnn_weights
-from .graph.torch_module import CompiledModule, compile_module
+from .arrays.torch.layers import pool_with_gradient, refuse_transform
+from .arrays.torch.modes import NO_KEYS, is_only_data, is_plain, refuse_derivative
+from .arrays.torch.modules import Conv2d, Linear, conv2d, linear
+from .arrays.torch.rnn import RNNWeights, rnn_weights, set_rnn_weights
+from .desc.parse import parse_bool, parse_int
+from .errors import Error, refuse
+from .foreign import plain_text
+from .graph.importers.torch.module import CompiledModule, compile_module
 
 if TYPE_CHECKING:
     from .typing import FormatLike, TypeLike

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.nest import Axis, Compute, LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.reorder import common_digits, index_digits, nest_of, offsets
-from ..primitives.derived import make_primitive
-from ..primitives.operation import OperationProblem
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 
 
 @dataclass(frozen=True, slots=True)

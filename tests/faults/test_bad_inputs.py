@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.runtime import kernel
+from restride.runtime.cpu import kernel
 from support.engines import allocated, from_numpy, memory_over, run, storage
 from support.errors import refused
 

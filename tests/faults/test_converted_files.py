@@ -23,8 +23,9 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
-from restride.files import draft, tile_threads, tiles
-from restride.files.move_steps import MoveStep
+from restride.files.conversion import tile_threads, tiles
+from restride.files.conversion.move_steps import MoveStep
+from restride.files.writing import draft
 
 _OLD = b"the old content"
 _RULES = ["a=ba,s8,axis=0,scale=absmax", "b=BA16a4b"]
@@ -32,7 +33,7 @@ _RULES = ["a=ba,s8,axis=0,scale=absmax", "b=BA16a4b"]
 _SLOW = """
 import sys, time
 import restride as rs
-from restride.files import tiles, tile_threads
+from restride.files.conversion import tiles, tile_threads
 from restride.files.convert import _Run
 
 tiles._LEAST_BYTES, tiles._LONG_RUN, tile_threads._NOTE_S, tile_threads._SAFE_S = 2000, 1, 0.004, 0.3
@@ -172,7 +173,7 @@ def test_ctrl_c_keeps_what_is_done_for_who_resumes() -> None:
 _COMMAND = """
 import sys, time
 from restride.cli.main import main
-from restride.files import tiles, tile_threads
+from restride.files.conversion import tiles, tile_threads
 from restride.files.convert import _Run
 
 tiles._LEAST_BYTES, tiles._LONG_RUN, tile_threads._NOTE_S = 2000, 1, 0.004

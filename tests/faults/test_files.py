@@ -17,8 +17,10 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
-from restride.files import convert, replacement, tiles
-from restride.files.replacement import Replacement
+from restride.files import convert
+from restride.files.conversion import tiles
+from restride.files.writing import replacement
+from restride.files.writing.replacement import Replacement
 
 _OLD = b"the old content"
 # Writes a part of an output, says so, and waits to be interrupted or killed.
@@ -257,7 +259,7 @@ def test_what_a_kill_left_behind_is_in_nobodys_way() -> None:
 _SHRINKING = """
 import os, sys
 from restride.cli.main import main
-from restride.files import sources
+from restride.files.conversion import sources
 
 read_npy = sources.read_npy
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="fork and signals")
 
 PROLOGUE = """
 import ctypes, os, resource, signal, sys, threading, time, warnings
-from restride.runtime import pool
+from restride.runtime.cpu import pool
 from restride.targets import jit
 from restride.targets.isa import host_isa
 
@@ -548,7 +548,7 @@ def test_ctrl_c_ends_the_wait_of_a_fork_and_is_told_after_it():
 def test_interruptions_around_the_start_of_workers_leave_no_signal_blocked():
     # The handler of a signal that came just before raises where signals are blocked.
     assert _run("""
-        from restride.runtime import workers
+        from restride.runtime.cpu import workers
         usual = signal.pthread_sigmask
         def interrupted(how, mask):
             found = usual(how, mask)
@@ -568,7 +568,7 @@ def test_interruptions_around_the_start_of_workers_leave_no_signal_blocked():
 def test_a_handler_may_want_the_workers_that_are_being_started():
     assert _run(
         """
-        from restride.runtime import workers
+        from restride.runtime.cpu import workers
         found = []
         signal.signal(signal.SIGUSR1, lambda *_: found.append(run()))
         usual = workers.open_team
@@ -589,7 +589,7 @@ def test_a_handler_may_run_the_network_that_is_being_compiled():
         """
         import numpy as np
         import restride as rs
-        from restride.graph.running import Runner
+        from restride.graph.network.running import Runner
         builder = rs.graph.GraphBuilder()
         x = builder.input("x", (2, 3))
         network = rs.Network(builder.graph(builder.add(rs.graph.EltwiseOperation("eltwise_relu"), x)))

@@ -165,7 +165,7 @@ assert os.waitpid(child, 0)[1] >> 8 == 20
 
 def test_memory_of_what_is_done_makes_room_for_more():
     program = """
-from restride.runtime.pending import pending
+from restride.runtime.sycl.pending import pending
 
 stream = rs.Stream(engine)
 for _ in range(5):

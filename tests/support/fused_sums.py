@@ -15,7 +15,7 @@ from restride.emit import entry
 from restride.plan.nest import LoopNest, linear
 from restride.plan.reduction import Op, reduction_of
 from restride.plan.reorder import reorder_nest
-from restride.runtime.kernel import KernelWords
+from restride.runtime.cpu.kernel import KernelWords
 from restride.targets.cpu_kernels import LoweredFusedSums, lower_fused_sums
 from restride.targets.isa import CacheSizes, Isa
 

@@ -16,7 +16,7 @@ import numpy as np
 from restride.desc.memory_desc import MemoryDesc
 from restride.plan.interpret_tree import interpret_tree
 from restride.plan.tree import LoopTree
-from restride.runtime.kernel import KernelWords, kernel_of
+from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import Isa, host_caches
 

@@ -16,7 +16,7 @@ from restride.emit import entry
 from restride.plan.conversion import storage_dtype
 from restride.plan.interpret import interpret
 from restride.plan.nest import Compute, LoopNest, linear
-from restride.runtime.kernel import KernelWords
+from restride.runtime.cpu.kernel import KernelWords
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 

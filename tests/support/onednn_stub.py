@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from restride import onednn
-from restride.primitives.derived import DerivedPrimitiveDesc
+from restride.model.base import PrimitiveDescBase
 
 _HEAD = '''"""Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
@@ -18,12 +18,12 @@ from .desc.algorithm import Algorithm
 from .desc.attr import PrimitiveAttr
 from .desc.memory_desc import MemoryDesc
 from .dtypes import DataType
+from .model.base import PrimitiveDescBase
+from .model.primitive import Primitive
+from .model.prop_kind import PropKind
 from .ops.normalization import NormalizationFlags
 from .ops.rnn_checks import RNNDirection, RNNFlags
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
-from .primitives.base import PrimitiveDescBase
-from .primitives.primitive import Primitive
-from .primitives.prop_kind import PropKind
 from .runtime.engine import Engine
 '''
 _NUMBERS = ("alpha", "beta", "k", "p", "eps", "epsilon")
@@ -70,7 +70,7 @@ def _descriptor(kind: Any) -> Iterator[str]:
     for arguments in ("", _arguments(kind), ", *args: Any, **named: Any"):
         yield from ("@overload", f"def __init__(self{arguments}) -> None: ...")
     methods: dict[str, Any] = {}
-    for owner in reversed(kind.__mro__[: kind.__mro__.index(DerivedPrimitiveDesc)]):
+    for owner in reversed(kind.__mro__[: kind.__mro__.index(PrimitiveDescBase)]):
         methods |= {name: value for name, value in vars(owner).items() if inspect.isfunction(value)}
     for name in sorted(name for name in methods if not name.startswith("_")):
         yield f"def {name}(self) -> {methods[name].__annotations__['return']}: ..."

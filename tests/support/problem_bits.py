@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.dtypes import DataType
-from restride.runtime import reduction
+from restride.runtime.cpu import reduction
 from restride.targets import isa as isa_module
 from restride.targets.isa import CacheSizes
 from support.ir_problem import Problem

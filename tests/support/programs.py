@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from restride.plan.program import Program
-from restride.runtime.executable import CpuExecutable
+from restride.runtime.cpu.executable import CpuExecutable
 from restride.targets.isa import host_caches, host_isa
 
 

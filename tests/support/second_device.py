@@ -16,7 +16,7 @@ from restride.errors import InvalidArguments
 from restride.plan.program import Program
 from restride.runtime.alloc import Array, Buffer, address_of
 from restride.runtime.arguments import Arguments
-from restride.runtime.cpu import CpuDevice
+from restride.runtime.cpu.device import CpuDevice
 from restride.runtime.device import Device
 from restride.runtime.devices import register_device
 from restride.runtime.result_pool import allocate

@@ -30,7 +30,7 @@ from restride.plan.expression import (
 from restride.plan.interpret import interpret
 from restride.plan.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
 from restride.runtime.alloc import address_of
-from restride.runtime.kernel import KernelWords, kernel_of
+from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import CacheSizes, Isa
 from support.by_offset import positions

@@ -12,7 +12,7 @@ import numpy as np
 
 import restride as rs
 from restride.errors import RuntimeFailure
-from restride.graph.onnx_wire import read_message
+from restride.graph.importers.onnx.wire import read_message
 from restride.runtime.alloc import Array
 
 _FOLDER = "rapidocr_onnxruntime/models"

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import reorder
+from ..arrays.reorders import reorder
+from ..arrays.shuffles import channel_shuffle
 from ..errors import Error
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..shuffles import channel_shuffle
 from ..targets.isa import host_isa
 from ..version import VERSION
 from .output import Answer

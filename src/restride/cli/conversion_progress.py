@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from ..files.report import ConversionProgress
+from ..files.conversion.report import ConversionProgress
 from ..view.units import data_size
 from .output import tell
 from .progress import Progress

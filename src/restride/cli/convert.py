@@ -28,12 +28,12 @@ import resource
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from ..files.conversion.report import ConversionReport, ConvertedTensor
+from ..files.conversion.rules import parse_rules
 from ..files.convert import run_conversion
-from ..files.file_formats import FILE_ENDS, image_maker, is_file_name
+from ..files.formats.endings import FILE_ENDS, image_maker, is_file_name
 from ..files.memory_size import parse_memory
-from ..files.replacement import shown
-from ..files.report import ConversionReport, ConvertedTensor
-from ..files.rules import parse_rules
+from ..files.writing.replacement import shown
 from ..view.names import aligned, counted
 from ..view.units import data_size, duration
 from .conversion_progress import Watcher

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error
-from ..files.npy import read_desc
+from ..files.formats.npy import read_desc
 from ..formats import TensorFormat, example_shape, named, names
 from ..nearest import nearest
 from .named_files import PIPE, SEVERAL, input_file

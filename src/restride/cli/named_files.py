@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, TextIO
 
 from ..errors import Error
-from ..files.replacement import Replacement, shown
+from ..files.writing.replacement import Replacement, shown
 from .output import writing_stdout
 from .usage import Parser, wrong_usage
 

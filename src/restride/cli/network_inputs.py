@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.pixels import normalize
 from ..dtypes import DataType
 from ..errors import Error, refuse
-from ..files.replacement import shown
+from ..files.writing.replacement import shown
 from ..graph.build import GraphBuilder
 from ..graph.dims import Dims
-from ..graph.layer_operations import ResamplingOperation
-from ..graph.network import Network
-from ..graph.network_input import NetworkInput
-from ..pixels import normalize
+from ..graph.network.inputs import NetworkInput
+from ..graph.network.network import Network
+from ..graph.nodes.layers import ResamplingOperation
 from .progress import Progress
 from .usage import parse_shape, wrong_usage
 

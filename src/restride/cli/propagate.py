@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from .. import onnx
-from ..files.replacement import shown
-from ..graph.fusions import FUSIONS
-from ..graph.network import Network
-from ..graph.network_plan import NetworkPlan
-from ..graph.propagation import RULES, InsertedReorder
+from ..files.writing.replacement import shown
+from ..graph.formats.propagation import RULES, InsertedReorder
+from ..graph.network.network import Network
+from ..graph.network.plan import NetworkPlan
+from ..graph.rewrites.fusions import FUSIONS
 from ..view.network_page import NetworkPicture, network_page
 from ..view.network_rows import MeasuredTimes, network_rows
 from ..view.units import data_size, duration

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import argparse
 
+from ..arrays.calls.formats import target_desc
 from ..desc.memory_desc import MemoryDesc
+from ..files.conversion.report import ConversionReport
+from ..files.conversion.rules import ConversionRule, needs_scale
 from ..files.convert import run_conversion
-from ..files.npy import Meaning, read_desc
-from ..files.replacement import shown
-from ..files.report import ConversionReport
-from ..files.rules import ConversionRule, needs_scale
-from ..frontend.formats import target_desc
+from ..files.formats.npy import Meaning, read_desc
+from ..files.writing.replacement import shown
 from ..view.names import aligned, counted
 from ..view.units import duration
 from .conversion_progress import Watcher

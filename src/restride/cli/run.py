@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 
 from .. import onnx
-from ..files.replacement import shown
+from ..files.writing.replacement import shown
 from ..graph.dims import Dims
-from ..graph.network import Network
-from ..graph.network_file import is_saved_network, read_network_file
-from ..graph.network_plan import NetworkPlan, NetworkStep
-from ..graph.propagation import RULES
-from ..graph.run_program import StepTime
+from ..graph.formats.propagation import RULES
+from ..graph.network.file import is_saved_network, read_network_file
+from ..graph.network.network import Network
+from ..graph.network.plan import NetworkPlan, NetworkStep
+from ..graph.network.run_program import StepTime
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import Array, named_dims, named_value, prepare, random_input, read_input

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..desc.memory_desc import MemoryDesc
-from ..files.replacement import Replacement, shown
+from ..files.writing.replacement import Replacement, shown
 from ..formats import TensorFormat
 from ..view.explain import fields
 from ..view.names import axis_names

@@ -13,23 +13,23 @@ from typing import Any
 
 from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import Error, InvalidArguments, raises_at_the_call, refuse
-from ..runtime.pool import get_num_threads
-from .conversion import Conversion, PlacedStep, plan_conversion
-from .draft import Draft, check_place
-from .draft_room import room_for
+from ..runtime.cpu.pool import get_num_threads
+from .conversion.planned import Conversion, PlacedStep, plan_conversion
+from .conversion.report import ConversionProgress, ConversionReport, report_of
+from .conversion.rules import parse_rules
+from .conversion.sources import ConversionSource, open_source
+from .conversion.steps import ConversionStep, as_sample, check_scaled
+from .conversion.tile_threads import Tally, do_tiles
+from .conversion.tiles import compact
+from .conversion.time_estimate import SamplePlaces, expected_seconds
+from .conversion.value_errors import ValueErrors
+from .formats.npy import Meaning, npy_image
 from .memory_size import parse_memory
-from .npy import Meaning, npy_image
 from .places import Checksum, SummedPlace, TensorPlace, Workspace
 from .plain_file import path_text
-from .replacement import shown
-from .report import ConversionProgress, ConversionReport, report_of
-from .rules import parse_rules
-from .sources import ConversionSource, open_source
-from .steps import ConversionStep, as_sample, check_scaled
-from .tile_threads import Tally, do_tiles
-from .tiles import compact
-from .time_estimate import SamplePlaces, expected_seconds
-from .value_errors import ValueErrors
+from .writing.draft import Draft, check_place
+from .writing.draft_room import room_for
+from .writing.replacement import shown
 
 __all__ = ["convert"]
 

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..dtypes import DataType
 from ..errors import refuse
 from ..formats import TensorFormat, gguf
-from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .plain_file import path_text
-from .replacement import shown, system_error
 from .stored_tensors import StoredTensor
 from .tensor_file import tensor_file
-from .zarr_arrays import is_zarr, open_zarr
+from .writing.replacement import shown, system_error
+from .zarr.arrays import is_zarr, open_zarr
 
 __all__ = ["load"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import refuse
 from ..runtime.alloc import Array, address_of
 from .plain_file import opened, state_of
-from .replacement import shown, system_error
+from .writing.replacement import shown, system_error
 
 __all__ = ["MappedFile", "is_mapped", "let_go"]
 

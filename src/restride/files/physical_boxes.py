@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
+from .conversion.tiles import Ints
 from .stored_tensors import StoredArray, StoredTensor, is_row_major
-from .tiles import Ints
 
 
 def physical_box(

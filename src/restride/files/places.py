@@ -22,9 +22,9 @@ from ..errors import refuse
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
-from .file_image import PIECE
-from .replacement import cannot_write, shown, system_error
-from .tiles import Ints, Runs, runs_of
+from .conversion.tiles import Ints, Runs, runs_of
+from .writing.file_image import PIECE
+from .writing.replacement import cannot_write, shown, system_error
 
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
 _LONG_RUN = 64 << 10

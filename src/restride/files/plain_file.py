@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ..desc.parse import short_repr
 from ..errors import Error, InvalidArguments, refuse
-from .replacement import shown, system_error
+from .writing.replacement import shown, system_error
 
 GET_AGAIN = "it was cut off or changed: get it again"
 """The hint for a file that is damaged."""

@@ -12,16 +12,16 @@ from typing import Any
 
 from ..desc.parse import check_function, parse_bool, short_repr
 from ..errors import refuse
-from ..runtime.pool import get_num_threads
-from .chunk_files import ChunkMover, chunk_files
+from ..runtime.cpu.pool import get_num_threads
+from .conversion.report import ConversionProgress
+from .conversion.tile_threads import Tally, do_tiles
+from .conversion.tiles import Ints, TileGrid
 from .memory_size import parse_memory
 from .places import Workspace
-from .report import ConversionProgress
-from .safe_files import UnsafeFiles, boot_id
-from .tile_threads import Tally, do_tiles
-from .tiles import Ints, TileGrid
-from .zarr_arrays import tree_state, zarr_library
-from .zarr_boxes import array_folder, chunk_paths, read_box, write_box
+from .writing.safe_files import UnsafeFiles, boot_id
+from .zarr.arrays import tree_state, zarr_library
+from .zarr.boxes import array_folder, chunk_paths, read_box, write_box
+from .zarr.chunk_files import ChunkMover, chunk_files
 
 __all__ = ["rechunk"]
 

@@ -9,25 +9,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..array_memory import memory_of
-from ..arrays import reorder
+from ..arrays.calls.memories import memory_of
+from ..arrays.calls.tensors import as_numpy
+from ..arrays.reorders import reorder
+from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.parse import short_repr
 from ..errors import refuse
 from ..foreign import is_masked, plain_text
-from ..frontend.tensors import as_numpy
-from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import settle, to_host
-from .draft import Draft, DraftFile, Origin
 from .element_kinds import kind_of_dtype
-from .file_formats import holds_metadata, image_maker, is_zarr_name
+from .formats.endings import holds_metadata, image_maker, is_zarr_name
 from .places import write_at
 from .plain_file import path_text
-from .replacement import Replacement, shown
 from .stored_tensors import Scaling, StoredArray, array_of, is_dense, plain_array
-from .zarr_image import zarr_image
+from .writing.draft import Draft, DraftFile, Origin
+from .writing.replacement import Replacement, shown
+from .zarr.image import zarr_image
 
 __all__ = ["save"]
 

@@ -19,9 +19,9 @@ from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..runtime.alloc import extent
 from .element_kinds import BYTES, ElementKind, kind_of_type
-from .json_object import parse_object
+from .formats.json_object import parse_object
 from .plain_file import about_file
-from .replacement import shown
+from .writing.replacement import shown
 
 VERSION = 1
 KEY = "restride"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import BinaryIO, NamedTuple
 
 from ..errors import Error, refuse
-from .gguf import MAGIC, read_gguf
-from .npy import read_npy
-from .npz import HOLDS_PICKLES, OUT_OF_PICKLES, plain_archive, read_npz
+from .formats.gguf import MAGIC, read_gguf
+from .formats.npy import read_npy
+from .formats.npz import HOLDS_PICKLES, OUT_OF_PICKLES, plain_archive, read_npz
+from .formats.safetensors import read_safetensors
 from .plain_file import FileState, opened, read_at, state_of
-from .replacement import shown
-from .safetensors import read_safetensors
 from .stored_tensors import Contents
+from .writing.replacement import shown
 
 _LEAD = 8
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")

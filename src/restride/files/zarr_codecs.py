@@ -21,20 +21,20 @@ from zarr.abc.codec import ArrayBytesCodec
 from zarr.codecs import TransposeCodec
 from zarr.registry import register_codec
 
-from ..arrays import reorder
-from ..block_scales import quantize_in_groups
+from ..arrays.calls.carriers import carried
+from ..arrays.reorders import reorder
+from ..arrays.scaling.block_scales import quantize_in_groups
+from ..arrays.scaling.group import NAMED, GroupScaling, scaling_of
+from ..arrays.scaling.grouped import group_extents
+from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
-from ..frontend.carriers import carried
-from ..group_scaling import NAMED, GroupScaling, scaling_of
-from ..grouped import group_extents
-from ..quantized_tensor import QuantizedTensor
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
+from .conversion.rules import needs_scale
 from .places import bytes_of
-from .rules import needs_scale
 
 __all__ = ["ReorderTransposeCodec", "RestrideCodec"]
 

@@ -27,13 +27,13 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import register_pipeline
 from zarr.storage import LocalStore, StorePath
 
-from ..arrays import reorder
+from ..arrays.calls.carriers import carried
+from ..arrays.reorders import reorder
 from ..desc.tags import MAX_NDIMS
-from ..frontend.carriers import carried
 from ..runtime.alloc import Array
+from .conversion.tiles import Ints
 from .places import Workspace, write_at
-from .tiles import Ints
-from .zarr_boxes import new_chunk
+from .zarr.boxes import new_chunk
 
 __all__ = ["ReorderPipeline"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..arrays.scaling.grouped import group_extents
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims, parse_int, parse_ints, short_repr
 from ..dtypes import DataType
 from ..errors import refuse
-from ..grouped import group_extents
 from ..nearest import nearest
 from . import gguf
 from .bit_fields import NF4, unpack, unpack_nf4

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.parse import parse_dims, parse_int, short_repr
 from ..errors import refuse
-from ..quantized_tensor import QuantizedTensor
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from . import gguf

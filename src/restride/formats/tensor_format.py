@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import reorder
+from ..arrays.calls.tensors import as_numpy, is_foreign
+from ..arrays.reorders import reorder
+from ..arrays.scaling.grouped import over
+from ..arrays.scaling.quantized_tensor import QuantizedTensor
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import to_f32
 from ..dtypes import DataType
 from ..errors import Error, InvalidArguments, refuse
 from ..foreign import is_masked, text_of
-from ..frontend.tensors import as_numpy, is_foreign
-from ..grouped import over
-from ..quantized_tensor import QuantizedTensor
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 

@@ -19,9 +19,8 @@ from ..loading import load_whole as _load_whole
 
 if _typing.TYPE_CHECKING:
     from .build import GraphBuilder
-    from .fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
     from .graph import Constant, Epilogue, Graph, Node
-    from .layer_operations import (
+    from .nodes.layers import (
         BatchNormalizationOperation,
         LayerNormalizationOperation,
         LrnOperation,
@@ -30,7 +29,7 @@ if _typing.TYPE_CHECKING:
         ResamplingOperation,
         SoftmaxOperation,
     )
-    from .move_operations import (
+    from .nodes.moves import (
         ConcatOperation,
         PadOperation,
         ReorderOperation,
@@ -39,7 +38,7 @@ if _typing.TYPE_CHECKING:
         SliceOperation,
         TransposeOperation,
     )
-    from .operations import (
+    from .nodes.operations import (
         BinaryOperation,
         DequantizeOperation,
         EltwiseOperation,
@@ -49,13 +48,14 @@ if _typing.TYPE_CHECKING:
         SumOperation,
         TensorType,
     )
-    from .product_operations import (
+    from .nodes.products import (
         ConvolutionOperation,
         DeconvolutionOperation,
         InnerProductOperation,
         MatmulOperation,
     )
-    from .recurrent import RecurrentOperation
+    from .nodes.recurrent import RecurrentOperation
+    from .rewrites.fusions import FUSIONS, AppliedFusion, FusedGraph, fuse
 
 __all__ = [
     "FUSIONS",
@@ -98,42 +98,42 @@ __all__ = [
 
 
 _LATER = {
-    "AppliedFusion": "fusions",
-    "BatchNormalizationOperation": "layer_operations",
-    "BinaryOperation": "operations",
-    "ConcatOperation": "move_operations",
+    "AppliedFusion": "rewrites.fusions",
+    "BatchNormalizationOperation": "nodes.layers",
+    "BinaryOperation": "nodes.operations",
+    "ConcatOperation": "nodes.moves",
     "Constant": "graph",
-    "ConvolutionOperation": "product_operations",
-    "DeconvolutionOperation": "product_operations",
-    "DequantizeOperation": "operations",
-    "EltwiseOperation": "operations",
+    "ConvolutionOperation": "nodes.products",
+    "DeconvolutionOperation": "nodes.products",
+    "DequantizeOperation": "nodes.operations",
+    "EltwiseOperation": "nodes.operations",
     "Epilogue": "graph",
-    "FUSIONS": "fusions",
-    "FusedGraph": "fusions",
+    "FUSIONS": "rewrites.fusions",
+    "FusedGraph": "rewrites.fusions",
     "Graph": "graph",
     "GraphBuilder": "build",
-    "InnerProductOperation": "product_operations",
-    "LayerNormalizationOperation": "layer_operations",
-    "LrnOperation": "layer_operations",
-    "MatmulOperation": "product_operations",
+    "InnerProductOperation": "nodes.products",
+    "LayerNormalizationOperation": "nodes.layers",
+    "LrnOperation": "nodes.layers",
+    "MatmulOperation": "nodes.products",
     "Node": "graph",
-    "Operation": "operations",
-    "PReluOperation": "operations",
-    "PadOperation": "move_operations",
-    "PoolingOperation": "layer_operations",
-    "QuantizeOperation": "operations",
-    "RecurrentOperation": "recurrent",
-    "ReductionOperation": "layer_operations",
-    "ReorderOperation": "move_operations",
-    "ResamplingOperation": "layer_operations",
-    "ReshapeOperation": "move_operations",
-    "ShuffleOperation": "move_operations",
-    "SliceOperation": "move_operations",
-    "SoftmaxOperation": "layer_operations",
-    "SumOperation": "operations",
-    "TensorType": "operations",
-    "TransposeOperation": "move_operations",
-    "fuse": "fusions",
+    "Operation": "nodes.operations",
+    "PReluOperation": "nodes.operations",
+    "PadOperation": "nodes.moves",
+    "PoolingOperation": "nodes.layers",
+    "QuantizeOperation": "nodes.operations",
+    "RecurrentOperation": "nodes.recurrent",
+    "ReductionOperation": "nodes.layers",
+    "ReorderOperation": "nodes.moves",
+    "ResamplingOperation": "nodes.layers",
+    "ReshapeOperation": "nodes.moves",
+    "ShuffleOperation": "nodes.moves",
+    "SliceOperation": "nodes.moves",
+    "SoftmaxOperation": "nodes.layers",
+    "SumOperation": "nodes.operations",
+    "TensorType": "nodes.operations",
+    "TransposeOperation": "nodes.moves",
+    "fuse": "rewrites.fusions",
 }
 
 

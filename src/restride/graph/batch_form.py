@@ -18,8 +18,8 @@ from typing import Any
 from ..errors import Error
 from .dims import Dims
 from .graph import Constant, Graph
-from .network_input import NetworkInput
-from .stored_graph import Values, graph_of_values, values_of_graph
+from .network.inputs import NetworkInput
+from .network.stored_graph import Values, graph_of_values, values_of_graph
 
 __all__ = ["BatchForm", "IsLinear", "batch_form"]
 

@@ -11,7 +11,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from .fields import parse_field
 from .graph import Constant, Epilogue, Graph, Node
-from .operations import Operation, TensorType
+from .nodes.operations import Operation, TensorType
 
 
 class GraphBuilder:

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.calls.tensors import numpy_of
 from ..dtypes import DataType
 from ..errors import InvalidArguments, refuse
 from ..files.mapped_file import let_go
-from ..frontend.tensors import numpy_of
 from ..runtime.free_memory import check_room
 from .fields import check_fields
-from .operations import (
+from .nodes.operations import (
     BinaryOperation,
     EltwiseOperation,
     Operation,

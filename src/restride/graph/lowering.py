@@ -24,6 +24,8 @@ from ..desc.attr import PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_ops import PostOps
 from ..errors import Error
+from ..model.base import PrimitiveDescBase
+from ..model.primitive import Primitive
 from ..onednn import (
     BatchNormalizationForward,
     Binary,
@@ -51,11 +53,9 @@ from ..ops.normalization import NormalizationFlags
 from ..ops.reorder import Reorder
 from ..ops.rnn_checks import DIRECTIONS
 from ..plan.rnn_descs import NAMES
-from ..primitives.base import PrimitiveDescBase
-from ..primitives.primitive import Primitive
 from ..runtime.engine import Engine
 from .graph import Epilogue, Node
-from .layer_operations import (
+from .nodes.layers import (
     BatchNormalizationOperation,
     LayerNormalizationOperation,
     LrnOperation,
@@ -64,15 +64,15 @@ from .layer_operations import (
     ResamplingOperation,
     SoftmaxOperation,
 )
-from .move_operations import ConcatOperation, ReorderOperation, ShuffleOperation
-from .operations import BinaryOperation, EltwiseOperation, Operation, PReluOperation, SumOperation
-from .product_operations import (
+from .nodes.moves import ConcatOperation, ReorderOperation, ShuffleOperation
+from .nodes.operations import BinaryOperation, EltwiseOperation, Operation, PReluOperation, SumOperation
+from .nodes.products import (
     ConvolutionOperation,
     DeconvolutionOperation,
     InnerProductOperation,
     MatmulOperation,
 )
-from .recurrent import RNN_READS, RNN_WRITES, RecurrentOperation
+from .nodes.recurrent import RNN_READS, RNN_WRITES, RecurrentOperation
 
 Descs = Sequence[MemoryDesc]
 _INFERENCE = "forward_inference"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..model.derived import make_primitive
 from ..plan.normalization import NormKind
-from ..primitives.derived import make_primitive
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
 
 

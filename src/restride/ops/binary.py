@@ -17,15 +17,15 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BINARY
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.any_format import resolved, resolved_operand
+from ..model.derived import make_primitive
+from ..model.forms import Args, CallArguments, Form, NamedArgs, WrongCall, form_of
+from ..model.operation import PointwiseProblem
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.nest import Step
 from ..plan.pointwise import function_bytes
-from ..primitives.any_format import resolved, resolved_operand
-from ..primitives.derived import make_primitive
-from ..primitives.forms import Args, CallArguments, Form, NamedArgs, WrongCall, form_of
-from ..primitives.operation import PointwiseProblem
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 
 _SOURCES = "src0", "src1", "src2"
 _TERNARY = form_of(

@@ -10,15 +10,11 @@ from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
-from ..plan.computation import Computation, OperandSource, scaled
-from ..plan.concat import Window, WindowMove, window_moves
-from ..plan.nest import Compute
-from ..plan.program import DST, NestStep, Place, Program, Slot
-from ..primitives.checks import Names
-from ..primitives.derived import make_primitive
-from ..primitives.parse import check_described, check_written
-from ..primitives.reader import ArgumentReader
-from ..primitives.several import (
+from ..model.checks import Names
+from ..model.derived import make_primitive
+from ..model.parse import check_described, check_written
+from ..model.reader import ArgumentReader
+from ..model.several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
     SeveralProblem,
@@ -28,6 +24,10 @@ from ..primitives.several import (
     parse_target,
     source_slot,
 )
+from ..plan.computation import Computation, OperandSource, scaled
+from ..plan.concat import Window, WindowMove, window_moves
+from ..plan.nest import Compute
+from ..plan.program import DST, NestStep, Place, Program, Slot
 from ..runtime.memory import Memory
 
 
@@ -63,6 +63,9 @@ class ConcatProblem(SeveralProblem):
     def read(cls, call: ArgumentReader) -> ConcatProblem:
         srcs, dst = parse_descs(call.what, call.srcs), parse_target(call.what, call.dst)
         return concat_problem(call.integer("axis"), srcs, dst, call.frozen_attr()).of_descs(srcs, dst)
+
+    def own_arguments(self) -> dict[str, object]:
+        return {"axis": self.axis, "srcs": self.srcs}
 
     @property
     def verbose_aux(self) -> str:

@@ -24,6 +24,10 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.post_op_values import DepthwiseOp, SumOp
 from ..errors import refuse
+from ..model.operation import OperationProblem
+from ..model.parse import check_written
+from ..model.pointwise import check_attributes
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation
 from ..plan.convolution import Index, Relation, ResultOf, Taps, points_tree, weights_tree, windows_tree
 from ..plan.convolution_formats import preferred_formats
@@ -33,10 +37,6 @@ from ..plan.product_chain import ProductChain
 from ..plan.program import Program
 from ..plan.program_chain import chained
 from ..plan.tree import Each, TreeTensor
-from ..primitives.operation import OperationProblem
-from ..primitives.parse import check_written
-from ..primitives.pointwise import check_attributes
-from ..primitives.reader import ArgumentReader
 from .product import (
     BACKWARD_DATA,
     ProductProblem,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
+from ..model.derived import make_primitive
+from ..model.reader import ArgumentReader
 from ..plan.normalization import NormKind
-from ..primitives.derived import make_primitive
-from ..primitives.reader import ArgumentReader
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
 
 

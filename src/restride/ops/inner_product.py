@@ -17,10 +17,10 @@ from math import prod
 from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
+from ..model.reader import ArgumentReader
 from ..plan.expression import Expr, Ref, TreeAxis, index_of
 from ..plan.product_chain import ProductChain
 from ..plan.tree import Each, TreeTensor, fold_over
-from ..primitives.reader import ArgumentReader
 from .product import (
     LETTERS,
     NAMES,

@@ -7,11 +7,11 @@ from typing import ClassVar
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.any_format import resolved
+from ..model.derived import make_primitive
+from ..model.forms import Args, NamedArgs
+from ..model.reader import ArgumentReader
 from ..plan.normalization import NormKind
-from ..primitives.any_format import resolved
-from ..primitives.derived import make_primitive
-from ..primitives.forms import Args, NamedArgs
-from ..primitives.reader import ArgumentReader
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
 
 

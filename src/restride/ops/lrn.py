@@ -22,14 +22,14 @@ from ..desc.parse import short_repr
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.derived import make_primitive
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation
 from ..plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
 from ..plan.nest import Compute
 from ..plan.program import DST, SRC, Place, Program, Slot, TreeStep
 from ..plan.tree import Each, Guard, Item, Let, LoopTree, Store, TreeTensor, fold_over
-from ..primitives.derived import make_primitive
-from ..primitives.operation import GradientProblem, OperationProblem, is_computed_wide
-from ..primitives.reader import ArgumentReader
 
 ACROSS, WITHIN = "across_channels", "within_channel"
 # A power takes as long as to move so many bytes; that of three quarters is two roots.

@@ -18,20 +18,20 @@ from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.checks import Names, check_memory
+from ..model.derived import DerivedPrimitiveDesc, make_primitive
+from ..model.implementation import Implementation, compiled, find_implementation
+from ..model.operation import OperationProblem
+from ..model.parse import check_written
+from ..model.primitive import Memories, Primitive
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
+from ..model.runtime_shapes import check_fits, deferred_to_slots
 from ..plan.expression import Ref, TreeAxis, index_of
 from ..plan.product_chain import FACTORS, ProductChain
 from ..plan.program import Slot
 from ..plan.reorder import TensorOperand
 from ..plan.tree import Each, TreeTensor, fold_over
-from ..primitives.checks import Names, check_memory
-from ..primitives.derived import DerivedPrimitiveDesc, make_primitive
-from ..primitives.implementation import Implementation, compiled, find_implementation
-from ..primitives.operation import OperationProblem
-from ..primitives.parse import check_written
-from ..primitives.primitive import Memories, Primitive
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
-from ..primitives.runtime_shapes import check_fits, deferred_to_slots
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .product import (

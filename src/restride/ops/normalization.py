@@ -38,6 +38,11 @@ from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import LookupType, ValueLookup, refuse
 from ..foreign import plain_text
+from ..model.derived import DerivedPrimitiveDesc
+from ..model.operation import GradientProblem, OperationProblem
+from ..model.pointwise import check_hint_workspace
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.channel_groups import (
     ChannelAxes,
     ChannelLoops,
@@ -67,11 +72,6 @@ from ..plan.normalization_parts import ProgramParts
 from ..plan.program import Program
 from ..plan.tree import Each, Item, Let, Store, fold_over
 from ..plan.tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
-from ..primitives.derived import DerivedPrimitiveDesc
-from ..primitives.operation import GradientProblem, OperationProblem
-from ..primitives.pointwise import check_hint_workspace
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 
 _NO_DESC = MemoryDesc()
 _KINDS = (PropKind.forward_inference, PropKind.forward_training)

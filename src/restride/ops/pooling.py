@@ -23,6 +23,12 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.any_format import resolved
+from ..model.derived import make_primitive
+from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
+from ..model.pointwise import check_hint_workspace
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation, ComputationWriter, OperandSource
 from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
@@ -33,12 +39,6 @@ from ..plan.reorder import TensorOperand
 from ..plan.tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
 from ..plan.tree_steps import AttributeChain, operand_tensors
 from ..plan.windows import WindowPhase, Windows
-from ..primitives.any_format import resolved
-from ..primitives.derived import make_primitive
-from ..primitives.operation import GradientProblem, OperationProblem, is_computed_wide
-from ..primitives.pointwise import check_hint_workspace
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
 _ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)

@@ -14,15 +14,15 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.any_format import resolved_operand
+from ..model.derived import make_primitive
+from ..model.operation import GradientProblem, PointwiseProblem
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.expression import Ref, TreeAxis, apply
 from ..plan.nest import Step
 from ..plan.tree import Each, Item, LoopTree, TreeTensor, fold_over
-from ..primitives.any_format import resolved_operand
-from ..primitives.derived import make_primitive
-from ..primitives.operation import GradientProblem, PointwiseProblem
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 
 
 @dataclass(frozen=True, slots=True)

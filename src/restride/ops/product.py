@@ -30,6 +30,12 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import SumOp
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.derived import make_primitive
+from ..model.forms import Args, NamedArgs
+from ..model.operation import OperationProblem
+from ..model.primitive import Primitive
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation
 from ..plan.contraction_pack import packed_count
 from ..plan.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
@@ -37,12 +43,6 @@ from ..plan.product_chain import NO_CHAIN, ProductChain, product_chain
 from ..plan.program import Program, Slot
 from ..plan.reorder import TensorOperand
 from ..plan.tree import Each, TreeTensor
-from ..primitives.derived import make_primitive
-from ..primitives.forms import Args, NamedArgs
-from ..primitives.operation import OperationProblem
-from ..primitives.primitive import Primitive
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 from ..targets.isa import host_isa
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]

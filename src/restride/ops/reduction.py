@@ -16,15 +16,15 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
 from ..errors import refuse
+from ..model.any_format import resolved_operand
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem, is_computed_wide
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.computation import Computation, computation_of
 from ..plan.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
 from ..plan.tree import Each, LoopTree, TreeTensor, fold_over
 from ..plan.tree_steps import AttributeChain
-from ..primitives.any_format import resolved_operand
-from ..primitives.derived import make_primitive
-from ..primitives.operation import OperationProblem, is_computed_wide
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
 """The algorithms that have p and eps."""

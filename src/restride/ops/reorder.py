@@ -17,19 +17,19 @@ from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..frozen import dataclass
 from ..loading import load_whole
+from ..model.any_format import resolved
+from ..model.base import DEFAULT_ATTR, PrimitiveDescBase
+from ..model.checks import Names, check_memory
+from ..model.forms import Form, signature
+from ..model.implementation import Implementation, compiled, find_implementation, named_descs
+from ..model.primitive import Memories, Primitive, run
+from ..model.runtime_shapes import check_fits, deferred
 from ..plan.computation import Computation, computation_of
 from ..plan.nest import LoopNest
 from ..plan.pointwise import function_bytes
 from ..plan.problem import ProblemBase
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.reorder import reorder_nest
-from ..primitives.any_format import resolved
-from ..primitives.base import DEFAULT_ATTR, PrimitiveDescBase
-from ..primitives.checks import Names, check_memory
-from ..primitives.forms import Form, signature
-from ..primitives.implementation import Implementation, compiled, find_implementation, named_descs
-from ..primitives.primitive import Memories, Primitive, run
-from ..primitives.runtime_shapes import check_fits, deferred
 from ..runtime.arguments import Executable
 from ..runtime.device import Waitable
 from ..runtime.engine import Engine

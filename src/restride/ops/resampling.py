@@ -25,6 +25,12 @@ from ..desc.parse import short_repr, to_f32
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
+from ..model.any_format import resolved
+from ..model.derived import make_primitive
+from ..model.forms import Args, NamedArgs
+from ..model.operation import GradientProblem, OperationProblem
+from ..model.pointwise import check_known, check_open
+from ..model.reader import ArgumentReader
 from ..plan.computation import Array, Computation, ComputationWriter, OperandSource
 from ..plan.nest import Compute, LoopNest, Step
 from ..plan.pointwise import moved_bytes
@@ -33,12 +39,6 @@ from ..plan.reorder import TensorOperand
 from ..plan.resampling_rows import ResamplingRows
 from ..plan.resampling_terms import ALGORITHMS, LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
 from ..plan.table_nest import TableOperand, parts_of, table_nest
-from ..primitives.any_format import resolved
-from ..primitives.derived import make_primitive
-from ..primitives.forms import Args, NamedArgs
-from ..primitives.operation import GradientProblem, OperationProblem
-from ..primitives.pointwise import check_known, check_open
-from ..primitives.reader import ArgumentReader
 
 # Terms that one nest adds; more are added to what another has found.
 _MOST_TERMS = 8

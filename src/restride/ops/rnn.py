@@ -32,17 +32,17 @@ from ..desc.attr import Attr
 from ..desc.attr_value import RnnQparams
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from ..model.derived import DerivedPrimitiveDesc, make_primitive
+from ..model.operation import OperationProblem
+from ..model.primitive import Primitive
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.computation import NOTHING, Computation, OperandSource
 from ..plan.nest import Compute
 from ..plan.program import Program
 from ..plan.reorder import TensorOperand
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_descs import FACTORS, GRADIENTS, NAMES, OUTPUTS, RnnTensors, RnnWorkspace
-from ..primitives.derived import DerivedPrimitiveDesc, make_primitive
-from ..primitives.operation import OperationProblem
-from ..primitives.primitive import Primitive
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
 from .product import kernel_block, kernel_pack
 from .rnn_checks import (
     DIRECTIONS,

@@ -13,11 +13,11 @@ from ..desc.parse import one_of, short_repr
 from ..dtypes import DataType
 from ..errors import InvalidArguments, LookupType, ValueLookup, refuse
 from ..foreign import attribute_of, plain_text
+from ..model.parse import check_described, check_written
+from ..model.pointwise import parse_algorithm
+from ..model.reader import ArgumentReader
 from ..plan.rnn_cells import RnnCell
 from ..plan.rnn_descs import NAMES, OUTPUTS
-from ..primitives.parse import check_described, check_written
-from ..primitives.pointwise import parse_algorithm
-from ..primitives.reader import ArgumentReader
 
 DIRECTIONS = {
     "unidirectional_left2right": "left2right",

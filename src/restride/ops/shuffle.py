@@ -22,18 +22,19 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.text_forms import read_text
 from ..errors import Error, InvalidArguments, refuse
+from ..model.any_format import resolved
+from ..model.derived import DerivedPrimitiveDesc, describe_operation, make_primitive
+from ..model.forms import Args, CallArguments, Form, NamedArgs, form_of
+from ..model.implementation import Implementation, compiled, find_implementation
+from ..model.operation import OperationProblem
+from ..model.parse import WrongHint, check_described
+from ..model.primitive import Primitive
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
 from ..plan.nest import LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.shuffle import shuffle_in_stages, shuffle_nest, widen
-from ..primitives.any_format import resolved
-from ..primitives.derived import DerivedPrimitiveDesc, find_operation, make_primitive
-from ..primitives.forms import Args, CallArguments, Form, NamedArgs, form_of
-from ..primitives.implementation import Implementation
-from ..primitives.operation import OperationProblem
-from ..primitives.parse import WrongHint, check_described
-from ..primitives.primitive import Primitive
-from ..primitives.prop_kind import PropKind
-from ..primitives.reader import ArgumentReader
+from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 
@@ -269,9 +270,7 @@ class ShuffleProblem(OperationProblem):
         attr = call.frozen_attr()
         if not attr.is_default:
             raise refuse("RS-S14", primitive=cls.primitive, attr=attr.verbose_str())
-        made = cls(src, dst, *split, attr)
-        check_shuffle(cls.primitive, made)
-        return made
+        return cls(src, dst, *split, attr)
 
     @property
     def verbose_aux(self) -> str:
@@ -388,8 +387,12 @@ def check_shuffle(what: str, problem: ShuffleProblem) -> None:
 
 def find_shuffle(call: str, problem: ShuffleProblem, engine: Engine) -> Implementation:
     """The implementation of a problem of arrays, checked in the words of a call."""
-    check_shuffle(call, problem)
-    return find_operation(problem, engine)
+
+    def make() -> Executable:
+        check_shuffle(call, problem)
+        return compiled(problem, engine)
+
+    return find_implementation(problem, engine, describe_operation, make)
 
 
 # --- primitives ---------------------------------------------------------------------------------------------
@@ -404,6 +407,11 @@ class ShufflePrimitiveDesc(DerivedPrimitiveDesc):
     """A primitive descriptor of a shuffle."""
 
     __slots__ = ()
+
+    def _executable(self, problem: OperationProblem, engine: Engine) -> Executable:
+        assert isinstance(problem, ShuffleProblem)
+        check_shuffle(self.kind, problem)
+        return compiled(problem, engine)
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
         if PropKind.backward in self._operation.prop_kinds:

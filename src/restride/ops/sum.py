@@ -22,15 +22,11 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, short_repr, to_f32
 from ..dtypes import DataType
 from ..errors import refuse
-from ..plan.computation import Computation
-from ..plan.nest import SCALAR, Compute, Step
-from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
-from ..plan.reorder import TensorOperand, reorder_nest
-from ..primitives.checks import Names, overlaps
-from ..primitives.derived import make_primitive
-from ..primitives.parse import check_described, check_written
-from ..primitives.reader import ArgumentReader
-from ..primitives.several import (
+from ..model.checks import Names, overlaps
+from ..model.derived import make_primitive
+from ..model.parse import check_described, check_written
+from ..model.reader import ArgumentReader
+from ..model.several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
     SeveralProblem,
@@ -40,6 +36,10 @@ from ..primitives.several import (
     parse_target,
     source_slot,
 )
+from ..plan.computation import Computation
+from ..plan.nest import SCALAR, Compute, Step
+from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
+from ..plan.reorder import TensorOperand, reorder_nest
 from ..runtime.memory import Memory
 
 # Bits of integers that f32 holds.
@@ -79,6 +79,9 @@ class SumProblem(SeveralProblem):
         srcs, dst = parse_descs(call.what, call.srcs), parse_target(call.what, call.dst)
         scales = parse_scales(call.what, call.scales, len(srcs))
         return sum_problem(scales, srcs, dst, call.frozen_attr()).of_descs(srcs, dst)
+
+    def own_arguments(self) -> dict[str, object]:
+        return {"scales": self.scales, "srcs": self.srcs}
 
     @property
     def verbose_aux(self) -> str:

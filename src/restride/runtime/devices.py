@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..loading import load_whole
-from .cpu import CpuDevice
+from .cpu.device import CpuDevice
 from .device import Device, Queue
 
 
@@ -54,46 +54,46 @@ def _reference() -> Device:
 
 
 def _open_sycl(selector: str, index: int) -> Device | None:
-    load_whole("restride.runtime.sycl")
-    from . import sycl
+    load_whole("restride.runtime.sycl.device")
+    from .sycl import device as sycl
 
     return sycl.open_device(selector, index)
 
 
 def _count_sycl(selector: str) -> int:
-    load_whole("restride.runtime.sycl")
-    from . import sycl
+    load_whole("restride.runtime.sycl.device")
+    from .sycl import device as sycl
 
     return sycl.count_devices(selector)
 
 
 def _why_no_sycl() -> tuple[str, str]:
-    load_whole("restride.runtime.sycl")
-    from . import sycl
+    load_whole("restride.runtime.sycl.device")
+    from .sycl import device as sycl
 
     return sycl.why_none()
 
 
 def sycl_device_in(what: str, device: object, context: object) -> Device:
     """The device that stands for one of dpctl's in a context; `what` is for errors."""
-    load_whole("restride.runtime.sycl")
-    from . import sycl
+    load_whole("restride.runtime.sycl.device")
+    from .sycl import device as sycl
 
     return sycl.checked_device(what, device, context)
 
 
 def sycl_queue_of(what: str, device: Device, queue: object) -> Queue:
     """A queue of dpctl's that belongs to a device; `what` is for errors."""
-    load_whole("restride.runtime.sycl")
-    from . import sycl
+    load_whole("restride.runtime.sycl.device")
+    from .sycl import device as sycl
 
     return sycl.checked_queue(what, device, queue)
 
 
 def sycl_objects(what: str, device: Device) -> tuple[Any, Any]:
     """dpctl's device and context of one of SYCL's devices; `what` is for errors."""
-    load_whole("restride.runtime.sycl")
-    from . import sycl
+    load_whole("restride.runtime.sycl.device")
+    from .sycl import device as sycl
 
     found = sycl.sycl_device(what, device)
     return found.device, found.context

@@ -11,7 +11,7 @@ from html import escape
 from string import ascii_lowercase
 
 from ..desc.memory_desc import MemoryDesc
-from ..graph.propagation import Propagation, format_name
+from ..graph.formats.propagation import Propagation, format_name
 from .html_head import HEAD, asset
 from .network_rows import Lane, NetworkRow, with_lanes
 from .units import data_size, duration

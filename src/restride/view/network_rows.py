@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from ..desc.memory_desc import MemoryDesc
 from ..graph.dims import Dims
+from ..graph.formats.node_formats import VIEWS
+from ..graph.formats.propagation import InsertedReorder, Propagation, format_name
 from ..graph.graph import Graph, Node
-from ..graph.layer_operations import PoolingOperation
-from ..graph.node_formats import VIEWS
-from ..graph.product_operations import ConvolutionOperation
-from ..graph.propagation import InsertedReorder, Propagation, format_name
+from ..graph.nodes.layers import PoolingOperation
+from ..graph.nodes.products import ConvolutionOperation
 
 __all__ = ["Lane", "MeasuredTimes", "NetworkRow", "network_rows", "with_lanes"]
 

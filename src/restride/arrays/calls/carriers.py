@@ -1,0 +1,169 @@
+"""The types that bits are moved as: where nothing is converted, arrays of any numbers will do (N6, N11).
+
+Numbers of 1, 2, 4 and 8 bytes go as a type of their width, in either byte order. Numbers of 16 bytes go as
+two of 8, which are an axis of their own, the last one and the innermost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...desc.memory_desc import MemoryDesc
+from ...desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
+from ...dtypes import DataType
+from ...errors import InvalidArguments
+from ...foreign import is_masked, plain_text
+from ...runtime.alloc import Array
+
+NumpyType = np.dtype[Any]
+
+_WIDE = 16
+_CARRIERS = {1: DataType.u8, 2: DataType.f16, 4: DataType.f32, 8: DataType.f64, _WIDE: DataType.f64}
+# Numbers of NumPy's own, complex ones among them; those of ml_dtypes are void to NumPy.
+_KINDS = "biufc"
+
+
+def carried(dtype: NumpyType) -> NumpyType:
+    """The type that an array's bits are moved as; `dtype` itself where nothing can carry it."""
+    is_number = dtype.kind in _KINDS or (dtype.kind == "V" and dtype.type is not np.void)
+    carrier = _CARRIERS.get(dtype.itemsize) if is_number else None
+    return dtype if carrier is None or carrier.numpy is None else carrier.numpy
+
+
+def halves(dtype: NumpyType) -> tuple[int, ...]:
+    """The extents of the axes that elements of this type have of their own when their bits are moved."""
+    return (2,) if dtype.itemsize == _WIDE and carried(dtype) != dtype else ()
+
+
+def bits_of(x: Array) -> Array:
+    """The array as of the type that carries it, over the same bytes."""
+    carrier = carried(x.dtype)
+    if carrier == x.dtype:
+        return x
+    whole = np.asarray(x)
+    return whole[..., np.newaxis].view(carrier) if halves(x.dtype) else whole.view(carrier)
+
+
+def of_bits(x: Array, dtype: NumpyType) -> Array:
+    """What `bits_of` has taken apart, as an array of `dtype` again."""
+    return x.view(dtype)[..., 0] if halves(dtype) else x.view(dtype)
+
+
+def format_of_bits(format: Any, dtype: NumpyType, ndims: int) -> Any:
+    """The format in which the bits of elements lie that lie as `format`, a tag or strides."""
+    if format is None or not halves(dtype):
+        return format
+    if isinstance(format, tuple):
+        return (*(2 * stride for stride in format), 1)
+    tag = to_tag(format, ndims)
+    if not isinstance(tag, Tag):
+        return format
+    blocks = ((*tag.inner_blks, 2), (*tag.inner_idxs, ndims), (*tag.inner_steps, 1)) if tag.inner_blks else ()
+    return Tag((*tag.order, ndims), *blocks)
+
+
+def shape_of_array(bits: MemoryDesc, dtype: NumpyType) -> tuple[int, ...]:
+    """The shape of an array of `dtype` whose bits lie as `bits` says: in blocks, the physical array."""
+    ndims = bits.ndims - len(halves(dtype))
+    if not bits.inner_blks:
+        return bits.dims[:ndims]
+    shape = bits.physical_shape
+    # The two halves of a number are the innermost block of an axis of their own.
+    return shape if ndims == bits.ndims else (*shape[:ndims], *shape[bits.ndims : -1])
+
+
+def own_format(x: Array) -> Tag | None:
+    """The order of the axes of an array for its bits; None where its strides say it themselves.
+
+    Two halves have a stride of 1, which the axes of a broadcast fall below.
+    """
+    if not halves(x.dtype):
+        return None
+    order = sorted(range(x.ndim), key=lambda d: (-abs(x.strides[d]), d))
+    return Tag((*order, x.ndim))
+
+
+def as_type(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable[[], tuple[int, Array]]:
+    """`make`, whose results are of the type that carries `dtype`, with results of `dtype` itself."""
+    if carried(dtype) == dtype:
+        return make
+
+    def viewed() -> tuple[int, Array]:
+        address, result = make()
+        return address, of_bits(result, dtype)
+
+    return viewed
+
+
+def unnamed_type(arrays: list[Any]) -> NumpyType | None:
+    """The one type of all these arrays, where no data type is named after it, and its bits can be moved."""
+    kinds = {x.dtype if isinstance(x, np.ndarray) and not is_masked(x) else None for x in arrays}
+    dtype = kinds.pop() if len(kinds) == 1 else None
+    return None if dtype is None or carried(dtype) == dtype or _is_named(dtype) else dtype
+
+
+def _is_named(dtype: NumpyType) -> bool:
+    try:
+        DataType.parse(dtype)
+    except InvalidArguments:
+        return False
+    return True
+
+
+class BitMove(NamedTuple):
+    """A reorder of elements that have no data type: its arguments, with bits in place of the elements."""
+
+    dtype: NumpyType
+    x: Array
+    dst: Any
+    src: Any
+    out: Array | None
+
+
+def move_of_bits(x: Any, dst: Any, src: Any, dtype: Any, out: Any) -> BitMove | None:
+    """The arguments of a reorder that computes nothing; None where its elements have a data type.
+
+    None too for what is to be converted, or is more than an array: that is for data types alone.
+    """
+    if not isinstance(x, np.ndarray) or isinstance(dst, MemoryDesc) or isinstance(src, MemoryDesc):
+        return None
+    moved = unnamed_type([x] if out is None else [x, out])
+    if moved is None or not (dtype is None or is_same_type(dtype, moved)):
+        return None
+    blocks = _blocks_of(src)
+    ndims = x.ndim - len(blocks)
+    if not 1 <= ndims <= MAX_NDIMS - len(halves(moved)):
+        return None
+    own = own_format(x) if not blocks else format_of_bits(src, moved, ndims)
+    return BitMove(
+        moved,
+        _physical_bits(x, blocks, ndims),
+        own if dst is None and out is None else format_of_bits(dst, moved, ndims),
+        format_of_bits(src, moved, ndims),
+        None if out is None else _physical_bits(out, _blocks_of(dst) if out.ndim > ndims else (), ndims),
+    )
+
+
+def is_same_type(dtype: Any, moved: NumpyType) -> bool:
+    """True where `dtype` names the type of the elements that are moved."""
+    try:
+        return bool(np.dtype(plain_text(dtype)) == moved)
+    except Exception:  # what NumPy does not know
+        return False
+
+
+def _blocks_of(format: Any) -> tuple[int, ...]:
+    """The inner blocks of a tag; none of strides, or where there is no format."""
+    if not isinstance(format, str | FormatTag | Tag | GenericTag):
+        return ()
+    tag = FormatTag.parse(format) if isinstance(format, str | FormatTag) else format
+    return () if isinstance(tag, FormatTag) else tag.inner_blks
+
+
+def _physical_bits(x: Array, blocks: tuple[int, ...], ndims: int) -> Array:
+    """The bits of an array; of a physical one the two halves are a block of an axis of their own."""
+    bits = bits_of(x)
+    return np.expand_dims(bits, ndims) if blocks and halves(x.dtype) else bits

@@ -1,0 +1,28 @@
+"""Arrays of any library as memories that may be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...runtime.describe import Subject, describe
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ..reorders import reorder
+from .nibbles import is_nibbles
+from .tensors import as_array, as_numpy, is_foreign
+
+
+def memory_of(x: Any, what: str) -> Memory:
+    """An array of any library; a memory as it is. Errors name the argument `what`, as "quantize: scale"."""
+    if isinstance(x, Memory):
+        return x
+    found = as_array(as_numpy(x, what) if is_foreign(x) else x, what)
+    if is_nibbles(found):
+        found = reorder(found, None)
+    return found if isinstance(found, Memory) else wrapped(found, Subject.source(*what.split(": ", 1)))
+
+
+def wrapped(x: Any, subject: Subject) -> Memory:
+    """An array of NumPy as the memory that it is; errors name the subject."""
+    described = describe(x, None, subject)
+    return Memory(described.desc, Engine("cpu"), described.buffer_of(x))

@@ -1,0 +1,88 @@
+"""The arguments of a call as memories on the engine that runs it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...desc.memory_desc import MemoryDesc
+from ...desc.tags import Tag
+from ...errors import refuse
+from ...runtime.describe import SOURCE, TARGET, Subject, describe
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.transfer import from_host, share_with
+from .formats import check_out, out_desc, wanted_of_out
+
+_CPU = Engine("cpu")
+
+
+def engine_of(x: object, out: object, engine: object) -> Engine:
+    """The engine that runs a call: the one given, else that of a `Memory` among them, else the CPU."""
+    if isinstance(engine, Engine):
+        return engine
+    if isinstance(engine, str):
+        return Engine(engine)
+    if engine is not None:
+        raise refuse("RS-V08:engine-no-engine", type=type(engine).__name__)
+    memories = (held for held in (x, out) if isinstance(held, Memory) and held)
+    return next((memory.engine for memory in memories), _CPU)
+
+
+def memory_of(value: Any, engine: Engine, subject: Subject) -> Memory:
+    """An array or a memory as a memory on the engine, over the same bytes where that can be.
+
+    Raises InvalidArguments, under the name of `subject`, for what cannot be read.
+    """
+    if not isinstance(value, Memory):
+        described = describe(value, None, subject)
+        return from_host(described.desc, engine, described.buffer_of(value))
+    if value:
+        return value
+    raise refuse("RS-M36:memory-empty-give", refused=subject.refused)
+
+
+def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
+    """What is read, as a memory on the engine or on the host beside it.
+
+    Of a physical array the dims are padded, as far as `src` says: those of `out` leave the padding out.
+    """
+    if not isinstance(x, Memory):
+        described = describe(x, src, SOURCE)
+        desc = described.desc if isinstance(src, MemoryDesc) else _without_padding(described.desc, out)
+        return Memory(desc, _host_of(engine), described.buffer_of(x))
+    if src is not None:
+        raise refuse("RS-A14:src-memory")
+    if not x:
+        raise refuse("RS-M36:source-memory-empty")
+    return share_with(x, engine)
+
+
+def _without_padding(physical: MemoryDesc, out: Any) -> MemoryDesc:
+    """The blocks of a physical array with the dims of `out`, where those fill as many; else as they are."""
+    dims = out.shape if isinstance(out, np.ndarray) or (isinstance(out, Memory) and out) else ()
+    if not physical.inner_blks or len(dims) != physical.ndims or dims == physical.dims:
+        return physical
+    found = MemoryDesc(dims, physical.data_type, Tag(physical.layout.outer_order, *physical.layout.inner))
+    is_same = found.padded_dims == physical.dims and found.strides == physical.strides
+    return found if is_same else physical
+
+
+def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
+    """What is written, which must lie as `dst` and `dtype` say."""
+    if isinstance(out, Memory) and out:
+        check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
+        return share_with(out, engine)
+    if isinstance(out, np.ndarray):
+        target = out_desc(src, describe(out, None, TARGET), dst, dtype)
+        if not out.flags.writeable:
+            raise refuse("RS-A08:out-read-only", src=src, desc=target.desc)
+        return Memory(target.desc, _host_of(engine), target.buffer_of(out))
+    empty = "an empty Memory" if isinstance(out, Memory) else type(out).__name__
+    raise refuse("RS-V08:out-no-array", empty=empty)
+
+
+def _host_of(engine: Engine) -> Engine:
+    """Where an array of the host lies for an engine; a device is reached from the CPU."""
+    return engine if engine.device.is_host else _CPU

@@ -1,0 +1,71 @@
+"""The arguments of products of arrays as memories and numbers, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import parse_int, short_repr
+from ...dtypes import DataType
+from ...errors import refuse
+from ...model.checks import check_destination
+from ...runtime.describe import Subject
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.transfer import refuse_host_out
+from .operands import memory_of
+from .tensors import as_array, as_numpy
+
+
+def operand_of(call: str, name: str, value: Any, engine: Engine) -> Memory:
+    """An argument as a memory over the same bytes. Raises InvalidArguments for what cannot be read."""
+    what = f"{call}: {name}"
+    found = value if isinstance(value, Memory) else as_numpy(as_array(value, what), what)
+    return memory_of(found, engine, Subject(f"{what} cannot be read", f"{what} does not fit"))
+
+
+def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
+    """A value for each output, along the last of `ndims` dims."""
+    held = operand_of(call, "bias", value, engine)
+    if held.desc.ndims != 1:
+        raise refuse("RS-X01:bias-dims", call=call, ndims=held.desc.ndims, desc=held.desc)
+    if ndims == 1 or isinstance(value, Memory):
+        return held
+    wide = np.asarray(held).reshape(*[1] * (ndims - 1), -1)
+    return operand_of(call, "bias", wide, engine)
+
+
+def result_type(source: Memory, dtype: Any) -> DataType:
+    """The type of a result: the one that is named, else that of the source, s32 for integers."""
+    if dtype is not None:
+        return DataType.parse(dtype)
+    kind = source.desc.data_type
+    return DataType.s32 if kind.is_integral else kind
+
+
+def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
+    """What is written: a new memory, or the one that was brought, of the same dims."""
+    if out is None:
+        return Memory(md, engine)
+    subject = Subject.target(call)
+    refuse_host_out(subject.refused, out, engine)
+    found = operand_of(call, "out", out, engine)
+    check_destination(call, found, "out")
+    if found.desc.dims != md.dims:
+        raise refuse("RS-R10:out-other-dims", call=call, desc=found.desc, dims=md.dims)
+    return found
+
+
+def numbers_of_dims(name: str, value: Any, count: int) -> tuple[int, ...]:
+    """One number for each spatial dim, given as such or once for all."""
+    what = f"convolution: {name}"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        found = tuple(parse_int(each, what) for each in value)
+    else:
+        found = (parse_int(value, what),) * max(count, 0)
+    if len(found) == max(count, 0):
+        return found
+    raise refuse("RS-X01:spatial-dims", what=what, value=short_repr(value), count=count)

@@ -1,0 +1,31 @@
+"""Calls for tensors of frameworks, which bring addresses and say how they lie: bound without a first call."""
+
+from __future__ import annotations
+
+from ...desc.attr import Attr
+from ...ops.reorder import ReorderProblem, find_reorder
+from ...ops.shuffle import ShuffleProblem, find_shuffle
+from ...runtime.engine import Engine
+from ..groups import Rule
+from .binder import BoundCall, CallWords
+from .key import Kind, described
+from .signature import scale_values
+
+_CPU = Engine("cpu")
+
+
+def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> BoundCall:
+    """The call that reorders arrays of one kind into arrays of another; `scale_values` are its values."""
+    read, written = described(src), described(dst)
+    attr = Attr.common(0.5 if is_scaled else None)
+    impl = find_reorder(ReorderProblem(read.desc, written.desc, attr), _CPU)
+    words = CallWords.of_values(impl.computation, scale_values(0.5), attr, {}) if is_scaled else None
+    return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below, words=words)
+
+
+def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> BoundCall:
+    """The call that shuffles arrays of one kind into arrays of another of the same type."""
+    read, written = described(src), described(dst)
+    problem = ShuffleProblem(read.desc, written.desc, *rule.split(read.desc.dims, axis, number))
+    impl = find_shuffle(rule.call, problem, _CPU)
+    return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below)

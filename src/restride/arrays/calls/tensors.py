@@ -1,0 +1,199 @@
+"""Arrays of other frameworks as NumPy arrays over the same bytes, and back, without importing any of them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ...errors import refuse
+from ...foreign import has_attribute, text_of
+from ...runtime.alloc import Array
+from ...runtime.capsules import Exported, imported, not_imported
+from ...runtime.memory import Memory
+from ..jax.arrays import is_jax, of_jax, to_jax
+
+# Types of torch that NumPy does not export: what carries their bits, and what they are in NumPy.
+_CARRIED = {
+    "bfloat16": ("int16", np.dtype(ml_dtypes.bfloat16)),
+    "float8_e5m2": ("uint8", np.dtype(ml_dtypes.float8_e5m2)),
+    "float8_e4m3fn": ("uint8", np.dtype(ml_dtypes.float8_e4m3fn)),
+    "float8_e5m2fnuz": ("uint8", np.dtype(ml_dtypes.float8_e5m2fnuz)),
+    "float8_e4m3fnuz": ("uint8", np.dtype(ml_dtypes.float8_e4m3fnuz)),
+    "float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
+}
+_LONGEST = 200
+# The functions on arrays that `restride.torch` has with gradients.
+_GRADED = ("channel_shuffle", "layer_norm", "pool", "reorder", "shuffle", "shuffle_channels", "softmax")
+_CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
+
+
+def is_torch(x: object) -> bool:
+    """True for a tensor of torch. Where torch is not loaded there are none."""
+    kind = getattr(sys.modules.get("torch"), "Tensor", None)
+    return kind is not None and isinstance(x, kind)
+
+
+def is_foreign(x: object) -> bool:
+    """True for arrays of other libraries: what exports DLPack and is neither NumPy's nor a `Memory`."""
+    is_ours = isinstance(x, np.ndarray | np.generic | Memory)
+    return (has_attribute(x, "__dlpack__") and not is_ours) or is_jax(x)
+
+
+def as_array(x: Any, name: str) -> Any:
+    """Lists, numbers and what has `__array__` as arrays, as `np.asarray` takes them; all else as it is.
+
+    Raises InvalidArguments for what NumPy makes no array of, such as rows of different lengths.
+    """
+    if isinstance(x, np.ndarray | Memory | str | bytes) or is_foreign(x):
+        return x
+    is_listed = isinstance(x, list | tuple | int | float | complex | np.generic)
+    if not is_listed and not has_attribute(x, "__array__") and not has_attribute(x, "__array_interface__"):
+        return x
+    try:
+        return np.asarray(x)
+    except Exception as error:  # a foreign object may raise anything
+        why = f"NumPy makes no array of it: {text_of(error)[:_LONGEST]}".splitlines()[0]
+        raise refuse("RS-A01:ragged-list", name=name, why=why) from None
+
+
+def numpy_of(x: Any, name: str) -> Array:
+    """Arrays of any library, lists and numbers as an array of NumPy. Raises InvalidArguments for all else."""
+    found = x.to_numpy() if isinstance(x, Memory) else as_array(as_numpy(x, name), name)
+    if isinstance(found, np.ndarray):
+        return found
+    raise refuse("RS-A04:no-array", name=name, type=type(x).__name__)
+
+
+def narrowed(x: Any) -> Any:
+    """The integers of a list as s32, where they are such: NumPy has made int64 of them. All else as it is."""
+    if not isinstance(x, np.ndarray) or x.dtype != np.int64 or not x.size:
+        return x
+    limits = np.iinfo(np.int32)
+    return x.astype(np.int32) if limits.min <= x.min() and x.max() <= limits.max else x
+
+
+def back_to(x: Any, made: Any) -> Any:
+    """A result as an array of the library of `x`, over the same bytes; a `Memory` as it is.
+
+    Libraries that follow the Array API read it by their `from_dlpack`; of others NumPy's array is given.
+    """
+    if not isinstance(made, np.ndarray):
+        return made
+    if is_torch(x):
+        return to_torch(made)
+    if is_jax(x):
+        return to_jax(made, x)
+    space = getattr(x, "__array_namespace__", None)
+    read = getattr(space(), "from_dlpack", None) if callable(space) else None
+    return made if read is None else read(Exported(made))
+
+
+def as_target(out: Any, name: str) -> Any:
+    """As `as_numpy`, for what is to be written. Raises InvalidArguments for what never changes."""
+    if is_jax(out):
+        raise refuse("RS-A08:cannot-written", name=name)
+    return as_numpy(out, name)
+
+
+def written(out: Any) -> Any:
+    """An `out` after it was written. Autograd is told, or a backward pass would take it for what it saved."""
+    if is_torch(out):
+        sys.modules["torch"].autograd.graph.increment_version(out)
+    return out
+
+
+def as_numpy(x: Any, name: str) -> Any:
+    """A tensor of torch, an array of JAX, or what has `__dlpack__`, as a NumPy array over its bytes.
+
+    All else is given as it is.
+
+    Raises InvalidArguments for what is not on the CPU, is part of a graph of gradients, or is traced.
+    """
+    if isinstance(x, np.ndarray):
+        return x
+    if is_torch(x):
+        return _of_torch(x, name)
+    if is_jax(x):
+        return of_jax(x, name)
+    if not has_attribute(x, "__dlpack__"):
+        return x
+    try:
+        return imported(x)
+    except Exception as error:
+        raise not_imported(name, x, error) from error
+
+
+def _of_torch(x: Any, name: str) -> Array:
+    if x.device.type != "cpu":
+        raise refuse(
+            "RS-A04:tensor",
+            name=name,
+            device=x.device,
+            which="x.cpu()"
+            if x.device.type != "meta"
+            else 'one with bytes, torch.empty_like(x, device="cpu")',
+        )
+    if x.requires_grad:
+        function = name.partition(":")[0]
+        raise refuse(
+            "RS-A04:gradients",
+            name=name,
+            call=f", or use restride.torch.{function}, which they flow through"
+            if function in _GRADED
+            else "",
+        )
+    check_strided(x, name)
+    try:
+        found = _bytes_of_torch(x) if is_whole(x) else None
+    except (TypeError, RuntimeError) as error:
+        why = str(error).strip().splitlines()[0]
+        raise refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=_hint_of_torch(x)) from None
+    if found is None:
+        raise refuse("RS-A04:resized", name=name)
+    return found
+
+
+def is_whole(x: Any) -> bool:
+    """True where the storage of a tensor of torch has all its elements; torch itself does not check."""
+    last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
+    reach = (x.storage_offset() + last + 1) * x.element_size() if x.numel() else 0
+    return bool(reach <= x.untyped_storage().nbytes())
+
+
+def _bytes_of_torch(x: Any) -> Array:
+    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
+    if carrier is None or twin is None:
+        return np.asarray(x.numpy())
+    return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
+
+
+def _hint_of_torch(x: Any) -> str:
+    if x.is_neg():
+        return "pass x.resolve_neg()"
+    if x.is_conj():
+        return "pass x.resolve_conj()"
+    if str(x.dtype) == "torch.float4_e2m1fn_x2":
+        return "rs.formats wraps its bytes, x.view(torch.uint8), and so do memories of f4_e2m1"
+    return "convert it, for example x.float(); inside torch.func use restride.torch"
+
+
+def check_strided(x: Any, name: str) -> None:
+    """Raise InvalidArguments for a tensor of torch without strides, or whose integers are no numbers."""
+    if x.is_nested:
+        raise refuse("RS-A04:tensor-nested", name=name)
+    if str(x.layout) != "torch.strided":
+        raise refuse("RS-A04:sparse", name=name, layout=str(x.layout).removeprefix("torch."))
+    if x.is_quantized:
+        raise refuse("RS-A04:integers-stand-other", name=name)
+
+
+def to_torch(x: Array) -> Any:
+    """A NumPy array as a tensor of torch over the same bytes."""
+    torch = sys.modules["torch"]
+    carrier, name = _CARRIERS.get(x.dtype, (None, None))
+    if carrier is None or name is None:
+        return torch.from_numpy(x)
+    return torch.from_numpy(x.view(np.dtype(carrier))).view(getattr(torch, name))

@@ -1,0 +1,1 @@
+"""Arrays and programs of JAX: what `restride.jax` is made of."""

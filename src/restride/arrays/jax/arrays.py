@@ -1,0 +1,104 @@
+"""Arrays of JAX as NumPy arrays over the same bytes, and back, without importing JAX."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from ...errors import refuse
+from ...plan.machine import LINE
+from ...runtime.alloc import Array, address_of
+from ...runtime.capsules import Exported, imported, is_named
+from ...runtime.result_pool import allocate
+
+# What JAX makes of these unless it is told to keep 64 bits.
+_NARROWED = {
+    np.dtype(wide): narrow
+    for wide, narrow in (("f8", "float32"), ("i8", "int32"), ("u8", "uint32"), ("c16", "complex64"))
+}
+_LONGEST = 200
+
+
+def is_jax(x: object) -> bool:
+    """True for an array of JAX, traced ones among them. Where JAX is not loaded there are none."""
+    kind = getattr(sys.modules.get("jax"), "Array", None)
+    return kind is not None and isinstance(x, kind)
+
+
+def is_traced(x: object) -> bool:
+    """True for what stands for an array of JAX while a function is traced."""
+    core = getattr(sys.modules.get("jax"), "core", None)
+    return core is not None and isinstance(x, core.Tracer)
+
+
+def of_jax(x: Any, name: str) -> Array:
+    """An array of JAX as a NumPy array that is read-only, as JAX never changes one.
+
+    Raises InvalidArguments for arrays without bytes on this machine's CPU.
+    """
+    if is_traced(x):
+        raise refuse("RS-A04:traced-array-no", name=name)
+    if not isinstance(x.dtype, np.dtype):
+        raise refuse("RS-A04:elements", name=name, dtype=x.dtype)
+    if x.is_deleted():
+        raise refuse("RS-A04:array-was-deleted", name=name)
+    if any(device.platform != "cpu" for device in x.devices()):
+        raise refuse("RS-A04:array-not-cpu", name=name)
+    try:
+        x.block_until_ready()
+        # Parts on several devices are put together.
+        return imported(x) if is_named(x.dtype) and len(x.devices()) == 1 else np.asarray(x)
+    except Exception as error:
+        why = f"JAX: {str(error) or type(error).__name__}".splitlines()[0]
+        raise refuse("RS-A04:copy-first", name=name, why=why[:_LONGEST]) from None
+
+
+def to_jax(x: Array, like: Any) -> Any:
+    """A NumPy array, which must be no one else's, as an array of JAX over its bytes, in its layout.
+
+    It is copied to the device of `like` where that is another than the first. JAX has no layouts with gaps:
+    such become row-major. Raises Unimplemented for 64-bit types, unless JAX is told to keep them.
+    """
+    check_width(x.dtype)
+    jax = sys.modules["jax"]
+    if not x.size or not _is_dense(x) or not is_named(x.dtype):
+        return jax.numpy.asarray(x)
+    made = jax.dlpack.from_dlpack(Exported(_aligned(x)))
+    (device,) = like.devices() if len(like.devices()) == 1 else made.devices()
+    return made if device in made.devices() else _moved(x, made.format, device)
+
+
+def check_width(dtype: np.dtype[Any]) -> None:
+    """Raise Unimplemented for 64-bit types where JAX would narrow them without a word."""
+    if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
+        raise refuse("RS-A17:array-jax", name=dtype.name, narrowed=_NARROWED[dtype])
+
+
+def _moved(x: Array, wanted: Any, device: Any) -> Any:
+    """`x` on another device, in the layout `wanted`.
+
+    It goes there row-major: programs of JAX 0.10 misread what was moved in another layout.
+    """
+    jax = sys.modules["jax"]
+    there = jax.device_put(np.ascontiguousarray(x), device)
+    if x.flags.c_contiguous:
+        return there
+    return jax.device_put(there, type(wanted)(wanted.layout, there.sharding))
+
+
+def _is_dense(x: Array) -> bool:
+    """True where elements in some order of the axes fill their bytes, as in every layout of JAX."""
+    order = sorted(range(x.ndim), key=lambda d: -abs(x.strides[d]))
+    return x.transpose(order).flags.c_contiguous
+
+
+def _aligned(x: Array) -> Array:
+    """`x` from a cache line on, as JAX takes other bytes by a copy, and row-major."""
+    if address_of(x) % LINE == 0:
+        return x
+    steps = [stride // x.itemsize for stride in x.strides]
+    copied = allocate(x.nbytes).view(x.dtype, x.shape, steps)
+    copied[...] = x
+    return copied

@@ -1,0 +1,363 @@
+"""Layer, group and batch normalization of arrays that people hold."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from ..desc.arguments import ARG_DST, ARG_MEAN, ARG_SCALE, ARG_SHIFT, ARG_SRC, ARG_VARIANCE
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr, to_f32
+from ..dtypes import DataType
+from ..errors import refuse
+from ..foreign import is_masked
+from ..model.parse import check_written
+from ..model.pointwise import check_known, check_same_dims
+from ..ops.batch_normalization import BatchNormalizationProblem
+from ..ops.group_normalization import GroupNormalizationProblem
+from ..ops.layer_normalization import LayerNormalizationProblem
+from ..ops.normalization import NormFlags, NormForwardProblem
+from ..ops.normalization import check_data as check_normalized
+from ..plan.normalization import NormKind, stat_dims
+from ..runtime.alloc import Array
+from ..runtime.memory import Memory
+from .calls.binder import SignedCall
+from .calls.operands import engine_of
+from .calls.problems import ArrayFunction, with_axis_at, with_axis_last
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..typing import ArrayLike, OtherArray, Owned, Vector
+
+__all__ = ["batch_norm", "group_norm", "layer_norm"]
+
+_LAYER = ArrayFunction("layer_norm", "layer_normalization", is_real=True)
+_GROUP = ArrayFunction("group_norm", "group_normalization", is_real=True)
+_BATCH = ArrayFunction("batch_norm", "batch_normalization", is_real=True)
+_PROBLEMS: dict[NormKind, type[NormForwardProblem]] = {
+    NormKind.layer: LayerNormalizationProblem,
+    NormKind.group: GroupNormalizationProblem,
+    NormKind.batch: BatchNormalizationProblem,
+}
+# Types that scale and shift are read as; all else is converted to f32.
+_WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
+
+
+@overload
+def layer_norm(
+    x: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    out: Owned,
+) -> Owned: ...
+@overload
+def layer_norm(
+    x: Owned, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> Owned: ...
+@overload
+def layer_norm(
+    x: ArrayLike, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
+) -> NDArray[Any]: ...
+def layer_norm(
+    x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None
+) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance along an axis.
+
+    x        a NumPy array, a tensor of torch, what has `__dlpack__`, or a `Memory` of any format, of f64,
+             f32, bf16, f16, s8 or u8
+    scale    one number for each index of the axis, or None
+    shift    the same
+    axis     what is normalized: the last, as in rows of features, unless it is given; 1 for the channels of
+             images, which may lie in any format
+    epsilon  what is added to the variance
+    out      where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself;
+             it is returned
+
+    The result has the type and the layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy
+    out; a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero. All is
+    computed as f32, as f64 where `x` or `out` is f64.
+
+    Raises InvalidArguments, before anything is written, for an axis that `x` has not, for a scale or a shift
+    of another length, an epsilon below 0, and an `out` that is read-only, of other dims or overlaps `x`;
+    Unimplemented for other types.
+
+    >>> import numpy as np, restride as rs
+    >>> print(rs.layer_norm(np.array([[1, 2, 3], [5, 5, 8]], np.float32)).round(2))
+    [[-1.22  0.    1.22]
+     [-0.71 -0.71  1.41]]
+    """
+
+    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: SignedCall | None) -> Any:
+        where, at = _placed(_LAYER, x, axis)
+        ndims = _ndims_of(_LAYER, where)
+        if ndims == 1:
+            return _row_alone(where, out, _weights(scale, shift), epsilon)
+        target = None if out is None else with_axis_last(_of_axes(_LAYER, out, x), at)
+        weights, known = _weights(scale, shift), signed if at == ndims - 1 else None
+        made = _normalized(_LAYER, NormKind.layer, where, target, weights, epsilon=epsilon, signed=known)
+        return out if out is not None else with_axis_at(made, at)
+
+    return _LAYER.by_signature(compute, (axis, epsilon), x, out, scale, shift)
+
+
+@overload
+def group_norm(
+    x: OtherArray | ArrayLike,
+    groups: int,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+    out: Owned,
+) -> Owned: ...
+@overload
+def group_norm(
+    x: Owned, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
+) -> Owned: ...
+@overload
+def group_norm(
+    x: ArrayLike, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
+) -> NDArray[Any]: ...
+def group_norm(
+    x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, out: Any = None
+) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, mean and variance of groups of channels.
+
+    `x`: of dims (N, C, ...), C a multiple of `groups`. `scale`, `shift`: one number for each channel, or
+    None. The rest as in `layer_norm`.
+
+    >>> import numpy as np, restride as rs
+    >>> print(rs.group_norm(np.array([[[0, 2], [4, 6], [1, 1], [1, 1]]], np.float32), 2)[0].round(2))
+    [[-1.34 -0.45]
+     [ 0.45  1.34]
+     [ 0.    0.  ]
+     [ 0.    0.  ]]
+    """
+
+    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: SignedCall | None) -> Any:
+        count = parse_int(groups, "group_norm: groups")
+        weights = _weights(scale, shift)
+        return _normalized(
+            _GROUP, NormKind.group, x, out, weights, groups=count, epsilon=epsilon, signed=signed
+        )
+
+    return _GROUP.by_signature(compute, (groups, epsilon), x, out, scale, shift)
+
+
+@overload
+def batch_norm(
+    x: OtherArray | ArrayLike,
+    mean: OtherArray | ArrayLike,
+    variance: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+    out: Owned,
+) -> Owned: ...
+@overload
+def batch_norm(
+    x: Owned,
+    mean: OtherArray | ArrayLike,
+    variance: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+) -> Owned: ...
+@overload
+def batch_norm(
+    x: ArrayLike,
+    mean: OtherArray | ArrayLike,
+    variance: OtherArray | ArrayLike,
+    scale: Vector = None,
+    shift: Vector = None,
+    *,
+    epsilon: float = 1e-5,
+) -> NDArray[Any]: ...
+def batch_norm(
+    x: Any,
+    mean: Any,
+    variance: Any,
+    scale: Any = None,
+    shift: Any = None,
+    *,
+    epsilon: float = 1e-5,
+    out: Any = None,
+) -> Any:
+    """`(x - mean) / sqrt(variance + epsilon) * scale + shift`, by the statistics that training has found.
+
+    `x`: of dims (N, C, ...). `mean`, `variance`: one number for each channel; `scale`, `shift`: the same, or
+    None. The rest as in `layer_norm`.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.batch_norm(np.ones((1, 2, 1, 1), np.float32), [0, 1], [4, 1], epsilon=0).ravel().tolist()
+    [0.5, 0.0]
+    """
+
+    def compute(
+        x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any, signed: SignedCall | None
+    ) -> Any:
+        weights = _weights(scale, shift) | {ARG_MEAN: mean, ARG_VARIANCE: variance}
+        return _normalized(_BATCH, NormKind.batch, x, out, weights, epsilon=epsilon, signed=signed)
+
+    return _BATCH.by_signature(compute, (epsilon,), x, out, mean, variance, scale, shift)
+
+
+# --- what they share ----------------------------------------------------------------------------------------
+
+
+def _weights(scale: Any, shift: Any) -> dict[int, Any]:
+    return {arg: value for arg, value in ((ARG_SCALE, scale), (ARG_SHIFT, shift)) if value is not None}
+
+
+def _placed(function: ArrayFunction, x: Any, axis: Any) -> tuple[Any, int]:
+    """The array with its axis last, and which axis it was."""
+    ndims = _ndims_of(function, x)
+    at = function.axis(axis, ndims, x.desc if isinstance(x, Memory) else x.shape)
+    return with_axis_last(x, at), at
+
+
+def _ndims_of(function: ArrayFunction, x: Any) -> int:
+    """How many axes there are. Raises InvalidArguments for what cannot be read."""
+    if isinstance(x, np.ndarray) and x.ndim:
+        return x.ndim
+    return function.source(x, engine_of(x, None, None)).desc.ndims
+
+
+def _row_alone(row: Any, out: Any, weights: dict[int, Any], epsilon: Any) -> Any:
+    """The normalized row, as one of a batch of one."""
+    dims = row.desc.dims if isinstance(row, Memory) else row.shape
+    target = None if out is None else _reshaped(_of_axes(_LAYER, out, row), (1, *dims))
+    made = _normalized(_LAYER, NormKind.layer, _reshaped(row, (1, *dims)), target, weights, epsilon=epsilon)
+    return _reshaped(made, dims) if out is None else out
+
+
+def _reshaped(x: Any, dims: tuple[int, ...]) -> Any:
+    """An array or a memory of other dims, over the same bytes."""
+    return Memory(x.desc.reshape(dims), x.engine, x) if isinstance(x, Memory) else x.reshape(dims)
+
+
+def _of_axes(function: ArrayFunction, out: Any, x: Any) -> Any:
+    """`out`, if it has the axes of `x`."""
+    engine = engine_of(x, out, None)
+    ndims = function.destination(out, engine).desc.ndims, _ndims_of(function, x)
+    if ndims[0] == ndims[1]:
+        return out
+    raise refuse("RS-R10:tensors-different-shapes", call=function.name, ndims=ndims[1], ndims2=ndims[0])
+
+
+def _normalized(
+    function: ArrayFunction,
+    kind: NormKind,
+    x: Any,
+    out: Any,
+    weights: dict[int, Any],
+    *,
+    epsilon: Any,
+    groups: int = 1,
+    signed: SignedCall | None = None,
+) -> Any:
+    """`weights`: scale, shift and statistics by argument."""
+    engine = engine_of(x, out, None)
+    source = function.source(x, engine)
+    src = check_known(function.name, "x", source.desc)
+    check_data(function, src)
+    target = function.target(out, src, src.dims, engine)
+    check_data(function, target.desc)
+    check_same_dims(function.name, [("x", src), ("out", target.desc)])
+    check_written(function.name, "out", target.desc)
+    if kind is NormKind.group:
+        _check_groups(function, src, groups)
+    small = parse_epsilon(function.name, epsilon)
+    count = src.dims[-1 if kind is NormKind.layer else 1]
+    real = DataType.f64 if DataType.f64 in (src.data_type, target.desc.data_type) else DataType.f32
+    numbers = numbers_of(function, weights, count, real)
+    types = (DataType.parse(numbers[arg].dtype) for arg in _TYPED if arg in numbers)
+    problem = _PROBLEMS[kind](
+        kind,
+        src,
+        target.desc,
+        MemoryDesc(stat_dims(kind, src.dims, groups), real),
+        MemoryDesc((count,), next(types, real), "a"),
+        NormFlags(
+            use_global_stats=kind is NormKind.batch,
+            use_scale=ARG_SCALE in weights,
+            use_shift=ARG_SHIFT in weights,
+        ),
+        False,
+        groups,
+        small,
+    )
+    more = {arg: function.source(each, engine) for arg, each in numbers.items()}
+    how = f"eps:{small:g}" + (f" groups:{groups}" if kind is NormKind.group else "")
+    function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, how, signed)
+    if out is not None:
+        return out
+    return target if isinstance(x, Memory) else np.asarray(target)
+
+
+def parse_epsilon(what: str, epsilon: Any) -> float:
+    """What is added to a variance, as f32. Raises InvalidArguments below 0, and where it is not finite."""
+    small = to_f32(epsilon, f"{what}: epsilon")
+    if isfinite(small) and small >= 0:
+        return small
+    why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
+    raise refuse("RS-P06:epsilon", what=what, small=small, why=why, hint=hint)
+
+
+def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None:
+    if groups > 0 and src.dims[1] % groups == 0:
+        return
+    raise refuse("RS-R10:groups", call=function.name, groups=groups, src=src, dims=src.dims[1])
+
+
+def check_data(function: ArrayFunction, md: MemoryDesc) -> None:
+    """Raise for what is not normalized: as for the primitives, which have no f64."""
+    check_normalized(function.name, md.as_type(DataType.f32) if md.data_type is DataType.f64 else md)
+
+
+def numbers_of(
+    function: ArrayFunction, weights: dict[int, Any], count: int, real: DataType = DataType.f32
+) -> dict[int, Array]:
+    """One number for each of `count`, by argument: scale and shift of one type, statistics as `real`."""
+    found = {arg: _numbers(function, arg, each, count) for arg, each in weights.items()}
+    kinds = {each.dtype for arg, each in found.items() if arg in _TYPED}
+    chosen = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
+    kind = chosen if chosen in _WEIGHT_TYPES and real is DataType.f32 else real.numpy
+    return {
+        arg: np.ascontiguousarray(each, kind if arg in _TYPED else real.numpy) for arg, each in found.items()
+    }
+
+
+_TYPED = (ARG_SCALE, ARG_SHIFT)
+_NAMES: dict[int, str] = {
+    ARG_SCALE: "scale",
+    ARG_SHIFT: "shift",
+    ARG_MEAN: "mean",
+    ARG_VARIANCE: "variance",
+}
+
+
+def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array:
+    try:
+        found = value.to_numpy() if isinstance(value, Memory) else np.asarray(value)
+        # ml_dtypes has types of kind V.
+        is_number = found.dtype.kind in "fiu" or found.dtype in _WEIGHT_TYPES
+        if found.shape == (count,) and is_number and not is_masked(value):
+            return found
+    except Exception:  # NumPy makes no array of it
+        pass
+    raise refuse(
+        "RS-R10:numbers-index-axis",
+        call=function.name,
+        names=_NAMES[arg],
+        value=short_repr(value),
+        count=count,
+    )

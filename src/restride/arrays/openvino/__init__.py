@@ -1,0 +1,1 @@
+"""OpenVINO's files as text: found and checked, not yet judged."""

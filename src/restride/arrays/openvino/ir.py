@@ -1,0 +1,156 @@
+"""The layers of one type in an OpenVINO IR, as text: found at any depth, not yet judged."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ...desc.parse import short_repr
+from ...errors import refuse
+from .xml_source import Source, visit
+
+_ROOTS = ("net", "layers", "layer")
+_VERSIONS = range(1, 12)
+_MOST_LAYERS = 100_000
+_MOST_TEXT = 64
+MOST_AXES = 64
+"""The most axes of an array of NumPy."""
+_DIM_PATHS = (["input", "port", "dim"], ["output", "port", "dim"])
+_PORT_PATHS = (["input", "port"], ["output", "port"])
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_LIMIT = 2**63
+
+
+@dataclass(slots=True)
+class Port:
+    """A port of a layer: its element type and its dims."""
+
+    precision: str | None
+    dims: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class RawLayer:
+    """A layer as it stands in the file: `<data>` elements and ports in their order."""
+
+    line: int
+    attributes: dict[str, str]
+    data: list[dict[str, str]] = field(default_factory=list)
+    inputs: list[Port] = field(default_factory=list)
+    outputs: list[Port] = field(default_factory=list)
+
+    def ports(self, part: str) -> list[Port]:
+        """The ports of `<input>` or of `<output>`."""
+        return self.inputs if part == "input" else self.outputs
+
+    def where(self) -> str:
+        """The layer in a message: `the layer of line 12, id 3, name 'shuffle'`."""
+        known = [(key, self.attributes[key]) for key in ("id", "name") if key in self.attributes]
+        return ", ".join([f"the layer of line {self.line}", *(f"{k} {short_repr(v)}" for k, v in known)])
+
+
+def find_layers(source: Source, wanted: str) -> list[RawLayer]:
+    """The layers of type `wanted` in file order, those in the bodies of others too.
+
+    Raises InvalidArguments for what is no IR, or one of a version that is not known.
+    """
+    collector = _Collector(wanted)
+    visit(source, collector)
+    return collector.found
+
+
+def to_int(text: str, name: str) -> int:
+    """A decimal integer of 64 bits. Errors name `name`."""
+    stripped = text.strip()
+    value = int(stripped) if _INTEGER.fullmatch(stripped) else _LIMIT
+    if -_LIMIT <= value < _LIMIT:
+        return value
+    raise refuse("RS-V01:integer-64-bits", name=name, text=short_repr(text))
+
+
+class _Collector:
+    """Follows the elements of a document; within a wanted layer, `path` leads to the current one."""
+
+    def __init__(self, wanted: str) -> None:
+        self.found: list[RawLayer] = []
+        self._wanted = wanted
+        self._is_root = True
+        self._layer: RawLayer | None = None
+        self._path: list[str] = []
+        self._text: str | None = None
+
+    def start(self, tag: str, attributes: dict[str, str], line: int) -> None:
+        if self._is_root:
+            self._is_root = False
+            _check_root(tag, attributes)
+        if self._layer is not None:
+            self._path.append(tag)
+            self._inside(self._layer, attributes)
+        elif tag == "layer" and _type_of(attributes) == self._wanted:
+            self._begin(RawLayer(line, attributes))
+
+    def end(self) -> None:
+        layer = self._layer
+        if layer is None:
+            return
+        if not self._path:
+            self._layer = None
+            return
+        if self._text is not None:
+            _append_dim(layer, layer.ports(self._path[0])[-1], self._text)
+            self._text = None
+        self._path.pop()
+
+    def text(self, piece: str) -> None:
+        if self._text is not None and len(self._text) < _MOST_TEXT:
+            self._text += piece[:_MOST_TEXT]
+
+    def _begin(self, layer: RawLayer) -> None:
+        if len(self.found) == _MOST_LAYERS:
+            raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._wanted)
+        self.found.append(layer)
+        self._layer = layer
+
+    def _inside(self, layer: RawLayer, attributes: dict[str, str]) -> None:
+        path = self._path
+        if path == ["data"]:
+            layer.data.append(attributes)
+        elif path in _PORT_PATHS:
+            layer.ports(path[0]).append(Port(attributes.get("precision")))
+        elif path in _DIM_PATHS:
+            self._text = ""
+        elif path[-1] == "layer" or self._text is not None:
+            why, hint = "a layer has <data>, <input> and <output>", "save the model again with OpenVINO"
+            raise refuse(
+                "RS-F04:not-belong-inside",
+                path=_shown_tag(path[-1]),
+                value=_shown_tag(["layer", *path][-2]),
+                where=layer.where(),
+                why=why,
+                hint=hint,
+            )
+
+
+def _check_root(tag: str, attributes: dict[str, str]) -> None:
+    if tag not in _ROOTS:
+        raise refuse("RS-F04:outermost-element", tag=_shown_tag(tag))
+    version = attributes.get("version") if tag == "net" else None
+    if version is not None and to_int(version, "the version of <net>") not in _VERSIONS:
+        raise refuse("RS-F04:ir-version", version=short_repr(version), versions=_VERSIONS[-1])
+
+
+def _type_of(attributes: dict[str, str]) -> str:
+    if "type" in attributes:
+        return attributes["type"]
+    raise refuse("RS-F04:layer-no-type")
+
+
+def _append_dim(layer: RawLayer, port: Port, text: str) -> None:
+    if len(port.dims) == MOST_AXES:
+        raise refuse("RS-F04:port-too-many", where=layer.where(), most_axes=MOST_AXES)
+    port.dims.append(text)
+
+
+def _shown_tag(tag: str) -> str:
+    """A tag in a message."""
+    return f"<{tag if tag.isprintable() and len(tag) < _MOST_TEXT else tag[:8] + '...'}>"

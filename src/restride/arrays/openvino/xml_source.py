@@ -1,0 +1,259 @@
+"""XML from a file that a stranger may have written: where it comes from, how much, and what is refused.
+
+Nothing is fetched and no entity is expanded: a document type is an error. The length, the depth, the length
+of one token, and the number of elements and attributes, which is what costs time, are bounded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn, Protocol
+from xml.parsers import expat
+
+from ...desc.parse import short_repr
+from ...errors import Error, InvalidArguments, refuse
+from ...foreign import attribute_of, plain_text
+
+MAX_BYTES = 256 << 20
+MAX_DEPTH = 256
+MAX_TOKEN = 16 << 20
+MAX_NODES = 1 << 22
+_PIECE = 1 << 20
+_EXAMPLE = 64 << 10
+_XML_HINT = "name the .xml file of a model; the .bin file beside it holds its weights"
+# What expat finds wrong with a document that stops too early.
+_ENDED = (
+    expat.errors.XML_ERROR_NO_ELEMENTS,
+    expat.errors.XML_ERROR_UNCLOSED_TOKEN,
+    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+    expat.errors.XML_ERROR_PARTIAL_CHAR,
+)
+
+
+class Source(NamedTuple):
+    """What errors call the XML, and a function that gives the next bytes, or characters, of it."""
+
+    name: str
+    read: Callable[[int], Any]
+
+
+class Visitor(Protocol):
+    """Whoever wants the elements of a document, in their order."""
+
+    def start(self, tag: str, attributes: dict[str, str], line: int) -> None:
+        """An element begins."""
+
+    def end(self) -> None:
+        """The innermost element ends."""
+
+    def text(self, piece: str) -> None:
+        """Characters, perhaps not all, of the innermost element."""
+
+
+# --- where it comes from --------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def opened(source: object) -> Iterator[Source]:
+    """The XML of a path, or of an open file, which stays open.
+
+    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no file.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = _path_of(source)
+        with _opened_path(path) as file:
+            yield Source(_shown(path), file.read)
+        return
+    read = attribute_of(source, "read")
+    if not callable(read):
+        is_text = isinstance(source, bytes | bytearray | memoryview)
+        raise refuse(
+            "RS-F04:neither-path-nor" if is_text else "RS-F04:neither-path-nor-open",
+            source=short_repr(source),
+            type=type(source).__name__,
+        )
+    name = attribute_of(source, "name")
+    yield Source(_shown(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
+
+
+def _path_of(source: str | os.PathLike[str]) -> str:
+    try:
+        return str.__str__(os.fsdecode(source))
+    except Exception:  # a foreign __fspath__ may raise anything
+        raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
+
+
+def _opened_path(path: str) -> Any:
+    """The plain file at `path`. Opening a pipe would wait for its writer, and no length bounds a device."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        raise _system_error(path, error) from None
+    except ValueError:
+        raise refuse("RS-F04:no-file-name", path=_shown(path)) from None
+    file = os.fdopen(handle, "rb", buffering=0) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    if file is None:
+        os.close(handle)
+        raise refuse("RS-F04:folder-pipe-device", path=_shown(path))
+    return file
+
+
+def _system_error(path: str, error: OSError) -> Error:
+    hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
+    hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
+    why = os.strerror(error.errno) if error.errno else str(error)
+    return refuse("RS-F02:xml", path=_shown(path), why=why, hint=hint)
+
+
+def _shown(path: str) -> str:
+    return path if path.isprintable() and 0 < len(path.strip()) == len(path) <= 200 else short_repr(path)
+
+
+# --- what is in it --------------------------------------------------------------------------------------
+
+
+def visit(source: Source, visitor: Visitor) -> None:
+    """Give `visitor` the elements of a document.
+
+    Raises InvalidArguments for what is no XML, is cut off, has a document type, or exceeds a bound; errors of
+    the visitor pass, with the file's name and the line.
+    """
+    head = _head(source)
+    reader = _XmlReader(source.name, visitor, is_text=isinstance(head, str))
+    reader.feed(_without_ellipses(_encoded(source, head)) if len(head) < _EXAMPLE else _encoded(source, head))
+    while len(head) >= _EXAMPLE and (piece := _next(source, _PIECE)):
+        reader.feed(_encoded(source, piece))
+    reader.finish()
+
+
+def _head(source: Source) -> Any:
+    """The first 64 KiB, or all of a shorter document: files may give less than what is asked for."""
+    head = _next(source, _EXAMPLE)
+    while 0 < len(head) < _EXAMPLE and (more := _next(source, _EXAMPLE)):
+        if type(more) is not type(head):
+            raise refuse("RS-F04:read-gives-bytes", name=source.name)
+        head += more
+    return head
+
+
+def _next(source: Source, size: int) -> Any:
+    try:
+        piece = source.read(size)
+    except OSError as error:
+        raise refuse("RS-F02:xml-file", name=source.name, reason=str(error)[:200]) from None
+    except Exception as error:  # a foreign read() may raise anything
+        why = f"read() failed: {type(error).__name__} {str(error)[:200]}"
+        raise refuse("RS-F04:not-open", name=source.name, why=why) from None
+    if isinstance(piece, bytes | str):
+        return piece
+    why = f"read() gives {type(piece).__name__}, not bytes"
+    raise refuse("RS-F04:text-mode", name=source.name, why=why)
+
+
+def _encoded(source: Source, piece: Any) -> bytes:
+    if isinstance(piece, bytes):
+        return piece
+    try:
+        return str(piece).encode()
+    except UnicodeEncodeError:
+        raise refuse("RS-F04:text-holds-half", name=source.name) from None
+
+
+_TAG = re.compile(rb"<[A-Za-z](?:[^<>\"']|\"[^\"<]*\"|'[^'<]*')*>")
+_QUOTED_OR_ELLIPSIS = re.compile(rb"\"[^\"]*\"|'[^']*'|(?<=\s)\.\.\.(?=[\s/>])")
+
+
+def _without_ellipses(text: bytes) -> bytes:
+    """Documents write `<layer ... type="ShuffleChannels" ...>`, which is no XML: the dots go.
+
+    Nothing that is XML changes, as outside of quotes no tag holds dots between blanks.
+
+    >>> _without_ellipses(b'<layer ... name=" ... " ...>')
+    b'<layer  name=" ... " >'
+    """
+    if b"..." not in text:
+        return text
+    return _TAG.sub(lambda tag: _QUOTED_OR_ELLIPSIS.sub(_unless_dots, tag[0]), text)
+
+
+def _unless_dots(found: re.Match[bytes]) -> bytes:
+    return b"" if found[0] == b"..." else found[0]
+
+
+class _XmlReader:
+    """One pass over a document, with every bound checked on the way."""
+
+    def __init__(self, name: str, visitor: Visitor, *, is_text: bool) -> None:
+        self._name, self._visitor = name, visitor
+        self._depth = self._fed = self._nodes = 0
+        parser = self._parser = expat.ParserCreate("utf-8" if is_text else None)
+        parser.buffer_text = True
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = visitor.text
+        # A document type is where entities are declared, and where other files are named.
+        parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = self._refuse_declarations
+
+    def feed(self, piece: bytes) -> None:
+        """The next bytes."""
+        self._fed += len(piece)
+        if self._fed > MAX_BYTES:
+            raise refuse("RS-F04:longer-mib-no", name=self._name, max_bytes=MAX_BYTES >> 20)
+        self._parse(piece, False)
+        if self._fed - self._parser.CurrentByteIndex > MAX_TOKEN:
+            raise refuse("RS-F04:tag-text-longer", name=self._name, max_token=MAX_TOKEN >> 20)
+
+    def finish(self) -> None:
+        """There are no more bytes."""
+        if not self._fed:
+            raise refuse("RS-F04:empty", name=self._name)
+        self._parse(b"", True)
+
+    def _parse(self, piece: bytes, is_last: bool) -> None:
+        try:
+            self._parser.Parse(piece, is_last)
+        except expat.ExpatError as error:
+            raise self._no_xml(error) from None
+        except Error as error:
+            why = f"{error.what}: {error.why}" if error.why else error.what
+            raise refuse(
+                "RS-F04:at-line",
+                name=self._name,
+                currentlinenumber=self._parser.CurrentLineNumber,
+                which=", " if error.where else "",
+                reason=error,
+                why=why,
+            ) from None
+        except (LookupError, ValueError) as error:  # of the encoding that the document names
+            raise refuse("RS-F04:encoding", name=self._name, reason=str(error)[:100]) from None
+
+    def _no_xml(self, error: expat.ExpatError) -> Error:
+        said = expat.ErrorString(error.code)
+        if said in _ENDED and self._depth:
+            return refuse(
+                "RS-F04:ends-inside-element", name=self._name, lineno=error.lineno, offset=error.offset + 1
+            )
+        return refuse(
+            "RS-F04:no-xml", name=self._name, lineno=error.lineno, offset=error.offset + 1, said=said
+        )
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise refuse("RS-F04:elements-nested-more", max_depth=MAX_DEPTH)
+        self._nodes += 1 + len(attributes)
+        if self._nodes > MAX_NODES:
+            what, why = f"there are more than {MAX_NODES} elements and attributes", "no model has so many"
+            raise InvalidArguments(what, code="RS-F04", why=why, hint=_XML_HINT)
+        self._visitor.start(tag, attributes, self._parser.CurrentLineNumber)
+
+    def _end(self, _: str) -> None:
+        self._depth -= 1
+        self._visitor.end()
+
+    def _refuse_declarations(self, *_: object) -> NoReturn:
+        raise refuse("RS-F04:declares-document-type")

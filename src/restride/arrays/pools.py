@@ -1,0 +1,181 @@
+"""Pooling of arrays that people hold: maxima and averages of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import numpy as np
+
+from ..desc.arguments import ARG_DST, ARG_SRC
+from ..desc.parse import parse_int, short_repr
+from ..errors import refuse
+from ..model.parse import check_written
+from ..model.pointwise import check_known, parse_algorithm
+from ..ops.pooling import PoolingProblem, check_windows
+from ..plan.windows import Windows
+from ..runtime.memory import Memory
+from .calls.binder import SignedCall
+from .calls.operands import engine_of
+from .calls.problems import ArrayFunction
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..typing import ArrayLike, Extents, OtherArray, Owned
+
+__all__ = ["pool"]
+
+_POOL = ArrayFunction("pool", "pooling", may_be_in_place=False)
+# As `avg` is known elsewhere: torch and oneDNN have the same two under other names.
+_SHORT = {"avg": "avg_include_padding"}
+Dims = tuple[int, ...]
+
+
+@overload
+def pool(
+    x: OtherArray | ArrayLike,
+    kernel: Extents | None = None,
+    *,
+    alg: str = "max",
+    stride: Extents | None = None,
+    padding: Extents | Sequence[Sequence[int]] = 0,
+    dilation: Extents = 1,
+    out: Owned,
+) -> Owned: ...
+@overload
+def pool(
+    x: Owned,
+    kernel: Extents | None = None,
+    *,
+    alg: str = "max",
+    stride: Extents | None = None,
+    padding: Extents | Sequence[Sequence[int]] = 0,
+    dilation: Extents = 1,
+) -> Owned: ...
+@overload
+def pool(
+    x: ArrayLike,
+    kernel: Extents | None = None,
+    *,
+    alg: str = "max",
+    stride: Extents | None = None,
+    padding: Extents | Sequence[Sequence[int]] = 0,
+    dilation: Extents = 1,
+) -> NDArray[Any]: ...
+def pool(
+    x: Any,
+    kernel: Any = None,
+    *,
+    alg: str = "max",
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    out: Any = None,
+) -> Any:
+    """The largest element of each window of an image, or their average.
+
+    x         of dims (N, C, W), (N, C, H, W) or (N, C, D, H, W): a NumPy array, a tensor of torch, what has
+              `__dlpack__`, or a `Memory` of any format
+    kernel    how many positions a window has, for each spatial dim or one number for all; None: all of them,
+              which leaves one element for each channel
+    alg       "max", "avg_include_padding" ("avg" for short) or "avg_exclude_padding"
+    stride    from one window to the next; as many as the kernel has positions unless it is given
+    padding   how many positions are added at both ends; a pair for a spatial dim whose ends differ
+    dilation  from one position of a window to the next; 1 is dense
+    out       where to write, in any layout and type; it is returned
+
+    A window counts where all of it lies within image and padding. One without an element above the least
+    finite value of the type has that as its maximum, as in oneDNN: also where all are -inf.
+
+    The result has the type and the layout of `x`, dense: NumPy in, NumPy out; a tensor in, a tensor out; a
+    `Memory` in, a `Memory` of the same format out, its padding zero.
+
+    Raises InvalidArguments, before anything is written, for windows that do not fit, and an `out` that is
+    read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.
+
+    >>> import numpy as np, restride as rs
+    >>> image = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> rs.pool(image, 2).tolist()
+    [[[[5.0, 7.0], [13.0, 15.0]]]]
+    >>> rs.pool(image, alg="avg").ravel().tolist()
+    [7.5]
+    """
+    numbers = kernel, stride, padding, dilation
+    known = [tuple(each) if type(each) is list else each for each in (alg, *numbers)]
+    return _POOL.by_signature(partial(_pooled, alg, numbers), known, x, out)
+
+
+def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, signed: SignedCall | None) -> Any:
+    engine = engine_of(x, out, None)
+    source = _POOL.source(x, engine)
+    src = check_known("pool", "x", source.desc)
+    chosen, found = parse_alg(alg), parse_windows(src.dims, *numbers)
+    target = _POOL.target(out, src, found.dims, engine)
+    check_windows("pool", found.windows, ("x", src), ("out", target.desc))
+    check_written("pool", "out", target.desc)
+    problem = PoolingProblem(chosen, found.windows, src, target.desc)
+    how = f"alg:{chosen} kernel:{'x'.join(map(str, found.windows.kernel))}"
+    _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how, signed)
+    if out is not None:
+        return out
+    return target if isinstance(x, Memory) else np.asarray(target)
+
+
+def parse_alg(alg: Any) -> str:
+    """An algorithm by its name, long or short. Raises InvalidArguments."""
+    return parse_algorithm(
+        "pool", _SHORT.get(alg, alg) if isinstance(alg, str) else alg, "pooling_", PoolingProblem.algorithms
+    )
+
+
+class PooledDims(NamedTuple):
+    """Windows over a tensor, and the dims of what is made of them."""
+
+    windows: Windows
+    dims: Dims
+
+
+def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, dilation: Any) -> PooledDims:
+    """The windows of a call over a tensor of these dims. Raises InvalidArguments where they do not fit."""
+    count = len(dims) - 2
+    if not 1 <= count <= 3:
+        raise refuse("RS-R10:x-no-spatial" if count < 1 else "RS-R10:x-too-many", dims=tuple(dims))
+    if kernel is None and 0 in dims[2:]:
+        raise refuse("RS-R10:x-no-positions", dims=tuple(dims))
+    sizes = tuple(dims[2:]) if kernel is None else _numbers("kernel", kernel, count, 1)
+    apart = _numbers("dilation", dilation, count, 1)
+    # Neighbours unless there is a stride: windows that do not overlap.
+    steps = sizes if stride is None else _numbers("stride", stride, count, 1)
+    left, right = _ends(padding, count)
+    windows = Windows(steps, sizes, tuple(each - 1 for each in apart), left, right)
+    made = tuple(windows.output(d, dims[d + 2]) for d in range(count))
+    if any(found < 1 and size for found, size in zip(made, dims[2:], strict=True)):
+        raise refuse(
+            "RS-R10:window-larger-image", dims=tuple(dims), sizes=sizes, apart=apart, left=left, right=right
+        )
+    return PooledDims(windows, (*dims[:2], *(max(found, 0) for found in made)))
+
+
+def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
+    """One whole number for each spatial dim; one for all may stand alone."""
+    value = value.tolist() if isinstance(value, np.ndarray) else value
+    many = tuple(value) if isinstance(value, list | tuple) else (value,) * count
+    found = tuple(parse_int(each, f"pool: {name}") for each in many)
+    if len(found) == count and all(least <= each < 2**31 for each in found):
+        return found
+    raise refuse("RS-V02:whole-number-more", name=name, value=short_repr(value), least=least, count=count)
+
+
+def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
+    """What is added in front of each spatial dim, and behind it."""
+    padding = padding.tolist() if isinstance(padding, np.ndarray) else padding
+    if isinstance(padding, list | tuple) and any(isinstance(each, list | tuple) for each in padding):
+        pairs = [each if isinstance(each, list | tuple) else (each, each) for each in padding]
+        if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
+            raise refuse("RS-V02:padding", padding=short_repr(padding), count=count)
+        left, right = zip(*pairs, strict=True)
+        return _numbers("padding", left, count, 0), _numbers("padding", right, count, 0)
+    both = _numbers("padding", padding, count, 0)
+    return both, both

@@ -1,0 +1,335 @@
+"""Products of arrays that people hold: matmul and convolution, with weights as they are, or packed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, parse_word
+from ..desc.tags import Tag
+from ..dtypes import DataType
+from ..errors import Error, refuse
+from ..runtime.alloc import Array
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from .calls.hints import told_to_owner
+from .calls.operands import engine_of
+from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
+from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
+from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+from .reorders import reorder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..typing import ArrayLike, Extents, OtherArray, Owned, TypeLike, Vector
+
+__all__ = ["convolution", "matmul", "pack_weights"]
+
+_PRIMITIVES = "matmul", "convolution"
+_MATRIX = 2
+
+
+@overload
+def matmul(
+    x: OtherArray | ArrayLike,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
+    out: Owned,
+) -> Owned: ...
+@overload
+def matmul(
+    x: NDArray[Any],
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    dtype: TypeLike | None = None,
+) -> NDArray[Any]: ...
+@overload
+def matmul(
+    x: Owned, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+) -> Owned: ...
+@overload
+def matmul(
+    x: ArrayLike, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
+) -> NDArray[Any]: ...
+def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: Any = None) -> Any:
+    """The product of matrices, `x @ weights + bias`.
+
+    x        (..., M, K): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
+    weights  (K, N), or (..., K, N) with as many dims as `x`, of which those of 1 are repeated; a `Memory` of
+             any format, as `pack_weights` makes it, is read as it is
+    bias     (N)
+    dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
+    out      where to write: an array or `Memory` of (..., M, N), which is returned
+
+    Floats are summed as f32, or f64 where one is f64, integers exactly. NumPy in, NumPy out; a tensor in, a
+    tensor out; a `Memory` in, a `Memory` out.
+
+    Raises InvalidArguments, before anything is written, for dims that do not fit; Unimplemented for types
+    that are not multiplied together.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.matmul(np.eye(2, dtype=np.float32), [[1.0, 2.0], [3.0, 4.0]], [10.0, 20.0])
+    array([[11., 22.],
+           [13., 24.]], dtype=float32)
+    """
+    return _for_owner("matmul", x, out, lambda x, out: _matmul(x, weights, bias, dtype, out))
+
+
+@overload
+def convolution(
+    x: OtherArray | ArrayLike,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+    out: Owned,
+) -> Owned: ...
+@overload
+def convolution(
+    x: NDArray[Any],
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> NDArray[Any]: ...
+@overload
+def convolution(
+    x: Owned,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> Owned: ...
+@overload
+def convolution(
+    x: ArrayLike,
+    weights: OtherArray | ArrayLike,
+    bias: Vector = None,
+    *,
+    stride: Extents = 1,
+    padding: Extents = 0,
+    dilation: Extents = 1,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> NDArray[Any]: ...
+def convolution(
+    x: Any,
+    weights: Any,
+    bias: Any = None,
+    *,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: Any = None,
+    out: Any = None,
+) -> Any:
+    """The convolution of a batch of one to three spatial dims.
+
+    x        (N, C, ...): a NumPy array, lists, a tensor of torch, what has `__dlpack__`, or a `Memory`
+    weights  (O, C / groups, ...); a `Memory` of any format, as `pack_weights` makes it, is read as it is: of
+             (groups, O / groups, C / groups, ...) where there are groups
+    bias     (O)
+    stride, padding, dilation  one number, or one for each spatial dim; a dilation of 1 is dense
+    dtype    of the result: that of `x`, and s32 where `x` is of integers, unless it is named
+    out      where to write: an array or `Memory`, which is returned
+
+    Arrays come back in the layout of `x`; a `Memory` comes back in the format that is fastest here.
+
+    Raises InvalidArguments, before anything is written, for dims that do not fit; Unimplemented for types
+    that are not multiplied together.
+
+    >>> import numpy as np, restride as rs
+    >>> x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    >>> rs.convolution(x, np.ones((1, 1, 2, 2), np.float32)).tolist()
+    [[[[8.0, 12.0], [20.0, 24.0]]]]
+    """
+
+    def run(x: Any, out: Any) -> Any:
+        engine = engine_of(x, out, None)
+        source = operand_of("convolution", "x", x, engine)
+        count = source.desc.ndims - 2
+        window = SlidingWindow(
+            numbers_of_dims("stride", stride, count),
+            tuple(each - 1 for each in numbers_of_dims("dilation", dilation, count)),
+            numbers_of_dims("padding", padding, count),
+        )
+        table = _grouped("convolution", weights, groups, engine)
+        return _convolution(x, source, table, bias, window, dtype, out)
+
+    return _for_owner("convolution", x, out, run)
+
+
+def pack_weights(
+    weights: OtherArray | ArrayLike,
+    primitive: str = "matmul",
+    *,
+    groups: int = 1,
+    dtype: TypeLike | None = None,
+) -> Memory:
+    """Weights in the format that a primitive reads fastest on this machine.
+
+    weights    (..., K, N) of a matmul, (O, C / groups, ...) of a convolution
+    primitive  "matmul" or "convolution"
+    dtype      of the source that they will be multiplied with: that of the weights unless it is named
+
+    It pays where weights are used again and again: what `matmul` and `convolution` would do first in every
+    call is done once. Raises InvalidArguments for what is no such weights.
+
+    >>> import numpy as np, restride as rs
+    >>> rs.pack_weights(np.zeros((64, 48), np.float32)).desc.tag in ("Ba16b", "Ba8b")
+    True
+    """
+    why = "it packs weights of these alone"
+    word = parse_word("pack_weights: primitive", primitive, _PRIMITIVES, why)
+    engine = engine_of(weights, None, None)
+    is_grouped = word == "convolution"
+    source = _grouped("pack_weights", weights, groups if is_grouped else 1, engine)
+    md = source.desc
+    kind = md.data_type if dtype is None else DataType.parse(dtype)
+    if is_grouped:
+        wanted = _wanted_of_convolution(engine, md, kind, groups)
+    else:
+        wanted = _wanted_of_matmul(engine, md, kind)
+    made = Memory(wanted, engine)
+    reorder(source, None, out=made)
+    return made
+
+
+# --- matmul -------------------------------------------------------------------------------------------------
+
+
+def _matmul(x: Any, weights: Any, bias: Any, dtype: Any, out: Any) -> Any:
+    engine = engine_of(x, out, None)
+    table = operand_of("matmul", "weights", weights, engine)
+    if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
+        return _by_rows(x, table, bias, dtype, out)
+    source = operand_of("matmul", "x", x, engine)
+    dims, rows = source.desc.dims, table.desc.dims
+    if not _MATRIX <= len(dims) == len(rows):
+        raise refuse(
+            "RS-X01:dims", desc=source.desc, table_desc=table.desc, count=len(dims), count2=len(rows)
+        )
+    batch = (b if a == 1 else a for a, b in zip(dims[:-2], rows[:-2], strict=True))
+    result = MemoryDesc((*batch, dims[-2], rows[-1]), result_type(source, dtype))
+    target = target_of("matmul", result, out, engine)
+    shifts = None if bias is None else bias_of("matmul", bias, engine, result.ndims)
+    descs = source.desc, table.desc, None if shifts is None else shifts.desc, target.desc
+    execute_product(matmul_primitive(engine, *descs), source, table, shifts, target)
+    return _result(x, target, out)
+
+
+def _by_rows(x: Array, table: Memory, bias: Any, dtype: Any, out: Any) -> Any:
+    """One product of all rows of a batch with the same weights: kernels see one long matrix."""
+    dims = (*x.shape[:-1], table.desc.dims[-1])
+    if isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous:
+        _matmul(x.reshape(-1, x.shape[-1]), table, bias, dtype, out.reshape(-1, dims[-1]))
+        return out
+    made = _matmul(x.reshape(-1, x.shape[-1]), table, bias, dtype, None).reshape(dims)
+    return made if out is None else reorder(made, None, out=out)
+
+
+# --- convolution --------------------------------------------------------------------------------------------
+
+
+def _convolution(
+    x: Any, source: Memory, table: Memory, bias: Any, window: SlidingWindow, dtype: Any, out: Any
+) -> Any:
+    md, engine = source.desc, source.engine
+    outputs, kernel = outputs_and_kernel(table.desc, md.ndims)
+    dims = (md.dims[0], outputs, *window.points(md.dims[2:], kernel))
+    tag = Tag(md.outer_order) if not isinstance(x, Memory) else "any"
+    target = None if out is None else target_of("convolution", MemoryDesc(dims, md.data_type), out, engine)
+    result = MemoryDesc(dims, result_type(source, dtype), tag) if target is None else target.desc
+    shifts = None if bias is None else bias_of("convolution", bias, engine, 1)
+    descs = md, table.desc, None if shifts is None else shifts.desc, result
+    primitive = convolution_primitive(engine, *descs, window)
+    target = Memory(primitive.get_primitive_desc().dst_desc(), engine) if target is None else target
+    execute_product(primitive, source, table, shifts, target)
+    return _result(x, target, out)
+
+
+def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]]:
+    """How many outputs weights have, and their window, for a source of `ndims` dims."""
+    dims = md.dims
+    if len(dims) not in (ndims, ndims + 1) or ndims < 1 + _MATRIX:
+        raise refuse("RS-X01:x-batch-channels", ndims=ndims, md=md)
+    return (dims[0] * dims[1], dims[3:]) if len(dims) > ndims else (dims[0], dims[2:])
+
+
+def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
+    """Weights with a dim of groups where there are more than one; a `Memory` has it already."""
+    number = parse_int(groups, f"{call}: groups")
+    if isinstance(weights, Memory) or number == 1:
+        return operand_of(call, "weights", weights, engine)
+    held = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
+    if number < 1 or held.ndim < 1 or held.shape[0] % number:
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=held.shape)
+    return operand_of(call, "weights", held.reshape(number, held.shape[0] // number, *held.shape[1:]), engine)
+
+
+# --- packing ------------------------------------------------------------------------------------------------
+
+
+def _wanted_of_matmul(engine: Engine, md: MemoryDesc, kind: DataType) -> MemoryDesc:
+    *batch, k, n = md.dims if md.ndims >= _MATRIX else (0, 0)
+    open_md = MemoryDesc(md.dims, md.data_type, "any")
+    src, dst = MemoryDesc((*batch, 1, k), kind), MemoryDesc((*batch, 1, n), "f32")
+    wanted: MemoryDesc = matmul_primitive(engine, src, open_md, None, dst).get_primitive_desc().weights_desc()
+    return wanted
+
+
+def _wanted_of_convolution(engine: Engine, md: MemoryDesc, kind: DataType, groups: int) -> MemoryDesc:
+    ndims = md.ndims - (groups > 1)
+    outputs, kernel = outputs_and_kernel(md, ndims)
+    inputs = md.dims[1] if groups == 1 else md.dims[0] * md.dims[2]
+    window = SlidingWindow(*((each,) * len(kernel) for each in (1, 0, 0)))
+    src = MemoryDesc((1, inputs, *kernel), kind, "any")
+    dst = MemoryDesc((1, outputs, *[1] * len(kernel)), "f32", "any")
+    open_md = MemoryDesc(md.dims, md.data_type, "any")
+    primitive = convolution_primitive(engine, src, open_md, None, dst, window)
+    wanted: MemoryDesc = primitive.get_primitive_desc().weights_desc()
+    return wanted
+
+
+# --- arguments and results ----------------------------------------------------------------------------------
+
+
+def _for_owner(call: str, x: Any, out: Any, run: Callable[[Any, Any], Any]) -> Any:
+    """What `run` makes of NumPy's arrays, as an array of the library of `x`."""
+    try:
+        source = x if isinstance(x, Memory) else as_numpy(as_array(x, f"{call}: x"), f"{call}: x")
+        target = out if out is None or isinstance(out, Memory) else as_target(out, f"{call}: out")
+        made = run(source, target)
+    except Error as error:
+        told = told_to_owner(x if is_foreign(x) else out, error)
+        told.drop_frames()
+        raise told from None
+    if out is not None:
+        return written(out) if is_foreign(out) else out
+    return back_to(x, made) if is_foreign(x) else made
+
+
+def _result(x: Any, target: Memory, out: Any) -> Any:
+    if out is not None:
+        return out
+    return target if isinstance(x, Memory) else np.asarray(target)

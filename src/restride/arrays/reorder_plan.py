@@ -1,0 +1,284 @@
+"""`plan`: what a reorder would run, without running it; and how fast, when asked to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..desc.arguments import ARG_FROM, ARG_TO
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import parse_int, short_repr
+from ..errors import Error, refuse
+from ..model.implementation import compiled
+from ..ops.reorder import Reorder, ReorderProblem, check_reorder
+from ..plan.cost import KernelWork, Prediction, predict
+from ..runtime.arguments import Executable, LoweredKernel
+from ..runtime.describe import Subject, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from ..runtime.timing import Measured, available_memory, quartiles, time_call
+from ..targets.compile_pool import assembly
+from ..targets.cpu import LoweredNest, machine_of
+from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
+from .calls.carriers import move_of_bits
+from .calls.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
+from .calls.operands import engine_of
+from .calls.tensors import as_array, as_numpy, as_target, is_foreign
+
+if TYPE_CHECKING:
+    from ..typing import ArrayLike, Factor, FormatLike, Host, OtherArray, PostOpsLike, TypeLike
+
+__all__ = ["Measured", "Plan", "Prediction", "plan"]
+
+# What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
+_FILLED = 0x3F
+_MOST_ROUNDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What a plan would execute, to be tried, and what trials found."""
+
+    problem: ReorderProblem
+    engine: Engine
+    bound: BoundAttributes
+    executable: Executable
+    log: list[Measured] = field(default_factory=list)
+
+    def measure(self, rounds: int) -> None:
+        """Execute a primitive on memories made for it, and log the time."""
+        low, median, high = quartiles(time_call(self._call(), rounds))
+        self.log.append(Measured(median, low, high, rounds, self.threads, self.problem.moved_bytes))
+
+    @property
+    def threads(self) -> int:
+        """How many may share a run as of now; on a SYCL device the work-items."""
+        return self.executable.threads
+
+    def _call(self) -> Callable[[], None]:
+        made = Reorder.PrimitiveDesc(
+            self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
+        )
+        src, dst = (_filled(Memory(md, self.engine)) for md in (made.src_desc(), made.dst_desc()))
+        primitive, stream = Reorder(made), Stream(self.engine)
+        call = partial(primitive.execute, stream, src, dst)
+        if self.bound.extras:
+            call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
+        return call if self.engine.device.is_host else partial(_to_its_end, call, stream)
+
+
+def _filled(memory: Memory) -> Memory:
+    mapped = memory.map_data()
+    if mapped is not None:
+        mapped.view(np.uint8)[...] = _FILLED
+    memory.unmap_data(mapped)
+    return memory
+
+
+def _to_its_end(call: Callable[[], None], stream: Stream) -> None:
+    call()
+    stream.wait()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A reorder as it would run: `print(plan)` tells it in full.
+
+    `src`, `dst`: descriptors. `bytes_moved`: bytes read and written, padding included. `padding`: elements of
+    padding written as zero. `impl` and `why`: the kernel and the reason for it. `threads`: how many may share
+    it; on a SYCL device the work-items. `nest`: the loop nest as pseudo-code.
+    """
+
+    src: MemoryDesc
+    dst: MemoryDesc
+    bytes_moved: int
+    padding: int
+    impl: str
+    why: str
+    threads: int
+    nest: str
+    _lowered: LoweredKernel | None = field(repr=False)
+    _job: _Job = field(repr=False, compare=False)
+
+    @property
+    def predicted(self) -> Prediction | None:
+        """How long an execution should take; None where nothing is compiled, and on a SYCL device.
+
+        Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
+        """
+        lowered, job = self._lowered, self._job
+        if not isinstance(lowered, LoweredNest):
+            return None
+        written = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
+        functions = job.problem.work_bytes - self.bytes_moved
+        work = KernelWork(
+            lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, written
+        )
+        return predict(work, machine_of(lowered.isa, lowered.caches))
+
+    @property
+    def measured(self) -> Measured | None:
+        """What the last `measure()` found; None before."""
+        return self._job.log[-1] if self._job.log else None
+
+    def measure(self, *, rounds: int = 15) -> Measured:
+        """Run it, on memories that are made for it and dropped again, and say how long it took.
+
+        `rounds`: samples after a warm-up. `print(plan)` tells the result from then on. The memories are warm:
+        work that fits in a cache is measured in the cache. Raises OutOfMemory where there is no room for
+        them, InvalidArguments for no positive number of rounds.
+        """
+        count = parse_int(rounds, "measure: rounds")
+        if not 1 <= count <= _MOST_ROUNDS:
+            raise refuse("RS-V05:rounds", count=short_repr(count), most_rounds=_MOST_ROUNDS)
+        _check_room(self)
+        self._job.measure(count)
+        return self._job.log[-1]
+
+    @property
+    def schedule(self) -> str:
+        """Tiles and loop order, a line for each part of the nest."""
+        return str(self._lowered or "nothing to compile")
+
+    @property
+    def ir(self) -> str:
+        """The kernel as LLVM IR; empty where nothing is compiled."""
+        return self._lowered.ir() if self._lowered else ""
+
+    @property
+    def asm(self) -> str:
+        """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
+        if not isinstance(self._lowered, LoweredNest):
+            return ""
+        return assembly(self.ir, self._lowered.isa)
+
+    def __str__(self) -> str:
+        head = [
+            f"src      {self.src}",
+            f"dst      {self.dst}",
+            f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
+            f"kernel   {self.impl}: {self.why}; {self._shared(self.threads)}",
+            f"speed    {_foretold(self.predicted)}; {self._found(self.measured)}",
+        ]
+        return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
+
+    def _found(self, found: Measured | None) -> str:
+        if found is None:
+            return "not measured"
+        often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
+        shared = self._shared(found.threads)
+        return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
+
+    def _shared(self, threads: int) -> str:
+        return _threads(threads) if self._job.engine.device.is_host else f"{threads} work-items"
+
+
+def _foretold(found: Prediction | None) -> str:
+    return f"predicted {found.gb_per_s:.3g} GB/s ({_time(found.seconds)})" if found else "nothing to predict"
+
+
+def _time(seconds: float) -> str:
+    unit, name = next((u, n) for u, n in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0, "ns")) if seconds >= u)
+    return f"{seconds / (unit or 1e-9):.3g} {name}"
+
+
+def _check_room(plan: Plan) -> None:
+    needed, available = plan.src.size + plan.dst.size, available_memory()
+    if available is not None and needed > available:
+        raise refuse("RS-D01:memories-take-bytes", needed=needed, plan=plan, available=available)
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"up to {count} threads"
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def plan(
+    x: MemoryDesc | OtherArray | ArrayLike,
+    dst: FormatLike = None,
+    *,
+    src: FormatLike = None,
+    dtype: TypeLike | None = None,
+    scale: Factor = None,
+    zero_point: Factor = None,
+    axis: int | None = None,
+    beta: float = 0.0,
+    post_ops: PostOpsLike = None,
+    out: OtherArray | None = None,
+    engine: Host = None,
+) -> Plan:
+    """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
+
+    `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
+    the same formats and types, and Unimplemented for dims known only at execution.
+    """
+    try:
+        given = CallArithmetic(scale, zero_point, axis, beta, post_ops)
+        x = as_numpy(x, "plan: x") if is_foreign(x) else as_array(x, "plan: x")
+        array = out if out is None or isinstance(out, Memory) else as_target(out, "plan: out")
+        move = move_of_bits(x, format_key(dst), src, dtype, array) if given.is_nothing else None
+        if move is not None:
+            return _planned(move.x, move.dst, move.src, None, given, move.out, engine)
+        return _planned(x, dst, src, dtype, given, array, engine)
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+def _planned(
+    x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
+) -> Plan:
+    source = _concrete(_desc_of(x, src), "x")
+    if isinstance(dst, MemoryDesc):
+        _concrete(dst, "dst")
+    target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
+    device = engine_of(x, out, engine)
+    bound = bind(given, source, target, device)
+    problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
+    executable = compiled(problem, device)
+    job = _Job(problem, device, bound, executable)
+    return Plan(
+        src=problem.src,
+        dst=problem.dst,
+        bytes_moved=problem.moved_bytes,
+        padding=prod(problem.dst.padded_dims) - problem.dst.nelems,
+        impl=executable.name,
+        why=executable.why,
+        threads=job.threads,
+        nest=str(problem.nest()),
+        _lowered=executable.lowered,
+        _job=job,
+    )
+
+
+def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
+    """The descriptor; Unimplemented for dims, strides or an offset that only an execution knows."""
+    if md.layout.has_runtime:
+        raise refuse("RS-S17:dims-known-only", name=name, md=md)
+    return md
+
+
+def _desc_of(x: Any, src: Any) -> MemoryDesc:
+    if not isinstance(x, MemoryDesc | Memory):
+        return describe(x, src, Subject.source("plan")).desc
+    if src is not None:
+        raise refuse("RS-A14:src-descriptor")
+    return x if isinstance(x, MemoryDesc) else x.desc
+
+
+def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
+    if isinstance(out, Memory):
+        check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
+        return out.desc
+    if isinstance(out, np.ndarray):
+        return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
+    raise refuse("RS-V08:plan-out", type=type(out).__name__)

@@ -1,0 +1,109 @@
+"""Scales and zero points that groups of elements share, as calls bring them.
+
+They have as many axes as the tensor, at least two, and along each as many values as there are groups. A
+memory may have any layout: what it holds is brought into a row-major one, which is small beside the tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...desc.attr_value import SCALE_TYPES, ZERO_POINT_TYPES
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...errors import InvalidArguments, refuse
+from ...foreign import attribute_of, is_masked
+from ...runtime.describe import Subject, describe
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.transfer import from_host, to_engine
+from ..calls.nibbles import is_nibbles
+from ..calls.tensors import as_numpy, is_foreign
+
+_SUBJECT = Subject("reorder: the values of groups cannot be read", "reorder: the values of groups do not fit")
+
+
+def are_of_groups(value: Any, md: MemoryDesc) -> bool:
+    """True for what has as many axes as the tensor, which has several."""
+    rank = value.desc.ndims if isinstance(value, Memory) and value else attribute_of(value, "ndim")
+    return type(rank) is int and rank > 1 and rank == md.ndims
+
+
+def levels_of(value: Any, md: MemoryDesc) -> tuple[Any, Any]:
+    """The scales of groups, and the scale of the whole tensor above them, or None: (blocks, one number)."""
+    # A list of another type may do anything when it is asked.
+    is_pair = type(value) in (list, tuple) and len(value) == 2 and are_of_groups(value[0], md)
+    return (value[0], value[1]) if is_pair else (value, None)
+
+
+def group_sizes(name: str, found: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """How many elements share a value along each axis. Raises InvalidArguments where groups do not divide."""
+    if all((m and n % m == 0) or m == n for n, m in zip(dims, found, strict=True)):
+        return tuple(n // m if m else 1 for n, m in zip(dims, found, strict=True))
+    axis = next(i for i, (n, m) in enumerate(zip(dims, found, strict=True)) if not m or n % m)
+    raise refuse(
+        "RS-R25:not-divided",
+        name=name,
+        found="x".join(map(str, found)),
+        dims=dims,
+        axis=axis,
+        dims2=dims[axis],
+        found2=found[axis],
+    )
+
+
+def scale_memory(value: Any, engine: Engine) -> Memory:
+    """Scales of groups, row-major, of a type that scales have."""
+    return _row_major(_memory_of(value, np.dtype(np.float32), SCALE_TYPES, "scale", engine), engine)
+
+
+def zero_point_memory(value: Any, engine: Engine) -> Memory:
+    """Zero points of groups, row-major, of a type that zero points have."""
+    return _row_major(_memory_of(value, np.dtype(np.int32), ZERO_POINT_TYPES, "zero_point", engine), engine)
+
+
+def _memory_of(
+    value: Any, kind: np.dtype[Any], allowed: tuple[DataType, ...], name: str, engine: Engine
+) -> Memory:
+    if isinstance(value, Memory):
+        if value.desc.data_type in allowed:
+            return value
+        raise refuse(
+            "RS-V04:groups", name=name, data_type=value.desc.data_type, allowed=", ".join(map(str, allowed))
+        )
+    array = as_numpy(value, f"reorder: {name}") if is_foreign(value) else np.asarray(value)
+    is_real = kind.kind == "f"
+    if is_nibbles(array):
+        array = array.astype(np.float32 if is_real else np.int8)
+    data_type = None if is_masked(value) else _data_type_of(array)
+    if data_type not in allowed:
+        is_number = array.dtype.kind in ("iuf" if is_real else "iu") and not is_masked(value)
+        exact = _converted(array, kind) if is_number else None
+        if exact is None:
+            raise refuse(
+                "RS-V04:groups", name=name, data_type=array.dtype, allowed=", ".join(map(str, allowed))
+            )
+        array = exact
+    described = describe(array, None, _SUBJECT)
+    return from_host(described.desc, engine, described.buffer_of(array))
+
+
+def _data_type_of(array: np.ndarray[Any, Any]) -> DataType | None:
+    try:
+        return DataType.parse(array.dtype)
+    except InvalidArguments:
+        return None
+
+
+def _converted(array: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    """As f32, or as integers of 32 bits where those hold all; else None."""
+    with np.errstate(all="ignore"):
+        made = array.astype(kind)
+    return made if kind.kind == "f" or bool((made == array).all()) else None
+
+
+def _row_major(memory: Memory, engine: Engine) -> Memory:
+    plain = MemoryDesc(memory.desc.dims, memory.desc.data_type)
+    return to_engine(memory if memory.desc == plain else memory.to(plain), engine)

@@ -1,0 +1,112 @@
+"""Elements beside the scales that groups of them share, and the real numbers that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import to_f32
+from ...dtypes import DataType
+from ...errors import refuse
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.transfer import from_host
+from ..calls.formats import target_desc
+from ..calls.results import maker_of
+from .grouped import Dims, GroupStep, groups_of, reorder_in_groups
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuantizedTensor:
+    """Elements and the scales that groups of them share: `x` is about `scale * (values - zero_point)`.
+
+    values        a `Memory` of the tensor's dims, in any layout
+    scale         a `Memory` of the dims divided by the groups
+    zero_point    a `Memory` of the same dims, or None
+    tensor_scale  one more factor for the whole tensor
+    minimum       a `Memory` of the same dims, of what is added in the end, or None
+
+    Zero points and minima may have groups of their own. Raises InvalidArguments for parts that are no
+    memories, of dims that do not divide those of the tensor, or of types that such numbers do not have.
+    """
+
+    values: Memory
+    scale: Memory
+    zero_point: Memory | None = None
+    tensor_scale: float = 1.0
+    minimum: Memory | None = None
+
+    def __post_init__(self) -> None:
+        for name, kinds in _KINDS.items():
+            part = getattr(self, name)
+            if part is not None or name in ("values", "scale"):
+                self._check_part(name, part, kinds)
+        whole = to_f32(self.tensor_scale, "QuantizedTensor: tensor_scale")
+        if not isfinite(whole):
+            raise refuse("RS-A15:tensor-scale", whole=whole)
+
+    def _check_part(self, name: str, part: Any, kinds: tuple[str, ...]) -> None:
+        if not isinstance(part, Memory) or not part:
+            what, why = f"{name} is {type(part).__name__}", "each part is a Memory of some data"
+            raise refuse("RS-A15:rs-memory-numpy", what=what, why=why)
+        if part.desc.data_type.kind not in kinds:
+            what = f"{name} is of {part.desc.data_type}"
+            raise refuse("RS-A15:type-kind", what=what, kinds=" or ".join(kinds))
+        if self.values.desc.nelems:
+            groups_of(self.dims, part.desc)
+
+    @property
+    def dims(self) -> Dims:
+        """Extents of the tensor."""
+        return self.values.desc.dims
+
+    @property
+    def groups(self) -> Dims:
+        """How many elements share a scale along each axis."""
+        return tuple(n // max(m, 1) for n, m in zip(self.dims, self.scale.desc.dims, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of elements, scales and zero points."""
+        parts = (self.values, self.scale, self.zero_point, self.minimum)
+        return sum(part.desc.size for part in parts if part is not None)
+
+    def dequantize(self, dtype: Any = None, dst: Any = None, out: Memory | None = None) -> Memory:
+        """The real numbers that this stands for, as a `Memory`; `out` is written and returned.
+
+        `dtype`: that of a `MemoryDesc` in `dst` unless given; else f32.
+        """
+        engine = self.values.engine
+        made = new_memory(self._target(dtype, dst), engine) if out is None else out
+        steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
+        steps.append(GroupStep("mul", self.scale))
+        if self.tensor_scale != 1.0:
+            one = MemoryDesc((1,) * len(self.dims), DataType.f32)
+            whole = from_host(one, engine, np.array([self.tensor_scale], np.float32))
+            steps.append(GroupStep("mul", whole))
+        if self.minimum is not None:
+            steps.append(GroupStep("add", self.minimum))
+        reorder_in_groups(self.values, made, steps)
+        return made
+
+    def _target(self, dtype: Any, dst: Any) -> MemoryDesc:
+        """What real numbers are written to: row-major unless `dst` says another format."""
+        if isinstance(dst, MemoryDesc):
+            return target_desc(self.values.desc, dst, dtype)
+        return MemoryDesc(self.dims, DataType.f32 if dtype is None else dtype, dst)
+
+
+_NUMBERS = ("int", "uint", "float")
+_KINDS = {"values": _NUMBERS, "scale": ("float",), "zero_point": _NUMBERS, "minimum": ("float",)}
+
+
+def new_memory(md: MemoryDesc, engine: Engine) -> Memory:
+    """A memory for results: on the CPU in the pages that results get again."""
+    if not md.nelems or engine != Engine("cpu"):
+        return Memory(md, engine)
+    made: Memory = maker_of(md, is_memory=True)()[1]
+    return made

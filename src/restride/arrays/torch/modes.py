@@ -1,0 +1,99 @@
+"""What torch wants of a call beyond its result: gradients, a compiler's graph, a mode, a transform.
+
+Every private name of torch that is used stands here; where one is missing, calls go by the operators.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ...errors import refuse
+
+_c = torch._C
+_modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
+_innermost = getattr(getattr(_c, "_functorch", None), "peek_interpreter_stack", lambda: True)
+_is_tracing = getattr(_c, "_is_tracing", lambda: True)
+_forward_ad = torch.autograd.forward_ad
+
+_keys = _c.DispatchKeySet
+NO_KEYS = _keys(_c.DispatchKey.Undefined)
+_DENSE_KEYS = _keys(_c.DispatchKey.CPU) | _keys(_c.DispatchKey.AutogradCPU)
+
+below_autograd = _c._AutoDispatchBelowAutograd
+"""A context in which an operator runs its kernel, and records nothing."""
+
+
+def is_plain(x: Any) -> bool:
+    """True where the result is all that is wanted: no gradient, compiler, tracer, mode or transform."""
+    if torch.compiler.is_compiling() or type(x) is not torch.Tensor or not x.is_cpu:
+        return False
+    if x.requires_grad and torch.is_grad_enabled():
+        return False
+    if x.layout is not torch.strided or x.is_nested or x.is_quantized:
+        return False
+    if x.is_conj() or x.is_neg() or x._is_zerotensor():
+        return False
+    return not (_modes() or _innermost() is not None or _is_tracing() or _forward_ad._current_level >= 0)
+
+
+def is_only_data(keys: Any, x: Any) -> bool:
+    """The same inside of autograd's kernel of an operator, where `keys` are those that are left to dispatch.
+
+    Modes, transforms, views that conjugate or negate, zero tensors and every other kind of storage have keys.
+    """
+    try:
+        is_wanted = x.requires_grad and torch.is_grad_enabled()
+    except AttributeError:  # torch lets None pass as a tensor
+        raise refuse("RS-A17:no-tensor", type=type(x).__name__) from None
+    return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
+
+
+def is_symbol(value: Any) -> bool:
+    """True for what stands for a number while torch compiles, traces or exports: it is checked later."""
+    if torch.compiler.is_compiling() or isinstance(value, torch.SymInt | torch.SymFloat):
+        return True
+    return hasattr(type(value), "__torch_function__") and (
+        not isinstance(value, torch.Tensor) or bool(_is_tracing())
+    )
+
+
+def in_transform() -> bool:
+    """True inside of a transform of torch.func that takes functions apart, and outside of a compiler."""
+    return not torch.compiler.is_compiling() and _transform() not in ("", "Functionalize")
+
+
+def in_derivative() -> bool:
+    """True inside of a transform of torch.func that finds derivatives, and outside of a compiler."""
+    return in_transform() and _transform() != "Vmap"
+
+
+def refuse_derivative(call: str) -> None:
+    """Raise Unimplemented inside of a derivative of torch.func: no operator from Python can take part."""
+    if in_derivative():
+        raise refuse("RS-A17:torch-ops-restride", call=call)
+
+
+def refuse_transforms(call: str, *tensors: Any) -> None:
+    """Raise Unimplemented inside of torch.func, and for tensors with tangents: zeros would come out."""
+    is_dual = _forward_ad._current_level >= 0 and any(
+        each is not None and _forward_ad.unpack_dual(each).tangent is not None for each in tensors
+    )
+    if not is_dual and not in_transform():
+        return
+    raise refuse("RS-A17:transform", call=call)
+
+
+def _transform() -> str:
+    """The innermost transform of torch.func, by torch's name for it; empty where there is none."""
+    innermost = _innermost()
+    if innermost is None:
+        return ""
+    return str(innermost.key().name) if hasattr(innermost, "key") else "unknown"
+
+
+def refuse_second(call: str, *tensors: Any) -> None:
+    """Raise Unimplemented where a gradient, which is a function of these tensors, is to have a gradient."""
+    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+        raise refuse("RS-A17:second-derivative", call=call)

@@ -1,0 +1,188 @@
+"""Weights of torch's recurrent modules as tensors of the primitives, and back.
+
+torch has for each layer and direction `weight_ih` (gates * C, I), `weight_hh` (gates * C, C) and two biases.
+Gates of an LSTM stand in the order of the primitives; of a GRU the reset comes first. An LSTM and a vanilla
+RNN add both biases at once. A GRU is linear before its reset: its last gate has the bias of the state alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ...errors import refuse
+from ..calls.tensors import is_whole
+
+_GATES = {"RNN": 1, "LSTM": 4, "GRU": 3}
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class RNNWeights(NamedTuple):
+    """The weights of one layer: `weights_layer` (1, D, I, gates, C), `weights_iter` (1, D, C, gates, C) and
+    `bias` (1, D, gates, C), of a GRU one gate more; None without biases.
+    """
+
+    weights_layer: Any
+    weights_iter: Any
+    bias: Any
+
+
+def rnn_weights(module: Any) -> list[RNNWeights]:
+    """The weights of a `torch.nn.RNN`, `LSTM` or `GRU`: of each layer those of one primitive, as new tensors.
+
+    A GRU is an `LBRGRUForward`. Layers of one primitive do not mix directions, those of torch do: a module of
+    several layers is one primitive for each, and the destination of one is the source of the next.
+
+    Raises InvalidArguments for another module and for one whose storage has been freed, Unimplemented for
+    projections.
+    """
+    what = "restride.torch.rnn_weights"
+    gates = _gates_of(what, module)
+    for name, parameter in module.named_parameters():
+        _check_whole(f"{what}: {name} of the module", parameter)
+    with torch.no_grad():
+        return [_layer(module, layer, gates) for layer in range(module.num_layers)]
+
+
+def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
+    """Write weights, as `rnn_weights` gives them, into a module of the same kind and shape.
+
+    torch has two biases that are added: the first gets their sum, the second zeros. Weights are dense tensors
+    of f16, bf16, f32 or f64, whose finite values the module's type holds. Nothing is written unless all fits.
+
+    Raises InvalidArguments for what does not fit, and for a module whose parameters are computed from others
+    (weight_norm, pruning) or have no data; Unimplemented for projections.
+    """
+    what = "restride.torch.set_rnn_weights"
+    gates = _gates_of(what, module)
+    _check_parameters(what, module)
+    wanted = rnn_weights(module)
+    if not isinstance(weights, Sequence) or not all(map(_is_weights, weights)):
+        raise refuse("RS-A17:weights-list-rnnweights", what=what)
+    if len(weights) != len(wanted):
+        raise refuse("RS-A17:layers-module", what=what, count=len(weights), count2=len(wanted))
+    for layer, (given, own) in enumerate(zip(weights, wanted, strict=True)):
+        for name, one, other in zip(RNNWeights._fields, given, own, strict=True):
+            _check_tensor(what, f"{name} of layer {layer}", one, other)
+    with torch.no_grad():
+        for layer, given in enumerate(weights):
+            _set_layer(module, layer, gates, given)
+
+
+def _check_parameters(what: str, module: Any) -> None:
+    """Raise InvalidArguments unless the module has parameters of its own, with data, to be written."""
+    own = dict(module.named_parameters(recurse=False, remove_duplicate=False))
+    kinds = ("weight_ih", "weight_hh", *(("bias_ih", "bias_hh") if module.bias else ()))
+    names = [
+        f"{kind}_{end}"
+        for layer in range(module.num_layers)
+        for end in _names(module, layer)
+        for kind in kinds
+    ]
+    computed = next((name for name in names if name not in own), None)
+    if computed:
+        raise refuse("RS-A17:no-parameter-module", what=what, computed=computed, module=module)
+    absent = next((name for name in names if own[name].is_meta), None)
+    if absent:
+        raise refuse("RS-A17:module-no-data", what=what, absent=absent, module=module)
+    fixed = next((name for name in names if own[name].is_inference()), None)
+    if fixed and not torch.is_inference_mode_enabled():
+        raise refuse("RS-A17:module-cannot-written", what=what, fixed=fixed, module=module)
+
+
+def _check_whole(what: str, tensor: Any) -> None:
+    """Raise InvalidArguments for a tensor whose storage is shorter than its shape: torch reads past it."""
+    try:
+        has_bytes = tensor.layout is not torch.strided or is_whole(tensor)
+    except (TypeError, RuntimeError):
+        return  # a tensor without a storage, as torch.func makes it
+    if not has_bytes:
+        raise refuse("RS-A04:resized", name=what)
+
+
+def _check_tensor(what: str, name: str, given: Any, own: Any) -> None:
+    """Raise InvalidArguments unless a tensor can be written where the module has `own`."""
+    if given is not None and not _is_dense(given):
+        raise refuse("RS-A17:no-dense-tensor", what=what, name=name, given=given)
+    shapes = [None if each is None else tuple(each.shape) for each in (given, own)]
+    if shapes[0] != shapes[1]:
+        raise refuse("RS-A17:module", what=what, name=name, shapes=shapes[0], shapes2=shapes[1])
+    if given is None:
+        return
+    _check_whole(f"{what}: {name}", given)
+    if given.dtype not in _FLOATS:
+        raise refuse("RS-A17:weights-f16-bf16", what=what, name=name, dtype=given.dtype)
+    try:
+        is_held = torch.equal(torch.isfinite(given), torch.isfinite(given.to(own.dtype)))
+    except RuntimeError as error:
+        raise refuse("RS-A17:weights", what=what, name=name, reason=str(error)[:200]) from None
+    if not is_held:
+        raise refuse("RS-A17:finite-values-module", what=what, name=name, dtype=own.dtype)
+
+
+def _is_dense(tensor: Any) -> bool:
+    return bool(tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta)
+
+
+def _gates_of(what: str, module: Any) -> int:
+    """The gates of a module. Raises InvalidArguments unless it is recurrent."""
+    if not isinstance(module, torch.nn.RNNBase):
+        raise refuse("RS-A17:no-recurrent-module", what=what, type=type(module).__name__)
+    if getattr(module, "proj_size", 0):
+        raise refuse("RS-A17:module-projections", what=what, module=module)
+    return _GATES["RNN" if module.mode.startswith("RNN") else module.mode]
+
+
+def _is_weights(each: object) -> bool:
+    if not isinstance(each, RNNWeights):
+        return False
+    return all(one is None or isinstance(one, torch.Tensor) for one in each)
+
+
+def _names(module: Any, layer: int) -> list[str]:
+    """How the parameters of a layer end, for each direction."""
+    return [f"l{layer}{end}" for end in ("", "_reverse")[: 2 if module.bidirectional else 1]]
+
+
+def _ordered(rows: Any) -> Any:
+    """Rows of gates in the order of the other side: of a GRU the first two are exchanged."""
+    return rows[[1, 0, 2]] if len(rows) == _GATES["GRU"] else rows
+
+
+def _by_gate(weights: Any, gates: int) -> Any:
+    """(gates * C, I) as (I, gates, C)."""
+    return _ordered(weights.reshape(gates, -1, weights.shape[1])).permute(2, 0, 1)
+
+
+def _layer(module: Any, layer: int, gates: int) -> RNNWeights:
+    names = _names(module, layer)
+    pairs = [[getattr(module, f"weight_{kind}_{name}") for name in names] for kind in ("ih", "hh")]
+    inputs, states = (
+        torch.stack([_by_gate(each, gates) for each in row])[None].contiguous() for row in pairs
+    )
+    if not module.bias:
+        return RNNWeights(inputs, states, None)
+    return RNNWeights(inputs, states, torch.stack([_bias(module, name, gates) for name in names])[None])
+
+
+def _bias(module: Any, name: str, gates: int) -> Any:
+    pair = (getattr(module, f"bias_{kind}_{name}").reshape(gates, -1) for kind in ("ih", "hh"))
+    first, second = map(_ordered, pair)
+    if module.mode != "GRU":
+        return first + second
+    return torch.cat([first[:2] + second[:2], first[2:], second[2:]])
+
+
+def _set_layer(module: Any, layer: int, gates: int, given: RNNWeights) -> None:
+    for d, name in enumerate(_names(module, layer)):
+        for kind, weights in (("ih", given.weights_layer), ("hh", given.weights_iter)):
+            target = getattr(module, f"weight_{kind}_{name}")
+            target.copy_(_ordered(weights[0, d].permute(1, 2, 0)).reshape(target.shape))
+        if given.bias is not None:
+            first, second = (getattr(module, f"bias_{kind}_{name}") for kind in ("ih", "hh"))
+            first.copy_(_ordered(given.bias[0, d, :gates]).reshape(-1))
+            second.zero_()
+            if given.bias.shape[2] > gates:
+                second[2 * second.shape[0] // 3 :].copy_(given.bias[0, d, gates])

@@ -1,0 +1,1 @@
+"""A conversion: rules, steps, tiles, and what it tells."""

@@ -1,0 +1,108 @@
+"""What a conversion tells: how far it is, and what became of which tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .planned import Conversion
+from .rules import ConversionRule
+from .sources import ConversionSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionProgress:
+    """How far a conversion is: bytes of the source that are done, of how many, and the tensor at work."""
+
+    stage: str
+    done: int
+    total: int
+    seconds: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedTensor:
+    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes.
+
+    `largest_error`, `mean_error`: how far its values are from the source's, where that was verified, and None
+    where they are the same; relative to the range of the values that share a scale: their largest magnitude,
+    or with "minmax" from the smallest to the largest.
+    """
+
+    name: str
+    rule: str
+    source: str
+    target: str
+    nbytes_read: int
+    nbytes_written: int
+    file: str
+    largest_error: float | None = None
+    mean_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What was done, or with `dry_run` would be: all tensors, bytes of files, and the memory for tiles.
+
+    `seconds`: how long it took; of a dry run None. `expected_seconds`: of a dry run, how long it would take,
+    from some tiles that were tried; None where nothing could be tried. `resumed_at`: bytes of the source that
+    an earlier run had done. `verified`: bytes of the source that were compared with what was written.
+    `shortfall`: of a dry run, how many bytes more must be free where the result goes; 0 where there is room.
+    `unused_rules`: those that are the first to fit for no tensor: misspelt, or behind one that fits as well.
+    `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files have no place for.
+    """
+
+    tensors: tuple[ConvertedTensor, ...]
+    nbytes_read: int
+    nbytes_written: int
+    tile_memory: int
+    seconds: float | None
+    resumed_at: int = 0
+    verified: int = 0
+    expected_seconds: float | None = None
+    shortfall: int = 0
+    unused_rules: tuple[str, ...] = ()
+    lost_metadata: tuple[str, ...] = ()
+
+
+def report_of(
+    work: Conversion,
+    source: ConversionSource,
+    rules: Sequence[ConversionRule],
+    jobs: int,
+    seconds: float | None,
+    resumed_at: int = 0,
+    verified: int = 0,
+    expected: float | None = None,
+    shortfall: int = 0,
+    errors: Mapping[int, tuple[float, float]] | None = None,
+) -> ConversionReport:
+    """The report of a conversion that is done, or planned."""
+    tensors = []
+    for number, placed in enumerate(work.steps):
+        array, result = placed.step.source.array, placed.step.results[0]
+        is_copy = placed.step.rule is None
+        was, now = (
+            f"{one.kind.word} {one.shape}" if one.desc is None or is_copy else str(one.desc)
+            for one in (array, result)
+        )
+        written = sum(one.nbytes for one in placed.step.results)
+        file = source.files[placed.source].name
+        off = (errors or {}).get(number, (None, None))
+        rule = "" if placed.step.rule is None else str(placed.step.rule)
+        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file, *off))
+    sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
+    used = {placed.step.rule for placed in work.steps}
+    unused = tuple(str(rule) for rule in rules if rule not in used)
+    return ConversionReport(
+        tuple(tensors),
+        *sizes,
+        seconds,
+        resumed_at,
+        verified,
+        expected,
+        shortfall,
+        unused,
+        work.lost_metadata,
+    )

@@ -1,0 +1,219 @@
+"""What a conversion reads: a file, or a folder of files that is a checkpoint in parts.
+
+Every file of a folder has its like in the result: tensor files are converted, the index of shards is made
+anew, all others are copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, BinaryIO
+
+from ...errors import refuse
+from ..element_kinds import BYTES
+from ..formats.json_object import parse_object
+from ..formats.npy import Meaning, read_npy
+from ..places import FilePlace
+from ..plain_file import FileState, check_link, opened, read_at, state_of
+from ..stored_tensors import Contents, StoredArray, StoredTensor, physical
+from ..tensor_file import TensorFile, tensor_file
+from ..writing.file_image import FileImage
+from ..writing.replacement import shown
+from ..zarr.arrays import ZarrFolder, is_zarr, open_zarr
+
+INDEX_END = ".safetensors.index.json"
+_TENSOR_ENDS = (".safetensors", ".npy", ".npz", ".gguf")
+_MOST_INDEX = 100_000_000
+_MOST_FILES = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that is read: its name below the source, its contents where it holds tensors, its state.
+
+    `file` is where the bytes lie: of a compressed file another one, into which it was expanded.
+    """
+
+    name: str
+    path: str
+    file: BinaryIO
+    state: FileState
+    contents: Contents | None = None
+    index: dict[str, Any] | None = None
+
+    @property
+    def tensors(self) -> tuple[StoredTensor, ...]:
+        """The tensors; of a file that holds none, its bytes as one."""
+        if self.contents is not None:
+            return self.contents.tensors
+        if self.index is not None:
+            return ()
+        nbytes = self.state.nbytes
+        return (StoredTensor(StoredArray(self.name, BYTES, (nbytes,), nbytes), self.path, 0),)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What tells this file from another, or from itself after a change."""
+        heads = () if self.contents is None else self.contents.heads
+        return (self.name, *self.state, [digest for _, digest in heads])
+
+    def place(self, tensor: StoredTensor) -> FilePlace:
+        """Where a tensor is read."""
+        return FilePlace(self.file.fileno(), self.path, tensor.start)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.file.close()
+
+    @property
+    def is_changed(self) -> bool:
+        """True where the file is no longer what it was when it was opened."""
+        try:
+            # While it is read it may be linked, or its permissions change: what it holds is the same.
+            return FileState.of(os.stat(self.path))[:-1] != self.state[:-1]
+        except OSError:
+            return True
+
+
+@dataclass(slots=True)
+class ConversionSource:
+    """All files that are read. `is_folder`: there may be several, and the result is a folder too."""
+
+    path: str
+    is_folder: bool
+    files: list[SourceFile | ZarrFolder] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for found in self.files:
+            found.close()
+
+    def changed(self) -> str | None:
+        """The path of a file that has changed since it was opened."""
+        return next((found.path for found in self.files if found.is_changed), None)
+
+
+def open_source(
+    path: str, meaning: Meaning | None = None, *, follow_links: bool = False, spare: str | None = None
+) -> ConversionSource:
+    """A file, a folder, a folder named by the index of its shards, or arrays of Zarr.
+
+    `spare`: the folder in which compressed files are expanded, where there is room for the result too.
+    Raises InvalidArguments for damaged files, shards that are missing, links that lead out of the folder
+    unless they are followed, RuntimeFailure where the system refuses.
+    """
+    if is_zarr(path):
+        arrays = open_zarr(path, follow_links=follow_links)
+        return ConversionSource(path, is_folder=False, files=[arrays])
+    if os.path.isdir(path) or path.endswith(INDEX_END):
+        folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+        return _open_folder(folder, follow_links, spare)
+    file, contents, state = tensor_file(path, spare) if meaning is None else _meant(path, meaning)
+    found = SourceFile(os.path.basename(path), path, file, state, contents)
+    return ConversionSource(path, is_folder=False, files=[found])
+
+
+def _meant(path: str, meaning: Meaning) -> TensorFile:
+    """A .npy file, of which somebody says what it cannot say itself. Elements keep their order in memory."""
+    file = opened(path)
+    try:
+        found = read_npy(file, path, meaning)
+        tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in found.tensors)
+        return TensorFile(file, replace(found, tensors=tensors), state_of(file))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _open_folder(folder: str, follow_links: bool, spare: str | None) -> ConversionSource:
+    source = ConversionSource(folder, is_folder=True)
+    try:
+        for name in sorted(_names(folder, "", follow_links)):
+            source.files.append(_opened_file(folder, name, spare))
+            if len(source.files) > _MOST_FILES:
+                raise refuse("RS-F01:holds-more-files", folder=shown(folder), most_files=_MOST_FILES)
+        _check_shards(source)
+    except BaseException:
+        source.close()
+        raise
+    return source
+
+
+def _names(folder: str, below: str, follow_links: bool) -> Iterator[str]:
+    """The names of all files in the folder and those in it."""
+    here = os.path.join(folder, below)
+    try:
+        entries = list(os.scandir(here))
+    except OSError as error:
+        raise refuse("RS-F01:folder", path=shown(here), reason=os.strerror(error.errno or 0)) from None
+    for entry in entries:
+        name = os.path.join(below, entry.name)
+        if entry.is_symlink() and not follow_links:
+            check_link(folder, entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            yield from _names(folder, name, follow_links)
+        elif os.path.isdir(entry.path):
+            raise refuse("RS-F01:link-folder-not", path=shown(entry.path))
+        else:
+            yield name
+
+
+def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
+    path = os.path.join(folder, name)
+    if name.lower().endswith(_TENSOR_ENDS):
+        file, contents, state = tensor_file(path, spare)
+        return SourceFile(name, path, file, state, contents)
+    file = opened(path)
+    try:
+        state = state_of(file)
+        index = _index_of(file, path, state.nbytes) if name.endswith(INDEX_END) else None
+        return SourceFile(name, path, file, state, index=index)
+    except BaseException:
+        file.close()
+        raise
+
+
+def _index_of(file: BinaryIO, path: str, nbytes: int) -> dict[str, Any]:
+    """The index of a sharded checkpoint: an object with the names of files by those of tensors."""
+    if nbytes > _MOST_INDEX:
+        raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=nbytes)
+    found = parse_object(path, read_at(file, path, 0, nbytes))
+    shards = found.get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
+        raise refuse("RS-F01:no-weight-map", path=shown(path))
+    for shard in set(shards.values()):
+        if not shard or shard in (".", "..") or "/" in shard or "\\" in shard or "\0" in shard:
+            raise refuse("RS-F01:names-shard-no", path=shown(path), shard=shard[:80])
+    return found
+
+
+def _check_shards(source: ConversionSource) -> None:
+    """Every tensor that an index names is in its shard, and in no other file of that index."""
+    for index in source.files:
+        if index.index is None:
+            continue
+        folder = os.path.dirname(index.name)
+        shards = {
+            os.path.basename(found.name): {tensor.array.name for tensor in found.tensors}
+            for found in source.files
+            if found.contents is not None and os.path.dirname(found.name) == folder
+        }
+        for name, shard in index.index["weight_map"].items():
+            if shard not in shards:
+                raise refuse("RS-F01:shard-missing", path=shown(index.path), shard=shard[:80])
+            if name not in shards[shard]:
+                why = f"it says that {name[:80]!r} is in {shard[:80]!r}, which it is not"
+                raise refuse("RS-F01:index", path=shown(index.path), why=why)
+        seen: set[str] = set()
+        for shard in set(index.index["weight_map"].values()):
+            if twice := seen & shards[shard]:
+                why = f"{min(twice)[:80]!r} is in two of its shards"
+                raise refuse("RS-F01:index", path=shown(index.path), why=why)
+            seen |= shards[shard]
+
+
+def raw_image(array: StoredArray) -> FileImage:
+    """A file that is the bytes of one array."""
+    return FileImage((array,), (0,), (), array.nbytes)

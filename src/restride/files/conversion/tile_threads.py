@@ -1,0 +1,155 @@
+"""Tiles done by several threads, in order of their numbers, while the first thread watches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..places import Workspace
+
+_WATCH_S = 0.1
+_NOTE_S = 0.5
+_SAFE_S = 5.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """Which tiles are taken and which are done. All tiles below `done` are."""
+
+    total: int
+    taken: int
+    done: int
+    weight: int = 0
+    tile: int = 0
+    error: BaseException | None = None
+    stopped: bool = False
+    _ahead: set[int] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self) -> int | None:
+        """The next tile; None where there is none, or work has stopped."""
+        with self._lock:
+            if self.stopped or self.taken >= self.total:
+                return None
+            self.taken += 1
+            return self.taken - 1
+
+    def finish(self, tile: int, weight: int) -> None:
+        """A tile is done."""
+        with self._lock:
+            self._ahead.add(tile)
+            while self.done in self._ahead:
+                self._ahead.remove(self.done)
+                self.done += 1
+            self.weight += weight
+            self.tile = tile
+
+    def fail(self, error: BaseException) -> None:
+        """Let everyone stop; the first error counts."""
+        with self._lock:
+            self.stopped = True
+            self.error = self.error or error
+
+
+def do_tiles(
+    total: int,
+    first: int,
+    jobs: int,
+    run: Callable[[int, Workspace], int],
+    note: Callable[[int, bool], None] | None = None,
+    watch: Callable[[Tally], None] | None = None,
+) -> None:
+    """Do the tiles from `first` on, each by `run`, which returns its weight.
+
+    `note` is told by a thread of its own how many tiles are done, and is to make them safe now and then;
+    `watch` is called by this thread several times a second. Raises the first error of any of them, when all
+    threads have ended.
+    """
+    tally = Tally(total, first, first)
+    threads = [
+        _EndingThread(target=_work, args=(tally, run), name="restride-convert", daemon=True)
+        for _ in range(min(jobs, max(total - first, 1)))
+    ]
+    ended = threading.Event()
+    noting = None if note is None else _EndingThread(target=_note, args=(tally, note, ended), daemon=True)
+    try:
+        for thread in (*threads, *([noting] if noting else [])):
+            thread.start()
+        for thread in threads:
+            while not thread.ended.is_set():
+                thread.ended.wait(_WATCH_S)
+                if watch is not None:
+                    watch(tally)
+    except BaseException as error:
+        tally.fail(error)
+    for thread in threads:
+        _await(thread, tally)
+    ended.set()
+    if noting is not None:
+        _await(noting, tally)
+    if note is not None and tally.done > first:
+        note(tally.done, False)
+    if tally.error is not None:
+        raise tally.error
+    if watch is not None:
+        watch(tally)
+
+
+class _EndingThread(threading.Thread):
+    """A thread that says itself that it has ended: up to Python 3.12 one that runs is taken for ended where
+    Ctrl-C comes while it is joined.
+    """
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Run, and say that it has ended."""
+        try:
+            super().run()
+        finally:
+            self.ended.set()
+
+
+def _await(thread: _EndingThread, tally: Tally) -> None:
+    """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
+    would be closed, and its handle might be another file's by then. One that never began has nothing to end.
+    """
+    while not thread.ended.is_set() and thread in threading.enumerate():
+        try:
+            thread.ended.wait()
+        except BaseException as error:
+            tally.fail(error)
+    try:
+        if thread.ended.is_set():
+            thread.join()
+    except BaseException as error:
+        tally.fail(error)
+
+
+def _work(tally: Tally, run: Callable[[int, Workspace], int]) -> None:
+    space = Workspace()
+    try:
+        while (tile := tally.take()) is not None:
+            tally.finish(tile, run(tile, space))
+    except BaseException as error:
+        tally.fail(error)
+
+
+def _note(tally: Tally, note: Callable[[int, bool], None], ended: threading.Event) -> None:
+    told = tally.done
+    safe_at = time.monotonic() + _SAFE_S
+    try:
+        while not ended.wait(_NOTE_S):
+            done, is_time = tally.done, time.monotonic() >= safe_at
+            if done > told:
+                note(done, is_time)
+                told = done
+                if is_time:
+                    safe_at = time.monotonic() + _SAFE_S
+    except BaseException as error:
+        tally.fail(error)

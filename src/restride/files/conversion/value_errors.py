@@ -1,0 +1,234 @@
+"""How far the values that a conversion wrote are from those of its source, and how far they may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays.reorders import reorder
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.scale_rule import ENDS, LARGEST
+from ...runtime.alloc import Array
+from ...runtime.memory import Memory
+from .tiles import Ints
+
+# Of f32 arithmetic, in units of a step.
+_SLACK = 1e-3
+_EXPONENT = np.int64(0x7FF0 << 48)
+# A group that is smaller than this part of its tensor may lose its values: scales have a smallest one.
+_DUST = 2.0**-10
+# Bits behind the point, the exponent of the smallest step, and the largest value.
+_FLOATS = {
+    DataType.f64: (52, -1074, float(np.finfo(np.float64).max)),
+    DataType.f32: (23, -149, float(np.finfo(np.float32).max)),
+    DataType.bf16: (7, -133, float.fromhex("0x1.fep127")),
+    DataType.f16: (10, -24, 65504.0),
+    DataType.f8_e4m3: (3, -9, 448.0),
+    DataType.f8_e5m2: (2, -16, 57344.0),
+    DataType.f4_e2m1: (1, -1, 6.0),
+    DataType.f4_e3m0: (0, -2, 16.0),
+    DataType.e8m0: (0, -127, 2.0**127),
+}
+_INTEGERS = {**ENDS, DataType.s32: (-(2**31), 2**31 - 1), DataType.boolean: (0, 1)}
+
+
+class Quantization(NamedTuple):
+    """How stored values stand for real ones: `scale * (stored - zero)`, of arrays that go with the elements.
+
+    `is_found`: scales were found from the values, so that only what the rounding of a scale lets saturate
+    may saturate. `rounding`: what the arithmetic may be off by, relative to a value.
+    """
+
+    data_type: DataType
+    scale: Any = 1.0
+    zero: Any = 0.0
+    is_found: bool = False
+    rounding: float = 0.0
+
+
+class ErrorBound(NamedTuple):
+    """The largest error that a conversion may make: `bound` times a range, and where that is not below it,
+    `least`, as scales are rounded to multiples of their smallest.
+
+    `has_groups`: there are ranges of groups, or of indices of an axis; else the whole tensor has one.
+    `is_spread`: a range is from the smallest to the largest value; else it is the largest magnitude.
+    `share`: how much of the sum of all magnitudes all errors of a tensor without groups may be.
+    """
+
+    bound: float
+    least: float = 0.0
+    has_groups: bool = False
+    is_spread: bool = False
+    share: float = 1.0
+
+    def span(self, low: Any, high: Any) -> Any:
+        """The range of values with these ends, 0 among them."""
+        return high - low if self.is_spread else np.maximum(-low, high)
+
+    def allowed(self, span: Any) -> Any:
+        """The largest error of values of this range."""
+        return self.bound * span + np.where(span >= self.least, self.least, 0.0)
+
+    def is_exceeded(self, errors: ValueErrors) -> bool:
+        """Whether the errors of a whole tensor are larger."""
+        span = self.span(errors.low, errors.high)
+        if self.has_groups:
+            return bool(errors.lost > self.bound * span * _DUST)
+        return bool(errors.largest > self.allowed(span) or errors.total > self.share * errors.magnitude)
+
+    def relative(self, errors: ValueErrors) -> tuple[float, float]:
+        """The largest and the mean error of a whole tensor, relative to the ranges."""
+        span = 1.0 if self.has_groups else float(self.span(errors.low, errors.high))
+        mean = errors.total / max(errors.count, 1)
+        return (errors.largest / span, mean / span) if span else (errors.largest, mean)
+
+
+HALF_LOST = ErrorBound(1 - 2.0**-20, share=0.5)
+"""Of a scale that was passed, or none: each value is within half a step, and half of them all is not lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueErrors:
+    """The errors of a tensor, or of a part of it.
+
+    is_right  each value is the nearest that its type and its scale can say
+    largest, total  the largest error and the sum of all: where groups, or indices of an axis, have a scale,
+              relative to the range of each of them; else in the units of the values
+    count     how many values there are; what is not finite has no error
+    low, high  the ends of the values, and 0
+    magnitude  the sum of all magnitudes
+    lost      the largest error, in the units of the values, of groups that lost more than their format may
+    """
+
+    is_right: bool = True
+    largest: float = 0.0
+    total: float = 0.0
+    count: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    magnitude: float = 0.0
+    lost: float = 0.0
+
+    def __add__(self, other: ValueErrors) -> ValueErrors:
+        return ValueErrors(
+            self.is_right and other.is_right,
+            max(self.largest, other.largest),
+            self.total + other.total,
+            self.count + other.count,
+            min(self.low, other.low),
+            max(self.high, other.high),
+            self.magnitude + other.magnitude,
+            max(self.lost, other.lost),
+        )
+
+
+class GroupErrors:
+    """The errors of groups of elements, each with a range of its own; `shape`: groups along each axis."""
+
+    def __init__(self, shape: Ints) -> None:
+        self._largest, self._total, self._low, self._high = (np.zeros(shape) for _ in range(4))
+        self._count, self._magnitude, self._is_right = 0, 0.0, True
+
+    def add(self, exact: Array, stored: Array, how: Quantization, first: Ints, counts: Ints) -> None:
+        """Elements of `counts` groups along each axis from the `first` on; what they are and what was stored
+        for them, as f64.
+        """
+        is_finite = np.isfinite(exact)
+        if not is_finite.all():
+            # Where a value is no number, or infinite, any stored one will do.
+            exact, stored = np.where(is_finite, exact, 0.0), np.where(is_finite, stored, how.zero)
+        at = tuple(slice(a, a + n) for a, n in zip(first, counts, strict=True))
+        blocks = tuple(chain(*((n, m // n) for n, m in zip(counts, exact.shape, strict=True))))
+        within = tuple(range(1, len(blocks), 2))
+        with np.errstate(all="ignore"):
+            error, is_right = _compared(exact, stored, how)
+            for kept, fold, values in (
+                (self._largest, np.maximum, error),
+                (self._total, np.add, error),
+                (self._low, np.minimum, exact),
+                (self._high, np.maximum, exact),
+            ):
+                kept[at] = fold(kept[at], fold.reduce(values.reshape(blocks), within))
+            self._magnitude += float(np.abs(exact).sum())
+        self._count += exact.size
+        self._is_right &= is_right
+
+    def summed_up(self, tolerance: ErrorBound) -> ValueErrors:
+        """All groups together."""
+        largest, total, low, high = self._largest, self._total, self._low, self._high
+        lost = 0.0
+        if tolerance.has_groups and largest.size:
+            with np.errstate(all="ignore"):
+                span = tolerance.span(low, high)
+                lost = float(np.where(largest > tolerance.allowed(span), largest, 0.0).max())
+                largest, total = (np.where(part > 0, part / span, 0.0) for part in (largest, total))
+        return ValueErrors(
+            self._is_right,
+            float(largest.max(initial=0.0)),
+            float(total.sum()),
+            self._count,
+            float(low.min(initial=0.0)),
+            float(high.max(initial=0.0)),
+            self._magnitude,
+            lost,
+        )
+
+
+def as_f64(memory: Memory) -> Array:
+    """The elements of a tensor, as every type's values are exact."""
+    return np.asarray(reorder(memory, MemoryDesc(memory.desc.dims, DataType.f64)))
+
+
+def bound_of(data_type: DataType, scale_type: DataType, *, has_zeros: bool) -> tuple[float, float]:
+    """The largest error relative to a group's range, of a scale that is found from the values, and the least.
+
+    It is half a step, the step being as much larger as the rounding of the scale can make it, and what is
+    beyond the largest value where that has made the scale smaller. The least is what a scale is off by where
+    it is among the smallest of its type.
+    """
+    is_float, is_power = data_type in _FLOATS, scale_type is DataType.e8m0
+    rounding = 0.0 if is_power else 2.0 ** -(_FLOATS[scale_type][0] + 1)
+    reach = float(ENDS[data_type][1] - ENDS[data_type][0]) if has_zeros else LARGEST[data_type]
+    if is_float:
+        point, _, most = _FLOATS[data_type]
+        step = 2.0**-point
+        # A power of two puts the largest value into the last binade, which ends beyond `most`.
+        beyond = 1 - most / 2.0 ** np.ceil(np.log2(most + 1)) if is_power else rounding
+    elif has_zeros:
+        # The zero point is rounded too: half a step at one of the ends.
+        step, beyond = 2.0 / reach, rounding
+    else:
+        step, beyond = (2.0 if is_power else 1.0) / reach, rounding
+    least = 0.0 if is_power else reach * 2.0 ** (_FLOATS[scale_type][1] - 1)
+    return float(max(step * (1 + rounding) / 2, beyond) + step * rounding) * (1 + _SLACK), least
+
+
+def _compared(exact: Array, stored: Array, how: Quantization) -> tuple[Array, bool]:
+    """The error of each element, and whether all are within half a step."""
+    shifted = stored - how.zero
+    # In steps: what a value stands for may be beyond the largest float.
+    wanted = exact / how.scale
+    if how.data_type in _FLOATS:
+        point, least, most = _FLOATS[how.data_type]
+        low, high = -most, most
+        # The exponent alone: the power of two at or below a value.
+        most_off = (shifted.view(np.int64) & _EXPONENT).view(np.float64)
+        most_off *= 2.0**-point
+        np.maximum(most_off, 2.0**least, out=most_off)
+        most_off *= 0.5 + _SLACK
+    else:
+        (low, high), most_off = _INTEGERS[how.data_type], np.float64(0.5 + _SLACK)
+    if how.rounding:
+        most_off = most_off + np.abs(wanted) * how.rounding
+    error = wanted - shifted
+    # An infinite value is as far away as its steps are long.
+    fits = np.abs(error, out=error) < most_off
+    if how.is_found:
+        fits |= ((stored == low) & (wanted < shifted)) | ((stored == high) & (wanted > shifted))
+    np.multiply(shifted, how.scale, out=error)
+    np.abs(np.subtract(exact, error, out=error), out=error)
+    return error, bool((fits & (error < np.inf)).all())

@@ -1,0 +1,201 @@
+"""The header of GGUF, read as if a stranger wrote it, and written.
+
+The format: magic, version, counts; metadata as keys with typed values; of each tensor a name, its dims from
+the innermost out, a type and an offset; then the data, each tensor at a multiple of the alignment. Quantised
+types of ggml are copied as they are. Values of metadata are kept as the bytes that they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from typing import Any, BinaryIO
+
+from ...errors import refuse
+from ..element_kinds import BYTES, GGML_KINDS, KINDS, ElementKind
+from ..plain_file import read_at, state_of
+from ..stored_tensors import (
+    KEY,
+    VERSION,
+    Contents,
+    StoredArray,
+    StoredTensor,
+    annotated,
+    array_of,
+    as_bytes,
+    check_header,
+    note_of,
+    parse_notes,
+    plain_array,
+)
+from ..writing.file_image import FileImage, packed_starts
+from ..writing.replacement import shown
+from .gguf_values import (
+    MOST_HEADER,
+    TEXT,
+    UINT32,
+    GgufReader,
+    GgufValue,
+    encode_name,
+    encode_text,
+    text_value,
+    value_of,
+)
+
+MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_ALIGNMENT = "general.alignment"
+_USUAL_ALIGNMENT = 32
+_MOST_ALIGNMENT = 1 << 20
+_MOST_AXES = 4
+
+_TYPES = {number: KINDS[word] for number, word in ((0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"))}
+_TYPES |= {number: KINDS[word] for number, word in ((26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16"))}
+_TYPES |= GGML_KINDS
+_NUMBERS = {kind: number for number, kind in _TYPES.items()}
+
+
+def read_gguf(file: BinaryIO, path: str) -> Contents:
+    """The tensors of an open file, in the order of its header. Raises InvalidArguments for a damaged one."""
+    size = state_of(file).nbytes
+    cursor = GgufReader(path, size, lambda start, count: read_at(file, path, start, count))
+    cursor.take(len(MAGIC))
+    version, tensors, values = cursor.number("I"), cursor.number("Q"), cursor.number("Q")
+    if version not in _VERSIONS:
+        raise refuse("RS-F01:gguf-version-not", path=shown(path), version=version)
+    if (tensors + values) * 12 > size:
+        raise cursor.damaged(f"it claims {tensors} tensors and {values} values")
+    metadata = cursor.metadata(values)
+    entries = [_Entry.read(cursor) for _ in range(tensors)]
+    align = _alignment(path, metadata)
+    start = -(-cursor.at // align) * align
+    names = frozenset(entry.name for entry in entries)
+    if len(names) < len(entries):
+        raise cursor.damaged("two of its tensors have one name")
+    places = sorted((entry.offset, entry.offset + entry.nbytes) for entry in entries)
+    if any(end > begin for (_, end), (begin, _) in pairwise(places)):
+        raise cursor.damaged("two of its tensors overlap")
+    if any(begin % align or (end > begin and start + end > size) for begin, end in places):
+        raise cursor.damaged("a tensor does not lie in the file, at a multiple of the alignment")
+    told = metadata.pop(KEY, None)
+    notes = {} if told is None else parse_notes(path, told.content[8:] if told.type == TEXT else b"{}")
+    found = tuple(
+        StoredTensor(_described(path, entry, notes.get(entry.name), names), path, start + entry.offset)
+        for entry in entries
+    )
+    return Contents(found, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
+
+
+def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
+    """The file that holds these arrays, in their order, with their descriptors among the metadata.
+
+    Raises Unimplemented for arrays that the format has no type for.
+    """
+    written = tuple(_gguf_form(array) for array in arrays)
+    # As text it is that of another file, which went through a third format.
+    kept = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
+    values = {key: value_of(value) for key, value in kept.items()}
+    notes = {array.name: note for array in written if (note := _gguf_note(array))}
+    if notes:
+        values[KEY] = text_value(json.dumps({"version": VERSION, "tensors": notes}))
+    align = _alignment("", values)
+    parts = [MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))]
+    for key, value in values.items():
+        parts += encode_text(key), struct.pack("<I", value.type), value.content
+    *offsets, end = packed_starts(written, 0, align)
+    for array, offset in zip(written, offsets, strict=True):
+        dims = _dims_of(array)[::-1]
+        parts += encode_name(array.name), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
+        parts.append(struct.pack("<IQ", _NUMBERS[array.kind], offset))
+    head = b"".join(parts)
+    check_header(".gguf", len(head), MOST_HEADER)
+    head += bytes(-len(head) % align)
+    starts = tuple(len(head) + offset for offset in offsets)
+    return FileImage(written, starts, ((0, head),), len(head) + -(-end // align) * align)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What the header says of a tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    kind: ElementKind
+    offset: int
+    nbytes: int
+
+    @classmethod
+    def read(cls, cursor: GgufReader) -> _Entry:
+        name = cursor.text()
+        count = cursor.number("I")
+        if count > _MOST_AXES:
+            raise cursor.damaged(f"tensor {name[:60]!r} has {count} axes")
+        shape = tuple(reversed([cursor.number("Q") for _ in range(count)]))
+        number, offset = cursor.number("I"), cursor.number("Q")
+        kind = _TYPES.get(number)
+        if kind is None:
+            raise cursor.damaged(f"tensor {name[:60]!r} is of type {number}, which is not known")
+        if prod(shape) >= 2**63 or max(shape, default=0) >= 2**63 or offset >= 2**63:
+            raise cursor.damaged(f"tensor {name[:60]!r} has a shape or a place of 2**63 or more")
+        if (shape[-1] if shape else 1) % kind.block:
+            raise cursor.damaged(f"the rows of {name[:60]!r} are no whole blocks of {kind.word}")
+        return cls(name, shape, kind, offset, kind.nbytes(shape))
+
+
+def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
+    found = metadata.get(_ALIGNMENT)
+    if found is None:
+        return _USUAL_ALIGNMENT
+    align = int.from_bytes(found.content, "little") if found.type == UINT32 else 0
+    if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
+        return align
+    raise refuse("RS-F01:alignment-no-power", path=shown(path))
+
+
+def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
+    """The array of an entry, as the metadata describe it."""
+    if not isinstance(note, dict):
+        return plain_array(entry.name, entry.kind, entry.shape)
+    kind, shape = entry.kind, entry.shape
+    wanted = note.get("shape")
+    if isinstance(wanted, list) and all(type(n) is int and n >= 0 for n in wanted) and len(wanted) < 64:
+        # Of more axes than the format has, or bytes under the name of another type.
+        kind = BYTES if kind.word == "I8" and note.get("kind") == "U8" else kind
+        if prod(wanted) == prod(shape):
+            shape = tuple(wanted)
+    words = {key: value for key, value in note.items() if key not in ("shape", "kind")}
+    return annotated(path, plain_array(entry.name, kind, shape), words, names)
+
+
+def _gguf_form(array: StoredArray) -> StoredArray:
+    """The array as the format can have it: as bytes where it has no type for its elements."""
+    found = array if array.kind in _NUMBERS or array.desc is None else as_bytes(array)
+    if found.kind is BYTES and found.desc is not None:
+        return replace(found, kind=KINDS["I8"])
+    if found.kind not in _NUMBERS or (len(found.shape) > _MOST_AXES and found.desc is None):
+        raise refuse("RS-F03:axes-gguf-file", word=found.kind.word, count=len(found.shape), name=found.name)
+    return found
+
+
+def _gguf_note(array: StoredArray) -> dict[str, Any]:
+    """What the metadata must say of an array that is written."""
+    note = note_of(array)
+    if array.desc is None:
+        return note if array.shape else note | {"shape": []}
+    is_bytes = array.kind.word == "I8" and array.kind != array_of("", array.desc).kind
+    if len(_dims_of(array)) != len(array.shape) or is_bytes:
+        note |= {"desc": array.desc.to_dict(), "shape": list(array.shape)}
+        note |= {"kind": BYTES.word} if is_bytes else {}
+    return note
+
+
+def _dims_of(array: StoredArray) -> tuple[int, ...]:
+    """At most four axes; outer ones are joined."""
+    shape = array.shape or (1,)
+    extra = len(shape) - _MOST_AXES
+    return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])

@@ -1,0 +1,194 @@
+"""NumPy's .npz: a zip archive of .npy files, each read as npy.py does, and written without compression.
+
+Members are stored at multiples of 64 bytes, so that they can be mapped as they lie. Sums of the members are
+known only when they are written, and are put in last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, BinaryIO
+
+from ...errors import refuse
+from ..plain_file import read_at, state_of
+from ..stored_tensors import Contents, StoredArray, StoredTensor, annotated, name_bytes
+from ..writing.file_image import PIECE, FileImage
+from ..writing.replacement import shown
+from .npy import npy_form, tensor_array
+from .npy_header import encode_header, parse_header
+from .npz_compressed import expanded, is_compressed
+
+_ALIGN = 64
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR = struct.Struct("<4sLQL")
+_CRC_AT = 14
+_VERSION = 45
+_UTF8 = 1 << 11
+# The first day that zip can say: the same tensors give the same file, whenever it is written.
+_DATE = (1 << 5) | 1
+_MAX32 = 0xFFFFFFFF
+_PAD_TAG, _ZIP64_TAG = 0xD935, 0x0001
+_MOST_MEMBERS = 1 << 20
+
+HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
+"""What is wrong with a file that torch.save wrote."""
+
+OUT_OF_PICKLES = "save its tensors: rs.save(torch.load(path, weights_only=True), 'x.safetensors')"
+"""What to do about it."""
+
+
+def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
+    """The open archive itself, or where members of it are compressed, one in which they are not.
+
+    `folder`: where there is room for that. Raises InvalidArguments for a damaged archive, RuntimeFailure
+    where the system refuses.
+    """
+    members = _members(file, path)
+    return expanded(file, path, members, folder) if is_compressed(members) else file
+
+
+def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
+    """What the directory of an archive says. Raises InvalidArguments for a damaged one."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, struct.error, OverflowError):
+        raise refuse("RS-F01:no-zip-archive", path=shown(path)) from None
+    if any(member.filename.endswith("/data.pkl") for member in members):
+        raise refuse("RS-F01:holds-pickled-python-objects", path=shown(path))
+    if len(members) > _MOST_MEMBERS:
+        raise refuse("RS-F01:members", path=shown(path), count=len(members))
+    if len({member.filename.removesuffix(".npy") for member in members}) < len(members):
+        raise refuse("RS-F01:two-members-name", path=shown(path))
+    return members
+
+
+def read_npz(file: BinaryIO, path: str) -> Contents:
+    """The tensors of an open archive, in its order. Raises InvalidArguments for a damaged one.
+
+    Compressed members have no place in the file: they are refused.
+    """
+    members = _members(file, path)
+    names = [member.filename.removesuffix(".npy") for member in members]
+    known, size = frozenset(names), state_of(file).nbytes
+    tensors, digest, spans = [], hashlib.sha256(), []
+    for name, member in zip(names, members, strict=True):
+        start = _data_start(file, path, member, size)
+        end = start + member.file_size
+        spans.append((start, end))
+        header = parse_header(file, path, start, end)
+        digest.update(read_at(file, path, start, header.start - start) + name.encode("utf-8", "replace"))
+        array = tensor_array(header, name)
+        if header.note and "scaling" in header.note:
+            array = annotated(path, array, {"scaling": header.note["scaling"]}, known)
+        tensors.append(StoredTensor(array, path, header.start))
+    if any(end > begin for (_, end), (begin, _) in pairwise(sorted(spans))):
+        raise refuse("RS-F01:two-members-overlap", path=shown(path))
+    return Contents(tuple(tensors), {}, ((path, digest.hexdigest()),))
+
+
+def _data_start(file: BinaryIO, path: str, member: zipfile.ZipInfo, size: int) -> int:
+    """Where the bytes of a member start, which is behind its local header."""
+    name = member.filename[:60]
+    if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+        raise refuse("RS-F01:member-compressed", path=shown(path), name=name)
+    if member.flag_bits & 1:
+        raise refuse("RS-F01:member-encrypted", path=shown(path), name=name)
+    at = member.header_offset
+    if 0 <= at <= size - _LOCAL.size:
+        fields = _LOCAL.unpack(read_at(file, path, at, _LOCAL.size))
+        start: int = at + _LOCAL.size + fields[-2] + fields[-1]
+        if fields[0] == b"PK\x03\x04" and start + member.file_size <= size:
+            return start
+    raise refuse("RS-F01:member-not-lie", path=shown(path), name=name)
+
+
+def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
+    """The archive of these arrays. Raises InvalidArguments for names that no archive can have."""
+    pieces: list[tuple[int, bytes]] = []
+    starts: list[int] = []
+    locals_: list[_Member] = []
+    at = 0
+    written = tuple(npy_form(array) for array in arrays)
+    for array in written:
+        head = encode_header(array)
+        name = name_bytes(array.name) + b".npy"
+        if not array.name or len(name) > 60000 or "\0" in array.name:
+            raise refuse("RS-F03:name-no-npz", name=array.name[:60])
+        member = _Member(name, at, head, len(head) + array.nbytes)
+        piece = member.local_header()
+        pieces.append((at, piece + head))
+        start = at + len(piece) + len(head)
+        starts.append(start)
+        locals_.append(member)
+        at = start + array.nbytes
+    pieces.append((at, _directory(locals_, [0] * len(locals_), at)))
+    total = at + len(pieces[-1][1])
+
+    def finish(handle: int) -> None:
+        sums = [
+            _sum_of(handle, start, array.nbytes, zlib.crc32(member.head))
+            for member, start, array in zip(locals_, starts, written, strict=True)
+        ]
+        for member, found in zip(locals_, sums, strict=True):
+            os.pwrite(handle, found.to_bytes(4, "little"), member.at + _CRC_AT)
+        os.pwrite(handle, _directory(locals_, sums, at), at)
+
+    return FileImage(written, tuple(starts), tuple(pieces), total, finish)
+
+
+class _Member:
+    """A file of the archive: its name, where its local header is, the .npy header, the length of both."""
+
+    def __init__(self, name: bytes, at: int, head: bytes, nbytes: int) -> None:
+        self.name, self.at, self.head, self.nbytes = name, at, head, nbytes
+
+    def local_header(self) -> bytes:
+        """What stands before the member; its extra field moves the member to a multiple of 64 bytes."""
+        wide = struct.pack("<2H2Q", _ZIP64_TAG, 16, self.nbytes, self.nbytes)
+        bare = self.at + _LOCAL.size + len(self.name) + len(wide) + 4
+        extra = wide + struct.pack("<2H", _PAD_TAG, -bare % _ALIGN) + bytes(-bare % _ALIGN)
+        fields = (b"PK\x03\x04", _VERSION, _UTF8, 0, 0, _DATE, 0, _MAX32, _MAX32)
+        return _LOCAL.pack(*fields, len(self.name), len(extra)) + self.name + extra
+
+    def central_header(self, crc: int) -> bytes:
+        """What the directory says of the member."""
+        wide = struct.pack("<2H3Q", _ZIP64_TAG, 24, self.nbytes, self.nbytes, self.at)
+        fields = (b"PK\x01\x02", _VERSION, _VERSION, _UTF8, 0, 0, _DATE, crc, _MAX32, _MAX32)
+        rest = (len(self.name), len(wide), 0, 0, 0, 0, _MAX32)
+        return _CENTRAL.pack(*fields, *rest) + self.name + wide
+
+
+def _directory(members: Sequence[_Member], sums: Sequence[int], at: int) -> bytes:
+    """The end of the archive, which starts at byte `at`."""
+    if not members:
+        # Readers take an archive of none for one where its end is all there is.
+        return _END.pack(b"PK\x05\x06", 0, 0, 0, 0, 0, 0, 0)
+    central = b"".join(member.central_header(crc) for member, crc in zip(members, sums, strict=True))
+    count, length = len(members), len(central)
+    end64 = _END64.pack(b"PK\x06\x06", 44, _VERSION, _VERSION, 0, 0, count, count, length, at)
+    locator = _LOCATOR.pack(b"PK\x06\x07", 0, at + length, 1)
+    short = min(count, 0xFFFF)
+    end = _END.pack(b"PK\x05\x06", 0, 0, short, short, min(length, _MAX32), min(at, _MAX32), 0)
+    return central + end64 + locator + end
+
+
+def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
+    """The sum of bytes of the file, which are read piece by piece, continued from `crc`."""
+    at, end = start, start + nbytes
+    while at < end:
+        piece = os.pread(handle, min(PIECE, end - at), at)
+        if not piece:
+            raise OSError(5, "the file is shorter than what was written to it")
+        crc = zlib.crc32(piece, crc)
+        at += len(piece)
+    return crc

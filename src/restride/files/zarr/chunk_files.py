@@ -1,0 +1,248 @@
+"""Chunks of Zarr that are plain files: uncompressed elements in row-major order, moved as they are.
+
+Zarr's own library copies a chunk several times between a file and an array. Where a chunk is a file of its
+elements and nothing else, as most arrays that wait to be rechunked are, its bytes are moved directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays.calls.carriers import carried
+from ...desc.memory_desc import MemoryDesc
+from ...desc.tags import MAX_NDIMS
+from ...dtypes import DataType
+from ...errors import refuse
+from ...runtime.alloc import Array
+from ..conversion.tiles import Ints, Runs
+from ..places import FilePlace, Workspace, write_at
+from ..writing.replacement import cannot_write, shown, system_error
+from .boxes import check_chunk, new_chunk
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkFiles:
+    """The chunks of an array in a local folder, each a file of `extents` elements.
+
+    A chunk of fill values alone has no file, unless `keeps_empty`. `name` gives the name of a chunk's file
+    below the folder, by its number along each axis.
+    """
+
+    folder: str
+    shape: Ints
+    extents: Ints
+    dtype: np.dtype[Any]
+    fill: Any
+    keeps_empty: bool
+    name: Callable[[Ints], str]
+
+    @property
+    def nbytes(self) -> int:
+        """Of a chunk."""
+        return prod(self.extents) * self.dtype.itemsize
+
+    def within(self, start: Ints, size: Ints) -> Iterator[Ints]:
+        """The numbers of the chunks that a box touches."""
+        ranges = (
+            range(at // c, -(-(at + n) // c)) for at, n, c in zip(start, size, self.extents, strict=True)
+        )
+        return product(*ranges)
+
+    def first(self, number: Ints) -> Ints:
+        """The first index of a chunk."""
+        return tuple(i * c for i, c in zip(number, self.extents, strict=True))
+
+    def read(self, number: Ints, rows: slice, held: Array) -> Array | None:
+        """Rows of a chunk, as an array over `held`, bytes for a whole chunk; None where it has no file.
+
+        Raises InvalidArguments for a file of another length, RuntimeFailure where the system refuses.
+        """
+        row = self.nbytes // self.extents[0]
+        shape = (rows.stop - rows.start, *self.extents[1:])
+        into = held[: shape[0] * row]
+        with self._opened(number) as place:
+            if place is None:
+                return None
+            place.read_runs(Runs(np.array([rows.start * row]), into.size), into)
+        return into.view(self.dtype).reshape(shape)
+
+    def gather(self, start: Ints, size: Ints, into: Array) -> None:
+        """Fill `into`, of the shape of a box, with its elements: nothing else is read. Errors as `read`."""
+        chunk = MemoryDesc(self.extents, DataType.parse(carried(self.dtype)))
+        for number in self.within(start, size):
+            first = self.first(number)
+            low = tuple(map(max, first, start))
+            high = tuple(
+                min(f + c, a + n) for f, c, a, n in zip(first, self.extents, start, size, strict=True)
+            )
+            part = into[_within(low, high, start)]
+            with self._opened(number) as place:
+                if place is None:
+                    part[...] = self.fill
+                    continue
+                at = tuple(a - b for a, b in zip(low, first, strict=True))
+                found = part if part.flags.c_contiguous else np.empty(part.shape, self.dtype)
+                place.read(chunk, at, part.shape, found.reshape(-1).view(np.uint8))
+                if found is not part:
+                    part[...] = found
+
+    @contextlib.contextmanager
+    def _opened(self, number: Ints) -> Iterator[FilePlace | None]:
+        """The open file of a chunk; None where there is none."""
+        path = os.path.join(self.folder, self.name(number))
+        try:
+            check_chunk(path)
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield None
+            return
+        except OSError as error:
+            raise system_error("read", path, error) from None
+        try:
+            if os.fstat(handle).st_size != self.nbytes:
+                raise refuse("RS-F01:chunk-bytes-another", path=shown(path), nbytes=self.nbytes)
+            yield FilePlace(handle, path, 0)
+        finally:
+            os.close(handle)
+
+    def write(self, number: Ints, chunk: Array) -> None:
+        """Put a whole chunk there, in one step. Raises RuntimeFailure where the system refuses."""
+        path = os.path.join(self.folder, self.name(number))
+        try:
+            if not self.keeps_empty and self._is_empty(chunk):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(path)
+                return
+            with new_chunk(path) as handle:
+                write_at(handle, 0, chunk.reshape(-1).view(np.uint8).data)
+        except OSError as error:
+            raise cannot_write(path, error) from None
+
+    def _is_empty(self, chunk: Array) -> bool:
+        """True where every element is the fill value, to the bit: of floats, -0 is none."""
+        bits = np.dtype(f"u{min(self.dtype.itemsize, 8)}")
+        found = chunk.reshape(-1).view(bits).reshape(-1, self.dtype.itemsize // bits.itemsize)
+        fill = np.array([self.fill], self.dtype).view(bits)
+        return bool((found[0] == fill).all() and (found == fill).all())
+
+
+def chunk_files(array: Any) -> ChunkFiles | None:
+    """The files of an array's chunks; None where they are not such files."""
+    from zarr.codecs import BytesCodec
+    from zarr.storage import LocalStore
+
+    store, about = array.store_path.store, array.metadata
+    dtype = np.dtype(array.dtype)
+    is_plain = dtype.kind in "biufc" and dtype.isnative and dtype.newbyteorder("<") == dtype
+    if type(store) is not LocalStore or not is_plain or not array.shape or 0 in array.shape:
+        return None
+    if about.zarr_format == 3:
+        codecs = tuple(about.codecs)
+        if len(codecs) != 1 or type(codecs[0]) is not BytesCodec:
+            return None
+        endian = getattr(codecs[0].endian, "value", codecs[0].endian)
+        if endian != "little" and dtype.itemsize > 1:
+            return None
+    elif about.compressor is not None or about.filters or about.order != "C":
+        return None
+    if array.shards is not None:
+        return None
+    return ChunkFiles(
+        os.path.join(str(store.root), array.store_path.path),
+        tuple(array.shape),
+        tuple(array.chunks),
+        dtype,
+        # Zarr 2 may have none, and reads zeros.
+        0 if about.fill_value is None else about.fill_value,
+        bool(array.config.write_empty_chunks),
+        about.encode_chunk_key,
+    )
+
+
+def part_files(array: Any) -> ChunkFiles | None:
+    """The files of an array's chunks, where `gather` reads parts of them; None where the library must."""
+    found = chunk_files(array)
+    if found is None or found.dtype.itemsize > 8 or len(found.shape) > MAX_NDIMS or 0 in found.extents:
+        return None
+    return found
+
+
+class ChunkMover:
+    """Moves boxes from the files of one array's chunks to those of another, by `jobs` threads.
+
+    A box is whole chunks of the target. Each chunk of the source that it touches is read once, and its parts
+    are copied to where they lie in chunks of the target.
+    """
+
+    def __init__(self, source: ChunkFiles, target: ChunkFiles, jobs: int) -> None:
+        self._source, self._target = source, target
+        self._threads = ThreadPoolExecutor(jobs, "restride-rechunk")
+        self._local = threading.local()
+
+    def move(self, start: Ints, size: Ints, space: Workspace) -> None:
+        """Move a box, through memory of `space`."""
+        target = self._target
+        numbers = list(target.within(start, size))
+        held = space.bytes("box", len(numbers) * target.nbytes)
+        pieces = held.reshape(len(numbers), target.nbytes).view(target.dtype)
+        chunks = {
+            number: piece.reshape(target.extents) for number, piece in zip(numbers, pieces, strict=True)
+        }
+        for number, chunk in chunks.items():
+            last = (at + n for at, n in zip(target.first(number), target.extents, strict=True))
+            if any(at > n for at, n in zip(last, target.shape, strict=True)):
+                chunk[...] = target.fill
+        self._each(lambda number: self._spread(number, start, size, chunks), self._source.within(start, size))
+        self._each(lambda number: target.write(number, chunks[number]), numbers)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.shutdown()
+
+    def _each(self, work: Callable[[Ints], None], numbers: Iterable[Ints]) -> None:
+        """All of it, and the first error."""
+        for _ in self._threads.map(work, numbers):
+            pass
+
+    def _spread(self, number: Ints, start: Ints, size: Ints, chunks: Mapping[Ints, Array]) -> None:
+        """Copy a chunk of the source to the chunks of a box."""
+        source, target = self._source, self._target
+        first = source.first(number)
+        low = tuple(map(max, first, start))
+        ends = (
+            tuple(at + n for at, n in zip(*box, strict=True))
+            for box in ((first, source.extents), (start, size))
+        )
+        high = tuple(map(min, *ends))
+        rows = slice(low[0] - first[0], high[0] - first[0])
+        found = source.read(number, rows, self._buffer())
+        base = (low[0], *first[1:])
+        for place in target.within(low, tuple(b - a for a, b in zip(low, high, strict=True))):
+            begin = target.first(place)
+            one = tuple(map(max, low, begin))
+            end = (at + n for at, n in zip(begin, target.extents, strict=True))
+            two = tuple(map(min, high, end))
+            into = chunks[place][_within(one, two, begin)]
+            into[...] = source.fill if found is None else found[_within(one, two, base)]
+
+    def _buffer(self) -> Array:
+        """This thread's memory for a chunk of the source."""
+        space = getattr(self._local, "space", None)
+        if space is None:
+            space = self._local.space = Workspace()
+        return space.bytes("chunk", self._source.nbytes)
+
+
+def _within(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
+    """A box as slices of an array that begins at `base`."""
+    return tuple(slice(a - at, b - at) for a, b, at in zip(low, high, base, strict=True))

@@ -1,0 +1,1 @@
+"""Formats for the tensors of a graph: what each node can do, what it costs, and the choice."""

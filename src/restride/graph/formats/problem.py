@@ -1,0 +1,112 @@
+"""What propagation decides about: steps with alternatives, the formats at the edge, what a reorder costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+
+from ...desc.memory_desc import MemoryDesc
+from ...errors import refuse
+
+__all__ = ["Alternative", "EdgeCost", "FormatProblem", "FormatStep"]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to run a step: the format of each input and output, and the seconds that it takes by itself."""
+
+    inputs: tuple[MemoryDesc, ...]
+    outputs: tuple[MemoryDesc, ...]
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class FormatStep:
+    """A step of a network: the tensors that it reads and writes, and its alternatives.
+
+    The first alternative of what chooses is what the format "any" gives. What `follows` takes the format of
+    its first input that is no constant, where the eager rule has its way.
+    """
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    alternatives: tuple[Alternative, ...]
+    follows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeCost:
+    """What a reorder takes: seconds, and bytes read and written."""
+
+    seconds: float
+    bytes_moved: int
+
+
+@dataclass(frozen=True, eq=False)
+class FormatProblem:
+    """Steps in the order in which they run, and the formats that are fixed.
+
+    `inputs`: what no step writes, with its format, constants among them. `outputs`: what the network gives
+    away, with the format it is to have. `constants`: inputs whose reorders cost nothing, since they are done
+    once. `edge_cost`: what a reorder between two descriptors costs, a pure function; one that moves no byte
+    is none, but another descriptor of the same memory.
+
+    Raises InvalidArguments for a step that does not fit its alternatives, or reads what is not there yet.
+    """
+
+    steps: tuple[FormatStep, ...]
+    inputs: tuple[tuple[str, MemoryDesc], ...]
+    outputs: tuple[tuple[str, MemoryDesc], ...]
+    edge_cost: Callable[[MemoryDesc, MemoryDesc], EdgeCost]
+    constants: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        written = {name for name, _ in self.inputs}
+        for step in self.steps:
+            _check_step(step, written)
+            written.update(step.outputs)
+        _check_there("the network", "gives", [name for name, _ in self.outputs], written)
+
+    def reorder_cost(self, tensor: str, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
+        """What it costs to have `tensor` in another format: nothing for constants and for the same format."""
+        if src == dst or tensor in self.constants:
+            return EdgeCost(0.0, 0)
+        return self.edge_cost(src, dst)
+
+    def readers(self) -> dict[str, tuple[int, ...]]:
+        """For each tensor that steps read, their places in `steps`, each once."""
+        found: dict[str, dict[int, None]] = {}
+        for place, step in enumerate(self.steps):
+            for tensor in step.inputs:
+                found.setdefault(tensor, {})[place] = None
+        return {tensor: tuple(places) for tensor, places in found.items()}
+
+
+def _check_step(step: FormatStep, written: set[str]) -> None:
+    where = f"step {step.name}"
+    _check_there(where, "reads", step.inputs, written)
+    twice = [name for name in step.outputs if name in written or step.outputs.count(name) > 1]
+    if twice:
+        raise refuse("RS-G10:writes-second-time", where=where, twice=twice[0])
+    if not step.alternatives:
+        raise refuse("RS-G10:no-alternatives", where=where)
+    for each in step.alternatives:
+        counts = len(each.inputs), len(each.outputs)
+        if counts != (len(step.inputs), len(step.outputs)):
+            raise refuse(
+                "RS-G10:alternative-inputs-outputs",
+                where=where,
+                counts=counts[0],
+                counts2=counts[1],
+                count=len(step.inputs),
+                count2=len(step.outputs),
+            )
+        if not (isfinite(each.seconds) and each.seconds >= 0):
+            raise refuse("RS-G10:alternative-seconds", where=where, seconds=each.seconds)
+
+
+def _check_there(where: str, verb: str, names: tuple[str, ...] | list[str], written: set[str]) -> None:
+    for missing in (name for name in names if name not in written):
+        raise refuse("RS-G10:nothing-before-writes", where=where, verb=verb, missing=missing)

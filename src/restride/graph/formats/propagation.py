@@ -1,0 +1,200 @@
+"""Formats for the tensors of a network: how each step runs, and where a reorder stands between two.
+
+A **problem** (`problem.py`) has steps in the order in which they run. Each step has **alternatives**:
+the formats in which it can read its inputs and write its outputs, and how long it takes by itself. What
+chooses, such as a convolution, has a few; what follows, such as a pooling, one for each format that may come.
+Between a tensor's format and another one that a step reads stands a **reorder**, one for each format, which
+all readers of that format share. The total is the time of all steps and all reorders.
+
+| rule | how alternatives are chosen |
+| --- | --- |
+| `plain` | everything row-major, where a step can |
+| `greedy` | step by step: what chooses takes its first alternative, what follows takes what comes |
+| `optimal` | the least total |
+
+`greedy` is what the format "any" does in primitives. `optimal` is exact on trees, and on all networks whose
+joins are narrow (`elimination.py`); on others it keeps some steps as `greedy` has them, and says so. Its
+total is never above that of `greedy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum
+from types import MappingProxyType
+
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import one_of, short_repr
+from ...errors import refuse
+from .elimination import MOST_COSTS
+from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
+from .search import optimal_choices
+
+__all__ = ["RULES", "InsertedReorder", "Propagation", "format_name", "priced", "propagate"]
+
+RULES = ("plain", "greedy", "optimal")
+
+
+@dataclass(frozen=True)
+class InsertedReorder:
+    """A reorder between a tensor's format and another one: what it costs, who reads the result, and why.
+
+    `readers`: names of steps; "" is the edge of the network. `is_constant`: done once, and costs nothing.
+    """
+
+    tensor: str
+    src: MemoryDesc
+    dst: MemoryDesc
+    cost: EdgeCost
+    writer: str
+    readers: tuple[str, ...]
+    is_constant: bool = False
+
+    @property
+    def why(self) -> str:
+        """Who writes one format, and who wants the other."""
+        names = ", ".join(reader for reader in self.readers if reader)
+        wanted = [f"{names} read{'s' if names.count(',') == 0 else ''}"] * bool(names)
+        wanted += ["the network gives"] * ("" in self.readers)
+        writer = f"{self.writer} writes" if self.writer else "the network gets"
+        return f"{writer} {format_name(self.src)}, {' and '.join(wanted)} {format_name(self.dst)}"
+
+    def __str__(self) -> str:
+        cost = (
+            "once" if self.is_constant else f"{self.cost.bytes_moved} bytes, {self.cost.seconds * 1e6:.3g} us"
+        )
+        return f"{self.tensor}: {format_name(self.src)} to {format_name(self.dst)} ({cost}): {self.why}"
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """What a rule decided: the format of every tensor, the reorders, and what all of it costs.
+
+    `choices`: for each step the place of its alternative, `steps`: these alternatives. `formats`: the
+    format in which each tensor is written. `reorders`: in the order in which their tensors are written.
+    `seconds`: of all steps and reorders. `is_exact`: no other choice has a lower total.
+    """
+
+    rule: str
+    choices: tuple[int, ...]
+    steps: tuple[Alternative, ...] = field(repr=False)
+    formats: Mapping[str, MemoryDesc]
+    reorders: tuple[InsertedReorder, ...]
+    seconds: float
+    is_exact: bool = False
+
+    @property
+    def reorder_seconds(self) -> float:
+        """The time of all reorders that are not of constants."""
+        return fsum(each.cost.seconds for each in self.reorders)
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that all reorders read and write, those of constants apart."""
+        return sum(each.cost.bytes_moved for each in self.reorders)
+
+    def __str__(self) -> str:
+        moving = [each for each in self.reorders if not each.is_constant]
+        head = (
+            f"{self.rule}: {len(moving)} reorders of {self.bytes_moved} bytes, "
+            f"{self.reorder_seconds * 1e3:.3g} ms of {self.seconds * 1e3:.3g} ms"
+        )
+        return "\n".join([head, *(f"  {each}" for each in moving)])
+
+
+def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int = MOST_COSTS) -> Propagation:
+    """The formats that `rule` gives to a problem; `most_costs` bounds the tables of the search.
+
+    Raises InvalidArguments for another rule than plain, greedy and optimal.
+    """
+    if rule not in RULES:
+        raise refuse("RS-V04:rule", rule=short_repr(rule), advice=one_of(RULES, rule))
+    if rule == "plain":
+        return priced(problem, [_plainest(step.alternatives) for step in problem.steps], "plain")
+    greedy = priced(problem, _eager(problem), "greedy")
+    return greedy if rule == "greedy" else _optimal(problem, greedy, most_costs)
+
+
+def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: bool = False) -> Propagation:
+    """What alternatives at these places mean: formats, reorders, costs."""
+    writers = {name: "" for name, _ in problem.inputs}
+    formats = dict(problem.inputs)
+    needed: dict[tuple[str, MemoryDesc], dict[str, None]] = {}
+    steps = tuple(step.alternatives[place] for step, place in zip(problem.steps, choices, strict=True))
+    for step, chosen in zip(problem.steps, steps, strict=True):
+        for tensor, md in zip(step.inputs, chosen.inputs, strict=True):
+            needed.setdefault((tensor, md), {})[step.name] = None
+        formats.update(zip(step.outputs, chosen.outputs, strict=True))
+        writers.update(dict.fromkeys(step.outputs, step.name))
+    for tensor, md in problem.outputs:
+        needed.setdefault((tensor, md), {})[""] = None
+    places = {tensor: place for place, tensor in enumerate(formats)}
+    reorders = tuple(
+        InsertedReorder(
+            tensor,
+            formats[tensor],
+            md,
+            problem.reorder_cost(tensor, formats[tensor], md),
+            writers[tensor],
+            tuple(readers),
+            tensor in problem.constants,
+        )
+        for (tensor, md), readers in sorted(needed.items(), key=lambda item: places[item[0][0]])
+        if md != formats[tensor] and _is_moved(problem, tensor, formats[tensor], md)
+    )
+    seconds = fsum([*(each.seconds for each in steps), *(each.cost.seconds for each in reorders)])
+    return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
+
+
+def _is_moved(problem: FormatProblem, tensor: str, src: MemoryDesc, dst: MemoryDesc) -> bool:
+    return tensor in problem.constants or problem.reorder_cost(tensor, src, dst).bytes_moved > 0
+
+
+def _optimal(problem: FormatProblem, greedy: Propagation, most_costs: int) -> Propagation:
+    found = optimal_choices(problem, greedy.choices, most_costs)
+    best = priced(problem, found.states, "optimal", found.is_exact)
+    if best.seconds <= greedy.seconds:
+        return best
+    # Sums that are rounded in another order may differ by the last place.
+    return priced(problem, greedy.choices, "optimal", found.is_exact)
+
+
+def _plainest(alternatives: tuple[Alternative, ...]) -> int:
+    """The alternative with the fewest formats that are not row-major, first of all of inputs."""
+    counts = [_odd_formats(each.inputs, each.outputs) for each in alternatives]
+    return counts.index(min(counts))
+
+
+def _odd_formats(inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]) -> tuple[int, int]:
+    odd = [sum(not _is_plain(md) for md in mds) for mds in (inputs, outputs)]
+    return sum(odd), odd[0]
+
+
+def _is_plain(md: MemoryDesc) -> bool:
+    return md == MemoryDesc(md.dims, md.data_type)
+
+
+def _eager(problem: FormatProblem) -> list[int]:
+    formats = dict(problem.inputs)
+    places = []
+    for step in problem.steps:
+        place = _what_comes(step, formats, problem.constants) if step.follows else 0
+        formats.update(zip(step.outputs, step.alternatives[place].outputs, strict=True))
+        places.append(place)
+    return places
+
+
+def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: frozenset[str]) -> int:
+    """The alternative that reads its first input as it comes, and then most of the others; else the first."""
+    moving = [i for i, name in enumerate(step.inputs) if name not in constants]
+    if not moving:
+        return 0
+    fits = [[each.inputs[i] == formats[step.inputs[i]] for i in moving] for each in step.alternatives]
+    ranks = [(fit[0], sum(fit)) for fit in fits]
+    return ranks.index(max(ranks)) if any(fit[0] for fit in fits) else 0
+
+
+def format_name(md: MemoryDesc) -> str:
+    """A format in a word: its tag, or its strides where it has none."""
+    return md.tag or f"strides {'x'.join(map(str, md.strides))}"

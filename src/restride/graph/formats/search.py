@@ -1,0 +1,156 @@
+"""The alternatives with the least total, as variables and tables of costs.
+
+Every step is a variable, its alternatives the states. A tensor with one reader is a table over its writer and
+its reader. A tensor with several would be a table over all of them; instead it is a variable of its own: its
+format, and the set of formats in which copies of it are made. The table over writer and tensor holds what the
+copies cost, and that over tensor and reader says which alternatives find what they read. So tables are of two
+variables, whatever the number of readers, and a copy is paid for once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, fsum, inf
+
+import numpy as np
+
+from ...desc.memory_desc import MemoryDesc
+from .elimination import MOST_COSTS, CostTable, LeastCost, least_cost
+from .problem import FormatProblem
+
+__all__ = ["optimal_choices"]
+
+# Copies of a tensor that are chosen among; more of them are only those of the known solution.
+_MOST_SETS = 1 << 10
+
+
+@dataclass(frozen=True)
+class _TensorState:
+    """A format, and the formats of the copies."""
+
+    home: MemoryDesc
+    copies: frozenset[MemoryDesc]
+
+    def has(self, wanted: frozenset[MemoryDesc]) -> bool:
+        return wanted <= self.copies | {self.home}
+
+
+@dataclass(frozen=True)
+class _FormatReader:
+    """A step that reads a tensor, or the edge of the network: the formats it needs in each of its states."""
+
+    variable: int | None
+    needs: tuple[frozenset[MemoryDesc], ...]
+
+
+def optimal_choices(problem: FormatProblem, start: Sequence[int], most_costs: int = MOST_COSTS) -> LeastCost:
+    """The place of each step's alternative in the best solution found; `start` is a known one."""
+    search = _FormatSearch(problem, start)
+    found = least_cost(search.sizes, search.tables, search.start, most_costs)
+    return LeastCost(found.states[: len(problem.steps)], found.is_exact and search.is_whole)
+
+
+class _FormatSearch:
+    """The variables and tables of a problem: first one variable for each step, then some for tensors."""
+
+    def __init__(self, problem: FormatProblem, start: Sequence[int]) -> None:
+        self._problem = problem
+        self.sizes = [len(step.alternatives) for step in problem.steps]
+        self.start = list(start)
+        self.tables = [_table((v,), _own_seconds(problem, v)) for v in range(len(self.sizes))]
+        self.is_whole = True
+        self._readers = problem.readers()
+        for tensor, md in problem.inputs:
+            self._add_tensor(tensor, None, (md,))
+        for place, step in enumerate(problem.steps):
+            for i, tensor in enumerate(step.outputs):
+                self._add_tensor(tensor, place, tuple(each.outputs[i] for each in step.alternatives))
+
+    def _add_tensor(self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...]) -> None:
+        readers = list(self._readers_of(tensor))
+        if not readers or tensor in self._problem.constants:
+            return
+        if len(readers) == 1:
+            self._add_edge(tensor, writer, homes, readers[0])
+        else:
+            self._add_shared(tensor, writer, homes, readers)
+
+    def _readers_of(self, tensor: str) -> Iterator[_FormatReader]:
+        for place in self._readers.get(tensor, ()):
+            step = self._problem.steps[place]
+            inputs = [i for i, name in enumerate(step.inputs) if name == tensor]
+            needs = tuple(frozenset(each.inputs[i] for i in inputs) for each in step.alternatives)
+            yield _FormatReader(place, needs)
+        given_away = frozenset(md for name, md in self._problem.outputs if name == tensor)
+        if given_away:
+            yield _FormatReader(None, (given_away,))
+
+    def _add_edge(
+        self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...], reader: _FormatReader
+    ) -> None:
+        costs = [[self._copying(tensor, home, needs) for needs in reader.needs] for home in homes]
+        self._add_table(writer, reader.variable, costs)
+
+    def _add_shared(
+        self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]
+    ) -> None:
+        states = self._states(homes, readers)
+        variable = len(self.sizes)
+        self.sizes.append(len(states))
+        self.start.append(states.index(self._start_state(writer, homes, readers)))
+        self._add_table(
+            writer,
+            variable,
+            [
+                [self._copying(tensor, home, s.copies) if s.home == home else inf for s in states]
+                for home in homes
+            ],
+        )
+        for reader in readers:
+            costs = [[0.0 if s.has(needs) else inf for needs in reader.needs] for s in states]
+            self._add_table(variable, reader.variable, costs)
+
+    def _states(self, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]) -> list[_TensorState]:
+        """All homes, each with all sets of copies that may be of use; with few where that were too many."""
+        wanted = list(dict.fromkeys(md for reader in readers for needs in reader.needs for md in needs))
+        most = min(len(wanted), sum(max(map(len, reader.needs)) for reader in readers))
+        if len(set(homes)) * sum(comb(len(wanted), n) for n in range(most + 1)) > _MOST_SETS:
+            self.is_whole, most = False, 1
+        states = [
+            _TensorState(home, frozenset(copies))
+            for home in dict.fromkeys(homes)
+            for count in range(most + 1)
+            for copies in combinations([md for md in wanted if md != home], count)
+        ]
+        started = [self._start_state(None, (home,), readers) for home in dict.fromkeys(homes)]
+        return list(dict.fromkeys([*states, *started]))
+
+    def _start_state(
+        self, writer: int | None, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]
+    ) -> _TensorState:
+        home = homes[self.start[writer] if writer is not None else 0]
+        states = [0 if each.variable is None else self.start[each.variable] for each in readers]
+        needed = {md for each, state in zip(readers, states, strict=True) for md in each.needs[state]}
+        return _TensorState(home, frozenset(needed - {home}))
+
+    def _copying(self, tensor: str, home: MemoryDesc, wanted: frozenset[MemoryDesc]) -> float:
+        # Rounded once: the order in which a set is gone through does not show.
+        return fsum(self._problem.reorder_cost(tensor, home, md).seconds for md in wanted)
+
+    def _add_table(self, first: int | None, second: int | None, costs: list[list[float]]) -> None:
+        """A table over two variables; None is no variable, and has one state."""
+        table = np.asarray(costs, np.float64)
+        if first is not None and second is not None and first > second:
+            first, second, table = second, first, table.T
+        variables = tuple(v for v in (first, second) if v is not None)
+        self.tables.append(_table(variables, table.reshape([self.sizes[v] for v in variables])))
+
+
+def _own_seconds(problem: FormatProblem, place: int) -> list[float]:
+    return [each.seconds for each in problem.steps[place].alternatives]
+
+
+def _table(variables: tuple[int, ...], costs: object) -> CostTable:
+    return CostTable(variables, np.asarray(costs, np.float64))

@@ -1,0 +1,1 @@
+"""Graphs from models that others wrote."""

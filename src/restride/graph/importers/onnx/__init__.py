@@ -1,0 +1,1 @@
+"""ONNX models as graphs: no model is executed as code, and no package is needed."""

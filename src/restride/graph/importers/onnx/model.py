@@ -1,0 +1,246 @@
+"""An ONNX file as frozen values: nodes with their attributes, known tensors, what a run brings and gives.
+
+Messages of Protocol Buffers are data: nothing in them is executed. Of the file system only files in the
+folder of the model, or below it, are read. Tensors are views of the file, which is mapped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ....desc.parse import short_repr
+from ....errors import Error, InvalidArguments, refuse
+from ....files.mapped_file import MappedFile
+from ....foreign import has_attribute
+from ....runtime.alloc import Array
+from .tensors import tensor_values
+from .wire import Message, read_message
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxNode:
+    """A node as the file has it: `""` stands for an input that is left out."""
+
+    operator: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.operator} {self.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxBranch:
+    """A graph that is an attribute of a node: a branch of an `If`. It sees the tensors around the node."""
+
+    nodes: tuple[OnnxNode, ...]
+    tensors: Mapping[str, Array]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxInput:
+    """What a run brings: extents are numbers, or names of what is known only then, or None."""
+
+    name: str
+    dims: tuple[int | str | None, ...] | None
+    element: int
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxModel:
+    """A model: its nodes in their order, its known tensors, what it reads and gives.
+
+    `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of.
+    """
+
+    nodes: tuple[OnnxNode, ...]
+    tensors: Mapping[str, Array]
+    inputs: tuple[OnnxInput, ...]
+    outputs: tuple[str, ...]
+    opset: int
+    files: tuple[MappedFile, ...] = ()
+
+    def check_files(self) -> None:
+        """Raise RuntimeFailure where a file was written since the model was read."""
+        for file in self.files:
+            file.check()
+
+
+def read_model(source: object) -> OnnxModel:
+    """The model of a path, of the bytes of a file, or of a `ModelProto`.
+
+    Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no model.
+    """
+    reader = _ModelReader(None)
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        reader = _ModelReader(path.parent)
+        content = reader.mapped(path)
+    elif isinstance(source, bytes | bytearray | memoryview):
+        content = memoryview(bytes(source))
+    else:
+        content = _written(source)
+    try:
+        return reader.model(_parsed(content))
+    except MemoryError:
+        raise refuse("RS-D01:onnx") from None
+
+
+def _written(source: Any) -> memoryview:
+    """The bytes of a `ModelProto`."""
+    if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
+        raise refuse("RS-V08:no-onnx-model", type=type(source).__name__)
+    try:
+        return memoryview(source.SerializeToString())
+    except Exception as error:  # the writer's errors are of the package that it brings
+        raise _no_model("the ModelProto cannot be written", error) from None
+
+
+def _parsed(content: memoryview) -> Message:
+    try:
+        model = read_message("model", content)
+    except (ValueError, IndexError, RecursionError) as error:
+        raise _no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
+    if not model.graph.node and not model.graph.output:
+        raise _no_model("there is no graph in it")
+    return model
+
+
+class _ModelReader:
+    """Makes values of messages. `folder`: where files beside the model lie; None where there are none."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._files: dict[Path, MappedFile] = {}
+
+    def mapped(self, path: Path) -> memoryview:
+        """The bytes of a file."""
+        if path not in self._files:
+            self._files[path] = MappedFile(str(path), "an .onnx file")
+        return self._files[path].content
+
+    def model(self, model: Message) -> OnnxModel:
+        graph = model.graph
+        tensors = {each.name: self._array(each, f"tensor {each.name!r}") for each in graph.initializer}
+        if graph.sparse_initializer:
+            raise _no_model("sparse tensors are not read")
+        nodes = tuple(map(self._node, graph.node))
+        inputs = tuple(_input(each) for each in graph.input if each.name not in tensors)
+        versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+        outputs, files = tuple(each.name for each in graph.output), tuple(self._files.values())
+        for file in files:
+            file.let_go()
+        return OnnxModel(nodes, tensors, inputs, outputs, max(versions, default=1), files)
+
+    def _node(self, node: Message) -> OnnxNode:
+        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
+        outputs = tuple(node.output)
+        name = node.name or (outputs[0] if outputs else "")
+        attributes = {each.name: self._attribute(each, name) for each in node.attribute}
+        return OnnxNode(f"{domain}{node.op_type}", name, tuple(node.input), outputs, attributes)
+
+    def _attribute(self, attribute: Message, node: str) -> Any:
+        """An attribute's value; None for those that only operators have that restride has not."""
+        kind = attribute.type
+        if kind in _PLAIN_ATTRIBUTES:
+            return _PLAIN_ATTRIBUTES[kind](attribute)
+        if kind == _TENSOR:
+            return self._array(attribute.t, f"attribute {attribute.name!r} of node {node!r}")
+        return self._branch(attribute.g, node) if kind == _GRAPH else None
+
+    def _branch(self, graph: Message, node: str) -> OnnxBranch:
+        if graph.sparse_initializer:
+            raise _no_model("sparse tensors are not read")
+        owner = f"of node {node!r}"
+        tensors = {
+            each.name: self._array(each, f"tensor {each.name!r} {owner}") for each in graph.initializer
+        }
+        return OnnxBranch(
+            tuple(map(self._node, graph.node)), tensors, tuple(each.name for each in graph.output)
+        )
+
+    # --- tensors --------------------------------------------------------------------------------------------
+
+    def _array(self, tensor: Message, what: str) -> Array:
+        if any(n < 0 for n in tensor.dims):
+            raise _no_model(f"{what} has negative dims")
+        if tensor.data_location == _EXTERNAL:
+            content: memoryview | None = self._beside(tensor, what)
+        else:
+            content = tensor.raw_data if "raw_data" in tensor.fields else None
+        try:
+            return tensor_values(tensor, content)
+        except (MemoryError, Error):
+            raise
+        except Exception as error:  # any wrong field, in any way
+            raise _no_model(f"{what} cannot be read", error) from None
+
+    def _beside(self, tensor: Message, what: str) -> memoryview:
+        """The bytes of a tensor that lie in a file beside the model."""
+        entries = {each.key: each.value for each in tensor.external_data}
+        if self._folder is None:
+            raise _no_model(f"{what} lies in a file beside the model, and bytes have no folder")
+        location = entries.get("location", "")
+        try:
+            held = self.mapped(_inside(self._folder, location, what))
+            start = int(entries.get("offset", 0))
+            length = int(entries["length"]) if "length" in entries else len(held) - start
+        except (Error, OSError, ValueError) as error:
+            if isinstance(error, InvalidArguments) and error.code == "RS-F04":
+                raise
+            raise _no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
+        if min(start, length) < 0 or start + length > len(held):
+            left = max(len(held) - start, 0)
+            raise _no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
+        return held[start : start + length]
+
+
+def _input(value: Message) -> OnnxInput:
+    kind = value.type.tensor_type
+    if "tensor_type" not in value.type.fields:
+        raise _no_model(f"input {value.name!r} is no tensor")
+    if "shape" not in kind.fields:
+        return OnnxInput(value.name, None, kind.elem_type)
+    return OnnxInput(value.name, tuple(map(_extent, kind.shape.dim)), kind.elem_type)
+
+
+def _extent(dim: Message) -> int | str | None:
+    if "dim_value" in dim.fields:
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
+
+
+# The kinds of attributes by their number: what a field holds, and how it becomes a value.
+_FLOAT, _INT, _STRING, _TENSOR, _GRAPH, _FLOATS, _INTS, _STRINGS = range(1, 9)
+_PLAIN_ATTRIBUTES: Mapping[int, Callable[[Message], Any]] = {
+    _FLOAT: lambda attribute: attribute.f,
+    _INT: lambda attribute: attribute.i,
+    _STRING: lambda attribute: str(attribute.s, "utf-8", "replace"),
+    _FLOATS: lambda attribute: tuple(attribute.floats),
+    _INTS: lambda attribute: tuple(attribute.ints),
+    _STRINGS: lambda attribute: tuple(str(each, "utf-8", "replace") for each in attribute.strings),
+}
+_EXTERNAL = 1
+
+
+def _inside(folder: Path, location: str, what: str) -> Path:
+    root, path = folder.resolve(), (folder / location).resolve()
+    if location and not Path(location).is_absolute() and path.is_relative_to(root) and path != root:
+        return path
+    raise _no_model(f"{what}: its file {short_repr(location)} is outside the folder of the model")
+
+
+def _no_model(why: str, error: Exception | None = None) -> Error:
+    return refuse("RS-F04:onnx", why=why, reason=f" ({str(error)[:200]})" if error else "")
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names in a message, each in its repr."""
+    return ", ".join(short_repr(name) for name in names)

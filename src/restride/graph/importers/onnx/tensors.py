@@ -1,0 +1,68 @@
+"""The values of a tensor of an ONNX file: views of its bytes wherever NumPy has the type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ....errors import refuse
+from ....runtime.alloc import Array
+from .wire import Message
+
+__all__ = ["ELEMENTS", "tensor_values"]
+
+# The numbers of ONNX's element types, and their NumPy twins.
+ELEMENTS: dict[int, np.dtype[Any]] = {
+    number: np.dtype(word)
+    for number, word in {
+        1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
+        12: "u4", 13: "u8",
+    }.items()
+} | {16: np.dtype(ml_dtypes.bfloat16)}  # fmt: skip
+
+_FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64, _BFLOAT = 1, 7, 10, 11, 12, 13, 16
+
+
+def tensor_values(tensor: Message, content: memoryview | None) -> Array:
+    """A tensor, whose elements are `content`, or lie in lists of numbers where that is None.
+
+    Raises ValueError where they are not as many as its dims say; RuntimeFailure for types that only the
+    package onnx reads, where that is missing.
+    """
+    dtype = ELEMENTS.get(tensor.data_type)
+    if dtype is None:
+        return _by_package(tensor, content)
+    if content is None:
+        return _listed(tensor, dtype).reshape(tensor.dims)
+    made = np.frombuffer(content, dtype.newbyteorder("<"))
+    return made.astype(dtype, copy=False).reshape(tensor.dims)
+
+
+def _listed(tensor: Message, dtype: np.dtype[Any]) -> Array:
+    kind = tensor.data_type
+    if kind == _FLOAT:
+        return np.asarray(tensor.float_data, dtype)
+    if kind == _DOUBLE:
+        return np.asarray(tensor.double_data, dtype)
+    if kind == _INT64:
+        return np.array(tensor.int64_data, dtype)
+    if kind in (_UINT32, _UINT64):
+        return np.array(tensor.uint64_data, np.int64).astype(np.uint64).astype(dtype)
+    values = np.array(tensor.int32_data, np.int64)
+    return values.astype(np.uint16).view(dtype) if kind in (_HALF, _BFLOAT) else values.astype(dtype)
+
+
+def _by_package(tensor: Message, content: memoryview | None) -> Array:
+    """A tensor of a type that NumPy has not, as the package onnx reads it."""
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError:
+        raise refuse("RS-G04:tensor-onnx-model", tensor=tensor) from None
+    made = onnx.TensorProto.FromString(bytes(tensor.content))
+    if content is not None:
+        made.raw_data = bytes(content)
+        made.data_location = onnx.TensorProto.DEFAULT
+    return np.asarray(numpy_helper.to_array(made))

@@ -1,0 +1,220 @@
+"""Messages of ONNX read out of the bytes of a file, which stay where they are: tensors are views of them.
+
+Protocol Buffers write a message as fields: a number, how it is written, and a varint, 4 or 8 bytes, or so
+many bytes, among them messages again. What a message of ONNX may hold is a table of its fields here; other
+fields are skipped, as readers of older versions do. Nothing is executed, and nothing is larger in memory than
+it is in the file, but for lists of small integers.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ....runtime.alloc import Array
+
+__all__ = ["Message", "read_message"]
+
+# Graphs inside graphs, as branches are; each is a few frames of Python.
+_MOST_DEPTH = 64
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+Bytes = memoryview
+_Field = tuple[str, str]
+
+# Of each message the fields that are read, by number: name and kind; * stands for a list.
+_SCHEMA: Mapping[str, Mapping[int, _Field]] = {
+    "model": {7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*")},
+    "opset": {1: ("domain", "text"), 2: ("version", "int")},
+    "graph": {
+        1: ("node", "node*"),
+        5: ("initializer", "tensor*"),
+        11: ("input", "value*"),
+        12: ("output", "value*"),
+        15: ("sparse_initializer", "bytes*"),
+    },
+    "node": {
+        1: ("input", "text*"),
+        2: ("output", "text*"),
+        3: ("name", "text"),
+        4: ("op_type", "text"),
+        5: ("attribute", "attribute*"),
+        7: ("domain", "text"),
+    },
+    "attribute": {
+        1: ("name", "text"),
+        2: ("f", "float"),
+        3: ("i", "int"),
+        4: ("s", "bytes"),
+        5: ("t", "tensor"),
+        6: ("g", "graph"),
+        7: ("floats", "float*"),
+        8: ("ints", "int*"),
+        9: ("strings", "bytes*"),
+        20: ("type", "int"),
+    },
+    "tensor": {
+        1: ("dims", "int*"),
+        2: ("data_type", "int"),
+        4: ("float_data", "float array"),
+        5: ("int32_data", "int*"),
+        6: ("string_data", "bytes*"),
+        7: ("int64_data", "int*"),
+        8: ("name", "text"),
+        9: ("raw_data", "bytes"),
+        10: ("double_data", "double array"),
+        11: ("uint64_data", "int*"),
+        13: ("external_data", "entry*"),
+        14: ("data_location", "int"),
+    },
+    "entry": {1: ("key", "text"), 2: ("value", "text")},
+    "value": {1: ("name", "text"), 2: ("type", "type")},
+    "type": {1: ("tensor_type", "tensor type")},
+    "tensor type": {1: ("elem_type", "int"), 2: ("shape", "shape")},
+    "shape": {1: ("dim", "dim*")},
+    "dim": {1: ("dim_value", "int"), 2: ("dim_param", "text")},
+}
+_DEFAULTS: Mapping[str, Any] = {"text": "", "int": 0, "float": 0.0, "bytes": memoryview(b"")}
+_FIXED = {
+    "float": (_FIXED32, struct.Struct("<f")),
+    "float array": (_FIXED32, struct.Struct("<f")),
+    "double array": (_FIXED64, struct.Struct("<d")),
+}
+
+
+class Message:
+    """A message: its fields as attributes, those that are left out with their defaults.
+
+    `content`: the bytes of the message; `fields`: the names of the fields that are there.
+    """
+
+    def __init__(self, kind: str, content: Bytes, fields: Mapping[str, Any]) -> None:
+        self.content, self.fields = content, frozenset(fields)
+        for name, field in _SCHEMA[kind].values():
+            vars(self)[name] = fields[name] if name in fields else _default(field)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a message has no field {name!r}")
+
+
+def read_message(kind: str, content: Bytes, depth: int = 0) -> Message:
+    """A message of a kind of the table. Raises ValueError for bytes that are none."""
+    if depth > _MOST_DEPTH:
+        raise ValueError("messages lie too deep inside each other")
+    known, found = _SCHEMA[kind], dict[str, Any]()
+    for number, way, value in _fields(content):
+        if number in known:
+            name, field = known[number]
+            _take(found, name, field, way, value, depth)
+    return Message(kind, content, found)
+
+
+def _default(field: str) -> Any:
+    if field.endswith("*"):
+        return []
+    if field.endswith("array"):
+        return np.empty(0, np.float32 if field.startswith("float") else np.float64)
+    return _DEFAULTS[field] if field in _DEFAULTS else Message(field, memoryview(b""), {})
+
+
+def _take(found: dict[str, Any], name: str, field: str, way: int, value: Any, depth: int) -> None:
+    """Add what a field of a message holds; of one that is no list the last one counts."""
+    if field.endswith("array"):
+        made = _array(field, way, value)
+        found[name] = np.concatenate([found[name], made]) if name in found else made
+    elif field.endswith("*"):
+        found.setdefault(name, []).extend(_listed(field[:-1], way, value, depth))
+    else:
+        found[name] = _single(field, way, value, depth)
+
+
+def _listed(field: str, way: int, value: Any, depth: int) -> list[Any]:
+    """What a field adds to a list; numbers may be packed, so that one field has many."""
+    if way == _BYTES and field == "int":
+        return list(map(_signed, _varints(value)))
+    if way == _BYTES and field == "float":
+        return list(map(float, _array("float array", way, value)))
+    return [_single(field, way, value, depth)]
+
+
+def _single(field: str, way: int, value: Any, depth: int) -> Any:
+    if field == "int":
+        return _signed(_of_way(way, _VARINT, value))
+    if field in _FIXED:
+        wanted, form = _FIXED[field]
+        return form.unpack(_of_way(way, wanted, value))[0]
+    content = _of_way(way, _BYTES, value)
+    if field == "text":
+        return str(content, "utf-8")
+    return content if field == "bytes" else read_message(field, content, depth + 1)
+
+
+def _of_way(way: int, wanted: int, value: Any) -> Any:
+    if way != wanted:
+        raise ValueError(f"a field is written in way {way}, not {wanted}")
+    return value
+
+
+def _array(field: str, way: int, value: Any) -> Array:
+    wanted, form = _FIXED[field]
+    if way not in (_BYTES, wanted):
+        raise ValueError(f"a field of numbers is written in way {way}")
+    # Raises ValueError where bytes are left over.
+    return np.frombuffer(value, f"<f{form.size}")
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+def _fields(content: Bytes) -> Iterator[tuple[int, int, Any]]:
+    """Number, way and value of each field: an integer, or a view of the bytes."""
+    at, end = 0, len(content)
+    while at < end:
+        key, at = _varint(content, at)
+        number, way = key >> 3, key & 7
+        if not 0 < number < 1 << 29:
+            raise ValueError(f"a field has number {number}")
+        if way == _VARINT:
+            value, at = _varint(content, at)
+            yield number, way, value
+            continue
+        size, at = _SIZES[way](content, at) if way in _SIZES else (-1, at)
+        if size < 0:
+            raise ValueError(f"field {number} is written in way {way}, which there is not")
+        if at + size > end:
+            raise ValueError(f"field {number} has {size} bytes, and {end - at} are left")
+        yield number, way, content[at : at + size]
+        at += size
+
+
+def _varint(content: Bytes, at: int) -> tuple[int, int]:
+    """A number in groups of seven bits, the lowest first, and where it ends."""
+    first = content[at]
+    if first < 0x80:
+        return first, at + 1
+    value, shift = first & 0x7F, 7
+    for place in range(at + 1, min(at + 10, len(content))):
+        byte = content[place]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << 64) - 1, place + 1
+        shift += 7
+    raise ValueError("a number is cut off, or of more than 64 bits")
+
+
+def _varints(content: Bytes) -> Iterator[int]:
+    at = 0
+    while at < len(content):
+        value, at = _varint(content, at)
+        yield value
+
+
+_SIZES: Mapping[int, Callable[[Bytes, int], tuple[int, int]]] = {
+    _BYTES: _varint,
+    _FIXED32: lambda content, at: (4, at),
+    _FIXED64: lambda content, at: (8, at),
+}

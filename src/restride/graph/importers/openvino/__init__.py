@@ -1,0 +1,1 @@
+"""OpenVINO's models as graphs, by way of ONNX's operators."""

@@ -1,0 +1,230 @@
+"""An OpenVINO IR as the values that an ONNX model has: layers as nodes, constants from its .bin file.
+
+The XML is read without a document type, so that no entity is expanded and no file fetched. Constants are read
+from the one file of weights, and from no other place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from ....arrays.openvino.ir import to_int
+from ....arrays.openvino.xml_source import opened, visit
+from ....desc.parse import short_repr
+from ....errors import refuse
+from ....runtime.alloc import Array
+from ..onnx.model import OnnxInput, OnnxModel, OnnxNode, listed
+from ..onnx.tensors import ELEMENTS
+from .operators import NUMBERS, OPENVINO_TRANSLATORS
+
+_EDGES = ("net", "edges", "edge")
+_LAYER = ("net", "layers", "layer")
+_MOST_LAYERS = 1 << 20
+
+
+@dataclass(slots=True)
+class IrLayer:
+    """A layer as the file has it: its attributes, and the ids of its ports in order."""
+
+    id: str
+    name: str
+    kind: str
+    data: dict[str, str] = field(default_factory=dict)
+    inputs: list[str] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}"
+
+
+class _IrReader:
+    """The layers of a net and the edges between their ports; layers in the bodies of others are left out."""
+
+    def __init__(self) -> None:
+        self.layers: dict[str, IrLayer] = {}
+        self.edges: dict[tuple[str, str], tuple[str, str]] = {}
+        self._path: list[str] = []
+        self._layer: IrLayer | None = None
+
+    def start(self, tag: str, attributes: dict[str, str], line: int) -> None:
+        self._path.append(tag)
+        path = tuple(self._path)
+        if path == _LAYER:
+            self._begin(attributes)
+        elif path == _EDGES:
+            target = attributes.get("to-layer", ""), attributes.get("to-port", "")
+            self.edges[target] = attributes.get("from-layer", ""), attributes.get("from-port", "")
+        elif self._layer is not None and path[:3] == _LAYER:
+            self._inside(self._layer, path[3:], attributes)
+
+    def end(self) -> None:
+        if tuple(self._path) == _LAYER:
+            self._layer = None
+        self._path.pop()
+
+    def text(self, piece: str) -> None:
+        """Dims follow from the operators: the file's own are not read."""
+
+    def _begin(self, attributes: dict[str, str]) -> None:
+        layer_id = attributes.get("id", "")
+        made = IrLayer(layer_id, attributes.get("name", layer_id), attributes.get("type", ""))
+        if layer_id in self.layers or len(self.layers) == _MOST_LAYERS:
+            _refuse(f"layer {layer_id!r} is there twice, or there are too many")
+        self.layers[layer_id] = self._layer = made
+
+    def _inside(self, layer: IrLayer, path: tuple[str, ...], attributes: dict[str, str]) -> None:
+        if path == ("data",):
+            layer.data |= attributes
+        elif path == ("input", "port"):
+            layer.inputs.append(attributes.get("id", ""))
+        elif path == ("output", "port"):
+            layer.outputs[attributes.get("id", "")] = attributes.get("names", "").split(",")[0]
+
+
+def read_ir_model(source: str | os.PathLike[str], weights: str | os.PathLike[str] | None = None) -> OnnxModel:
+    """The model of an .xml file, with constants from `weights`: the .bin file beside it where it is left out.
+
+    Raises RuntimeFailure where the system refuses a file, Unimplemented for layers that restride has not, all
+    at once, InvalidArguments for what is no IR.
+    """
+    reader = _IrReader()
+    with opened(source) as xml:
+        visit(xml, reader)
+    _check_types(reader.layers)
+    path = Path(source).with_suffix(".bin") if weights is None else Path(weights)
+    return _model(reader, _WeightsFile(path))
+
+
+def _check_types(layers: Mapping[str, IrLayer]) -> None:
+    if not layers:
+        _refuse("there are no layers in it")
+    known = {"Parameter", "Const", "Result", *OPENVINO_TRANSLATORS}
+    missing: dict[str, list[str]] = {}
+    for layer in layers.values():
+        if layer.kind not in known:
+            missing.setdefault(layer.kind, []).append(layer.name)
+    if missing:
+        raise refuse(
+            "RS-G02:openvino-model-layers",
+            missing="; ".join((f"{kind}: {listed(names[:32])}" for kind, names in missing.items())),
+            count=len(missing),
+        )
+
+
+class _WeightsFile:
+    """The file of constants, opened when the first is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._bytes: Array | None = None
+
+    def array(self, layer: IrLayer) -> Array:
+        """The values of a Const."""
+        data = layer.data
+        twin = ELEMENTS[_number(layer)]
+        dims = [
+            to_int(part, f"shape of {layer}") for part in data.get("shape", "").split(",") if part.strip()
+        ]
+        start, size = (to_int(data.get(name, "-1"), f"{name} of {layer}") for name in ("offset", "size"))
+        held = self._held()
+        if min(start, size, *dims, 0) < 0 or start + size > held.size:
+            _refuse(f"{layer} takes {size} bytes from {start}, and its file has {held.size}")
+        wanted = twin.itemsize * int(np.prod(dims, dtype=object))
+        if not wanted:
+            # OpenVINO writes a byte for what has no elements.
+            return np.zeros(dims, twin)
+        if wanted != size:
+            _refuse(f"{layer} has {size} bytes for {wanted}")
+        return np.frombuffer(held[start : start + size].tobytes(), twin).reshape(dims)
+
+    def _held(self) -> Array:
+        if self._bytes is None:
+            try:
+                is_empty = self._path.stat().st_size == 0
+                self._bytes = np.zeros(0, np.uint8) if is_empty else np.memmap(self._path, np.uint8, "r")
+            except (OSError, ValueError) as error:
+                raise refuse(
+                    "RS-F02:weights",
+                    path=short_repr(str(self._path)),
+                    reason=getattr(error, "strerror", None) or str(error),
+                ) from None
+        return self._bytes
+
+
+def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
+    names = _tensor_names(reader.layers)
+    tensors, inputs, nodes, outputs = {}, [], [], {}
+    for layer in _in_order(reader):
+        read = [names.get(reader.edges.get((layer.id, port), ("", "")), "") for port in layer.inputs]
+        written = tuple(names[layer.id, port] for port in layer.outputs)
+        if layer.kind == "Const":
+            tensors[_only(layer, written)] = weights.array(layer)
+        elif layer.kind == "Parameter":
+            inputs.append(_input(layer, _only(layer, written)))
+        elif layer.kind == "Result":
+            outputs[layer.id] = _only(layer, read)
+        else:
+            nodes.append(OnnxNode(layer.kind, layer.name, tuple(read), written, layer.data))
+    # Results come as the file has them, in whatever order they are made.
+    results = tuple(outputs[each] for each in reader.layers if each in outputs)
+    return OnnxModel(tuple(nodes), tensors, tuple(inputs), results, 17)
+
+
+def _in_order(reader: _IrReader) -> list[IrLayer]:
+    """Layers behind those that they read; what a cycle reads stays where it stands, and is refused later."""
+    readers: dict[str, list[str]] = {}
+    waits = dict.fromkeys(reader.layers, 0)
+    for (to, _), (origin, _) in reader.edges.items():
+        if to in waits and origin in waits:
+            readers.setdefault(origin, []).append(to)
+            waits[to] += 1
+    ready = [each for each, count in waits.items() if not count]
+    for each in ready:
+        for other in readers.get(each, []):
+            waits[other] -= 1
+            if not waits[other]:
+                ready.append(other)
+    found = dict.fromkeys([*ready, *reader.layers])
+    return [reader.layers[each] for each in found]
+
+
+def _tensor_names(layers: Mapping[str, IrLayer]) -> dict[tuple[str, str], str]:
+    """The name of each output: the one that the file gives it, else that of the layer."""
+    names: dict[tuple[str, str], str] = {}
+    taken: set[str] = set()
+    for layer in layers.values():
+        for at, (port, name) in enumerate(layer.outputs.items()):
+            own = name or (f"{layer.name}.{at}" if at else layer.name)
+            names[layer.id, port] = own if own not in taken else f"{own}#{layer.id}.{port}"
+            taken.add(names[layer.id, port])
+    return names
+
+
+def _input(layer: IrLayer, name: str) -> OnnxInput:
+    parts = [part.strip() for part in layer.data.get("shape", "").split(",") if part.strip()]
+    dims = tuple(int(part) if part.isdecimal() else None for part in parts)
+    return OnnxInput(name, None if parts == ["..."] else dims, _number(layer))
+
+
+def _number(layer: IrLayer) -> int:
+    """The number of its element type in ONNX."""
+    element = layer.data.get("element_type", "")
+    if element not in NUMBERS:
+        _refuse(f"{layer} is of type {short_repr(element)}")
+    return NUMBERS[element]
+
+
+def _only(layer: IrLayer, names: tuple[str, ...] | list[str]) -> str:
+    if len(names) != 1 or not names[0]:
+        _refuse(f"{layer} has {len([name for name in names if name])} tensors, not one")
+    return names[0]
+
+
+def _refuse(why: str) -> NoReturn:
+    raise refuse("RS-F04:openvino", why=why)

@@ -1,0 +1,1 @@
+"""Modules of torch as graphs, by way of ONNX's operators."""

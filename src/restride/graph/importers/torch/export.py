@@ -1,0 +1,233 @@
+"""Modules of torch as models: exported by torch.export for certain dims, then read like ONNX files."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....errors import Error, refuse
+from ....foreign import text_of
+from ....runtime.alloc import Array
+from ...dims import Dims
+from ...graph import Graph
+from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
+from ..onnx.reader import refuse_missing, translated
+from .arguments import ARGUMENTS, RESULTS, AtenArguments, TensorArgument
+from .operators import TORCH_OPERATORS, made_of_torch
+
+__all__ = ["ExportedModule", "element_of", "exported"]
+
+# Operators that torch would take apart, and restride has whole.
+_WHOLE = (
+    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "prelu", "relu6",
+    "scaled_dot_product_attention", "silu", "softplus",
+)  # fmt: skip
+_OF_TORCH = str(PurePath(torch.__file__).parent)
+_ELEMENTS = {torch.float32: 1, torch.float16: 10, torch.bfloat16: 16, torch.int32: 6}
+
+
+@dataclass(frozen=True)
+class ExportedModule:
+    """A program of torch as a model, and the tree whose leaves are the model's outputs."""
+
+    model: OnnxModel
+    tree: Any
+
+    def graph(self, dims: Mapping[str, Dims]) -> Graph:
+        """The graph, for the dims that it was exported for."""
+        return translated(self.model, dims, made_of_torch)
+
+
+def element_of(x: torch.Tensor) -> int:
+    """The number that ONNX has for the type of a tensor. Raises Unimplemented for types of no network."""
+    found = _ELEMENTS.get(x.dtype)
+    if found is None:
+        raise refuse("RS-G02:example-another-type", dtype=x.dtype)
+    return found
+
+
+def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> ExportedModule:
+    """What a module does with tensors like these. Nothing of it is run on their values.
+
+    Raises InvalidArguments where torch cannot export it, Unimplemented for operators that restride has not,
+    all at once.
+    """
+    default = getattr(torch.export, "default_decompositions", None)
+    if default is None:
+        raise refuse("RS-G04:torch-too-old", version=torch.__version__)
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(example))
+            program = program.run_decompositions(_decompositions(default()))
+    except Exception as error:  # torch raises its own errors, and those of the module's code
+        raise refuse(
+            "RS-G05:torch-export-cannot",
+            type=type(module).__name__,
+            type_type=type(error).__name__,
+            text_of=text_of(error).strip().splitlines()[0][:300],
+        ) from error
+    try:
+        return _ProgramReader(program, example).read()
+    except Error:
+        raise
+    except Exception as error:
+        raise refuse(
+            "RS-G02:program-no-network",
+            type=type(module).__name__,
+            type_type=type(error).__name__,
+            text_of=text_of(error)[:300],
+        ) from error
+
+
+def follows_batch(
+    module: torch.nn.Module, example: Sequence[torch.Tensor], asked: Sequence[Sequence[Dims]]
+) -> bool:
+    """True where torch proves that extents follow the batch on a line, and nothing else follows it.
+
+    `asked`: dims of the inputs for several batches, the least first.
+    """
+    pairs = [list(zip(least, most, strict=True)) for least, most in zip(asked[0], asked[-1], strict=True)]
+    ends = next(pair for own in pairs for pair in own if pair[0] != pair[1])
+    batch = torch.export.Dim("batch", min=ends[0], max=ends[1])
+    shapes = [{axis: batch for axis, pair in enumerate(own) if pair == ends} for own in pairs]
+    try:
+        with torch.no_grad():
+            program = torch.export.export(module, tuple(example), dynamic_shapes=shapes)
+    except Exception:  # torch refuses in its own errors what is decided by the batch
+        return False
+    values = torch.utils._pytree.tree_leaves([node.meta.get("val") for node in program.graph.nodes])
+    numbers = [n for value in values for n in (value.shape if isinstance(value, torch.Tensor) else (value,))]
+    return all(map(_is_on_line, numbers))
+
+
+def _is_on_line(number: Any) -> bool:
+    """True for a constant, and an integer that is so many times the batch and so many more."""
+    if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+        return True
+    found = number.node.expr
+    is_sum = isinstance(number, torch.SymInt) and found.is_polynomial(*found.free_symbols)
+    return is_sum and all(found.diff(symbol).is_number for symbol in found.free_symbols)
+
+
+def _decompositions(table: Any) -> Any:
+    for word in _WHOLE:
+        overloads = getattr(torch.ops.aten, word, None)
+        if overloads is not None:
+            table.pop(overloads.default, None)
+    return table
+
+
+class _ProgramReader:
+    """Goes through the nodes of an exported program: names of tensors, and calls in order."""
+
+    def __init__(self, program: Any, example: Sequence[torch.Tensor]) -> None:
+        self._program, self._example = program, example
+        self._nodes: list[OnnxNode] = []
+        self._parts: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, str] = {}
+        self._missing: dict[str, list[str]] = {}
+
+    def read(self) -> ExportedModule:
+        outputs: tuple[Any, ...] = ()
+        for node in self._program.graph.nodes:
+            if node.op == "call_function" and node.target is operator.getitem:
+                self._names[node.name] = self._parts[node.args[0].name][node.args[1]]
+            elif node.op == "call_function":
+                self._add(node)
+            elif node.op == "output":
+                outputs = node.args[0]
+        refuse_missing("the module", self._missing)
+        if any(not hasattr(each, "name") for each in outputs):
+            raise refuse(
+                "RS-G05:module-gives-no",
+                outputs=", ".join(str(each) for each in outputs if not hasattr(each, "name")),
+            )
+        signature = self._program.graph_signature
+        written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
+        if written:
+            raise refuse("RS-G05:module-writes-into", written=", ".join(map(str, written.values())))
+        inputs = tuple(
+            OnnxInput(name, tuple(x.shape), element_of(x))
+            for name, x in zip(signature.user_inputs, self._example, strict=True)
+        )
+        tensors = dict(self._tensors(signature))
+        names = tuple(self._names.get(each.name, each.name) for each in outputs)
+        return ExportedModule(
+            OnnxModel(tuple(self._nodes), tensors, inputs, names, opset=18), self._program.call_spec.out_spec
+        )
+
+    def _tensors(self, signature: Any) -> Any:
+        """Parameters, buffers and constants by the names of their placeholders."""
+        stored = {**self._program.constants, **self._program.state_dict}
+        for table in (
+            signature.inputs_to_parameters,
+            signature.inputs_to_buffers,
+            signature.inputs_to_lifted_tensor_constants,
+        ):
+            for name, target in table.items():
+                yield name, _array_of(stored[target])
+
+    def _add(self, node: Any) -> None:
+        value, name = node.meta.get("val"), f"{node.name}{_line_of(node)}"
+        results = value if isinstance(value, tuple | list) else (value,)
+        outputs = (node.name, *(f"{node.name}.{i}" for i in range(1, len(results))))
+        self._parts[node.name] = outputs
+        is_aten = getattr(node.target, "namespace", "") == "aten"
+        word = f"aten.{node.target.__name__.split('.')[0]}" if is_aten else str(node.target)
+        if word not in TORCH_OPERATORS:
+            self._missing.setdefault(word, []).append(name)
+            return
+        inputs: list[str] = []
+        attributes = {
+            ARGUMENTS: self._arguments(node, inputs),
+            RESULTS: [(tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results],
+        }
+        self._nodes.append(OnnxNode(word, name, tuple(inputs), outputs, attributes))
+
+    def _arguments(self, node: Any, inputs: list[str]) -> AtenArguments:
+        """What a call brings, and what its schema has where it brings nothing."""
+        schema = node.target._schema.arguments
+        brought = {**{each.name: x for each, x in zip(schema, node.args, strict=False)}, **node.kwargs}
+        given = {
+            each.name
+            for each in schema
+            if (x := brought.get(each.name)) not in (None, False)
+            and not (each.has_default_value() and x == each.default_value)
+        }
+        values = {
+            each.name: self._argument(brought.get(each.name, each.default_value), inputs) for each in schema
+        }
+        named = {each.name: values.pop(each.name) for each in schema if each.kwarg_only}
+        return AtenArguments(values, named, given)
+
+    def _argument(self, value: Any, inputs: list[str]) -> Any:
+        if isinstance(value, torch.fx.Node):
+            inputs.append(self._names.get(value.name, value.name))
+            return TensorArgument(len(inputs) - 1)
+        if isinstance(value, list | tuple):
+            return tuple(self._argument(each, inputs) for each in value)
+        return value
+
+
+def _line_of(node: Any) -> str:
+    """The line of the module's code that a call comes from, or the part of it: that of torch says nothing."""
+    frames = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
+    own = [each for each in frames if not each[0].startswith(_OF_TORCH)]
+    if own:
+        return f" at {PurePath(own[-1][0]).name}:{own[-1][1]}"
+    parts = [part for part, _ in (node.meta.get("nn_module_stack") or {}).values() if part]
+    return f" of {parts[-1]}" if parts else ""
+
+
+def _array_of(x: torch.Tensor) -> Array:
+    x = x.detach()
+    if x.dtype in (torch.bfloat16, torch.float16):
+        x = x.float()
+    return np.asarray(x.cpu().contiguous().numpy())

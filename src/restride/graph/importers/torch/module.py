@@ -1,0 +1,155 @@
+"""Modules of torch compiled to networks: `restride.torch.compile_module`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import torch
+
+from ....errors import Error, refuse
+from ....runtime.free_memory import check_room
+from ...dims import Dims
+from ...graph import Graph
+from ...network.inputs import NetworkInput
+from ...network.network import Network
+from ..onnx.reader import data_type_of
+from .export import element_of, exported, follows_batch
+
+__all__ = ["CompiledModule", "compile_module"]
+
+
+def compile_module(
+    module: torch.nn.Module, example: torch.Tensor | Sequence[torch.Tensor], *, rule: str = "optimal"
+) -> CompiledModule:
+    """A module in evaluation mode as a network: its formats propagated, its weights packed once.
+
+    example  a tensor, or the tensors of a call, by position: their types and numbers of dims; values do not
+             matter, and other extents make a plan of their own
+    rule     how formats are chosen: "plain", "greedy" or "optimal"
+
+    Raises InvalidArguments for a module in training mode, and where torch.export refuses the module;
+    Unimplemented for operators that restride has not, all at once with the lines that call them, and for
+    arguments of operators that it has not.
+    """
+    try:
+        return CompiledModule(module, _tensors("compile_module: example", example), rule)
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+class CompiledModule:
+    """What `compile_module` makes: called as the module is, with tensors by position, without gradients.
+
+    Weights are packed once. A change of a parameter or a buffer in place, as an optimizer makes it, or of its
+    storage, and another part in the place of one, are noticed at the next call, which packs them anew. What
+    torch itself does not count is not noticed: writes through `.data` or NumPy, and other values of
+    attributes. Threads may share it.
+    """
+
+    def __init__(
+        self, module: torch.nn.Module, example: Sequence[torch.Tensor], rule: str = "optimal"
+    ) -> None:
+        if not isinstance(module, torch.nn.Module):
+            raise refuse("RS-V08:no-module", type=type(module).__name__)
+        self._module, self._rule, self._lock = module, rule, threading.RLock()
+        self._example = tuple(each.detach() for each in example)
+        self._state: tuple[Any, ...] = ()
+        self._network, self._tree, self._state = self._made()
+
+    @property
+    def network(self) -> Network:
+        """The network, with the weights that the module has now."""
+        return self._current()[0]
+
+    def __call__(self, *inputs: torch.Tensor) -> Any:
+        """What the module gives for these tensors, in the same structure.
+
+        Raises InvalidArguments for other inputs than the example's, and tensors that record gradients.
+        """
+        try:
+            network, tree = self._current()
+            if len(inputs) != len(network.inputs):
+                raise refuse("RS-G03:other-module-inputs", count=len(inputs), count2=len(network.inputs))
+            return self._run(network, tree, _tensors("CompiledModule: inputs", inputs))
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<CompiledModule {type(self._module).__name__}: {self._network!r}>"
+
+    def _run(self, network: Network, tree: Any, inputs: Sequence[torch.Tensor]) -> Any:
+        brought = {each.name: x for each, x in zip(network.inputs, inputs, strict=True)}
+        found = network(brought)
+        # The outputs of the graph, of which one may be given twice.
+        names = network.plan(*(tuple(x.shape) for x in inputs)).graph.outputs
+        leaves = [found[name] if isinstance(found, dict) else found for name in names]
+        return torch.utils._pytree.tree_unflatten(leaves, tree)
+
+    # --- weights --------------------------------------------------------------------------------------------
+
+    def _current(self) -> tuple[Network, Any]:
+        if self._state_now() != self._state:
+            with self._lock:
+                if self._state_now() != self._state:
+                    # The state last: others look at it without the lock.
+                    self._network, self._tree, self._state = self._made()
+        return self._network, self._tree
+
+    def _state_now(self) -> tuple[Any, ...]:
+        """Its parts, and whether each trains; where all weights lie, and how often each was changed."""
+        module = self._module
+        parts = tuple((each, each.training) for each in module.modules())
+        tensors = (*module.parameters(), *module.buffers())
+        if any(x.is_inference() for x in tensors):
+            raise refuse("RS-G05:inference-mode", type=type(module).__name__)
+        return (parts, *((x.data_ptr(), x._version, x.shape) for x in tensors))
+
+    def _made(self) -> tuple[Network, Any, tuple[Any, ...]]:
+        module, example = self._module, self._example
+        if any(each.training for each in module.modules()):
+            raise refuse("RS-G05:module-training-mode", type=type(module).__name__)
+        state, first = self._state_now(), exported(module, example)
+        names = [each.name for each in first.model.inputs]
+        of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
+        known = first.graph(of_example)
+
+        def like_example(dims: Mapping[str, Dims]) -> list[torch.Tensor]:
+            pairs = [(x, dims[name]) for name, x in zip(names, example, strict=True)]
+            check_room(sum(x.element_size() * prod(own) for x, own in pairs))
+            return [x.new_empty(own) for x, own in pairs]
+
+        def graph(dims: Mapping[str, Dims]) -> Graph:
+            if dims == of_example:
+                return known
+            return exported(module, like_example(dims)).graph(dims)
+
+        def is_linear(asked: Sequence[Mapping[str, Dims]]) -> bool:
+            in_order = [[dims[name] for name in names] for dims in asked]
+            return follows_batch(module, like_example(asked[1]), in_order)
+
+        inputs = [
+            NetworkInput(name, (None,) * x.dim(), data_type_of(name, element_of(x)))
+            for name, x in zip(names, example, strict=True)
+        ]
+        made = Network.of_source(
+            inputs,
+            first.model.outputs,
+            graph,
+            self._rule,
+            dims=tuple(of_example.values()),
+            is_linear=is_linear,
+        )
+        return made, first.tree, state
+
+
+def _tensors(what: str, found: Any) -> tuple[torch.Tensor, ...]:
+    tensors = tuple(found) if isinstance(found, Sequence) else (found,)
+    for each in tensors:
+        if not isinstance(each, torch.Tensor):
+            raise refuse("RS-V08:no-tensors", what=what, type=type(each).__name__)
+    return tensors

@@ -1,0 +1,1 @@
+"""Networks: graphs that are planned, run, and kept in files."""

@@ -1,0 +1,175 @@
+"""A saved network as a file: its header, checked, and its tensors, mapped.
+
+    file    := head header tensor*
+    head    := "restride network" version 0 bytes-of-header sha256-of-header      16, 4, 4, 8 and 32 bytes
+    header  := JSON: rule, inputs, outputs, machine, plans, graphs for other batches, and numbered lists of
+               tensors, of constants, and of what they became in other formats
+    tensor  := bytes at a multiple of 64, in the order of the list; each has its CRC-32 in the header
+
+Nothing in a file is executed, and no address or kernel is in it. Tensors are mapped, and checked when they
+are first used. What the header says of graphs is read, and checked, by `saved.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from struct import Struct
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...dtypes import DataType
+from ...errors import Error, refuse
+from ...files.plain_file import opened, read_at
+from ...files.writing.replacement import shown, system_error
+from ...runtime.alloc import Array
+from ...runtime.cpu.pool import get_num_threads
+from ...targets.isa import host_caches, host_isa
+from ...version import VERSION
+from ..dims import Dims
+from .inputs import NetworkInput
+
+__all__ = [
+    "ALIGNMENT",
+    "FILE_VERSION",
+    "HEAD",
+    "MAGIC",
+    "NetworkFile",
+    "aligned",
+    "damaged",
+    "is_saved_network",
+    "machine_facts",
+    "read_network_file",
+    "told_of",
+]
+
+MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 2, 64
+HEAD = Struct("<16sIIQ32s")
+"""Magic, version, zero, bytes of the header, and its SHA-256."""
+
+_MOST_HEADER = 1 << 28
+_WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
+_AGAIN = "save the network again"
+_T = TypeVar("_T")
+
+
+def is_saved_network(path: str) -> bool:
+    """True for a file that begins as one that `Network.save` wrote. Raises RuntimeFailure as reading does."""
+    with opened(path, "a model, or a file that Network.save wrote") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def read_network_file(path: str) -> NetworkFile:
+    """The file of a network, mapped.
+
+    Raises InvalidArguments for what is no such file, or a damaged one; RuntimeFailure where the system
+    refuses.
+    """
+    with opened(path, "a file that Network.save wrote") as file:
+        magic, version, zero, nbytes, digest = HEAD.unpack(read_at(file, path, 0, HEAD.size))
+        if magic != MAGIC:
+            raise refuse("RS-F10:not-begin-network", path=shown(path))
+        if version != FILE_VERSION or zero:
+            raise refuse(
+                "RS-F10:version-restride-reads", path=shown(path), version=version, file_version=FILE_VERSION
+            )
+        if nbytes > _MOST_HEADER:
+            raise refuse("RS-F10:header-too-long", path=shown(path), nbytes=nbytes)
+        text = read_at(file, path, HEAD.size, nbytes)
+        if sha256(text).digest() != digest:
+            raise refuse("RS-F10:header-changed", path=shown(path))
+        try:
+            mapped = np.memmap(file, np.uint8, "r")
+        except OSError as error:
+            raise system_error("map", path, error) from None
+    begin = aligned(HEAD.size + nbytes)
+    return told_of(path, lambda: NetworkFile(path, json.loads(text), digest, mapped, begin))
+
+
+class NetworkFile:
+    """What a file holds: inputs, outputs, a header, and tensors by their number. Threads may share it.
+
+    `digest`: the SHA-256 of the header, which names the places, sizes and checksums of all tensors too.
+    """
+
+    def __init__(
+        self, path: str, header: Mapping[str, Any], digest: bytes, mapped: Array, begin: int
+    ) -> None:
+        self.path, self.header, self.digest = path, header, digest
+        self._mapped, self._begin = mapped, begin
+        self.inputs = tuple(map(_input, header["inputs"]))
+        self.outputs = tuple(map(str, header["outputs"]))
+        self.rule = str(header["rule"])
+        self._check_places()
+        self._checked: set[int] = set()
+
+    @property
+    def dims(self) -> tuple[tuple[Dims, ...], ...]:
+        """The dims of inputs that it was saved for."""
+        return told_of(
+            self.path, lambda: tuple(tuple(map(tuple, each["dims"])) for each in self.header["plans"])
+        )
+
+    def tensor(self, number: int) -> Array:
+        """The bytes of a tensor."""
+        each = self.header["tensors"][number]
+        start = self._begin + each["start"]
+        return self._mapped[start : start + each["nbytes"]]
+
+    def check(self, number: int) -> None:
+        """Raise InvalidArguments where the bytes of a tensor are not those that were written."""
+        if number in self._checked:
+            return
+        if zlib.crc32(self.tensor(number).data) != self.header["tensors"][number]["crc32"]:
+            raise refuse("RS-F10:bytes-tensor-not", path=shown(self.path), number=number)
+        self._checked.add(number)
+
+    def _check_places(self) -> None:
+        for number, each in enumerate(self.header["tensors"]):
+            start, nbytes = each["start"], each["nbytes"]
+            is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
+            if not is_place or start % ALIGNMENT:
+                raise refuse("RS-F10:tensor-lies-nowhere", path=shown(self.path), number=number)
+            # The file ends where another tensor could begin: a cut of what fills it up is a cut.
+            if self._begin + aligned(start + nbytes) > self._mapped.nbytes:
+                raise refuse("RS-F10:ends-before-tensor", path=shown(self.path), number=number)
+
+
+def machine_facts() -> list[str | int]:
+    """What the choices of propagation depend on beside the graph."""
+    isa, caches = host_isa(), host_caches()
+    return [VERSION, isa.name, isa.features, caches.l2, caches.l3, get_num_threads()]
+
+
+def _input(values: Mapping[str, Any]) -> NetworkInput:
+    dims = None if values["dims"] is None else tuple(None if n is None else int(n) for n in values["dims"])
+    return NetworkInput(str(values["name"]), dims, DataType.parse(values["data_type"]))
+
+
+def aligned(nbytes: int) -> int:
+    """The next place where a tensor may begin."""
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def told_of(path: str, function: Callable[[], _T]) -> _T:
+    """What a function makes of a file; whatever goes wrong is told of the file."""
+    try:
+        return function()
+    except MemoryError:
+        raise refuse("RS-D01:header", path=shown(path)) from None
+    except Error as error:
+        if error.code in ("RS-F10", "RS-F02"):
+            raise
+        raise refuse("RS-F10:inner", path=shown(path), reason=error) from None
+    except _WRONG as error:
+        raise refuse(
+            "RS-F10:header-not-hold", path=shown(path), type=type(error).__name__, reason=str(error)[:200]
+        ) from None
+
+
+def damaged(path: str, why: str) -> Error:
+    """The error of a file that does not hold."""
+    return refuse("RS-F10:cannot-read", path=shown(path), why=why)

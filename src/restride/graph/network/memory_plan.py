@@ -1,0 +1,245 @@
+"""Where the tensors of a network lie in one block of memory: those that live at the same time apart.
+
+1. **Liveness**: a tensor lives from the step that writes it to the last step that reads it; one that is a
+   view of another lives in its bytes, and keeps them.
+2. **In place**: where a step may write over what it reads last, the two are one region, as large as the
+   larger.
+3. **Places**: regions get their places one after the other, each in the smallest gap between those that live
+   at the same time and have a place, or behind them. Three orders are tried: largest first, longest and
+   largest first, in the order of the steps; the one with the lowest peak is taken.
+
+Places are multiples of 64 bytes, the width of the widest vectors and of a cache line. Finding the lowest peak
+is as hard as bin packing; `lower_bound` says how far from it the plan may be.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from types import MappingProxyType
+
+from ...errors import refuse
+
+__all__ = ["ALIGNMENT", "ArenaPlan", "ArenaTensor", "MemoryStep", "lifetimes", "plan_memory"]
+
+ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStep:
+    """What a step reads and writes, by names of tensors.
+
+    `in_place`: pairs (written, read): the step may write the one over the other, if nobody reads that later.
+    `views`: pairs (written, read): the one is no memory of its own, but another descriptor of the other.
+    `scratch`: bytes that only this step needs.
+    """
+
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    in_place: tuple[tuple[str, str], ...] = ()
+    views: tuple[tuple[str, str], ...] = ()
+    scratch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaTensor:
+    """A tensor of `size` bytes that lives from step `first` to step `last`, both included.
+
+    `over`: the tensor that its step may write over, "" for none.
+    """
+
+    name: str
+    size: int
+    first: int
+    last: int
+    over: str = ""
+
+
+@dataclass(frozen=True)
+class ArenaPlan:
+    """The offset of each tensor in bytes, and the size of the block that holds them all.
+
+    `peak`: bytes of the block. `lower_bound`: bytes that live at once, which no plan can do without.
+    `unshared`: bytes if every tensor had its own.
+    """
+
+    offsets: Mapping[str, int]
+    peak: int
+    lower_bound: int
+    unshared: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ArenaRegion:
+    """Tensors that lie in the same bytes, one after the other."""
+
+    names: tuple[str, ...]
+    size: int
+    first: int
+    last: int
+
+
+def scratch_name(step: int) -> str:
+    """The name of the scratch memory of a step among the offsets of a plan."""
+    return f"scratch of step {step}"
+
+
+def lifetimes(
+    steps: Sequence[MemoryStep], sizes: Mapping[str, int], outputs: Iterable[str] = ()
+) -> tuple[ArenaTensor, ...]:
+    """The tensors of an arena, with the first and the last step of each.
+
+    `sizes`: bytes of each tensor that lies in the arena; others, such as inputs and weights, lie elsewhere.
+    `outputs`: tensors that must be there after the last step. A view counts as a use of what it is a view of,
+    and has no memory of its own. A step's scratch is a tensor that lives for that step.
+
+    Raises InvalidArguments for a tensor of `sizes` that no step writes.
+    """
+    owners: dict[str, str] = {}
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        owners.update((made, owners.get(read, read)) for made, read in step.views)
+        for name in (*step.writes, *step.reads):
+            owner = owners.get(name, name)
+            first.setdefault(owner, place)
+            last[owner] = place
+    last.update((owners.get(name, name), len(steps)) for name in outputs)
+    over = _written_over(steps, owners, last, sizes)
+    tensors = [
+        ArenaTensor(name, sizes[name], first[name], last[name], over.get(name, ""))
+        for name in _written(steps, sizes)
+        if name not in owners
+    ]
+    scratch = [
+        ArenaTensor(scratch_name(place), step.scratch, place, place)
+        for place, step in enumerate(steps)
+        if step.scratch
+    ]
+    return (*tensors, *scratch)
+
+
+def _written(steps: Sequence[MemoryStep], sizes: Mapping[str, int]) -> list[str]:
+    # What several steps write in parts is one tensor, from the first of them on.
+    written = list(dict.fromkeys(name for step in steps for name in step.writes if name in sizes))
+    for missing in sizes.keys() - set(written):
+        raise refuse("RS-G11:no-step-writes", missing=missing)
+    return written
+
+
+def _written_over(
+    steps: Sequence[MemoryStep],
+    owners: Mapping[str, str],
+    last: Mapping[str, int],
+    sizes: Mapping[str, int],
+) -> dict[str, str]:
+    """What is written over what, where the steps allow it and nobody reads that later."""
+    over: dict[str, str] = {}
+    for place, step in enumerate(steps):
+        for made, read in step.in_place:
+            owner = owners.get(read, read)
+            is_free = owner in sizes and last[owner] == place and owner not in over.values()
+            if is_free and made in sizes and made not in over:
+                over[made] = owner
+    return over
+
+
+def plan_memory(tensors: Sequence[ArenaTensor], alignment: int = ALIGNMENT) -> ArenaPlan:
+    """Offsets for all tensors, none of which overlaps another that lives at the same time.
+
+    Only a tensor that lies over another one (`over`) shares bytes with one that lives at the same step.
+    Raises InvalidArguments for a tensor over one that lives on, or is not there, or is written over twice.
+    """
+    _check_over(tensors)
+    sized = [replace(each, size=_aligned(each.size, alignment)) for each in tensors]
+    arranged = (_regions(sized), _regions([replace(each, over="") for each in sized]))
+    tried = [_placed(regions, order) for regions in arranged for order in _ORDERS]
+    peak, offsets = min(tried, key=lambda each: each[0])
+    return ArenaPlan(MappingProxyType(offsets), peak, _most_alive(sized), sum(each.size for each in sized))
+
+
+def _check_over(tensors: Sequence[ArenaTensor]) -> None:
+    by_name = {each.name: each for each in tensors}
+    covered = [each.over for each in tensors if each.over]
+    for each in tensors:
+        below = by_name.get(each.over)
+        if each.over and (below is None or below.last != each.first or covered.count(each.over) > 1):
+            raise refuse("RS-G11:cannot-lie-over", each=each)
+
+
+def _by_size(region: _ArenaRegion) -> tuple[int, ...]:
+    return -region.size, region.first
+
+
+def _by_area(region: _ArenaRegion) -> tuple[int, ...]:
+    return -region.size * (region.last - region.first + 1), region.first
+
+
+def _by_step(region: _ArenaRegion) -> tuple[int, ...]:
+    return region.first, -region.size
+
+
+_ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (_by_size, _by_area, _by_step)
+
+
+def _aligned(size: int, alignment: int) -> int:
+    return -(-size // alignment) * alignment
+
+
+def _regions(tensors: Sequence[ArenaTensor]) -> list[_ArenaRegion]:
+    """Chains of tensors that lie over each other, as one region each."""
+    followers = {each.over: each for each in tensors if each.over}
+    regions = []
+    for each in tensors:
+        if each.over:
+            continue
+        chain = [each]
+        while (following := followers.get(chain[-1].name)) is not None:
+            chain.append(following)
+        size = max(t.size for t in chain)
+        regions.append(
+            _ArenaRegion(tuple(t.name for t in chain), size, each.first, max(t.last for t in chain))
+        )
+    return regions
+
+
+def _placed(
+    regions: Sequence[_ArenaRegion], order: Callable[[_ArenaRegion], tuple[int, ...]]
+) -> tuple[int, dict[str, int]]:
+    """The peak, and the offset of each tensor, with regions placed in one order."""
+    placed: list[tuple[int, _ArenaRegion]] = []
+    for region in sorted(regions, key=order):
+        taken = sorted(
+            (offset, offset + other.size)
+            for offset, other in placed
+            if other.first <= region.last and region.first <= other.last
+        )
+        placed.append((_best_gap(taken, region.size), region))
+    peak = max((offset + region.size for offset, region in placed), default=0)
+    return peak, {name: offset for offset, region in placed for name in region.names}
+
+
+def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
+    """The offset of the smallest gap of `size` between ranges, or the end of all of them."""
+    best, best_gap, end = -1, -1, 0
+    for low, high in taken:
+        if low - end >= size and (best < 0 or low - end < best_gap):
+            best, best_gap = end, low - end
+        end = max(end, high)
+    return end if best < 0 else best
+
+
+def _most_alive(tensors: Sequence[ArenaTensor]) -> int:
+    """The most bytes that live at one step, where what lies over another shares its bytes."""
+    by_name = {each.name: each for each in tensors}
+    changes: Counter[int] = Counter()
+    for each in tensors:
+        changes[each.first] += each.size
+        changes[each.last + 1] -= each.size
+        if each.over:
+            shared = min(each.size, by_name[each.over].size)
+            changes[each.first] -= shared
+            changes[each.first + 1] += shared
+    return max(accumulate(changes[step] for step in sorted(changes)), default=0)

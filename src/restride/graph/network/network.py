@@ -1,0 +1,309 @@
+"""Networks: graphs that are called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from ...desc.parse import check_function, parse_dims
+from ...errors import Error, refuse
+from ...files.plain_file import path_text
+from ...loading import load_whole
+from ...runtime.alloc import address_of
+from ...verbose import flags
+from ..dims import Dims
+from ..fields import parse_field
+from .file import NetworkFile, read_network_file
+from .inputs import NetworkInput, dense_input, fixed_dims, returned
+from .outputs import targets_by_name
+
+if TYPE_CHECKING:
+    from ...desc.viewer import Explanation
+    from ..batch_form import IsLinear
+    from ..graph import Graph
+    from .plan import NetworkPlan
+    from .planned_runs import GraphSource, PlannedRuns
+    from .recorded_run import RecordedRun
+    from .run_program import StepTime
+    from .running import Runner
+
+__all__ = ["Network"]
+
+Told = Callable[[int, int], None]
+"""Hears how many steps are ready, and how many there are."""
+
+
+class Network:
+    """A graph that is called with arrays: `Network(graph)`; `rs.onnx.load` makes one of a model.
+
+    `net(x)` where there is one input, `net({"name": x, ...})` else: arrays of NumPy, of torch, or of what has
+    `__dlpack__`. One output comes as an array, several as a dict; of the kind of the first input.
+
+    `rule`: how formats are chosen, "plain", "greedy" or "optimal". `without`: names of fusions that are off,
+    of `rs.graph.FUSIONS`. For each dims of the inputs a plan is made
+    at the first call, and kept; the eight used last stay. Threads may call one network at the same time.
+
+    >>> import numpy as np
+    >>> import restride as rs
+    >>> builder = rs.graph.GraphBuilder()
+    >>> x = builder.input("x", (1, 4))
+    >>> net = rs.Network(builder.graph(builder.add(rs.graph.EltwiseOperation("eltwise_square"), x)))
+    >>> net(np.array([[-1, 2, -3, 4]], np.float32))
+    array([[ 1.,  4.,  9., 16.]], dtype=float32)
+    """
+
+    def __init__(self, graph: Graph, *, rule: str = "optimal", without: Iterable[str] = ()) -> None:
+        load_whole("restride.graph.network.planned_runs")
+        from .planned_runs import PlannedRuns, graph_inputs
+
+        inputs = graph_inputs(graph)
+        plans = PlannedRuns(inputs, graph.outputs, lambda dims: graph, rule, without)
+        self._start(plans, inputs, graph.outputs, rule)
+
+    @classmethod
+    def of_source(
+        cls,
+        inputs: Sequence[NetworkInput],
+        outputs: Sequence[str],
+        source: GraphSource,
+        rule: str = "optimal",
+        without: Iterable[str] = (),
+        dims: Sequence[Dims] = (),
+        is_linear: IsLinear | None = None,
+    ) -> Network:
+        """A network whose graph depends on the dims of its inputs: `source` makes it of them.
+
+        `dims`: of all inputs, what is planned where a caller names none and the inputs leave them open.
+        `is_linear`: called with dims by name for several batches, the least first; True says that extents
+        alone differ in the graphs of these and all batches between them, so that a file may serve them all.
+        """
+        load_whole("restride.graph.network.planned_runs")
+        from .planned_runs import PlannedRuns
+
+        what, made = "Network.of_source", cls.__new__(cls)
+        inputs = parse_field(f"{what}: inputs", tuple[NetworkInput, ...], inputs)
+        outputs = parse_field(f"{what}: outputs", tuple[str, ...], outputs)
+        check_function(f"{what}: source", 0 if source is None else source)
+        check_function(f"{what}: is_linear", is_linear)
+        plans = PlannedRuns(inputs, outputs, source, rule, without, is_linear=is_linear)
+        made._start(plans, inputs, outputs, rule)
+        usual: tuple[Dims, ...] = parse_field(f"{what}: dims", tuple[Dims, ...], dims)
+        made._usual = (usual,) if usual else ()
+        return made
+
+    def _start(
+        self,
+        plans: PlannedRuns | None,
+        inputs: Sequence[NetworkInput],
+        outputs: Sequence[str],
+        rule: str,
+        file: NetworkFile | None = None,
+    ) -> None:
+        self._inputs, self._outputs, self._rule = tuple(inputs), tuple(outputs), rule
+        self._planned, self._file, self._usual = plans, file, file.dims if file else ()
+        self._recorded: dict[tuple[Dims, ...], RecordedRun | None] = {}
+
+    @property
+    def inputs(self) -> tuple[NetworkInput, ...]:
+        """What a call brings."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of what a call gives."""
+        return self._outputs
+
+    @property
+    def rule(self) -> str:
+        """How formats are chosen."""
+        return self._rule
+
+    def with_rule(self, rule: str) -> Network:
+        """The same network, whose formats are chosen by another rule."""
+        made = type(self).__new__(type(self))
+        made._start(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
+        made._usual = self._usual
+        return made
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | PathLike[str], *dims: Sequence[int]) -> None:
+        """Write the network to a file: what it computes, its constants, and these as its kernels read them.
+
+        `dims`: of each input in order, as in `plan`; without them all that have a plan are saved, else those
+        of a module's example, or that the network fixes. Where the inputs leave the batch open, and the graph
+        is the same for all, the file serves other batches too, up to 1024. Kernels are no part of the file:
+        they lie in the store on disk. The file appears whole under its name or not at all. Raises
+        RuntimeFailure where the system refuses.
+        """
+        known = (*(self._file.dims if self._file else ()), *self._plans.dims)
+        name = path_text(path, "Network.save: path", "where the file is to be")
+        self._plans.save(name, (not dims and list(dict.fromkeys(known))) or self._all_dims(dims))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Network:
+        """The network of a file that `save` wrote, for the dims that it was saved for, and other batches.
+
+        Constants are mapped, and read when a run first wants them; a machine that wants them in other formats
+        makes these of the plain ones. The file must not be changed while the network lives. Raises
+        InvalidArguments for another or a damaged file, RuntimeFailure where the system refuses.
+        """
+        try:
+            file = read_network_file(path_text(path, "Network.load: path", "of a file that save wrote"))
+        except Error as error:
+            error.drop_frames()
+            raise
+        made = cls.__new__(cls)
+        made._start(None, file.inputs, file.outputs, file.rule, file)
+        return made
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self._inputs))
+        return f"<Network ({inputs}) -> {', '.join(self._outputs)}>"
+
+    # --- calls ----------------------------------------------------------------------------------------------
+
+    def __call__(self, x: Any, *, out: Any = None) -> Any:
+        """Run on `x`, one array or a dict of them: the output, or a dict of them, in new memory.
+
+        `out`: an array that the output is written into, or a dict of such for some of the outputs; it is what
+        comes back. One that is row-major and begins at a multiple of 64 bytes, as those of `rs.empty` do, is
+        written without a copy.
+
+        Raises InvalidArguments for inputs that are missing, and inputs or `out` of other dims or types than
+        the network has; what primitives raise, with the name of the node, where a plan has to be made.
+        """
+        try:
+            return self._run(x, out=out)[0]
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def prepare(self, *dims: Sequence[int], told: Told | None = None) -> None:
+        """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
+
+        `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
+        many steps are ready, and how many there are. Raises as a call does.
+        """
+        try:
+            check_function("Network.prepare: told", told)
+            for each in self._all_dims(dims):
+                self._runner(each, _untold if told is None else told)
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def profile(self, x: Any) -> tuple[StepTime, ...]:
+        """Run on `x`, and tell how long each step took."""
+        times: list[StepTime] = []
+        self._run(x, times)
+        return tuple(times)
+
+    def plan(self, *dims: Sequence[int]) -> NetworkPlan:
+        """What runs for inputs of these dims, one for each input in order; none where the network fixes them,
+        or for the first that a file was saved for.
+
+        Raises as a call does.
+        """
+        return self._plans.plan(self._all_dims(dims)[0])
+
+    def explain(self, *dims: Sequence[int]) -> Explanation:
+        """The plan for inputs of these dims in words, as `plan` has it.
+
+        What was fused, the format of every tensor, every reorder with its reason and cost, and the memory of
+        a run.
+        """
+        return self._plans.explain(self._all_dims(dims)[0])
+
+    def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
+        brought, names = self._brought(x), [each.name for each in self._inputs]
+        arrays = [dense_input(each, array) for each, array in zip(self._inputs, brought, strict=True)]
+        dims = tuple(array.shape for array in arrays)
+        if times is None and flags.profile_exec:
+            times = []
+        runner = self._runner(dims) if times is None else self._plans.runner(dims)
+        named = dict(zip(names, arrays, strict=True))
+        targets = {} if out is None else targets_by_name(out, self._outputs)
+        places = [each.place(targets.get(each.name), arrays) for each in runner.outputs]
+        addresses = [address_of(named[name]) for name in runner.inputs]
+        addresses += [each.address for each in places]
+        if times is None:
+            runner.run(addresses)
+        else:
+            times += self._plans.runner(dims).timed(addresses)
+        made = {}
+        for each, place in zip(runner.outputs, places, strict=True):
+            is_new = brought and targets.get(each.name) is None
+            made[each.name] = returned(brought[0], place.made) if is_new else place.finished()
+        return (made if len(made) > 1 else next(iter(made.values())),)
+
+    def _brought(self, x: Any) -> list[Any]:
+        """The inputs in order, as they came."""
+        names = [each.name for each in self._inputs]
+        if not isinstance(x, Mapping):
+            if len(names) != 1:
+                raise refuse(
+                    "RS-G03:other-inputs",
+                    x=", ".join(map(str, [f"one {type(x).__name__}"])) or "none",
+                    names=", ".join(map(repr, names)) or "none",
+                )
+            return [x]
+        if set(x) != set(names):
+            raise refuse(
+                "RS-G03:other-inputs",
+                x=", ".join(map(str, list(x))) or "none",
+                names=", ".join(map(repr, names)) or "none",
+            )
+        return [x[name] for name in names]
+
+    # --- plans ----------------------------------------------------------------------------------------------
+
+    @property
+    def _plans(self) -> PlannedRuns:
+        """What plans the network; of a file only when a run, or a caller, asks for a plan."""
+        if self._planned is None:
+            load_whole("restride.graph.network.planned_runs")
+            from .planned_runs import planned_file
+
+            assert self._file is not None
+            # Of threads that plan the first time, each may make one: all of them use what came last.
+            self._planned = planned_file(self._file)
+        return self._planned
+
+    def _all_dims(self, dims: Sequence[Sequence[int]]) -> list[tuple[Dims, ...]]:
+        """Dims of all inputs: where a caller names none those of the file or the example, or fixed ones."""
+        if dims:
+            return [tuple(parse_dims(each, f"Network: dims[{i}]") for i, each in enumerate(dims))]
+        return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]
+
+    def _runner(self, dims: tuple[Dims, ...], told: Told | None = None) -> Runner | RecordedRun:
+        """What runs inputs of these dims: of a file first of all what was recorded on this machine.
+
+        `told`: what hears how far it is ready; without it kernels may be compiled later.
+        """
+        if self._file is None:
+            return self._planned_runner(dims, told)
+        is_first = dims not in self._recorded
+        if is_first:
+            load_whole("restride.graph.network.recorded_run")
+            from .recorded_run import find_record
+
+            self._recorded[dims] = find_record(self._file, dims)
+        found = self._recorded[dims]
+        if found is not None and found.is_current:
+            return found
+        runner = self._planned_runner(dims, told)
+        if is_first:
+            self._plans.keep_record(self._file, dims)
+        return runner
+
+    def _planned_runner(self, dims: tuple[Dims, ...], told: Told | None) -> Runner:
+        runner = self._plans.runner(dims)
+        if told is not None:
+            runner.prepare(told)
+        return runner
+
+
+def _untold(ready: int, steps: int) -> None:
+    """Nobody wants to know."""

@@ -1,0 +1,127 @@
+"""What calls of a network give: new results, or arrays of the caller that they are written into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...arrays.calls.results import Make, maker_of
+from ...arrays.calls.tensors import as_target, written
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import short_repr
+from ...dtypes import DataType
+from ...errors import OutOfMemory, refuse
+from ...plan.machine import LINE
+from ...runtime.alloc import Array, address_of
+from ..dims import Dims, by
+
+# How long NumPy may search for an element that lies in both of two arrays: up to a millisecond.
+_MOST_WORK = 4096
+
+__all__ = ["NetworkOutput", "OutputPlace", "targets_by_name"]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkOutput:
+    """An output for inputs of certain dims: its name, dims and type, and what makes memory for it."""
+
+    name: str
+    dims: Dims
+    data_type: DataType
+    make: Make
+
+    @classmethod
+    def of(cls, name: str, dims: Dims, data_type: DataType) -> NetworkOutput:
+        """The output of this name, row-major; a scalar is in memory of one dim."""
+        return cls(name, dims, data_type, maker_of(MemoryDesc(dims or (1,), data_type)))
+
+    def place(self, target: Any, brought: Sequence[Array]) -> OutputPlace:
+        """Where a run writes it: into `target`, into new memory where that is None.
+
+        Kernels want whole cache lines, and may write before all of `brought` is read: a target that lies
+        otherwise gets its values after the run. Raises InvalidArguments for one that is none.
+        """
+        if target is None:
+            return self._new()
+        array = self._checked(target)
+        is_direct = array.flags.c_contiguous and address_of(array) % LINE == 0
+        if is_direct and not any(np.may_share_memory(array, each) for each in brought):
+            return OutputPlace(address_of(array), target, target)
+        return self._new(target)
+
+    def _new(self, target: Any = None) -> OutputPlace:
+        try:
+            address, made = self.make()
+        except OutOfMemory as error:
+            raise error.retold(f"Network: output {self.name!r}: {error.what}") from None
+        return OutputPlace(address, made if self.dims else made.reshape(()), target)
+
+    def _checked(self, target: Any) -> Array:
+        name = f"Network: out {self.name!r}"
+        array = as_target(target, name)
+        if not isinstance(array, np.ndarray):
+            raise refuse("RS-G03:no-array", name=name, type=type(target).__name__)
+        if not array.flags.writeable:
+            raise refuse("RS-G03:cannot-written", name=name)
+        if array.shape != self.dims or array.dtype != self.data_type.numpy:
+            raise refuse(
+                "RS-G03:not-fit",
+                name=name,
+                dtype=array.dtype,
+                shape=by(array.shape),
+                data_type=self.data_type,
+                dims=by(self.dims),
+            )
+        return array
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlace:
+    """Where a run writes an output: an address, and what lies there; `target` gets a copy of it."""
+
+    address: int
+    made: Any
+    target: Any = None
+
+    def finished(self) -> Any:
+        """What the caller gets, after the run."""
+        if self.target is None:
+            return self.made
+        if self.target is not self.made:
+            np.copyto(as_target(self.target, "Network: out"), self.made)
+        return written(self.target)
+
+
+def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
+    """The arrays of an `out`, by the names of outputs; an array alone is for the only one.
+
+    Raises InvalidArguments for other names, and where two of them share memory.
+    """
+    if out is None:
+        return {}
+    if not isinstance(out, Mapping):
+        if len(names) != 1:
+            raise refuse("RS-G03:out-array", names=", ".join(map(repr, names)))
+        return {names[0]: out}
+    unknown = [name for name in out if name not in names]
+    if unknown:
+        raise refuse(
+            "RS-G03:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
+        )
+    arrays = [as_target(each, f"Network: out {name!r}") for name, each in out.items() if each is not None]
+    for at, each in enumerate(arrays):
+        if any(map(partial(_overlap, each), arrays[:at])):
+            raise refuse("RS-G03:arrays-out-overlap")
+    return out
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """True for two arrays that have a byte in common, and where NumPy cannot say so soon."""
+    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
+        return False
+    # The stubs know no limit of our own.
+    return np.may_share_memory(one, other, max_work=_MOST_WORK)  # type: ignore[arg-type]

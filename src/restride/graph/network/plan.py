@@ -1,0 +1,289 @@
+"""The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
+
+1. Fusions leave fewer nodes (`rewrites/fusions.py`), in forms that primitives run well (`runnable.py` there).
+2. Propagation gives every tensor its format, and says where reorders stand.
+3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
+   What is to be concatenated is written into the whole, where that can be (`concat_parts.py`).
+   What reorders of constants make is made now, once.
+4. Liveness gives every tensor that a run makes its place in one block of memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...desc.memory_desc import MemoryDesc
+from ...runtime.alloc import extent
+from ...runtime.engine import Engine
+from ..formats.chosen import chosen_problem
+from ..formats.node_formats import VIEWS, format_problem, is_same_memory
+from ..formats.problem import Alternative
+from ..formats.propagation import Propagation, format_name, priced, propagate
+from ..graph import Constant, Graph, Node
+from ..lowering import LoweredNode, lower_node, lower_reorder
+from ..nodes.operations import TensorType
+from ..rewrites.fusions import AppliedFusion, FusedGraph, fuse
+from ..rewrites.runnable import runnable
+from .concat_parts import concat_parts
+from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
+
+INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """Where a tensor lies: in what a run brings or gives, in a constant, or in the block of the run.
+
+    `name` is that of the tensor which the memory was made for: views have that of the tensor they look at.
+    """
+
+    where: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class TensorLocation:
+    """A tensor as a step sees it: its memory, and the format."""
+
+    storage: Storage
+    md: MemoryDesc
+
+
+@dataclass(frozen=True)
+class NetworkStep:
+    """A primitive that a run executes, with the tensors of its arguments.
+
+    `node`: the name of the node; of a reorder that was inserted, that of the tensor. `is_inserted`: true for
+    such a reorder.
+    """
+
+    node: str
+    operation: str
+    lowered: LoweredNode
+    reads: tuple[TensorLocation, ...]
+    writes: tuple[TensorLocation, ...]
+    is_inserted: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(f"{each.storage.name} {format_name(each.md)}" for each in self.reads)
+        results = ", ".join(format_name(each.md) for each in self.writes)
+        return f"{self.node}: {self.operation} of {names} -> {results}"
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """What a network runs for inputs of certain dims; `print(plan)` tells it in full.
+
+    graph        the graph, as it runs
+    fusions      what fusions did to get there
+    formats      what propagation decided: the format of every tensor, the reorders and their costs
+    steps        what runs, in order
+    inputs       the format in which each input is read
+    outputs      where each output lies at the end
+    constants    the format of each constant that steps read, and where its values come from
+    arena        where tensors lie in the block of a run
+    """
+
+    graph: Graph
+    fusions: tuple[AppliedFusion, ...]
+    formats: Propagation
+    steps: tuple[NetworkStep, ...]
+    inputs: Mapping[str, MemoryDesc]
+    outputs: Mapping[str, TensorLocation]
+    constants: Mapping[str, tuple[Constant, MemoryDesc]]
+    arena: ArenaPlan = field(repr=False)
+
+    @property
+    def reorders(self) -> int:
+        """How many reorders a run executes."""
+        return sum(step.is_inserted for step in self.steps)
+
+    def __str__(self) -> str:
+        head = f"{len(self.steps)} steps, {self.reorders} reorders, {self.arena.peak} bytes a run"
+        return "\n".join([head, *map(str, self.steps), str(self.formats)])
+
+
+@dataclass(frozen=True, slots=True)
+class FormatChoices:
+    """What propagation chose by a rule: how each step runs, and whether no other choice costs less."""
+
+    rule: str
+    ways: tuple[Alternative, ...]
+    is_exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGraph:
+    """A graph that was fused before, and what propagation chose for it: None where that is not known here."""
+
+    fused: FusedGraph
+    choices: FormatChoices | None = None
+
+
+def plan_network(
+    graph: Graph | PlannedGraph, rule: str, engine: Engine, without: Iterable[str] = ()
+) -> NetworkPlan:
+    """The plan of a graph, with the formats of `rule`: "plain", "greedy" or "optimal".
+
+    `without`: fusions that are off. What was planned before stays as it is. Raises what the primitives raise,
+    with the names of nodes.
+    """
+    planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
+    found = runnable(planned.fused.graph)
+    formats = _chosen(found, engine, planned.choices, rule) or propagate(format_problem(found, engine), rule)
+    return _Planner(found, planned.fused.applied, formats, engine).plan()
+
+
+def _chosen(graph: Graph, engine: Engine, choices: FormatChoices | None, rule: str) -> Propagation | None:
+    """What was chosen before by the same rule; None where nothing was."""
+    if choices is None or choices.rule != rule:
+        return None
+    problem = chosen_problem(graph, engine, choices.ways)
+    return priced(problem, [0] * len(problem.steps), rule, choices.is_exact)
+
+
+def plain(kind: TensorType) -> MemoryDesc:
+    """A tensor in row-major order."""
+    return MemoryDesc(kind.desc_dims, kind.data_type)
+
+
+# --- steps --------------------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """Goes through the nodes in order: what runs, and where tensors lie."""
+
+    def __init__(
+        self, graph: Graph, fusions: tuple[AppliedFusion, ...], formats: Propagation, engine: Engine
+    ) -> None:
+        self._graph, self._fusions, self._formats, self._engine = graph, fusions, formats, engine
+        self._steps: list[NetworkStep] = []
+        self._constants: dict[str, tuple[Constant, MemoryDesc]] = {}
+        self._places: dict[str, TensorLocation] = {
+            name: TensorLocation(Storage(INPUT, name), plain(graph.tensors[name])) for name in graph.inputs
+        }
+        self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
+        self._parts = concat_parts(graph, formats)
+        self._wholes = {part.whole: formats.formats[part.whole] for part in self._parts.values()}
+
+    def plan(self) -> NetworkPlan:
+        for node, way in zip(self._graph, self._formats.steps, strict=True):
+            self._plan_node(node, way.inputs)
+        outputs = {name: self._given(name) for name in self._graph.outputs}
+        outputs = self._directly_written(outputs)
+        inputs = {name: plain(self._graph.tensors[name]) for name in self._graph.inputs}
+        return NetworkPlan(
+            self._graph,
+            self._fusions,
+            self._formats,
+            tuple(self._steps),
+            inputs,
+            outputs,
+            self._constants,
+            self._arena(),
+        )
+
+    def _plan_node(self, node: Node, wanted: Sequence[MemoryDesc]) -> None:
+        if node.output in self._wholes:
+            self._places[node.output] = TensorLocation(Storage(ARENA, node.output), self._wholes[node.output])
+            return
+        reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
+        made = [self._formats.formats[name] for name in node.outputs]
+        if isinstance(node.operation, VIEWS):
+            self._places[node.output] = TensorLocation(reads[0].storage, made[0])
+            return
+        places = {name: self._written(name, md) for name, md in zip(node.outputs, made, strict=True)}
+        made = [each.md for each in places.values()]
+        lowered = lower_node(node, [each.md for each in reads], made, self._engine)
+        self._places |= places
+        self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, tuple(places.values())))
+
+    def _written(self, name: str, md: MemoryDesc) -> TensorLocation:
+        """Where a step writes a tensor: into memory of its own, or into what it is a part of."""
+        part = self._parts.get(name)
+        if part is None:
+            return TensorLocation(Storage(ARENA, name), md)
+        return TensorLocation(Storage(ARENA, part.whole), part.md)
+
+    def _read(self, name: str, md: MemoryDesc) -> TensorLocation:
+        """A tensor in a format, from a reorder where it is in another."""
+        constant = self._graph.constants.get(name)
+        if constant is not None:
+            key = name if md == plain(constant.type) else f"{name} as {format_name(md)}"
+            self._constants[key] = constant, md
+            return TensorLocation(Storage(CONSTANT, key), md)
+        place = self._places[name]
+        if place.md == md:
+            return place
+        if is_same_memory(place.md, md):
+            return TensorLocation(place.storage, md)
+        return self._copies.get((name, md)) or self._reordered(name, md)
+
+    def _reordered(self, name: str, md: MemoryDesc) -> TensorLocation:
+        source = self._places[name]
+        place = TensorLocation(Storage(ARENA, f"{name} as {format_name(md)}"), md)
+        self._copies[name, md] = place
+        self._insert(name, source, place)
+        return place
+
+    def _insert(self, name: str, source: TensorLocation, place: TensorLocation) -> None:
+        lowered = lower_reorder(source.md, place.md, self._engine)
+        self._steps.append(NetworkStep(name, "reorder", lowered, (source,), (place,), is_inserted=True))
+
+    # --- outputs --------------------------------------------------------------------------------------------
+
+    def _given(self, name: str) -> TensorLocation:
+        return self._read(name, plain(self._graph.tensors[name]))
+
+    def _directly_written(self, outputs: Mapping[str, TensorLocation]) -> dict[str, TensorLocation]:
+        """Outputs in memory of their own: what writes one writes it there, or a copy does."""
+        made: dict[str, TensorLocation] = {}
+        moved: dict[Storage, Storage] = {}
+        written = {each.storage: each.md for step in self._steps for each in step.writes}
+        for name, place in outputs.items():
+            storage = Storage(OUTPUT, name)
+            made[name] = TensorLocation(storage, place.md)
+            md, is_free = written.get(place.storage), place.storage not in moved
+            if md is not None and is_free and (md == place.md or is_same_memory(md, place.md)):
+                moved[place.storage] = storage
+            else:
+                self._insert(name, place, made[name])
+        self._steps = [_with_storages(step, moved) for step in self._steps]
+        return made
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    def _arena(self) -> ArenaPlan:
+        steps: list[MemoryStep] = []
+        sizes: dict[str, int] = {}
+        for step in self._steps:
+            reads = tuple(each.storage.name for each in step.reads if each.storage.where == ARENA)
+            made = [each for each in step.writes if each.storage.where == ARENA]
+            writes = tuple(each.storage.name for each in made)
+            mds = {each.storage.name: self._wholes.get(each.storage.name, each.md) for each in made}
+            # From the begin of the memory on: a format may begin behind it.
+            sizes |= {name: max(extent(md).needed, 1) for name, md in mds.items()}
+            scratch = step.lowered.pd._scratch_bytes()
+            steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
+        return plan_memory(lifetimes(steps, sizes))
+
+
+def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
+    """What a step may write over: a source of its format, each element read before it is written."""
+    source, result = step.reads[0], step.writes[0]
+    is_safe = step.operation in ("eltwise", "batch_normalization", "softmax")
+    is_arena = source.storage.where == ARENA == result.storage.where
+    if not (is_safe and is_arena and source.md == result.md and len(step.lowered.reads) == len(step.reads)):
+        return ()
+    return ((result.storage.name, source.storage.name),)
+
+
+def _with_storages(step: NetworkStep, moved: Mapping[Storage, Storage]) -> NetworkStep:
+    if not moved:
+        return step
+
+    def there(place: TensorLocation) -> TensorLocation:
+        return TensorLocation(moved.get(place.storage, place.storage), place.md)
+
+    return replace(step, reads=tuple(map(there, step.reads)), writes=tuple(map(there, step.writes)))

@@ -1,0 +1,154 @@
+"""What plans a network and runs it, for inputs of any dims: loaded when a network is planned first."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ...desc.parse import parse_word
+from ...desc.viewer import Explanation
+from ...errors import refuse
+from ...runtime.engine import Engine
+from ..batch_form import BatchForm, IsLinear, batch_form
+from ..dims import Dims
+from ..formats.propagation import RULES
+from ..graph import Graph
+from ..rewrites.fusions import fuse, parse_fusions
+from .explaining import explain_plan
+from .file import NetworkFile
+from .inputs import NetworkInput, check_dims
+from .plan import NetworkPlan, PlannedGraph, plan_network
+from .prepacking import PrepackedConstants
+from .recorded_run import keep_record
+from .running import Runner
+from .saved import SavedNetwork
+from .writer import SavedPlan, write_network
+
+__all__ = ["GraphSource", "PlannedRuns", "graph_inputs", "planned_file"]
+
+_MOST_PLANS = 8
+
+GraphSource = Callable[[Mapping[str, Dims]], Graph | PlannedGraph]
+"""What makes the graph for inputs of these dims, by name."""
+
+
+def graph_inputs(graph: object) -> list[NetworkInput]:
+    """The inputs of a graph. Raises InvalidArguments for what is none."""
+    if not isinstance(graph, Graph):
+        raise refuse("RS-V08:no-graph", type=type(graph).__name__)
+    types = [(name, graph.tensors[name]) for name in graph.inputs]
+    return [NetworkInput(name, kind.dims, kind.data_type) for name, kind in types]
+
+
+class PlannedRuns:
+    """The plans of a network by the dims of its inputs; those made last stay. Threads may share it.
+
+    `saved`: the file that it comes from. `forms`: what it has for other batches; without `is_linear` none
+    are made. Raises InvalidArguments for a rule or a fusion that is none.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[NetworkInput],
+        outputs: Sequence[str],
+        source: GraphSource,
+        rule: str,
+        without: Iterable[str] = (),
+        saved: SavedNetwork | None = None,
+        prepacked: PrepackedConstants | None = None,
+        forms: Sequence[BatchForm] = (),
+        is_linear: IsLinear | None = None,
+    ) -> None:
+        self._rule = parse_word("Network: rule", rule, RULES, "no rule of propagation has this name")
+        self._inputs, self._outputs, self._source = inputs, outputs, source
+        self._without, self._saved, self._forms = parse_fusions(without), saved, tuple(forms)
+        self._is_linear = is_linear
+        self._prepacked = PrepackedConstants(saved) if prepacked is None else prepacked
+        self._engine = Engine("cpu")
+        self._runners: OrderedDict[tuple[Dims, ...], Runner] = OrderedDict()
+        # Reentrant: a signal's handler may want the plan that the code it interrupts is making.
+        self._lock = threading.RLock()
+
+    def with_rule(self, rule: str) -> PlannedRuns:
+        """The same network, planned by another rule; constants are shared."""
+        shared = self._prepacked, self._forms, self._is_linear
+        return PlannedRuns(self._inputs, self._outputs, self._source, rule, self._without, None, *shared)
+
+    @property
+    def dims(self) -> tuple[tuple[Dims, ...], ...]:
+        """The dims of inputs for which there is a plan."""
+        return tuple(self._runners)
+
+    def explain(self, dims: tuple[Dims, ...]) -> Explanation:
+        """The plan for inputs of these dims in words."""
+        return explain_plan(self.runner(dims).plan)
+
+    def plan(self, dims: tuple[Dims, ...]) -> NetworkPlan:
+        """The plan for inputs of these dims."""
+        return self.runner(dims).plan
+
+    def runner(self, dims: tuple[Dims, ...]) -> Runner:
+        """What runs inputs of these dims, planned now where it is not yet."""
+        found = self._runners.get(dims)
+        if found is not None:
+            return found
+        with self._lock:
+            found = self._runners.get(dims) or self._new_runner(dims)
+            # Others look into it without the lock: no step leaves it without what it had.
+            self._runners[dims] = found
+            for key in list(self._runners)[:-_MOST_PLANS]:
+                self._runners.pop(key, None)
+        return found
+
+    def save(self, path: str, dims: Sequence[tuple[Dims, ...]]) -> None:
+        """Write the network with the plans for these dims, and keep what they run beside their kernels."""
+        runners = [self.runner(each) for each in dims]
+        pairs = list(zip(dims, runners, strict=True))
+        saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in pairs]
+        forms = list(self._forms)
+        for each in dims:
+            if self._is_linear is not None and not any(form.covers(each) for form in forms):
+                found = batch_form(self._inputs, each, self._fused, self._is_linear)
+                forms += [found] if found else []
+        written = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
+        for (each, runner), tensors in zip(pairs, written.tensors, strict=True):
+            record = runner.record(tensors)
+            if record is not None:
+                keep_record(written.digest, each, record)
+
+    def keep_record(self, file: NetworkFile, dims: tuple[Dims, ...]) -> None:
+        """Keep what runs inputs of these dims, where all constants that it reads are tensors of the file."""
+        runner = self._runners.get(dims)
+        if runner is None or self._saved is None:
+            return
+        found = {name: self._saved.tensor(*kind) for name, kind in runner.plan.constants.items()}
+        tensors = {name: number for name, number in found.items() if number is not None}
+        record = runner.record(tensors) if len(tensors) == len(found) else None
+        if record is not None:
+            keep_record(file.digest, dims, record)
+
+    def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
+        if len(dims) != len(self._inputs):
+            raise refuse(
+                "RS-G03:other-inputs",
+                x=", ".join(map(str, [f"dims of {len(dims)}"])) or "none",
+                names=", ".join(map(repr, [each.name for each in self._inputs])) or "none",
+            )
+        for each, extents in zip(self._inputs, dims, strict=True):
+            check_dims(each, extents)
+        plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)
+        return Runner(plan, self._engine, self._prepacked)
+
+    def _graph(self, dims: tuple[Dims, ...]) -> Graph | PlannedGraph:
+        return self._source({each.name: own for each, own in zip(self._inputs, dims, strict=True)})
+
+    def _fused(self, dims: tuple[Dims, ...]) -> Graph:
+        found = self._graph(dims)
+        return (found.fused if isinstance(found, PlannedGraph) else fuse(found, self._without)).graph
+
+
+def planned_file(file: NetworkFile) -> PlannedRuns:
+    """The plans of a saved network. Raises InvalidArguments where its header does not hold."""
+    saved = SavedNetwork(file)
+    return PlannedRuns(file.inputs, file.outputs, saved.graph, file.rule, (), saved, forms=saved.forms)

@@ -1,0 +1,113 @@
+"""Constants in the formats that steps read: made once for all plans of a network, or found in its file."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import NamedTuple, Protocol
+
+from ...desc.memory_desc import MemoryDesc
+from ...files.mapped_file import is_mapped, let_go
+from ...ops.reorder import Reorder
+from ...plan.machine import LINE
+from ...runtime.alloc import Buffer
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.result_pool import allocate
+from ...runtime.stream import Stream
+from ..graph import Constant
+from ..nodes.operations import TensorType
+
+__all__ = ["ConstantBlock", "PrepackedConstants", "StoredFormats", "block_bytes"]
+
+
+class StoredFormats(Protocol):
+    """What a file has of constants beside their values."""
+
+    def found(self, constant: Constant, md: MemoryDesc) -> Memory | None:
+        """The bytes of a constant in a format; None where the file has them not."""
+
+    def check(self, constant: Constant) -> None:
+        """Raise InvalidArguments where the values of a constant are damaged in the file."""
+
+
+class _Prepacked(NamedTuple):
+    constant: Constant
+    memory: weakref.ref[Memory]
+
+
+class ConstantBlock:
+    """One block of memory for constants that are packed at a time: each for itself would begin a page.
+
+    `nbytes`: of all of them; what is not taken is never touched. Threads may share it.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._nbytes, self._taken = nbytes, 0
+        self._block: Buffer | None = None
+        self._lock = threading.Lock()
+
+    def take(self, md: MemoryDesc, engine: Engine) -> Memory:
+        """Memory for a constant in a format, which keeps the block."""
+        with self._lock:
+            if self._block is None:
+                self._block = allocate(self._nbytes)
+            block, start = self._block, self._taken
+            self._taken += block_bytes(md)
+        return Memory.from_pointer(block.address + start, md.size, md, engine, owner=block)
+
+
+def block_bytes(md: MemoryDesc) -> int:
+    """What a constant in a format takes of a block: whole cache lines."""
+    return -(-md.size // LINE) * LINE
+
+
+class PrepackedConstants:
+    """What constants have become, for as long as a plan uses it. Threads may share it.
+
+    Plans of other dims have constants of their own with equal values: they share what was made of them.
+    """
+
+    def __init__(self, stored: StoredFormats | None = None) -> None:
+        self.stored = stored
+        self._known: dict[tuple[TensorType, MemoryDesc], list[_Prepacked]] = {}
+        self._lock = threading.Lock()
+
+    def memory(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
+        """The values of a constant in a format, in `block` where they have to be packed."""
+        key = constant.type, md
+        found = self._found(key, constant)
+        if found is not None:
+            return found
+        # Not under the lock: threads make what a plan wants side by side.
+        made = self._made(constant, md, engine, block)
+        with self._lock:
+            known = [each for each in self._known.get(key, ()) if each.memory() is not None]
+            self._known[key] = [*known, _Prepacked(constant, weakref.ref(made))]
+        return made
+
+    def _found(self, key: tuple[TensorType, MemoryDesc], constant: Constant) -> Memory | None:
+        with self._lock:
+            known = list(self._known.get(key, ()))
+        for each in known:
+            memory = each.memory()
+            if memory is not None and each.constant == constant:
+                return memory
+        return None
+
+    def _made(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
+        if self.stored is not None:
+            found = self.stored.found(constant, md)
+            if found is not None:
+                return found
+            self.stored.check(constant)
+        values = constant.values.reshape(constant.type.desc_dims)
+        source = Memory.from_numpy(values, None, engine)
+        # A model's file may be written while its network runs; a saved network's may not.
+        if source.desc == md and (self.stored is not None or not is_mapped(values)):
+            return source
+        made = block.take(md, engine)
+        pd = Reorder.PrimitiveDesc(engine, source.desc, engine, md)
+        Reorder(pd).execute(Stream(engine), source, made)
+        let_go(values)
+        return made

@@ -1,0 +1,164 @@
+"""What a saved network runs here, kept beside its kernels: the next process plans nothing, and runs at once.
+
+A **record** is the tables of a run (`runtime/cpu/launch_image.py`), which kernels they call, and which
+tensors of the file they read. It lies in the store on disk, as machine code does, and is trusted as that is:
+the folder is the user's alone, and nobody who only writes files of networks can bring one. Its key names the
+header of the file, the machine, the number of threads, and the source of restride; where anything differs,
+there is no record, and the network is planned.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from ...dtypes import DataType
+from ...emit.entry import ENTRY, WHOLE
+from ...loading import load_whole
+from ...runtime.alloc import Array, address_of
+from ...runtime.cpu.launch_image import LaunchTable, LinkedKernel, LinkedTable, row
+from ...runtime.cpu.pool import default_pool
+from ...runtime.result_pool import allocate
+from ...targets.isa import host_isa
+from ..dims import Dims
+from .file import NetworkFile, machine_facts
+from .outputs import NetworkOutput
+from .session import Session
+
+__all__ = ["RecordedRun", "RunRecord", "find_record", "keep_record"]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run as values: `arena` bytes of a block, tables, the key and the kind of each kernel.
+
+    `inputs`: names in the order of their addresses. `outputs`: name, dims and type of each. `memories`: what
+    stands behind inputs and outputs, the number of a tensor or bytes as text.
+    """
+
+    arena: int
+    tables: Sequence[tuple[Sequence[int], Sequence[int], Sequence[int], int]]
+    kernels: Sequence[tuple[str, str]]
+    inputs: Sequence[str]
+    outputs: Sequence[tuple[str, Sequence[int], str]]
+    memories: Sequence[int | str]
+    scalars: Sequence[float]
+
+
+def keep_record(file_digest: bytes, dims: Sequence[Dims], record: RunRecord) -> None:
+    """Put a record into the store, for the file whose header has this digest."""
+    store = _store()
+    store.default_store().put(_key(file_digest, dims), json.dumps(asdict(record)).encode())
+
+
+def find_record(file: NetworkFile, dims: Sequence[Dims]) -> RecordedRun | None:
+    """What runs a file for inputs of these dims; None where there is no record, or a kernel is gone.
+
+    Raises InvalidArguments where the bytes of a tensor are damaged.
+    """
+    content = _store().default_store().get(_key(file.digest, dims))
+    if content is None or default_pool().native_team() is None:
+        return None
+    record = RunRecord(**json.loads(content))
+    kernels = _kernels(record)
+    return None if kernels is None else RecordedRun(file, record, kernels)
+
+
+def _kernels(record: RunRecord) -> list[LinkedKernel] | None:
+    load_whole("restride.targets.objects")
+    from ...targets.objects import load_stored
+
+    found = [load_stored(key, host_isa(), kind) for key, kind in record.kernels]
+    known = [each for each in found if each is not None]
+    if len(known) < len(found):
+        return None
+    return [LinkedKernel(each.address(ENTRY), each.address(WHOLE), each) for each in known]
+
+
+class RecordedRun:
+    """A record with kernels and tensors in this process. Threads may share it."""
+
+    def __init__(self, file: NetworkFile, record: RunRecord, kernels: Sequence[LinkedKernel]) -> None:
+        self.inputs = tuple(record.inputs)
+        self.outputs = tuple(
+            NetworkOutput.of(name, tuple(dims), DataType.parse(kind)) for name, dims, kind in record.outputs
+        )
+        self._arena, self._threads = record.arena, default_pool().threads
+        self._tables = [LinkedTable(LaunchTable(*each), kernels) for each in record.tables]
+        self._constants = list(_constants(file, record.memories))
+        self._ends = len(self.inputs) + len(self.outputs)
+        addresses = [0] * (1 + self._ends) + list(map(address_of, self._constants))
+        self._row = row(addresses, record.scalars)
+        self._idle: deque[Session] = deque()
+
+    @property
+    def is_current(self) -> bool:
+        """True while there are as many threads as it was recorded for."""
+        return default_pool().threads == self._threads
+
+    def run(self, brought: Sequence[int]) -> None:
+        """Run on addresses of inputs and outputs in their order, whose memory the caller keeps alive."""
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            session = self._new_session()
+        session.run(brought)
+        # A run that was interrupted leaves its session to the collector.
+        self._idle.append(session)
+
+    def _new_session(self) -> Session:
+        block, addresses = allocate(max(self._arena, 1)), self._row.copy()
+        addresses[0] = block.address
+        return Session(block, addresses, self._ends, self._tables, self._threads)
+
+
+def _constants(file: NetworkFile, memories: Sequence[int | str]) -> Iterator[Array]:
+    for each in memories:
+        if isinstance(each, str):
+            yield np.frombuffer(bytes.fromhex(each) or bytes(1), np.uint8)
+        else:
+            file.check(each)
+            yield file.tensor(each)
+
+
+def _key(file_digest: bytes, dims: Sequence[Dims]) -> str:
+    told = "run", file_digest.hex(), list(map(list, dims)), machine_facts(), _source()
+    return str(_store().object_key(repr(told), host_isa()))
+
+
+def _store() -> ModuleType:
+    load_whole("restride.targets.store")
+    from ...targets import store
+
+    return store
+
+
+@functools.cache
+def _source() -> tuple[tuple[str, int, int], ...]:
+    """The files of restride, their sizes and times: what another source would run differently.
+
+    Inside an archive there are none: there the version, which the key has anyway, must do.
+    """
+    package = Path(__file__).parents[2]
+    return tuple(sorted(_states(package)))
+
+
+def _states(folder: Path) -> Iterator[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    yield entry.path, status.st_size, status.st_mtime_ns
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    yield from _states(Path(entry.path))
+    except OSError:
+        return

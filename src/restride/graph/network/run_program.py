@@ -1,0 +1,195 @@
+"""A plan as a program: its steps with their kernels, and where each finds its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...model.implementation import Implementation, skipped_bytes
+from ...model.primitive import Primitive
+from ...runtime.alloc import Buffer, extent
+from ...runtime.cpu.executable import CpuExecutable
+from ...runtime.cpu.kernel import KernelCode, packed_address, packer
+from ...runtime.cpu.launch_image import ImageWriter, LaunchTable, MemoryPlace, is_native
+from ...runtime.cpu.pool import default_pool
+from ...runtime.result_pool import POOLED_BYTES
+from ..formats.propagation import format_name
+from .memory_plan import scratch_name
+from .plan import ARENA, CONSTANT, INPUT, OUTPUT, NetworkPlan, NetworkStep, Storage, TensorLocation
+
+Run = Callable[[int, int, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """How long one step of a run took: `node` and `operation`, `seconds`, the formats and the kernel.
+
+    `is_inserted`: true for a reorder that propagation put there.
+    """
+
+    node: str
+    operation: str
+    seconds: float
+    formats: str
+    kernel: str
+    is_inserted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStep:
+    """A step with its addresses: `call(src, dst, words, scratch)`; `packed` holds what `words` points at."""
+
+    call: Run
+    src: int
+    dst: int
+    words: int
+    scratch: int
+    packed: bytes
+
+    def run(self) -> None:
+        """Execute it."""
+        self.call(self.src, self.dst, self.words, self.scratch)
+
+
+@dataclass(frozen=True, slots=True)
+class _SlotRule:
+    """What goes into one slot of a program: a known address, or a place and how far behind its begin."""
+
+    address: int
+    place: TensorLocation | None
+    skipped: int = 0
+
+
+class PreparedStep:
+    """A step whose kernels are compiled. `is_native`: tables may have all of its launches.
+
+    `fixed`: the memory that is the same for all runs.
+    """
+
+    __slots__ = (
+        "_executable",
+        "_pack",
+        "_rules",
+        "_scalars",
+        "fixed",
+        "implementation",
+        "is_native",
+        "step",
+    )
+
+    def __init__(self, step: NetworkStep, implementation: Implementation) -> None:
+        self.step, self.implementation = step, implementation
+        executable = implementation.executable
+        assert isinstance(executable, CpuExecutable)
+        executable.prepare()
+        self._executable = executable
+        self.is_native = is_native(executable)
+        places = dict(zip(step.lowered.reads, step.reads, strict=True))
+        places |= zip(step.lowered.writes, step.writes, strict=True)
+        self._rules = [self._rule(places, at, arg) for at, arg in enumerate(implementation.args)]
+        self._scalars = implementation.computation.scalars
+        self._pack = packer(max(len(self._rules) - 2, 0), len(self._scalars))
+        self.fixed = [each for each in implementation.constants if each is not None]
+
+    def _rule(self, places: Mapping[int, TensorLocation], at: int, arg: int | None) -> _SlotRule:
+        constant = self.implementation.constants[at]
+        if arg is None:
+            assert constant is not None
+            return _SlotRule(constant.address, None)
+        place = places[arg]
+        return _SlotRule(0, place, skipped_bytes(self.implementation.operands[at], place.md))
+
+    def bound(self, addresses: Mapping[Storage, int], scratch: int) -> BoundStep:
+        """The step with the addresses of all memory that it touches."""
+        found = [
+            rule.address if rule.place is None else addresses[rule.place.storage] + rule.skipped
+            for rule in self._rules
+        ]
+        packed = self._pack(*found[2:], *self._scalars)
+        return BoundStep(self._executable.run, found[0], found[1], packed_address(packed), scratch, packed)
+
+    def write_to(
+        self,
+        writer: ImageWriter,
+        offsets: Mapping[str, int],
+        numbers: Mapping[Storage | int, int],
+        scratch: str,
+    ) -> None:
+        """Add the launches to a table. `numbers`: of the memories; `offsets`: of tensors in the arena."""
+        slots = [self._memory_place(rule, offsets, numbers) for rule in self._rules]
+        temporaries = MemoryPlace(0, offsets.get(scratch, 0), is_aligned=True)
+        writer.add(self._executable, slots, temporaries, self._scalars)
+
+    def _memory_place(
+        self, rule: _SlotRule, offsets: Mapping[str, int], numbers: Mapping[Storage | int, int]
+    ) -> MemoryPlace:
+        if rule.place is None:
+            return MemoryPlace(numbers[rule.address])
+        storage, md = rule.place.storage, rule.place.md
+        if storage.where == ARENA:
+            return MemoryPlace(0, offsets[storage.name] + rule.skipped, is_aligned=True)
+        # Results from here on begin at a page.
+        is_aligned = storage.where == OUTPUT and extent(md).needed >= POOLED_BYTES
+        return MemoryPlace(numbers[storage], rule.skipped, is_aligned)
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgram:
+    """What a run does in turn, for so many threads: tables of launches, and steps by their number.
+
+    `memories`: what a table finds at each number, the arena first, then what a run brings and gives; an
+    integer is the address of one of `fixed`.
+    """
+
+    threads: int
+    items: tuple[LaunchTable | int, ...]
+    kernels: tuple[KernelCode, ...]
+    memories: tuple[Storage | int, ...]
+    fixed: Mapping[int, Buffer]
+    scalars: tuple[float, ...]
+
+
+BLOCK = Storage(ARENA, "")
+
+
+def run_program(plan: NetworkPlan, steps: Sequence[PreparedStep]) -> RunProgram:
+    """The steps of a plan as few native calls; a step that Ctrl-C may have to end stays one of its own."""
+    pool = default_pool()
+    threads, has_team = pool.threads, pool.native_team() is not None
+    memories: list[Storage | int] = [BLOCK, *ends_of(plan)]
+    memories += [Storage(CONSTANT, name) for name in plan.constants]
+    fixed = {each.address: each for step in steps for each in step.fixed}
+    memories += fixed
+    numbers = {each: number for number, each in enumerate(memories)}
+    writer = ImageWriter(len(memories))
+    items: list[LaunchTable | int | None] = []
+    for at, step in enumerate(steps):
+        if not (has_team and step.is_native):
+            items += [writer.cut(), at]
+            continue
+        step.write_to(writer, plan.arena.offsets, numbers, scratch_name(at))
+        if writer.is_full:
+            items.append(writer.cut())
+    items.append(writer.cut())
+    found = tuple(each for each in items if each is not None)
+    return RunProgram(threads, found, writer.kernels, tuple(memories), fixed, tuple(writer.scalars))
+
+
+def ends_of(plan: NetworkPlan) -> list[Storage]:
+    """What a run brings and gives, in order."""
+    outputs = [Storage(OUTPUT, name) for name in plan.outputs]
+    return [*(Storage(INPUT, name) for name in plan.inputs), *outputs]
+
+
+def step_time(prepared: PreparedStep, seconds: float) -> StepTime:
+    """What a step is, and how long it took."""
+    step = prepared.step
+    formats = [format_name(each.md) for each in (*step.reads[:1], *step.writes[:1])]
+    kernel = prepared.implementation.name
+    return StepTime(step.node, step.operation, seconds, " -> ".join(formats), kernel, step.is_inserted)
+
+
+def prepared_step(step: NetworkStep) -> PreparedStep:
+    """A step of a plan with its kernels, compiled now where they are not yet."""
+    made: Primitive = step.lowered.kind(step.lowered.pd)
+    return PreparedStep(step, made._check_usable())

@@ -1,0 +1,249 @@
+"""Runs of a plan: constants in their formats, a block of memory for each run, a few native calls.
+
+The launches of all steps are written into tables (`runtime/cpu/launch_image.py`), each of which one native
+call goes through: workers stay in it from one kernel to the next, and nothing goes through Python. A run
+leases a **session**: a block of memory, and a row with the addresses of all that the tables read and write.
+As many sessions are made as runs were ever under way at once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from ...errors import OutOfMemory
+from ...runtime.alloc import Buffer, extent
+from ...runtime.cpu.launch_image import (
+    LinkedTable,
+    of_process,
+    row,
+)
+from ...runtime.cpu.pool import available_processors, default_pool
+from ...runtime.engine import Engine
+from ...runtime.free_memory import check_room
+from ...runtime.memory import Memory
+from ...runtime.result_pool import allocate
+from ...verbose import flags, write
+from ..nodes.operations import TensorType
+from .memory_plan import scratch_name
+from .outputs import NetworkOutput
+from .plan import ARENA, CONSTANT, NetworkPlan, Storage
+from .prepacking import ConstantBlock, PrepackedConstants, block_bytes
+from .recorded_run import RunRecord
+from .run_program import (
+    BLOCK,
+    BoundStep,
+    PreparedStep,
+    RunProgram,
+    StepTime,
+    ends_of,
+    prepared_step,
+    run_program,
+    step_time,
+)
+from .session import Session
+
+_MOST_COMPILERS = 8
+
+Told = Callable[[int, int], None]
+
+
+class PlannedSession(Session):
+    """A session that knows the steps too: those that no table has, and all of them one by one."""
+
+    __slots__ = ("_addresses", "_items", "_plan", "_scratch", "_steps")
+
+    def __init__(
+        self,
+        plan: NetworkPlan,
+        parts: _Parts,
+        program: RunProgram,
+        tables: Mapping[int, LinkedTable],
+    ) -> None:
+        block = _new_block(plan)
+        base, offsets = block.address, plan.arena.offsets
+        self._plan, self._steps = plan, parts.steps
+        self._addresses = {Storage(ARENA, name): base + offset for name, offset in offsets.items()}
+        for name, memory in parts.constants.items():
+            assert memory._buffer is not None
+            self._addresses[Storage(CONSTANT, name)] = memory._buffer.address
+        names = map(scratch_name, range(len(parts.steps)))
+        self._scratch = [base + offsets[name] if name in offsets else 0 for name in names]
+        known = {BLOCK: base, **self._addresses}
+        memories = [each if isinstance(each, int) else known.get(each, 0) for each in program.memories]
+        self._items = [
+            each if isinstance(each, int) else tables[number] for number, each in enumerate(program.items)
+        ]
+        ends = len(plan.inputs) + len(plan.outputs)
+        super().__init__(block, row(memories, program.scalars), ends, list(tables.values()), program.threads)
+
+    def run(self, brought: Sequence[int]) -> None:
+        """Execute all, with the addresses of inputs and outputs in their order."""
+        if len(self._items) == len(self._tables):
+            super().run(brought)
+            return
+        self._row[self._ends] = brought
+        for item in self._items:
+            if isinstance(item, int):
+                self._bound(item, brought).run()
+            else:
+                item.run(self._address)
+
+    def timed(self, brought: Sequence[int]) -> list[float]:
+        """The same step by step, and the seconds that each took."""
+        seconds = []
+        for step in [self._bound(at, brought) for at in range(len(self._steps))]:
+            start = time.perf_counter()
+            step.run()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def _bound(self, at: int, brought: Sequence[int]) -> BoundStep:
+        ends = dict(zip(ends_of(self._plan), brought, strict=True))
+        return self._steps[at].bound({**self._addresses, **ends}, self._scratch[at])
+
+
+def _new_block(plan: NetworkPlan) -> Buffer:
+    """The memory of a run. Raises OutOfMemory, which names the node that makes the largest tensor."""
+    try:
+        check_room(plan.arena.peak)
+        return allocate(max(plan.arena.peak, 1))
+    except OutOfMemory as error:
+        largest = max(plan.steps, key=lambda step: max(extent(each.md).needed for each in step.writes))
+        where = f"node {largest.node!r} ({largest.operation}) makes the largest tensor"
+        raise error.retold(f"Network: a run needs {plan.arena.peak} bytes", where=where) from None
+
+
+class _Parts(NamedTuple):
+    """What the sessions of a plan share: compiled steps, and constants in the formats that they read."""
+
+    steps: list[PreparedStep]
+    constants: dict[str, Memory]
+
+
+class _LinkedProgram(NamedTuple):
+    """A program, and its tables by their place among the items."""
+
+    program: RunProgram
+    tables: dict[int, LinkedTable]
+
+
+class Runner:
+    """What runs a plan. Kernels are compiled when the first run wants them. Threads may share it."""
+
+    def __init__(
+        self,
+        plan: NetworkPlan,
+        engine: Engine,
+        prepacked: PrepackedConstants,
+    ) -> None:
+        self.plan, self.inputs = plan, tuple(plan.inputs)
+        self.outputs = tuple(_output(name, plan.graph.tensors[name]) for name in plan.outputs)
+        self._engine, self._prepacked = engine, prepacked
+        # Reentrant: a signal's handler may run the network that the code it interrupts is compiling.
+        self._lock = threading.RLock()
+        self._parts: _Parts | None = None
+        self._program: _LinkedProgram | None = None
+        self._idle: deque[PlannedSession] = deque()
+
+    def run(self, brought: Sequence[int]) -> None:
+        """Run on addresses of inputs and outputs in their order, whose memory the caller keeps alive."""
+        session = self._leased()
+        session.run(brought)
+        # A run that was interrupted leaves its session to the collector.
+        self._idle.append(session)
+
+    def timed(self, brought: Sequence[int]) -> list[StepTime]:
+        """The same step by step, and how long each took; while executions are told of, a line for each."""
+        session = self._leased()
+        seconds = session.timed(brought)
+        self._idle.append(session)
+        steps = self.prepare().steps
+        if flags.profile_exec:
+            for step, taken in zip(steps, seconds, strict=True):
+                write(step.step.lowered.pd._describe("exec", step.implementation, taken * 1e3))
+        return [step_time(*each) for each in zip(steps, seconds, strict=True)]
+
+    def prepare(self, told: Told | None = None) -> _Parts:
+        """Compile all kernels, and bring the constants into their formats, unless that is done.
+
+        `told`: called after each step with how many are ready, and how many there are.
+        """
+        if self._parts is None:
+            with self._lock:
+                self._parts = self._parts or self._made(told)
+        return self._parts
+
+    def _made(self, told: Told | None) -> _Parts:
+        wanted = self.plan.constants
+        block = ConstantBlock(sum(block_bytes(md) for _, md in wanted.values()))
+
+        def packed(name: str) -> Memory:
+            constant, md = wanted[name]
+            return self._prepacked.memory(constant, md, self._engine, block)
+
+        # Kernels are compiled in processes of their own: each thread here waits for one of them.
+        with ThreadPoolExecutor(min(available_processors(), _MOST_COMPILERS)) as pool:
+            memories = pool.map(packed, wanted)
+            steps = list[PreparedStep]()
+            for step in pool.map(prepared_step, self.plan.steps):
+                steps.append(step)
+                if told is not None:
+                    told(len(steps), len(self.plan.steps))
+            return _Parts(steps, dict(zip(wanted, memories, strict=True)))
+
+    def record(self, tensors: Mapping[str, int]) -> RunRecord | None:
+        """A run as another process finds it, where tables have all steps. `tensors`: of the constants."""
+        program, plan = self._linked().program, self.plan
+        tables = [each for each in program.items if not isinstance(each, int)]
+        if len(tables) < len(program.items):
+            return None
+        behind = program.memories[1 + len(ends_of(plan)) :]
+        memories: list[int | str] = [
+            program.fixed[each].bytes().tobytes().hex() if isinstance(each, int) else tensors[each.name]
+            for each in behind
+        ]
+        return RunRecord(
+            plan.arena.peak,
+            [(each.words, each.sites, each.kernels, each.work_bytes) for each in tables],
+            [(each.key, each.kind) for each in program.kernels],
+            tuple(plan.inputs),
+            [(each.name, each.dims, str(each.data_type)) for each in self.outputs],
+            memories,
+            program.scalars,
+        )
+
+    def _leased(self) -> PlannedSession:
+        threads = default_pool().threads
+        while True:
+            try:
+                session = self._idle.pop()
+            except IndexError:
+                break
+            if session.threads == threads:
+                return session
+        parts, found = self.prepare(), self._linked()
+        return PlannedSession(self.plan, parts, found.program, found.tables)
+
+    def _linked(self) -> _LinkedProgram:
+        parts, found = self.prepare(), self._program
+        if found is None or found.program.threads != default_pool().threads:
+            program = run_program(self.plan, parts.steps)
+            kernels = [of_process(each) for each in program.kernels]
+            found = self._program = _LinkedProgram(
+                program,
+                {
+                    number: LinkedTable(each, kernels)
+                    for number, each in enumerate(program.items)
+                    if not isinstance(each, int)
+                },
+            )
+        return found
+
+
+def _output(name: str, kind: TensorType) -> NetworkOutput:
+    return NetworkOutput.of(name, kind.dims, kind.data_type)

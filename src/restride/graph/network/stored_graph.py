@@ -1,0 +1,137 @@
+"""Graphs as values of JSON, and back: no code is in them, and whatever does not hold is refused.
+
+    graph     := {"inputs": [name], "outputs": [name], "types": {name: type of an input},
+                  "constants": {name: number of a tensor}, "nodes": [node]}
+    node      := {"name", "kind", "attributes", "inputs", "outputs", "epilogues": [{"kind", "attributes"}],
+                  "data_type": null or "u8"}
+    type      := {"dims": [...], "data_type": "f32"}
+    attribute := number | text | [attribute] | {"data_type": "bf16"}
+
+The types of all other tensors follow from the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from ...desc.parse import short_repr
+from ...dtypes import DataType
+from ...errors import refuse
+from ..graph import Constant, Epilogue, Graph, Node
+from ..nodes import layers as layer_operations
+from ..nodes import moves as move_operations
+from ..nodes import operations, recurrent
+from ..nodes import products as product_operations
+from ..nodes.operations import BinaryOperation, EltwiseOperation, Operation, TensorType
+
+__all__ = ["graph_of_values", "type_of_values", "type_values", "values_of_graph"]
+
+Values = dict[str, Any]
+
+
+_MODULES = (operations, product_operations, layer_operations, move_operations, recurrent)
+
+
+def _kinds() -> dict[str, type[Operation]]:
+    found = (each for module in _MODULES for each in vars(module).values() if isinstance(each, type))
+    return {each.kind: each for each in found if issubclass(each, Operation) and each.kind}
+
+
+_KINDS = _kinds()
+
+
+def type_values(kind: TensorType) -> Values:
+    """The dims and the data type of a tensor."""
+    return {"dims": list(kind.dims), "data_type": str(kind.data_type)}
+
+
+def type_of_values(values: Mapping[str, Any]) -> TensorType:
+    """The same, back. Raises InvalidArguments for extents that are none."""
+    return TensorType(_extents(values["dims"]), DataType.parse(values["data_type"]))
+
+
+def values_of_graph(graph: Graph, number: Callable[[Constant], int]) -> Values:
+    """A graph; `number` says which tensor a constant has become."""
+    return {
+        "inputs": list(graph.inputs),
+        "outputs": list(graph.outputs),
+        "types": {name: type_values(graph.tensors[name]) for name in graph.inputs},
+        "constants": {name: number(each) for name, each in graph.constants.items()},
+        "nodes": [_node_values(node) for node in graph.nodes],
+    }
+
+
+def graph_of_values(values: Mapping[str, Any], constant: Callable[[int], Constant]) -> Graph:
+    """The graph; `constant` gives the values of a tensor by its number. Raises InvalidArguments."""
+    inputs = tuple(map(_text, values["inputs"]))
+    types = {name: type_of_values(values["types"][name]) for name in inputs}
+    constants = {_text(name): constant(number) for name, number in values["constants"].items()}
+    types |= {name: each.type for name, each in constants.items()}
+    nodes = tuple(map(_node, values["nodes"]))
+    for node in nodes:
+        types |= node.results(types)
+    return Graph(inputs, tuple(map(_text, values["outputs"])), types, constants, nodes)
+
+
+def _node_values(node: Node) -> Values:
+    return {
+        "name": node.name,
+        **_operation_values(node.operation),
+        "inputs": list(node.inputs),
+        "outputs": list(node.outputs),
+        "epilogues": [_operation_values(each.operation) for each in node.epilogues],
+        "data_type": None if node.data_type is None else str(node.data_type),
+    }
+
+
+def _node(values: Mapping[str, Any]) -> Node:
+    epilogues = []
+    for each in values["epilogues"]:
+        operation = _operation(each)
+        if not isinstance(operation, EltwiseOperation | BinaryOperation):
+            raise refuse("RS-F10:epilogue-function-combination", each=short_repr(each["kind"]))
+        epilogues.append(Epilogue(operation))
+    inputs, outputs = (tuple(map(_text, values[key])) for key in ("inputs", "outputs"))
+    stored = values["data_type"]
+    data_type = None if stored is None else DataType.parse(stored)
+    return Node(_text(values["name"]), _operation(values), inputs, outputs, tuple(epilogues), data_type)
+
+
+def _operation_values(operation: Operation) -> Values:
+    attributes = {each.name: _attribute_values(getattr(operation, each.name)) for each in fields(operation)}
+    return {"kind": operation.kind, "attributes": attributes}
+
+
+def _operation(values: Mapping[str, Any]) -> Operation:
+    made, attributes = _KINDS.get(values["kind"]), values["attributes"]
+    if made is None:
+        raise refuse("RS-F10:no-operation-word", values=short_repr(values["kind"]))
+    if set(attributes) != {each.name for each in fields(made)}:
+        raise refuse("RS-F10:other-attributes", attributes=short_repr(sorted(attributes)), kind=made.kind)
+    return made(**{name: _attribute(value) for name, value in attributes.items()})
+
+
+def _attribute_values(value: Any) -> Any:
+    if isinstance(value, DataType):
+        return {"data_type": str(value)}
+    return list(map(_attribute_values, value)) if isinstance(value, tuple) else value
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_attribute, value))
+    return DataType.parse(value["data_type"]) if isinstance(value, dict) else value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise refuse("RS-F10:name-text", where=short_repr(value))
+    return value
+
+
+def _extents(values: Any) -> tuple[int, ...]:
+    if not all(type(n) is int and n >= 0 for n in values):
+        raise refuse("RS-F10:extent-0-more", values=short_repr(values))
+    return tuple(values)

@@ -1,0 +1,1 @@
+"""What nodes of a graph compute: frozen values, and the dims that they give."""

@@ -1,0 +1,1 @@
+"""Rewrites of graphs: each from one value to the next."""

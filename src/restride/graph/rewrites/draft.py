@@ -1,0 +1,200 @@
+"""A graph while a fusion rewrites it: nodes by place, who makes and who reads each tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..fields import check_fields
+from ..graph import Constant, Graph, Node
+from ..nodes.operations import AS_F32, TensorType
+
+__all__ = ["AppliedFusion", "GraphDraft"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedFusion:
+    """What a fusion did: its name, the nodes that it took away, and the node that does their work now.
+
+    `into` is "" where nothing is left to do.
+    """
+
+    fusion: str
+    nodes: tuple[str, ...]
+    into: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def __str__(self) -> str:
+        return f"{self.fusion}: {', '.join(self.nodes)}" + (f" into {self.into}" if self.into else "")
+
+
+class GraphDraft:
+    """The nodes of a graph, each at a place; what a fusion makes stands where the last stood that it takes.
+
+    So whatever a node reads stands before it, and names of tensors stay: those that are read later are made
+    by another node.
+    """
+
+    def __init__(self, graph: Graph, fusion: str) -> None:
+        self.graph, self.fusion = graph, fusion
+        self.applied: list[AppliedFusion] = []
+        self._nodes: dict[int, Node] = {}
+        self._makers: dict[str, int] = {}
+        self._readers: dict[str, list[int]] = {}
+        self._new: dict[str, Constant] = {}
+        self._types: dict[str, TensorType] = {}
+        self._taken_names = set(graph.tensors)
+        for place, node in enumerate(graph.nodes):
+            self._put(place, node)
+
+    def __iter__(self) -> Iterator[tuple[int, Node]]:
+        """The places and nodes that are there when their turn comes."""
+        for place in range(len(self.graph.nodes)):
+            if place in self._nodes:
+                yield place, self._nodes[place]
+
+    # --- looking --------------------------------------------------------------------------------------------
+
+    def at(self, place: int) -> Node | None:
+        """The node at a place; None where there is none any more."""
+        return self._nodes.get(place)
+
+    def type(self, name: str) -> TensorType:
+        """The dims and the type of a tensor."""
+        if name in self._new:
+            return self._new[name].type
+        return self._types.get(name) or self.graph.tensors[name]
+
+    def is_computed_as_f32(self, node: Node) -> bool:
+        """True where all that a node reads and writes is of types whose arithmetic is that of f32."""
+        return all(self.type(name).data_type in AS_F32 for name in (*node.inputs, *node.outputs))
+
+    def known(self, name: str) -> Constant | None:
+        """A constant; None for what a run makes."""
+        return self._new.get(name) or self.graph.constants.get(name)
+
+    def constant(self, name: str) -> Array | None:
+        """The values of a constant; None for what a run makes."""
+        found = self.known(name)
+        return None if found is None else found.values
+
+    def scalar(self, name: str) -> float | None:
+        """The value of a constant of one element."""
+        values = self.constant(name)
+        return float(values.reshape(())) if values is not None and values.size == 1 else None
+
+    def maker(self, name: str) -> tuple[int, Node] | None:
+        """The place and the node that make a tensor; None for inputs and constants."""
+        place = self._makers.get(name)
+        return None if place is None else (place, self._nodes[place])
+
+    def private_maker(self, name: str) -> tuple[int, Node] | None:
+        """The same, where the tensor is read once, and nobody else sees it."""
+        is_private = len(self._readers.get(name, ())) == 1 and name not in self.graph.outputs
+        return self.maker(name) if is_private else None
+
+    def readers(self, name: str) -> list[int]:
+        """The places of all that read a tensor, once for each time."""
+        return list(self._readers.get(name, ()))
+
+    # --- rewriting ------------------------------------------------------------------------------------------
+
+    def fuse(self, place: int, node: Node, *taken: int) -> None:
+        """Put a node at `place`, whose work is also that of the nodes at `taken`, which go."""
+        old = self._nodes[place].name
+        names = [self._nodes[each].name for each in (*taken, place) if self._nodes[each].name != node.name]
+        for each in (*taken, place):
+            self._take(each)
+        self._put(place, node)
+        self.applied.append(AppliedFusion(self.fusion, tuple(names) or (old,), node.name))
+
+    def drop(self, place: int) -> bool:
+        """Take away a node that gives what it reads first; False where names at the edge forbid it."""
+        node = self._nodes[place]
+        if not self._redirect(place, node.inputs[0], node.output):
+            return False
+        self.applied.append(AppliedFusion(self.fusion, (node.name,)))
+        return True
+
+    def fold(self, place: int, values: Array) -> None:
+        """Make the output of a node a constant."""
+        node = self._take(place)
+        self._new[node.output] = Constant(values)
+        self.applied.append(AppliedFusion(self.fusion, (node.name,)))
+
+    def new_constant(self, values: Array | Constant, near: str) -> str:
+        """A constant of a name of its own, like that of a tensor."""
+        name = self._new_name(near)
+        self._new[name] = values if isinstance(values, Constant) else Constant(values)
+        return name
+
+    def swap(self, first: int, second: int, moved: Node) -> None:
+        """Let the node at `second` work before that at `first`, which it reads: y = f(x), z = g(y).
+
+        `moved` is g, reading x. It writes what was y's name in x's dims; so f comes last, and writes z.
+        """
+        maker, before, after = (
+            self._makers[self._nodes[first].inputs[0]],
+            self._take(first),
+            self._take(second),
+        )
+        main = self._take(maker)
+        source = before.inputs[0]
+        name = self._new_name(source)
+        self._types[name] = self.type(source)
+        self._put(maker, replace(main, outputs=(name,)))
+        inputs = tuple(name if each == source else each for each in moved.inputs)
+        self._put(first, replace(moved, inputs=inputs, outputs=(source,)))
+        self._put(second, replace(before, outputs=after.outputs))
+        self.applied.append(AppliedFusion(self.fusion, (after.name,), main.name))
+
+    def _new_name(self, near: str) -> str:
+        names = (f"{near}.{self.fusion}{i or ''}" for i in range(len(self._taken_names) + 1))
+        name = next(name for name in names if name not in self._taken_names)
+        self._taken_names.add(name)
+        return name
+
+    def finished(self) -> Graph:
+        """The graph of the nodes that are left, in their order."""
+        if not self.applied:
+            return self.graph
+        return self.graph.replaced([node for _, node in sorted(self._nodes.items())], self._new)
+
+    def _redirect(self, place: int, source: str, result: str) -> bool:
+        if result in self.graph.outputs:
+            made = self.private_maker(source)
+            if made is None or len(made[1].outputs) > 1:
+                return False
+            self._take(place)
+            self._take(made[0])
+            self._put(made[0], replace(made[1], outputs=(result,)))
+            return True
+        self._take(place)
+        for reader in dict.fromkeys(self.readers(result)):
+            node = self._take(reader)
+            inputs = tuple(source if name == result else name for name in node.inputs)
+            self._put(reader, replace(node, inputs=inputs))
+        return True
+
+    def _put(self, place: int, node: Node) -> None:
+        self._nodes[place] = node
+        for name in node.outputs:
+            self._makers[name] = place
+        for name in node.inputs:
+            self._readers.setdefault(name, []).append(place)
+
+    def _take(self, place: int) -> Node:
+        node = self._nodes.pop(place)
+        for name in node.outputs:
+            if self._makers.get(name) == place:
+                del self._makers[name]
+        for name in node.inputs:
+            self._readers[name].remove(place)
+        return node

@@ -1,0 +1,101 @@
+"""Functions of elements that a node does to its result before it is stored.
+
+    y = conv(x); z = relu(y)        ->  z = conv(x) + relu
+    y = conv(x); z = y + w          ->  z = conv(x) + w
+    y = conv(x); z = sum(w, y, v)   ->  z = conv(x) + w + v
+
+Where y has no other reader. The node that does both stands where z was made, after all that it reads: so the
+other operand is always there. It lies in the format of the result, which propagation sees to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dtypes import DataType
+from ..graph import Epilogue, Node
+from ..nodes.layers import (
+    BatchNormalizationOperation,
+    LayerNormalizationOperation,
+    PoolingOperation,
+    ReductionOperation,
+    ResamplingOperation,
+    SoftmaxOperation,
+)
+from ..nodes.operations import BinaryOperation, EltwiseOperation, SumOperation
+from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from .draft import GraphDraft
+
+__all__ = ["fuse_epilogues"]
+
+_PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
+# What else has post-ops.
+_OTHERS = (
+    BatchNormalizationOperation,
+    LayerNormalizationOperation,
+    PoolingOperation,
+    ResamplingOperation,
+    ReductionOperation,
+    SoftmaxOperation,
+    BinaryOperation,
+    EltwiseOperation,
+)
+_SYMMETRIC = ("binary_add", "binary_mul", "binary_max", "binary_min")
+_FROM_THE_LEFT = ("binary_sub", "binary_div")
+_ADD, _NEGATIVE = BinaryOperation("binary_add"), EltwiseOperation("eltwise_linear", -1.0, 0.0)
+_MOST_EPILOGUES = 32
+
+
+def fuse_epilogues(draft: GraphDraft) -> None:
+    """Bring functions, combinations with another tensor, and sums into the node before them."""
+    for place, node in draft:
+        for source in _candidates(draft, node) if draft.is_computed_as_f32(node) else ():
+            added = _epilogues(node, source)
+            main = draft.private_maker(source)
+            if main is None or len(main[1].epilogues) + len(added) + len(node.epilogues) > _MOST_EPILOGUES:
+                continue
+            others = list(node.sources)
+            others.remove(source)
+            draft.fuse(
+                place,
+                replace(
+                    main[1],
+                    inputs=(*main[1].inputs, *others, *node.operands),
+                    outputs=node.outputs,
+                    epilogues=(*main[1].epilogues, *added, *node.epilogues),
+                ),
+                main[0],
+            )
+            break
+
+
+def _candidates(draft: GraphDraft, node: Node) -> list[str]:
+    """The inputs whose maker could do this too: products first, and the latest of them."""
+    found = [
+        (isinstance(made[1].operation, _PRODUCTS), made[0], source)
+        for source in node.sources
+        if (made := draft.private_maker(source)) is not None
+        and isinstance(made[1].operation, (*_PRODUCTS, *_OTHERS))
+        and len(made[1].outputs) == 1
+        and (draft.is_computed_as_f32(made[1]) or made[1].data_type is DataType.f32)
+        and draft.type(source) == draft.type(node.output)
+        and _epilogues(node, source)
+    ]
+    return [source for *_, source in sorted(found, reverse=True)]
+
+
+def _epilogues(node: Node, source: str) -> tuple[Epilogue, ...]:
+    """What a node does, as epilogues of what makes `source`; none where it cannot be said."""
+    operation = node.operation
+    if isinstance(operation, EltwiseOperation):
+        return (Epilogue(operation),)
+    if isinstance(operation, SumOperation) and set(operation.scales) == {1.0}:
+        return (Epilogue(_ADD),) * (len(node.sources) - 1)
+    if not isinstance(operation, BinaryOperation) or len(node.sources) != 2:
+        return ()
+    is_left = node.sources[0] == source
+    if operation.algorithm in _SYMMETRIC or (is_left and operation.algorithm in _FROM_THE_LEFT):
+        return (Epilogue(operation),)
+    if operation.algorithm == "binary_sub":
+        return Epilogue(_NEGATIVE), Epilogue(_ADD)
+    return ()

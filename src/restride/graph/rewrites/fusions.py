@@ -1,0 +1,129 @@
+"""The fusions of graphs: each a pure rewrite with a name, listed in what it did, and switched off by name.
+
+| name | what it does |
+| --- | --- |
+| `dead` | nodes that no output needs go |
+| `integers` | nodes between quantized tensors compute with the integers |
+| `constants` | nodes of constants alone are computed once |
+| `moves` | chains of reshapes and transposes become one, or none |
+| `shuffles` | reshape, transpose, reshape become a shuffle of channels |
+| `layer_norm` | layer normalizations that are written as their formula become one node |
+| `lifts` | functions and sums of a reshaped product move in front of the reshape |
+| `functions` | hard swish and its like, and arithmetic with a number, become one function |
+| `pads` | pads go into the padding of windows |
+| `batch_norm` | batch normalizations go into weights and biases |
+| `scale` | products with constants go into weights and biases |
+| `bias` | sums with constants go into biases |
+| `epilogues` | functions and sums go into the node before them, as post-ops |
+
+They run until none has anything left to do. What is left of a transpose is a view, whose format propagation
+finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ...desc.parse import parse_word
+from ..fields import check_fields, parse_field
+from ..graph import Graph
+from .constants import fold_constants
+from .draft import AppliedFusion, GraphDraft
+from .epilogues import fuse_epilogues
+from .functions import fuse_functions
+from .integers import fuse_integers
+from .moves import fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
+from .norms import fuse_layer_norm
+from .quantization import as_arithmetic
+from .weights import fuse_batch_norm, fuse_bias, fuse_scale
+
+__all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse", "parse_fusions"]
+
+_REWRITES: dict[str, Callable[[GraphDraft], None]] = {
+    "constants": fold_constants,
+    "shuffles": fuse_shuffles,
+    "moves": fuse_moves,
+    "layer_norm": fuse_layer_norm,
+    "functions": fuse_functions,
+    "lifts": fuse_lifts,
+    "pads": fuse_pads,
+    "batch_norm": fuse_batch_norm,
+    "scale": fuse_scale,
+    "bias": fuse_bias,
+}
+# Last: what has epilogues takes no other weights any more.
+_LAST = {"epilogues": fuse_epilogues}
+FUSIONS = ("dead", "integers", *_REWRITES, *_LAST)
+_MOST_ROUNDS = 8
+
+
+@dataclass(frozen=True)
+class FusedGraph:
+    """A graph, and what was done to make it, in order."""
+
+    graph: Graph
+    applied: tuple[AppliedFusion, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
+    """The graph with all fusions that `without` does not name; outputs are equal, but for rounding.
+
+    Raises InvalidArguments for a name that no fusion has.
+    """
+    off = parse_fusions(without)
+    graph = parse_field("fuse: graph", Graph, graph)
+    found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
+    found = _with_arithmetic(found if "integers" in off else _with_integers(found))
+    for rewrites in (_REWRITES, _LAST):
+        found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
+    return found
+
+
+def _until_stable(found: FusedGraph, rewrites: dict[str, Callable[[GraphDraft], None]]) -> FusedGraph:
+    for _ in range(_MOST_ROUNDS):
+        before = found
+        for name, rewrite in rewrites.items():
+            found = _rewritten(found, name, rewrite)
+        if found is before:
+            break
+    return found
+
+
+def _rewritten(found: FusedGraph, name: str, rewrite: Callable[[GraphDraft], None]) -> FusedGraph:
+    draft = GraphDraft(found.graph, name)
+    rewrite(draft)
+    return FusedGraph(draft.finished(), (*found.applied, *draft.applied)) if draft.applied else found
+
+
+def _with_integers(found: FusedGraph) -> FusedGraph:
+    graph, applied = fuse_integers(found.graph)
+    return FusedGraph(graph, (*found.applied, *applied))
+
+
+def _with_arithmetic(found: FusedGraph) -> FusedGraph:
+    """What is still quantized or dequantized, as arithmetic."""
+    return FusedGraph(as_arithmetic(found.graph), found.applied)
+
+
+def _without_dead(graph: Graph) -> FusedGraph:
+    live = graph.replaced(graph.nodes)
+    dead = {node.name for node in graph.nodes} - {node.name for node in live.nodes}
+    names = (node.name for node in graph.nodes if node.name in dead)
+    return (
+        FusedGraph(live, tuple(AppliedFusion("dead", (name,)) for name in names))
+        if dead
+        else FusedGraph(graph)
+    )
+
+
+def parse_fusions(without: Iterable[str]) -> frozenset[str]:
+    """Names of fusions. Raises InvalidArguments for a name that none has."""
+    with suppress(Exception):  # what iterates may raise anything
+        without = [without] if isinstance(without, str) else list(without)
+    names, why = parse_field("fuse: without", tuple[str, ...], without), "no fusion has this name"
+    return frozenset(parse_word("fuse: without names", name, FUSIONS, why) for name in sorted(names))

@@ -1,0 +1,191 @@
+"""What is done to the sums of a node of integers before they are stored, as few epilogues as say it.
+
+    affine        y * factor + term       each one number, or one for each place of some dims
+    function      f(y)
+    combination   y + t, y * t, ...       with another tensor
+
+AffineStep steps that follow each other are one; a positive factor goes through a relu. So a convolution of
+integers, its bias, a batch normalization, and the scale of the integers that come next cost one product and
+one sum for each element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ...dtypes import DataType
+from ..graph import Epilogue, Node
+from ..nodes.operations import BinaryOperation, EltwiseOperation, Operation
+from .draft import Array
+
+__all__ = ["AffineStep", "ChainStep", "Combination", "IntegerChain", "IntegerType"]
+
+RELU = EltwiseOperation("eltwise_relu")
+_ROUND = EltwiseOperation("eltwise_round")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffineStep:
+    """`y * factor + term`, as doubles."""
+
+    factor: Array
+    term: Array
+
+    @classmethod
+    def of(cls, factor: Array | float, term: Array | float) -> AffineStep:
+        """The step of numbers or arrays."""
+        return cls(np.asarray(factor, np.float64), np.asarray(term, np.float64))
+
+    @property
+    def is_positive_number(self) -> bool:
+        """True for one factor above 0, and no term."""
+        return self.factor.size == 1 and float(self.factor.reshape(())) > 0 and not np.any(self.term)
+
+    def then(self, other: AffineStep) -> AffineStep:
+        """Both as one step."""
+        return AffineStep(self.factor * other.factor, self.term * other.factor + other.term)
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A binary operation, with the result on its left and a tensor of this name on its right."""
+
+    operation: BinaryOperation
+    operand: str
+
+
+ChainStep = AffineStep | Combination | EltwiseOperation
+
+
+class IntegerType(NamedTuple):
+    """What integers stand for: `(q - zero) * scale`, of `data_type`."""
+
+    scale: float
+    zero: int
+    data_type: DataType
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least integer and the largest."""
+        return (0, 255) if self.data_type is DataType.u8 else (-128, 127)
+
+    @property
+    def to_real(self) -> AffineStep:
+        """The step from integers to what they stand for."""
+        return AffineStep.of(self.scale, -self.zero * self.scale)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IntegerChain:
+    """A node that reads integers, or makes them, and what it does to its result.
+
+    `integers`: what the result is stored as; None where it is stored as floats. `nodes`: the names of all
+    whose work it does.
+    """
+
+    node: Node
+    steps: tuple[ChainStep, ...] = ()
+    integers: IntegerType | None = None
+    nodes: tuple[str, ...] = ()
+
+    def then(self, step: ChainStep) -> IntegerChain:
+        """The chain with a step more."""
+        steps = self.steps
+        if isinstance(step, AffineStep):
+            has_relu = bool(steps) and steps[-1] == RELU and step.is_positive_number
+            before, behind = (steps[:-1], (RELU,)) if has_relu else (steps, ())
+            if before and isinstance(before[-1], AffineStep):
+                return replace(self, steps=(*before[:-1], before[-1].then(step), *behind))
+            return replace(self, steps=(*before, step, *behind))
+        return replace(self, steps=(*steps, step))
+
+    def doing(self, node: Node) -> IntegerChain:
+        """The chain that makes what a node makes, whose work it does from now on."""
+        made = replace(self.node, outputs=node.outputs)
+        return replace(self, node=made, nodes=(*self.nodes, node.name))
+
+    def stored_as(self, integers: IntegerType) -> IntegerChain:
+        """The chain whose result is rounded to integers at its end."""
+        return replace(self, integers=integers)
+
+    def reopened(self) -> IntegerChain:
+        """The chain with what its integers stand for as its result: rounded and limited as they are."""
+        assert self.integers is not None
+        scale, zero, _ = self.integers
+        low, high = self.integers.limits
+        made = replace(self._clipped(), integers=None).then(AffineStep.of(1 / scale, 0.0)).then(_ROUND)
+        return made.then(EltwiseOperation("eltwise_clip", low - zero, high - zero)).then(
+            AffineStep.of(scale, 0.0)
+        )
+
+    def finished(self, new_constant: Callable[[Array, str], str]) -> Node:
+        """The node with its epilogues; `new_constant` gives the names of arrays."""
+        chain = self
+        if self.integers is not None:
+            chain = self._clipped()._scaled(self.integers)
+        node, steps = chain.node, chain.steps
+        data_type = DataType.f32 if self.integers is None else self.integers.data_type
+        operation: Operation = node.operation
+        if isinstance(operation, EltwiseOperation):
+            # It stands for a node that does nothing but these steps: the first of them is its function.
+            operation, steps = _function_of(steps)
+        epilogues: list[Epilogue] = []
+        operands: list[str] = []
+        for step in steps:
+            for epilogue, operand in _epilogues(step, node.output, new_constant):
+                epilogues.append(Epilogue(epilogue))
+                operands += [operand] * bool(operand)
+        inputs = (*node.inputs, *operands)
+        return Node(node.name, operation, inputs, node.outputs, tuple(epilogues), data_type)
+
+    def _scaled(self, integers: IntegerType) -> IntegerChain:
+        """With the integers as its result, but for rounding; an odd zero point would move halves."""
+        if integers.zero % 2 == 0:
+            return self.then(AffineStep.of(1 / integers.scale, integers.zero))
+        rounded = self.then(AffineStep.of(1 / integers.scale, 0.0)).then(_ROUND)
+        return rounded.then(AffineStep.of(1.0, integers.zero))
+
+    def _clipped(self) -> IntegerChain:
+        """Without a relu at the end, where what is below zero saturates to zero anyway."""
+        assert self.integers is not None
+        is_idle = (
+            bool(self.steps) and self.steps[-1] == RELU and self.integers.zero == self.integers.limits[0]
+        )
+        return replace(self, steps=self.steps[:-1]) if is_idle else self
+
+
+def _function_of(steps: tuple[ChainStep, ...]) -> tuple[EltwiseOperation, tuple[ChainStep, ...]]:
+    first = steps[0] if steps else None
+    if isinstance(first, EltwiseOperation):
+        return first, steps[1:]
+    if isinstance(first, AffineStep) and first.factor.size == first.term.size == 1:
+        return _linear(first), steps[1:]
+    return EltwiseOperation("eltwise_linear", 1.0, 0.0), steps
+
+
+def _linear(step: AffineStep) -> EltwiseOperation:
+    return EltwiseOperation("eltwise_linear", float(step.factor.reshape(())), float(step.term.reshape(())))
+
+
+def _epilogues(
+    step: ChainStep, near: str, new_constant: Callable[[Array, str], str]
+) -> list[tuple[EltwiseOperation | BinaryOperation, str]]:
+    """What says a step: functions and combinations, and the operands of the latter."""
+    if isinstance(step, EltwiseOperation):
+        return [(step, "")]
+    if isinstance(step, Combination):
+        return [(step.operation, step.operand)]
+    if step.factor.size == step.term.size == 1:
+        linear = _linear(step)
+        return [] if (linear.alpha, linear.beta) == (1.0, 0.0) else [(linear, "")]
+    found: list[tuple[EltwiseOperation | BinaryOperation, str]] = []
+    for word, values, idle in (("mul", step.factor, 1.0), ("add", step.term, 0.0)):
+        if np.any(values != idle):
+            rank = max(step.factor.ndim, step.term.ndim)
+            shaped = values.reshape(*(1,) * (rank - values.ndim), *values.shape).astype(np.float32)
+            found.append((BinaryOperation(f"binary_{word}"), new_constant(shaped, near)))
+    return found

@@ -1,0 +1,89 @@
+"""Weights of integers: what a product of integers multiplies, and the scales that come after its sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..nodes.operations import Operation
+from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from .draft import Array
+from .integer_chains import AffineStep, IntegerType
+
+__all__ = ["KnownIntegers", "ProductFactors", "product_factors"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownIntegers:
+    """Integers that are constant, with scales and zero points that are repeated along their dims."""
+
+    values: Array
+    scale: Array
+    zero: Array
+
+    @property
+    def reals(self) -> Array:
+        """What they stand for, as f32."""
+        return ((self.values.astype(np.float32) - self.zero) * self.scale).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProductFactors:
+    """Weights as s8 without zero points, and a scale for each channel of the result of `operation`."""
+
+    operation: Operation
+    values: Array
+    scale: Array
+
+    def scales_of(self, source: IntegerType, bias: Array) -> AffineStep:
+        """What makes real numbers of the sums: both scales, the zero point of the source, a bias."""
+        shape = _result_shape(self.operation, self.values)
+        scale, term = self.scale * source.scale, bias.reshape(-1)
+        if source.zero:
+            summed = self.values.astype(np.float64).sum(_summed_axes(self.operation, self.values))
+            term = term - source.zero * scale * summed.reshape(-1)
+        count = prod(shape)
+        return AffineStep.of(*(np.broadcast_to(each, count).reshape(shape) for each in (scale, term)))
+
+
+def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFactors | None:
+    """Weights as a product of integers takes them; None where they are no bytes, or have other scales."""
+    if weights.values.dtype.itemsize != 1:
+        return None
+    integers = weights.values.astype(np.int32) - np.asarray(weights.zero).astype(np.int32)
+    if integers.size and (integers.min() < -128 or integers.max() > 127):
+        return None
+    if isinstance(operation, MatmulOperation) and prod(integers.shape[:-2]) != 1:
+        return None
+    summed = _summed_axes(operation, integers)
+    scale = np.broadcast_to(np.asarray(weights.scale, np.float64), integers.shape)
+    first = scale[tuple(slice(0, 1) if axis in summed else slice(None) for axis in range(scale.ndim))]
+    if not np.array_equal(np.broadcast_to(first, scale.shape), scale):
+        return None
+    return ProductFactors(operation, integers.astype(np.int8), first.reshape(-1))
+
+
+def _channel_axes(operation: Operation, weights: Array) -> tuple[int, ...]:
+    """The axes of weights along which results lie."""
+    if isinstance(operation, MatmulOperation):
+        return (weights.ndim - 1,)
+    has_groups = isinstance(operation, ConvolutionOperation) and operation.groups > 1
+    return (0, 1) if has_groups else (0,)
+
+
+def _summed_axes(operation: Operation, weights: Array) -> tuple[int, ...]:
+    kept = _channel_axes(operation, weights)
+    return tuple(axis for axis in range(weights.ndim) if axis not in kept)
+
+
+def _result_shape(operation: Operation, weights: Array) -> tuple[int, ...]:
+    """The dims of one number for each channel of the result, in the rank of the result."""
+    count = prod(weights.shape[axis] for axis in _channel_axes(operation, weights))
+    if isinstance(operation, MatmulOperation):
+        return (*(1,) * (weights.ndim - 1), count)
+    if isinstance(operation, InnerProductOperation):
+        return (1, count)
+    assert isinstance(operation, ConvolutionOperation)
+    return (1, count, *(1,) * len(operation.strides))

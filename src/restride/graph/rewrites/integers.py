@@ -1,0 +1,377 @@
+"""Nodes between integers compute with the integers: what `importers/onnx/quantised.py` reads becomes int8.
+
+    conv(dequantized x, dequantized w)             ->  conv(x, w) * scales + bias, sums of integers
+    quantized relu(y), quantized y + z, ...        ->  epilogues of the node that makes y
+    max(dequantized x), reshape, concat, ...       ->  the same of x
+    y = quantized dequantized x, of equal scales   ->  x
+    quantized f(dequantized x)                     ->  one node from integers to integers
+
+A sum of the result of a convolution, which is rounded to integers before it is added, is rounded so in its
+epilogues: what comes out is what the model says. s8 with a zero point is stored as u8, 128 more: what follows
+a relu has zero points of 0 then, which cost nothing.
+
+One pass, in order. What is dequantized is not computed until a node wants floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ...dtypes import DataType
+from ..graph import Constant, Graph, Node
+from ..nodes.layers import BatchNormalizationOperation, PoolingOperation, ReductionOperation
+from ..nodes.moves import (
+    ConcatOperation,
+    PadOperation,
+    ReshapeOperation,
+    ShuffleOperation,
+    SliceOperation,
+    TransposeOperation,
+)
+from ..nodes.operations import (
+    BinaryOperation,
+    DequantizeOperation,
+    EltwiseOperation,
+    Operation,
+    QuantizeOperation,
+    SumOperation,
+)
+from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from .constants import moved_values
+from .draft import AppliedFusion, Array
+from .integer_chains import AffineStep, Combination, IntegerChain, IntegerType
+from .integer_factors import KnownIntegers, product_factors
+
+__all__ = ["fuse_integers"]
+
+NAME = "integers"
+_MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation)
+_PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
+_BYTES = (DataType.s8, DataType.u8)
+_ADD, _MUL = BinaryOperation("binary_add"), BinaryOperation("binary_mul")
+_MOST_STEPS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Dequantized:
+    """A tensor of floats that nothing has computed: the integers, and what they stand for."""
+
+    source: str
+    integers: IntegerType
+
+
+def fuse_integers(graph: Graph) -> tuple[Graph, tuple[AppliedFusion, ...]]:
+    """The graph whose nodes between integers compute with them, and what was done to get there."""
+    if not any(isinstance(node.operation, DequantizeOperation) for node in graph.nodes):
+        return graph, ()
+    return _IntegerPass(graph).run()
+
+
+class _IntegerPass:
+    """Goes through the nodes in order; `_made` has what is left of them, chains that still grow among it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._readers = graph.readers()
+        self._made: dict[str, Node | IntegerChain] = {}
+        self._floats: dict[str, _Dequantized] = {}
+        self._known: dict[str, KnownIntegers] = {}
+        self._stored: dict[str, tuple[str, int]] = {}
+        self._constants: dict[str, Constant] = {}
+        self._types = dict(graph.tensors)
+
+    def run(self) -> tuple[Graph, tuple[AppliedFusion, ...]]:
+        for node in self._graph.nodes:
+            self._visit(node)
+        for name in self._graph.outputs:
+            self._float(name)
+        nodes, applied = [], []
+        for made in self._made.values():
+            if isinstance(made, IntegerChain):
+                nodes.append(made.finished(self._constant))
+                others = tuple(name for name in made.nodes if name != made.node.name)
+                applied.append(AppliedFusion(NAME, others or made.nodes, made.node.name))
+            else:
+                nodes.append(made)
+        return self._graph.replaced(nodes, self._constants), tuple(applied)
+
+    def _visit(self, node: Node) -> None:
+        operation, is_done = node.operation, False
+        if isinstance(operation, DequantizeOperation):
+            is_done = self._dequantized(node)
+        elif isinstance(operation, QuantizeOperation):
+            is_done = self._quantized(node, operation)
+        elif (
+            not node.epilogues
+            and len(node.outputs) == 1
+            and self._types[node.output].data_type is DataType.f32
+        ):
+            is_done = (
+                self._moved(node)
+                or (isinstance(operation, _PRODUCTS) and self._product(node))
+                or self._averaged(node)
+                or self._joined(node)
+            )
+        if not is_done:
+            inputs = tuple(self._float(name) for name in node.inputs)
+            self._made[node.output] = replace(node, inputs=inputs)
+
+    # --- integers and floats --------------------------------------------------------------------------------
+
+    def _dequantized(self, node: Node) -> bool:
+        name, scale, zero = node.inputs[0], *(self._values(each) for each in node.inputs[1:])
+        if scale is None or zero is None:
+            return False
+        known = self._graph.constants.get(name)
+        if known is not None:
+            self._known[node.output] = KnownIntegers(known.values, scale, zero)
+            return True
+        if scale.size > 1 or self._graph.tensors[name].data_type not in _BYTES:
+            return False
+        source, shift = self._stored.get(name, (name, 0))
+        kind = self._types[source].data_type
+        integers = IntegerType(float(scale.reshape(())), int(zero.reshape(())) + shift, kind)
+        self._floats[node.output] = _Dequantized(source, integers)
+        return True
+
+    def _quantized(self, node: Node, operation: QuantizeOperation) -> bool:
+        scale, zero = (self._values(each) for each in node.inputs[1:])
+        if scale is None or zero is None or scale.size > 1:
+            return False
+        found = IntegerType(float(scale.reshape(())), int(zero.reshape(())), operation.data_type)
+        shift = 0
+        if found.data_type is DataType.s8 and found.zero and self._is_read_as_floats(node.output):
+            shift, found = 128, IntegerType(found.scale, found.zero + 128, DataType.u8)
+        source = self._floats.get(node.inputs[0])
+        if source is not None and source.integers == found and node.output not in self._graph.outputs:
+            self._stored[node.output] = source.source, shift
+            return True
+        self._put(self._chain(node, node.inputs[0]).doing(node).stored_as(found))
+        self._stored[node.output] = node.output, shift
+        return True
+
+    def _is_read_as_floats(self, name: str) -> bool:
+        readers = self._readers[name]
+        is_seen = name in self._graph.outputs or not readers
+        return not is_seen and all(isinstance(each.operation, DequantizeOperation) for each in readers)
+
+    def _float(self, name: str) -> str:
+        """A tensor that a node wants as floats, computed where it has not been yet."""
+        known, found = self._known.get(name), self._floats.get(name)
+        if name in self._made or name in self._constants:
+            return name
+        if known is not None:
+            self._constants[name] = Constant(np.broadcast_to(known.reals, known.values.shape))
+        elif found is not None:
+            node = Node(name, EltwiseOperation("eltwise_linear", 1.0), (found.source,), (name,))
+            self._put(IntegerChain(node, (found.integers.to_real,), nodes=(name,)))
+        return name
+
+    def _values(self, name: str) -> Array | None:
+        """The values of a constant; None for what a run makes."""
+        known = self._known.get(name)
+        if known is not None:
+            return known.reals
+        found = self._graph.constants.get(name)
+        return None if found is None else found.values
+
+    def _constant(self, values: Array, near: str) -> str:
+        taken = {*self._types, *self._constants}
+        name = next(name for i in range(len(taken) + 1) if (name := f"{near}.{NAME}{i or ''}") not in taken)
+        self._constants[name] = Constant(values)
+        return name
+
+    # --- chains ---------------------------------------------------------------------------------------------
+
+    def _put(self, chain: IntegerChain) -> None:
+        name = chain.node.output
+        self._made.pop(name, None)
+        self._made[name] = chain
+        kind = DataType.f32 if chain.integers is None else chain.integers.data_type
+        self._types[name] = replace(self._types[name], data_type=kind)
+
+    def _chain(self, node: Node, source: str) -> IntegerChain:
+        """The chain that makes a tensor, which grows from here on; or a new one, of steps on it."""
+        growing, found = self._growing(source), self._floats.get(source)
+        if growing is not None:
+            del self._made[growing.node.output]
+            return growing
+        function = EltwiseOperation("eltwise_linear", 1.0)
+        if found is None:
+            return IntegerChain(Node(node.name, function, (self._float(source),), node.outputs))
+        return IntegerChain(
+            Node(node.name, function, (found.source,), node.outputs), (found.integers.to_real,)
+        )
+
+    def _growing(self, name: str) -> IntegerChain | None:
+        """The chain that makes a tensor for one reader: as floats, whatever it is stored as."""
+        found = self._made.get(name)
+        if isinstance(found, IntegerChain) and found.integers is None:
+            return found if self._may_grow(name, found) else None
+        source = self._floats.get(name)
+        chain = None if source is None else self._made.get(source.source)
+        if source is None or not isinstance(chain, IntegerChain) or chain.integers != source.integers:
+            return None
+        is_product = isinstance(chain.node.operation, _PRODUCTS)
+        is_private = self._may_grow(source.source, chain) and self._may_grow(name, chain)
+        return chain.reopened() if is_product and is_private else None
+
+    def _may_grow(self, name: str, chain: IntegerChain) -> bool:
+        readers = self._readers[name]
+        is_private = len(readers) == 1 and readers[0].inputs.count(name) == 1
+        return is_private and name not in self._graph.outputs and len(chain.steps) <= _MOST_STEPS
+
+    # --- products -------------------------------------------------------------------------------------------
+
+    def _product(self, node: Node) -> bool:
+        """A sum of products of integers, whose scales come after it."""
+        source, weights = self._floats.get(node.inputs[0]), self._known.get(node.inputs[1])
+        bias = self._values(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
+        if source is None or weights is None or bias is None or source.integers.data_type not in _BYTES:
+            return False
+        if type(node.operation) not in _PRODUCTS:
+            return False
+        factors = product_factors(weights, node.operation)
+        if factors is None:
+            return False
+        name, operation, integers = source.source, node.operation, source.integers
+        if integers.zero and isinstance(operation, ConvolutionOperation) and _is_padded(operation):
+            name, operation = self._padded(node, operation, name, integers.zero)
+        made = self._constant(factors.values, node.inputs[1])
+        main = Node(node.name, operation, (name, made), node.outputs)
+        scales = factors.scales_of(integers, np.asarray(bias, np.float64))
+        self._put(IntegerChain(main, (scales,), nodes=(node.name,)))
+        return True
+
+    def _padded(
+        self, node: Node, operation: ConvolutionOperation, name: str, zero: int
+    ) -> tuple[str, ConvolutionOperation]:
+        """A convolution of what has a border of zero points, which stand for zero."""
+        rank = len(operation.strides)
+        pad = PadOperation((0, 0, *operation.padding_l), (0, 0, *operation.padding_r), float(zero))
+        padded = self._new_tensor(f"{node.output}.padded", pad, name)
+        none = (0,) * rank
+        return padded, replace(operation, padding_l=none, padding_r=none)
+
+    def _new_tensor(self, near: str, operation: Operation, *sources: str) -> str:
+        name = next(
+            name for i in range(len(self._types) + 1) if (name := f"{near}{i or ''}") not in self._types
+        )
+        node = Node(name, operation, sources, (name,))
+        self._types |= node.results(self._types)
+        self._readers[name] = ()
+        self._made[name] = node
+        return name
+
+    # --- what keeps integers --------------------------------------------------------------------------------
+
+    def _moved(self, node: Node) -> bool:
+        """Moves, maxima of windows, and concats of what has one scale: the same of the integers."""
+        operation = node.operation
+        is_max = isinstance(operation, PoolingOperation) and operation.algorithm == "pooling_max"
+        if not (is_max or isinstance(operation, (*_MOVES, ConcatOperation))):
+            return False
+        known = self._known.get(node.inputs[0])
+        if known is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
+            parts = (
+                known.values,
+                *(np.broadcast_to(each, known.values.shape) for each in (known.scale, known.zero)),
+            )
+            moved = (moved_values(operation, [each]) for each in parts)
+            self._known[node.output] = KnownIntegers(*(each for each in moved if each is not None))
+            return True
+        found = [self._floats.get(name) for name in node.inputs]
+        sources = [each for each in found if each is not None]
+        if len(sources) < len(found) or len({each.integers for each in sources}) != 1:
+            return False
+        made = self._new_tensor(f"{node.output}.{NAME}", operation, *(each.source for each in sources))
+        self._floats[node.output] = _Dequantized(made, sources[0].integers)
+        return True
+
+    def _averaged(self, node: Node) -> bool:
+        """Means of integers, whose scale comes after them."""
+        operation, source = node.operation, self._floats.get(node.inputs[0])
+        if source is None or isinstance(operation, EltwiseOperation):
+            return False
+        is_mean = isinstance(operation, ReductionOperation) and operation.algorithm == "reduction_mean"
+        is_average = isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max"
+        if is_average and source.integers.zero and "include" in operation.algorithm:  # type: ignore[attr-defined]
+            is_average = not any((*operation.padding_l, *operation.padding_r))  # type: ignore[attr-defined]
+        if not is_mean and not is_average:
+            return False
+        main = Node(node.name, operation, (source.source,), node.outputs)
+        self._put(IntegerChain(main, (source.integers.to_real,), nodes=(node.name,)))
+        return True
+
+    # --- steps on elements ----------------------------------------------------------------------------------
+
+    def _joined(self, node: Node) -> bool:
+        """Functions and sums of what a chain makes, or of integers: steps of the chain."""
+        operation = node.operation
+        if isinstance(operation, EltwiseOperation):
+            return self._added(node, node.inputs[0], (_as_affine(operation) or operation,))
+        if isinstance(operation, BatchNormalizationOperation):
+            found = self._normalizing(node, operation)
+            return found is not None and self._added(node, node.inputs[0], (found,))
+        is_sum = isinstance(operation, SumOperation) and operation.scales == (1.0, 1.0)
+        word = _ADD if is_sum else operation
+        if not isinstance(word, BinaryOperation) or word not in (_ADD, _MUL):
+            return False
+        for source, other in (node.inputs, node.inputs[::-1]):
+            values = self._values(other)
+            if values is not None and self._types[source].dims == self._types[node.output].dims:
+                step = AffineStep.of(1.0, values) if word == _ADD else AffineStep.of(values, 0.0)
+                return self._added(node, source, (step,))
+        return self._combined(node, word)
+
+    def _normalizing(self, node: Node, operation: BatchNormalizationOperation) -> AffineStep | None:
+        found = [self._values(name) for name in node.inputs[1:]]
+        values = [each.astype(np.float64) for each in found if each is not None]
+        if len(values) < len(found):
+            return None
+        scale, shift, mean, variance = values
+        factor = scale / np.sqrt(variance + operation.epsilon)
+        shape = (1, -1, *(1,) * (len(self._types[node.output].dims) - 2))
+        return AffineStep.of(factor.reshape(shape), (shift - mean * factor).reshape(shape))
+
+    def _combined(self, node: Node, word: BinaryOperation) -> bool:
+        """A sum or product of two tensors, one of which a chain makes."""
+        dims = self._types[node.output].dims
+        if any(self._types[name].dims != dims for name in node.inputs):
+            return False
+        chains = [name for name in node.inputs if self._growing(name) is not None]
+        integers = [name for name in node.inputs if name in self._floats]
+        main = next(iter(chains[::-1] or integers), None)
+        if main is None or node.inputs.count(main) > 1:
+            return False
+        other = node.inputs[node.inputs.index(main) - 1]
+        found = self._floats.get(other)
+        if found is None or (word == _MUL and found.integers.zero):
+            return self._added(node, main, (Combination(word, self._float(other)),))
+        scale, zero, _ = found.integers
+        before = (AffineStep.of(1 / scale, -zero),) if word == _ADD else ()
+        steps = (*before, Combination(word, found.source), AffineStep.of(scale, 0.0))
+        return self._added(node, main, steps)
+
+    def _added(
+        self, node: Node, source: str, steps: tuple[AffineStep | Combination | EltwiseOperation, ...]
+    ) -> bool:
+        """Steps at the end of the chain that makes a tensor, or of a new one, on integers."""
+        if source not in self._floats and self._growing(source) is None:
+            return False
+        chain = self._chain(node, source)
+        for step in steps:
+            chain = chain.then(step)
+        self._put(chain.doing(node))
+        return True
+
+
+def _is_padded(operation: ConvolutionOperation) -> bool:
+    return any((*operation.padding_l, *operation.padding_r))
+
+
+def _as_affine(operation: EltwiseOperation) -> AffineStep | None:
+    is_linear = operation.algorithm == "eltwise_linear"
+    return AffineStep.of(operation.alpha, operation.beta) if is_linear else None

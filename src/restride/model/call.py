@@ -1,0 +1,229 @@
+"""Calls: an implementation bound to memories of certain descriptors, for executions that need no more checks.
+
+What is remembered are descriptors and machine code, no memory and no value: it is the same whoever ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
+
+from ..desc.memory_desc import MemoryDesc
+from ..runtime.alloc import NOTHING, Buffer
+from ..runtime.arguments import Arguments
+from ..runtime.cpu.kernel import packed_address, packer
+from ..runtime.device import Waitable
+from ..runtime.engine import Engine
+from ..runtime.event import COMPLETED
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from .checks import is_same_place
+from .implementation import Implementation, skipped_bytes
+
+# So many calls of one primitive are remembered; then all are forgotten.
+MOST_CALLS = 16
+
+
+class _MemoryRule(NamedTuple):
+    """What a memory of a call must be: the one at this place behind source and destination.
+
+    `word`: which word of the kernel its address is; `skipped`: how many bytes of it kernels skip.
+    """
+
+    at: int
+    desc: MemoryDesc
+    engine: Engine
+    word: int
+    skipped: int
+
+
+class Call:
+    """An execution that has been checked, to be repeated with memories of the same descriptors.
+
+    `args`: the arguments of its memories, in the order of the program's slots. `run` says, for every
+    primitive and engine, when a warm call may go ahead: a stream of the engine; memories of these descriptors
+    on these engines, with buffers and not mapped; what is written writable, and apart from all else, or with
+    `may_be_in_place` exactly where the source lies. Where there are no more than source and destination,
+    machine code takes their addresses.
+    """
+
+    __slots__ = (
+        "_direct",
+        "_dst_engine",
+        "_in_place",
+        "_keeps",
+        "_of_map",
+        "_others",
+        "_params",
+        "_src_engine",
+        "_types",
+        "args",
+        "dst",
+        "engine",
+        "src",
+    )
+
+    def __init__(
+        self,
+        impl: Implementation,
+        descs: Mapping[int, MemoryDesc],
+        engines: Mapping[int, Engine],
+        *,
+        may_be_in_place: bool = False,
+    ) -> None:
+        self.args = tuple([arg for arg in impl.args if arg is not None])
+        src, dst = self.args[:2]
+        self.src, self.dst, self.engine = descs[src], descs[dst], impl.engine
+        self._src_engine, self._dst_engine = engines[src], engines[dst]
+        self._in_place = may_be_in_place and is_same_place(self.src, self.dst)
+        self._of_map: Callable[[Mapping[int, object]], tuple[object, ...]] = itemgetter(*self.args)
+        self._types: list[type] = [int] * len(self.args)
+        # The implementation holds what `params` is the address of.
+        self._keeps = impl
+        self._direct, self._params = impl.direct_call()
+        self._others = None if self._direct else _OtherMemories(impl, descs, engines)
+
+    def memories(self, arguments: object) -> tuple[object, ...] | None:
+        """The memories of an argument map in the order of `args`; None for what takes a closer look."""
+        if type(arguments) is not dict or list(map(type, arguments)) != self._types:
+            return None
+        try:
+            return self._of_map(arguments)
+        except KeyError:
+            return None
+
+    def run(
+        self,
+        stream: object,
+        src: object,
+        dst: object,
+        others: Sequence[object] = (),
+        deps: Sequence[Waitable] = (),
+    ) -> Waitable | None:
+        """Run on the memories of `args`: the first two, then the others. Give the event.
+
+        None, with nothing touched, where all has to be checked.
+        """
+        if type(src) is not Memory or type(dst) is not Memory:
+            return None
+        if src._desc is not self.src or dst._desc is not self.dst:
+            read_desc, written_desc = src._desc, dst._desc
+            if read_desc != self.src or written_desc != self.dst:
+                return None
+            # Equal ones are known by identity from now on.
+            self.src, self.dst = read_desc, written_desc
+        if (
+            type(stream) is not Stream
+            or stream._engine is not self.engine
+            or src._engine is not self._src_engine
+            or dst._engine is not self._dst_engine
+            or src._mapped
+            or dst._mapped
+            or (read := src._buffer) is None
+            or (written := dst._buffer) is None
+            or written[2]
+            or (
+                src._lo < dst._hi
+                and dst._lo < src._hi
+                and not (self._in_place and src._address == dst._address)
+            )
+        ):
+            return None
+        # Buffers are held by name: another thread may give the memories others meanwhile.
+        if self._others is not None:
+            return self._others.run(stream, [src, dst], others, [read, written], deps)
+        if others or self._direct is None:
+            return None
+        self._direct(read[0], written[0], self._params)
+        return COMPLETED
+
+
+class _OtherMemories:
+    """What a call brings beside source and destination, and how kernels and devices take all of it."""
+
+    __slots__ = (
+        "_constants",
+        "_engine",
+        "_executable",
+        "_outputs",
+        "_pack",
+        "_rules",
+        "_scalars",
+        "_skipped",
+        "_slots",
+        "_words",
+    )
+
+    def __init__(
+        self, impl: Implementation, descs: Mapping[int, MemoryDesc], engines: Mapping[int, Engine]
+    ) -> None:
+        slots = impl.executable.program.slots
+        self._engine, self._executable = impl.engine, impl.executable
+        brought = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
+        self._skipped = [skipped_bytes(impl.operands[slot], descs[arg]) for slot, arg in brought]
+        self._rules = [
+            _MemoryRule(at, descs[arg], engines.get(arg, impl.engine), slot - 2, self._skipped[2 + at])
+            for at, (slot, arg) in enumerate(brought[2:])
+        ]
+        # Which of these memories are written.
+        self._outputs = [at for at, (slot, _) in enumerate(brought) if slots[slot][1] and at != 1]
+        self._slots = tuple(slot for slot, _ in brought)
+        self._constants = [constant or NOTHING for constant in impl.constants]
+        # The words behind source and destination: addresses of constants, 0 where one of a memory goes.
+        self._words = [buffer.address for buffer in self._constants[2:]]
+        self._scalars = impl.computation.scalars
+        self._pack = packer(len(self._words), len(self._scalars))
+
+    def run(
+        self,
+        stream: Stream,
+        memories: list[Memory],
+        others: Sequence[object],
+        buffers: list[Buffer],
+        deps: Sequence[Waitable],
+    ) -> Waitable | None:
+        """`Call.run` where `memories`, source and destination, may be used; theirs are the `buffers`."""
+        if len(others) != len(self._rules):
+            return None
+        low, high = memories[1]._lo, memories[1]._hi
+        words = self._words.copy()
+        for at, desc, engine, word, skipped in self._rules:
+            memory = others[at]
+            if (
+                type(memory) is not Memory
+                or memory._engine is not engine
+                or memory._mapped
+                or (memory._desc is not desc and memory._desc != desc)
+                or (buffer := memory._buffer) is None
+                or (memory._lo < high and low < memory._hi)
+            ):
+                return None
+            memories.append(memory)
+            buffers.append(buffer)
+            words[word] = buffer[0] + skipped
+        if self._outputs and not self._are_apart(memories, buffers):
+            return None
+        call = self._executable.call
+        if call is None:
+            return self._submit(stream, buffers, deps)
+        packed = self._pack(*words, *self._scalars)
+        call(buffers[0][0], buffers[1][0], packed_address(packed))
+        return COMPLETED
+
+    def _are_apart(self, memories: Sequence[Memory], buffers: Sequence[Buffer]) -> bool:
+        """True where what is written beside the destination is writable, and apart from all else."""
+        for at in self._outputs:
+            low, high = memories[at]._lo, memories[at]._hi
+            others = (memory for other, memory in enumerate(memories) if other != at)
+            if buffers[at][2] or any(other._lo < high and low < other._hi for other in others):
+                return False
+        return True
+
+    def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Waitable]) -> Waitable:
+        """The same on a device."""
+        found = list(self._constants)
+        for slot, skipped, buffer in zip(self._slots, self._skipped, buffers, strict=True):
+            found[slot] = buffer.behind(skipped) if skipped else buffer
+        arguments = Arguments(tuple(found), self._scalars)
+        return self._engine.device.launch(self._executable, arguments, stream._queue, deps)

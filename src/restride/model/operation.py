@@ -1,0 +1,232 @@
+"""What the problems of operations share: one loop tree, from which program, cost and queries follow.
+
+A problem is a frozen dataclass: tensors and parameters by name, attributes last. Its class is the
+specification of the operation; `model/derived.py` makes the primitive of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from ..desc.arguments import (
+    ARG_DIFF_SRC,
+    ARG_DST,
+    ARG_MULTIPLE_DST,
+    ARG_MULTIPLE_SRC,
+    ARG_SRC,
+    NAMES,
+    told_name,
+)
+from ..desc.attr import Attr
+from ..desc.attr_value import structure_of
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..plan.pointwise import pointwise_program
+from ..plan.problem import ProblemBase
+from ..plan.program import DST, Place, Program, Slot, TreeStep
+from ..plan.tree import LoopTree
+from ..plan.tree_split import split_folds
+from .prop_kind import PropKind
+
+if TYPE_CHECKING:
+    from .forms import CallArguments, Form
+    from .reader import ArgumentReader
+
+
+SEVERAL_SOURCES = range(ARG_MULTIPLE_SRC, ARG_MULTIPLE_DST)
+"""The arguments of sources that are numbered."""
+
+
+class OperationProblem(ProblemBase):
+    """A problem of an operation whose program is one loop tree.
+
+    operation    the primitive kind, in small letters
+    dnnl         what oneDNN's documents call it, where they have another name
+    primitive    the name of the primitive's class
+    arguments    what the arguments of its descriptor are, in words
+    call         the arguments of its descriptor between `engine` and `attr`, `defaults` those of some
+    algorithms   their names, without the prefix that is the operation's name
+    reads        which field is read as which argument of an execution, in the order of slots
+    writes       which argument is written
+    chosen_names tensors by name whose formats a hint may decide: copies have those that were chosen
+    prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
+                 says why no other, and what to do
+    in_place     a source may be the destination, where both lie alike
+    splits_folds a fold of much into little is done in pieces, which threads share
+    arg_names    the constants that its arguments go by
+    parts        fields that hold further parameters
+    """
+
+    operation: ClassVar[str]
+    dnnl: ClassVar[str] = ""
+    primitive: ClassVar[str]
+    arguments: ClassVar[str]
+    call: ClassVar[tuple[str, ...]]
+    defaults: ClassVar[Mapping[str, object]] = {}
+    last_defaults: ClassVar[Mapping[str, object]] = {}
+    algorithms: ClassVar[tuple[str, ...]] = ()
+    reads: ClassVar[Mapping[int, str]] = {ARG_SRC: "src"}
+    writes: ClassVar[int] = ARG_DST
+    prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.forward_training, PropKind.forward_inference)
+    prop_kind_error: ClassVar[tuple[str, str]] = (
+        "a forward primitive is forward_training or forward_inference",
+        "gradients have primitives of their own, whose names end in Backward",
+    )
+    in_place: ClassVar[bool] = True
+    splits_folds: ClassVar[bool] = False
+    parts: ClassVar[tuple[str, ...]] = ()
+    chosen_names: ClassVar[frozenset[str]] = frozenset(("diff_src", "diff_dst", "diff_weights", "stat"))
+    arg_names: ClassVar[Mapping[object, str]] = NAMES
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:  # fields of every subclass, or properties
+
+        @property
+        def dst(self) -> MemoryDesc:
+            """What is written."""
+
+        @property
+        def attr(self) -> Attr:
+            """The attributes."""
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> OperationProblem:
+        """The problem of a primitive descriptor's arguments. Raises InvalidArguments, Unimplemented."""
+        raise NotImplementedError
+
+    @classmethod
+    def placed(
+        cls, args: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The arguments of a call in the order of `call`, where oneDNN has another order too."""
+        return args, named
+
+    @classmethod
+    def other_form(cls, args: tuple[object, ...], named: dict[str, object]) -> Form[CallArguments] | None:
+        """The form of a call that has further arguments; None for that of `call`."""
+        return None
+
+    def own_arguments(self) -> dict[str, object]:
+        """Arguments that a descriptor must not keep as they were passed: lists may change, iterators end."""
+        return {}
+
+    def structure(self) -> Self:
+        """The problem without the values of its attributes: equal for all that share an executable."""
+        structure = structure_of(self.attr)
+        return self if structure is self.attr else replace(self, attr=structure)  # type: ignore[type-var]
+
+    def tree(self) -> LoopTree:
+        """The loop tree: tensors by the names of their arguments, operands of attributes `x0`, `x1`, ..."""
+        raise NotImplementedError
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        """What is read, by argument, in the order of the program's slots."""
+        return {arg: getattr(self, name) for arg, name in self.reads.items()}
+
+    def by_argument(self) -> dict[int, MemoryDesc]:
+        """The tensors by argument: those that are read, then the one that is written."""
+        return {**self.sources(), self.writes: self.dst}
+
+    def parameter(self, name: str) -> object:
+        """A parameter by its name among the arguments of the descriptor."""
+        if name == "algorithm":
+            return f"{self.operation}_{self._parameter(name)}"
+        return self._parameter(name)
+
+    def _parameter(self, name: str) -> object:
+        holders = [self, *(getattr(self, part) for part in self.parts)]
+        return next(getattr(each, name) for each in holders if hasattr(each, name))
+
+    @property
+    def verbose_aux(self) -> str:
+        """The parameters in a verbose line."""
+        return ""
+
+    @property
+    def verbose_tensors(self) -> list[tuple[str, MemoryDesc]]:
+        """The tensors in a verbose line, by name."""
+        tensors = {**self.by_argument(), **self.outputs()}
+        return [
+            ("src" if arg in SEVERAL_SOURCES else told_name(arg, self.arg_names), md)
+            for arg, md in tensors.items()
+        ]
+
+    @property
+    def verbose_dims(self) -> str:
+        """The dims in a verbose line."""
+        return "x".join(map(str, self.dst.dims))
+
+    def program(self) -> Program:
+        """The program: the tree, in two steps where few results are of many elements each."""
+        computed, tree = self.computation(), self.tree()
+        (first, _), *others = self.sources().items()
+        slots = (
+            Slot(first),
+            Slot(self.writes, is_written=True),
+            *(Slot(arg) for arg, _ in others),
+            *(Slot(arg, is_written=True) for arg in self.outputs()),
+        )
+        places = {told_name(slot.arg): Place(i) for i, slot in enumerate(slots)}
+        places |= {f"x{i}": place for i, place in enumerate(computed.places(len(slots)))}
+        places["old"] = Place(DST)  # the old destination, read as another type
+        at = tuple(places[tensor.name] for tensor in tree.tensors)
+        scalars = len(computed.scalars)
+        step = TreeStep(tree, at, self.work_bytes, (0, scalars))
+        steps, temporaries = split_folds(step) if self.splits_folds else ((step,), ())
+        return Program((*slots, *computed.slots()), steps, temporaries, scalars).verify()
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written, padding of the destination included; twice where it is added to."""
+        read = sum(
+            md.data_type.nbytes(md.nelems) for md in (*self.sources().values(), *self.outputs().values())
+        )
+        written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
+        return read + written * (2 if self.attr.reads_dst else 1)
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that the program takes."""
+        return self.moved_bytes
+
+
+class PointwiseProblem(OperationProblem):
+    """A problem whose program is one nest: each element of what is written is computed of those at its index.
+
+    Sources are repeated along their dims of 1; the steps are those of the computation.
+    """
+
+    __slots__ = ()
+
+    def program(self) -> Program:
+        """The program: one nest."""
+        return pointwise_program(self.sources(), (self.writes, self.dst), self.computation(), self.work_bytes)
+
+
+class GradientProblem(OperationProblem):
+    """A problem that writes the gradient of the source, `diff_src`."""
+
+    writes = ARG_DIFF_SRC
+    prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.backward_data,)
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def diff_src(self) -> MemoryDesc:
+            """A field."""
+
+    @property
+    def dst(self) -> MemoryDesc:
+        """What is written."""
+        return self.diff_src
+
+
+def is_computed_wide(*mds: MemoryDesc) -> bool:
+    """True where values are computed as f64: f32 holds neither doubles nor integers of 32 bits."""
+    return any(md.data_type in (DataType.f64, DataType.s32) for md in mds)

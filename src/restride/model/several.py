@@ -1,0 +1,228 @@
+"""Primitives of several sources and one destination: what concat and sum share (N10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import ClassVar, Self
+
+from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
+from ..desc.attr_value import MOST_SOURCES
+from ..desc.memory_desc import MemoryDesc
+from ..desc.tags import Tag
+from ..dtypes import DataType
+from ..errors import refuse
+from ..plan.program import DST
+from ..runtime.memory import Memory
+from ..runtime.stream import Stream
+from .checks import Names, share_bytes
+from .derived import DerivedPrimitiveDesc, find_operation
+from .forms import Args, NamedArgs
+from .implementation import Implementation
+from .operation import OperationProblem
+from .parse import check_described
+from .primitive import Memories, Primitive
+from .prop_kind import PropKind
+
+
+class SeveralProblem(OperationProblem):
+    """A problem of several sources, `srcs`, which are numbered from 0."""
+
+    prop_kinds = (PropKind.undef,)
+    # What is wrong with a source that lies in the destination otherwise than it may.
+    overlap_hint: ClassVar[str]
+
+    __slots__ = ()
+
+    srcs: tuple[MemoryDesc, ...]
+
+    @classmethod
+    def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
+        """Version 3 of oneDNN has the destination behind the engine: (engine, dst, how, srcs, ...)."""
+        if len(args) < 2 or not isinstance(args[1], MemoryDesc):
+            return args, named
+        engine, dst, *others = args
+        if len(others) < 2 and "dst" not in named:
+            return (engine, *others), {**named, "dst": dst}
+        return (engine, *others[:2], dst, *others[2:]), named
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        """The sources by argument."""
+        return dict(enumerate(self.srcs, ARG_MULTIPLE_SRC))
+
+    def of_descs(self, srcs: tuple[MemoryDesc, ...], dst: MemoryDesc | None) -> Self:
+        """The problem with a caller's own descriptors, which an execution compares by identity."""
+        dst = dst if dst == self.dst else self.dst
+        if dst is self.dst and all(a is b for a, b in zip(srcs, self.srcs, strict=True)):
+            return self
+        return replace(self, srcs=srcs, dst=dst)  # type: ignore[type-var]
+
+    def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
+        """Whether a source lies in the destination as it may."""
+        raise NotImplementedError
+
+    def sharing(self, shared: frozenset[int]) -> Self:
+        """The problem where these sources lie in the destination."""
+        raise NotImplementedError
+
+
+class SeveralPrimitiveDesc(DerivedPrimitiveDesc):
+    """A primitive descriptor of several sources."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        if not self:
+            return f"restride.{self.kind}.PrimitiveDesc()"
+        return f"<{self.kind} {self.impl_info_str}: {len(self._reads())} sources -> {self._dst}>"
+
+
+class SeveralPrimitive(Primitive):
+    """A primitive of several sources."""
+
+    __slots__ = ()
+
+    def execute(
+        self,
+        stream: Stream | None = None,
+        srcs: object = None,
+        dst: Memory | None = None,
+        *,
+        astream: Stream | None = None,
+    ) -> None:
+        """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
+
+        `args` names source i as `rs.ARG_MULTIPLE_SRC + i` and the destination as `rs.ARG_DST`.
+        Raises InvalidArguments, before anything is touched, for memories or streams that are not the
+        primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
+        other than in its place (N9, N10).
+        """
+        self._execute(astream if stream is None else stream, srcs, dst)
+
+    def _by_place(self, src: object, dst: object) -> tuple[object, ...] | None:
+        # Only of plain sequences is it known what they do when they are asked.
+        return (src[0], dst, *src[1:]) if (type(src) is list or type(src) is tuple) and src else None
+
+    def _numbered(self, src: object, dst: object) -> dict[int, object]:
+        """Sources in order as arguments."""
+        wanted = len(self._pd._reads())
+        memories = _listed(src)
+        if memories is not None and len(memories) == wanted:
+            return {**dict(enumerate(memories, ARG_MULTIPLE_SRC)), ARG_DST: dst}
+        raise refuse(
+            "RS-R06:bad-number-inputs",
+            kind=self.kind,
+            wanted=wanted,
+            type=f"{type(src).__name__} was" if memories is None else f"{len(memories)} were",
+        )
+
+    def _name_of(self, arg: int) -> str:
+        return self._names().dst if arg == ARG_DST else self._names().source(arg - ARG_MULTIPLE_SRC)
+
+    def _check_overlaps(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
+        *sources, dst = (memories[arg] for arg in self._pd._tensors())
+        return implementation_in_place(names, impl, sources, dst)
+
+
+def _listed(srcs: object) -> Sequence[object] | None:
+    """The items of a sequence; None for what is none, or raises when it is asked for them."""
+    if type(srcs) is list or type(srcs) is tuple:
+        return srcs
+    if not isinstance(srcs, Sequence) or isinstance(srcs, str | bytes):
+        return None
+    try:
+        return list(islice(srcs, MOST_SOURCES + 1))
+    except Exception:
+        return None
+
+
+def implementation_in_place(
+    names: Names, impl: Implementation, sources: Sequence[Memory], dst: Memory
+) -> Implementation:
+    """The implementation for sources of which some lie in the destination.
+
+    Raises InvalidArguments where elements would be written before they are read (N9).
+    """
+    problem = impl.problem
+    assert isinstance(problem, SeveralProblem)
+    shared = frozenset(i for i, memory in enumerate(sources) if share_bytes(memory, dst))
+    for i in sorted(shared):
+        if not problem.is_in_place(i, sources[i], dst):
+            raise refuse(
+                "RS-N09:overlap-elements",
+                names=names,
+                names2=names.source(i),
+                desc=sources[i].desc,
+                dst_desc=dst.desc,
+                overlap_hint=problem.overlap_hint,
+            )
+    found = problem.sharing(shared) if shared else problem
+    return impl if found == problem else find_operation(found, impl.engine)
+
+
+# --- arguments ----------------------------------------------------------------------------------------------
+
+
+def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
+    """The descriptors of the sources. Raises InvalidArguments for none, too many, and what is no tensor."""
+    if isinstance(srcs, MemoryDesc | str | bytes) or not isinstance(srcs, Iterable):
+        why = f"they are {type(srcs).__name__}, no sequence"
+        raise refuse("RS-A13:no-sources", what=what, why=why)
+    try:
+        found = tuple(islice(srcs, MOST_SOURCES + 1))
+    except Exception as error:  # a foreign iterator may raise anything
+        why = f"{type(srcs).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+        raise refuse("RS-A13:no-sources", what=what, why=why) from None
+    if not 1 <= len(found) <= MOST_SOURCES:
+        why = "there are more" if found else "there is none"
+        raise refuse(
+            "RS-A13:too-many" if found else "RS-A13:empty-list", what=what, most_sources=MOST_SOURCES, why=why
+        )
+    for i, md in enumerate(found):
+        if not isinstance(md, MemoryDesc):
+            why = f"{type(md).__name__} is no rs.MemoryDesc"
+            raise refuse("RS-V08:source-no-descriptor", what=what, i=i, why=why)
+    return found
+
+
+def parse_target(what: str, dst: object) -> MemoryDesc | None:
+    """The descriptor of the destination; None where it is left out."""
+    if dst is None or isinstance(dst, MemoryDesc):
+        return dst
+    raise refuse("RS-V08:dst-no-descriptor", what=what, type=type(dst).__name__)
+
+
+# --- what problems check ------------------------------------------------------------------------------------
+
+
+def check_sources(names: Names, srcs: Sequence[MemoryDesc]) -> None:
+    """Raise InvalidArguments, Unimplemented unless each source is a concrete tensor of a provided type."""
+    for i, md in enumerate(srcs):
+        check_described(names.call, names.source(i), md)
+        if md.format_kind == "any":
+            what, hint = f"{names.call}: {names.source(i)} has no format", "name a tag or strides"
+            raise refuse("RS-N15:format-any-placeholder", what=what, md=md, hint=hint)
+
+
+def chosen_desc(
+    srcs: Sequence[MemoryDesc], dims: tuple[int, ...], data_type: DataType, starts: Sequence[int] = ()
+) -> MemoryDesc:
+    """A dense destination in the format of the first source that has blocks, else in that of the first.
+
+    It is what oneDNN chooses. With `starts`, (axis, first indices), formats in whose blocks a source would
+    begin are left out; where no other is left, it is the order of axes of the first source.
+    """
+    axis, *firsts = starts or (0,)
+    fitting = [Tag(md.outer_order, *md.layout.inner) for md in srcs if _fits(md.layout.blocks[axis], firsts)]
+    blocked = [tag for tag in fitting if tag.inner_blks]
+    return MemoryDesc(dims, data_type, (*blocked, *fitting, Tag(srcs[0].outer_order))[0])
+
+
+def _fits(block: int, firsts: Sequence[int]) -> bool:
+    return all(first % block == 0 for first in firsts)
+
+
+def source_slot(index: int) -> int:
+    """The slot of source `index`: the first one stands before the destination, the others behind it."""
+    return index if index == 0 else index + DST

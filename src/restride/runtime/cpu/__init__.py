@@ -1,0 +1,1 @@
+"""The CPU: programs as kernels, launches, and the threads that run them."""

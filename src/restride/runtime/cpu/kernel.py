@@ -1,0 +1,198 @@
+"""Kernels of the CPU: machine code, kept, and run on one thread or on all of the pool's."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ...emit.entry import ENTRY, WHOLE
+from ...loading import load_whole
+from ...plan.nest import LoopNest
+from ...targets.compilable import Compilable
+from ..alloc import Array, address_of
+from ..cache import LruCache, cache_level
+from .huge_pages import page_offsets
+from .pool import default_pool
+
+# Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
+_ALONE_BYTES = 1 << 18
+# One part moves about this much, so that Ctrl-C is never far.
+_PART_BYTES = 1 << 22
+_PARTS_PER_THREAD = 4
+# Jobs from here on are cut in pieces between which Python sees signals.
+SHORT_BYTES = 1 << 26
+# The same for repeats, whose turns work in the caches: 7 ms of products. Pieces of 2 ms cost 2 to 6 percent.
+REPEAT_BYTES = 1 << 28
+# Below this many bytes (a few microseconds) to let go of Python's lock costs more than it gives others.
+LOCKED_BYTES = 1 << 16
+
+
+class LoweredWork(Compilable, Protocol):
+    """What was lowered, and how finely threads can share it."""
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+
+    @property
+    def steps(self) -> int:
+        """The finest pieces that threads can share."""
+
+    @property
+    def nests(self) -> tuple[LoopNest, ...]:
+        """The nests that write the destination here and there in it; none where it is written in order."""
+
+
+class KernelCode:
+    """Machine code in this process, which works of several sizes may share.
+
+    `address` runs a part and `whole` all; `key`: where the store on disk has it; `kind`: the name of such
+    kernels.
+    """
+
+    __slots__ = ("_library", "address", "key", "kind", "whole")
+
+    def __init__(self, lowered: LoweredWork) -> None:
+        # Linking and the store are loaded with the first kernel.
+        load_whole("restride.targets.objects")
+        from ...targets.objects import load_kernel
+
+        self.kind = lowered.kind
+        self._library, self.key = load_kernel(lowered, lowered.kind)
+        self.address = self._library.address(ENTRY)
+        self.whole = self._library.address(WHOLE)
+
+
+class Kernel:
+    """Code, and the work of one size that it does. Holds no state of a run: threads may share it.
+
+    `numbers`: what the code of several sizes reads at its source; their address is 0 where there are none.
+    """
+
+    __slots__ = (
+        "_nests",
+        "_pages",
+        "_words",
+        "call",
+        "code",
+        "numbers",
+        "numbers_address",
+        "steps",
+        "work_bytes",
+    )
+
+    def __init__(
+        self, code: KernelCode, lowered: LoweredWork, work_bytes: int, numbers: Sequence[int] = ()
+    ) -> None:
+        # Native calls are loaded with the first kernel.
+        load_whole("restride.runtime.cpu.native")
+        from .native import native_call
+
+        self.code, self.steps, self.work_bytes = code, lowered.steps, work_bytes
+        self._nests = lowered.nests
+        self._pages: Array | None = None
+        self.numbers = tuple(numbers)
+        self._words = (ctypes.c_int64 * len(numbers))(*numbers)
+        self.numbers_address = ctypes.addressof(self._words) if numbers else 0
+        call = native_call(3, keep_lock=work_bytes < LOCKED_BYTES)
+        self.call: Callable[[int, int, int], None] = functools.partial(call, code.whole)
+
+    @property
+    def is_small(self) -> bool:
+        """True where the work is never worth a second thread."""
+        return is_small(self.steps, self.work_bytes)
+
+    def run(self, src: int, dst: int, params: int) -> None:
+        """Run on addresses that the caller has checked, with as many threads as the work is worth."""
+        self.run_in(src, dst, params, self.parts())
+
+    def parts(self) -> int:
+        """In how many parts a run is best done; 1 where one thread does it all."""
+        threads = default_pool().threads
+        if self.is_small or (threads == 1 and self.work_bytes < _PART_BYTES):
+            return 1
+        return min(self.steps, max(_PARTS_PER_THREAD * threads, self.work_bytes // _PART_BYTES))
+
+    def run_in(self, src: int, dst: int, params: int, parts: int) -> None:
+        """Run in so many parts."""
+        if parts == 1:
+            self.call(src, dst, params)
+        elif self.work_bytes < SHORT_BYTES:
+            default_pool().run(self.code.address, src, dst, params, parts)
+        else:
+            self._prefault(dst)
+            default_pool().run_long(self.code.address, src, dst, params, parts)
+
+    def _prefault(self, dst: int) -> None:
+        """Ask for the pages of the destination, so that no part of a long run waits for many of them."""
+        pages = self._pages
+        if pages is None:
+            pages = self._pages = page_offsets(self._nests)
+        # The local name keeps them alive: another thread may have found its own meanwhile.
+        default_pool().prefault(dst, address_of(pages), len(pages))
+
+
+def is_small(steps: int, work_bytes: int) -> bool:
+    """True where work is never worth a second thread."""
+    return steps == 1 or work_bytes < _ALONE_BYTES
+
+
+_kernels: LruCache[KernelCode] = cache_level("kernels")
+
+
+def kernel_of(lowered: LoweredWork, work_bytes: int, numbers: Sequence[int] = ()) -> Kernel:
+    """The kernel of what was lowered, its code from the cache or compiled now."""
+    code, _ = _kernels.get_or_make(lowered.key, lambda: KernelCode(lowered))
+    return Kernel(code, lowered, work_bytes, numbers)
+
+
+# --- what kernels read --------------------------------------------------------------------------------------
+
+
+class KernelWords:
+    """What a computation reads, where kernels read it: addresses of operands, then scalars as doubles.
+
+    Keep it alive while a kernel may run; the addresses are the caller's to keep.
+    """
+
+    __slots__ = ("_slots", "address")
+
+    def __init__(self, scalars: Sequence[float] = (), operands: Sequence[int] = ()) -> None:
+        packed = struct.pack(f"={len(operands)}Q{len(scalars)}d", *operands, *scalars)
+        self._slots = (ctypes.c_uint64 * max(len(packed) // 8, 1)).from_buffer_copy(packed or bytes(8))
+        self.address = ctypes.addressof(self._slots)
+
+
+@functools.cache
+def packer(operands: int, scalars: int) -> Callable[..., bytes]:
+    """A function that puts addresses and then scalars as `KernelWords` does, several times as fast.
+
+    `packed_address` says where they are, for as long as the result lives.
+    """
+    return struct.Struct(f"={operands}Q{scalars}d").pack
+
+
+def _packed_address(packed: bytes) -> int:
+    return id(packed) + _BYTES_AT
+
+
+# CPython keeps the bytes of a bytes object, and a zero behind them, at its end.
+_BYTES_AT = bytes.__basicsize__ - 1
+
+
+def _is_as_expected() -> bool:
+    if sys.implementation.name != "cpython":
+        return False
+    probe = bytes(range(64))
+    return ctypes.string_at(_packed_address(probe), len(probe)) == probe
+
+
+def _address_by_ctypes(packed: bytes) -> int:
+    return ctypes.cast(ctypes.c_char_p(packed), ctypes.c_void_p).value or 0
+
+
+packed_address: Callable[[bytes], int] = _packed_address if _is_as_expected() else _address_by_ctypes

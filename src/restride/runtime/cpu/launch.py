@@ -1,0 +1,384 @@
+"""Launches of the CPU: which kernel runs on which of a program's memory.
+
+A program's memory is a row of addresses (`Addresses`). A launch looks up its places there and calls its
+kernel; a list of launches can be done by one native call (`launch_list`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ...frozen import dataclass
+from ...plan.machine import LINE
+from ...plan.program import NestStep, Place, SumStep, TreeStep, moved_places
+from ..alloc import Array, address_of
+from .kernel import Kernel, KernelWords, LoweredWork, kernel_of, packed_address
+
+if TYPE_CHECKING:
+    from ...targets.cpu import LoweredNest
+    from ...targets.cpu_contraction import LoweredContraction
+    from ...targets.cpu_kernels import LoweredFusedSums, LoweredInterleaved, LoweredTree
+    from .reduction import ReductionProgram
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """The memory of one run: addresses of all slots, of the temporaries, and the scalars."""
+
+    slots: Sequence[int]
+    temporaries: Sequence[int]
+    scalars: Sequence[float]
+
+    def at(self, place: Place) -> int:
+        """The address of a place."""
+        buffer, offset = place
+        return (self.slots[buffer] if buffer >= 0 else self.temporaries[~buffer]) + offset
+
+
+class _LoweredStep(LoweredWork, Protocol):
+    """What a step was lowered to, and the reason for it."""
+
+    @property
+    def why(self) -> str:
+        """The reason for this kind of kernel."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What each launch brings for code of several sizes."""
+
+
+_StepT = TypeVar("_StepT", NestStep, TreeStep)
+_LoweredT = TypeVar("_LoweredT", bound=_LoweredStep)
+
+
+class Launch(Protocol):
+    """One launch of a program that has been compiled for the CPU."""
+
+    @property
+    def is_native(self) -> bool:
+        """True where the launch is one kernel and nothing else, so that a native list may have it."""
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel; empty where the launch only serves another one."""
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+
+    def prepare(self) -> None:
+        """Compile."""
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+
+
+@dataclass(slots=True, eq=False)
+class _StepLaunch(Generic[_StepT, _LoweredT]):
+    """A step, lowered for this CPU. `lower_unaligned`: without streaming stores, where it has some."""
+
+    step: _StepT
+    lowered: _LoweredT
+    lower_unaligned: Callable[[], _LoweredT] | None = None
+    _kernels: dict[bool, Kernel] = field(default_factory=dict)
+
+    @property
+    def why(self) -> str:
+        """The reason for this kind of kernel."""
+        return f"{self.lowered.why}; {self.step.note}" if self.step.note else self.lowered.why
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that it takes."""
+        return self.step.work_bytes
+
+    def prepare(self) -> None:
+        """Compile for a destination that is aligned, as most are."""
+        self.kernel(0)
+
+    def kernel(self, dst: int) -> Kernel:
+        """The kernel for a destination at this address: streaming stores need whole cache lines."""
+        is_aligned = self.lower_unaligned is None or not dst % LINE
+        found = self._kernels.get(is_aligned)
+        if found is None:
+            lowered = self.lowered if is_aligned or self.lower_unaligned is None else self.lower_unaligned()
+            # The first one stays: another thread may already hold its address, and no more than that.
+            found = kernel_of(lowered, self.work_bytes, lowered.numbers)
+            found = self._kernels.setdefault(is_aligned, found)
+        return found
+
+
+# What was lowered is loaded with the first problem alone.
+if TYPE_CHECKING:
+    _OfNest = _StepLaunch[NestStep, LoweredNest]
+    _OfTree = _StepLaunch[TreeStep, LoweredTree | LoweredContraction]
+else:
+    _OfNest = _OfTree = _StepLaunch
+
+
+@dataclass(slots=True, eq=False)
+class NestLaunch(_OfNest):
+    """A nest, scheduled for this CPU."""
+
+    @property
+    def is_native(self) -> bool:
+        """True where the execution brings all scalars."""
+        return not self.step.constants
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel; empty where the step only serves another one."""
+        return self.lowered.kind if self.step.is_named else ""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The operands."""
+        return self.step.operands
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {self.step.src} -> {self.step.dst}"
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        step = self.step
+        first, count = step.scalars
+        scalars = step.constants or memory.scalars[first : first + count]
+        params = KernelWords(scalars, [memory.at(place) for place in step.operands])
+        dst = memory.at(step.dst)
+        self.kernel(dst).run(memory.at(step.src), dst, params.address)
+
+
+@dataclass(slots=True, eq=False)
+class InterleavedLaunch:
+    """Nests of one destination, in step: the sources are read as operands."""
+
+    lowered: LoweredInterleaved
+    places: tuple[Place, ...]
+    dst: Place
+    work_bytes: int
+    _kernels: list[Kernel] = field(default_factory=list)
+
+    is_native = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel."""
+        return self.lowered.kind
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return self.lowered.why
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {', '.join(map(str, self.places))} -> {self.dst}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        self.kernel(0)
+
+    def kernel(self, dst: int) -> Kernel:
+        """The kernel, for any destination."""
+        if not self._kernels:
+            self._kernels.append(kernel_of(self.lowered, self.work_bytes))
+        return self._kernels[0]
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        params = KernelWords((), [memory.at(place) for place in self.places])
+        self.kernel(0).run(0, memory.at(self.dst), params.address)
+
+
+@dataclass(slots=True, eq=False)
+class TreeLaunch(_OfTree):
+    """A loop tree of one outermost loop: its tensors are read and written as operands."""
+
+    is_native = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel."""
+        return self.lowered.kind
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The tensors."""
+        return self.step.places
+
+    @property
+    def dst(self) -> Place:
+        """The first tensor that is written."""
+        return self.step.targets[0]
+
+    def __str__(self) -> str:
+        return f"{self.lowered.kind}: {', '.join(map(str, self.places))}"
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        first, count = self.step.scalars
+        addresses = [memory.at(place) for place in self.step.places]
+        params = KernelWords(memory.scalars[first : first + count], addresses)
+        written = 0
+        for place in self.step.targets:
+            written |= memory.at(place)
+        kernel = self.kernel(written)
+        kernel.run(kernel.numbers_address, memory.at(self.dst), params.address)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RepeatLaunch:
+    """Trees that run in turn, again and again. `strides`: how many bytes each place moves for each turn."""
+
+    turns: int
+    launches: tuple[TreeLaunch, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    is_native = True
+
+    @property
+    def kind(self) -> str:
+        """The kinds of kernel of a turn."""
+        return "+".join(dict.fromkeys(each.kind for each in self.launches))
+
+    @property
+    def why(self) -> str:
+        """The reasons for them."""
+        return "; ".join(dict.fromkeys(each.why for each in self.launches))
+
+    @property
+    def turn_bytes(self) -> int:
+        """How many bytes could be moved in the time that one turn takes."""
+        return sum(each.work_bytes for each in self.launches)
+
+    @property
+    def work_bytes(self) -> int:
+        """How many bytes could be moved in the time that all turns take."""
+        return self.turns * self.turn_bytes
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.turns} times:", *(f"  {each}" for each in self.launches)])
+
+    def prepare(self) -> None:
+        """Compile."""
+        for launch in self.launches:
+            launch.prepare()
+
+    def part(self, first: int, turns: int) -> RepeatLaunch:
+        """Some of the turns, the first of them number `first`."""
+        moved = tuple(
+            replace(each, step=replace(each.step, places=moved_places(each.places, strides, first)))
+            for each, strides in zip(self.launches, self.strides, strict=True)
+        )
+        return RepeatLaunch(turns, moved, self.strides)
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory, one launch after the other."""
+        for turn in range(self.turns):
+            for launch in self.part(turn, 1).launches:
+                launch.run(memory)
+
+
+@dataclass(slots=True, eq=False)
+class SumLaunch:
+    """The sums of a tensor, found in one pass, and times a factor for each output."""
+
+    step: SumStep
+    reduction: ReductionProgram
+
+    is_native = False
+    kind = why = ""
+
+    def __str__(self) -> str:
+        return f"sums: {self.step.src} -> {', '.join(map(str, self.step.targets))}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        self.reduction.prepare()
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        outputs = _Outputs(self.step, memory)
+        self.reduction.write_sums(memory.at(self.step.src), outputs.address, outputs.factor)
+        outputs.multiply()
+
+
+@dataclass(slots=True, eq=False)
+class FusedSumsLaunch:
+    """A nest whose destination is summed as it is written."""
+
+    nest: NestLaunch
+    sums: SumStep
+    lowered: LoweredFusedSums
+    _kernels: list[Kernel] = field(default_factory=list)
+
+    is_native = False
+
+    @property
+    def kind(self) -> str:
+        """The kind of kernel that the nest alone would be."""
+        return self.nest.kind
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return f"{self.nest.why}; {self.lowered.why}"
+
+    def __str__(self) -> str:
+        return f"{self.nest}, summed meanwhile -> {', '.join(map(str, self.sums.targets))}"
+
+    def prepare(self) -> None:
+        """Compile."""
+        if not self._kernels:
+            self._kernels.append(kernel_of(self.lowered, self.nest.work_bytes))
+
+    def run(self, memory: Addresses) -> None:
+        """Run on checked memory."""
+        self.prepare()
+        step, outputs, reduction = self.nest.step, _Outputs(self.sums, memory), self.sums.reduction
+        first, count = step.scalars
+        params = KernelWords(
+            memory.scalars[first : first + count], [memory.at(place) for place in step.operands]
+        )
+        ends = memory.at(step.src), memory.at(step.dst), params.address
+        is_shared, parts = self.lowered.fused.is_shared, self._kernels[0].parts()
+        if not is_shared and outputs.address % 4 == 0:
+            ctypes.memset(outputs.address, 0, 4 * reduction.outputs)
+            self._call(ends, outputs.address, outputs.factor, parts)
+        else:
+            planes = np.zeros((parts if is_shared else 1, reduction.outputs), np.int32)
+            self._call(ends, address_of(planes), outputs.factor, parts)
+            found = np.add.reduce(planes, axis=0, dtype=np.int32)
+            ctypes.memmove(outputs.address, address_of(found), found.nbytes)
+        outputs.multiply()
+
+    def _call(self, ends: tuple[int, int, int], sums: int, factor: int, parts: int) -> None:
+        src, dst, params = ends
+        words = struct.pack("=QQq", params, sums, factor)
+        self._kernels[0].run_in(src, dst, packed_address(words), parts)
+
+
+class _Outputs:
+    """Where sums go. One output is found, the others are multiples of it, as -128 is of -1."""
+
+    __slots__ = ("_count", "_others", "address", "factor")
+
+    def __init__(self, step: SumStep, memory: Addresses) -> None:
+        *others, (place, self.factor) = step.outputs
+        self.address = memory.at(place)
+        self._others = [(memory.at(other), factor // self.factor) for other, factor in others]
+        self._count = step.reduction.outputs
+
+    def multiply(self) -> None:
+        """Write the others, modulo 2**32."""
+        for address, factor in self._others:
+            np.multiply(self._row(self.address), np.int32(factor), out=self._row(address))
+
+    def _row(self, address: int) -> Array:
+        row = (ctypes.c_int32 * self._count).from_address(address)
+        return np.frombuffer(memoryview(row), np.int32)

@@ -1,0 +1,214 @@
+"""Launches of many programs as tables that name no address: kept in a file, linked, and run by native calls.
+
+    image    := table* scalar*
+    table    := launches that one native call does
+    memory   := a number; whoever runs an image says where the memory of each number lies
+
+A table is what `emit.launches` reads, with the number of a kernel where the address of its code will be.
+Every place is so many bytes behind a memory, and every scalar one of the image's. So a table is good for any
+process that finds the same kernels, and for as many runs at a time as there are rows of addresses.
+
+Tables are short, so that Ctrl-C is never far: Python sees a signal between two of them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...emit.launches import HEAD_WORDS
+from ...plan.machine import LINE
+from ...plan.program import Place
+from ..alloc import Array, address_of
+from .executable import CpuExecutable
+from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode
+from .launch_list import (
+    NativeLaunch,
+    NativeList,
+    count_launches,
+    launch_words,
+    most_params,
+    native_list,
+)
+from .pool import default_pool
+from .program_launches import NATIVE
+
+__all__ = [
+    "ImageWriter",
+    "LaunchTable",
+    "LinkedKernel",
+    "LinkedTable",
+    "MemoryPlace",
+    "is_native",
+    "of_process",
+    "row",
+]
+
+# A table ends with the launch that brings it to so much work, about ten milliseconds in the caches.
+_TABLE_BYTES = 1 << 29
+# Of one launch, a tenth of a second in the caches.
+_LONG_BYTES = 100 * SHORT_BYTES
+_FIRST_WORD = 2
+# Where a launch says in how many parts it is done.
+_PARTS = 2
+_WORD = np.dtype(np.int64)
+
+
+class MemoryPlace(NamedTuple):
+    """Where something lies: `offset` bytes behind memory `number`, which may be known to begin at a line."""
+
+    number: int
+    offset: int = 0
+    is_aligned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchTable:
+    """Launches for one native call. At each of `sites` stands the number of a kernel, in `kernels` the same.
+
+    `work_bytes`: how many bytes could be moved in the time that it takes.
+    """
+
+    words: Sequence[int]
+    sites: Sequence[int]
+    kernels: Sequence[int]
+    work_bytes: int
+
+
+class LinkedKernel(NamedTuple):
+    """The two addresses of a kernel, and what keeps its code where it is."""
+
+    address: int
+    whole: int
+    owner: object
+
+
+class ImageWriter:
+    """Gathers launches of programs, one after the other, into tables.
+
+    `memories`: how many there are; scalars stand behind their addresses.
+    """
+
+    def __init__(self, memories: int) -> None:
+        self._memories = memories
+        self._words: list[int] = []
+        self._sites: list[tuple[int, int]] = []
+        self._numbers: dict[KernelCode, int] = {}
+        self._count = self._most = self._work = 0
+        self.scalars: list[float] = []
+
+    @property
+    def kernels(self) -> tuple[KernelCode, ...]:
+        """The kernels by their numbers."""
+        return tuple(self._numbers)
+
+    def add(
+        self,
+        executable: CpuExecutable,
+        slots: Sequence[MemoryPlace],
+        scratch: MemoryPlace,
+        scalars: Sequence[float],
+    ) -> None:
+        """Add all launches of a program that `is_native`, whose slots and temporaries lie there."""
+        temporaries = [
+            scratch._replace(offset=scratch.offset + each) for each in executable.temporary_offsets
+        ]
+        places, first = _ImagePlaces(tuple(slots), tuple(temporaries)), len(self.scalars)
+        self.scalars.extend(scalars)
+        for launch in executable.launches:
+            assert isinstance(launch, NATIVE)
+            self._add(launch, places, first)
+
+    def _add(self, launch: NativeLaunch, places: _ImagePlaces, first: int) -> None:
+        made = launch_words(launch, places, first)
+        for at, code in made.kernels:
+            number = self._numbers.setdefault(code, len(self._numbers))
+            self._sites.append((HEAD_WORDS + len(self._words) + at, number))
+        self._words.extend(made.words)
+        self._count += count_launches(launch)
+        self._most = max(self._most, most_params(launch))
+        self._work += launch.work_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """True where a table should end here."""
+        return self._work >= _TABLE_BYTES
+
+    def cut(self) -> LaunchTable | None:
+        """All that was added since the last cut; None where that is nothing."""
+        if not self._count:
+            return None
+        words = [self._count, max(self._most, 1), self._memories, *self._words]
+        for at, number in self._sites:
+            words[at] = words[at + 1] = number
+        sites, numbers = zip(*self._sites, strict=True)
+        made = LaunchTable(tuple(words), sites, numbers, self._work)
+        self._words, self._sites, self._count, self._most, self._work = [], [], 0, 0, 0
+        return made
+
+
+def is_native(executable: CpuExecutable) -> bool:
+    """True where tables may have all launches of a program: Ctrl-C need not wait long for any of them."""
+    return all(
+        isinstance(each, NATIVE) and each.is_native and each.work_bytes < _LONG_BYTES
+        for each in executable.launches
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ImagePlaces:
+    """The places of one program in the memory of an image."""
+
+    slots: tuple[MemoryPlace, ...]
+    temporaries: tuple[MemoryPlace, ...]
+
+    def _at(self, place: Place) -> MemoryPlace:
+        base = self.slots[place.buffer] if place.buffer >= 0 else self.temporaries[~place.buffer]
+        return base._replace(offset=base.offset + place.offset)
+
+    def words(self, place: Place) -> tuple[int, int]:
+        found = self._at(place)
+        return _FIRST_WORD + found.number, found.offset
+
+    def is_aligned(self, place: Place) -> bool:
+        found = self._at(place)
+        return found.is_aligned and found.offset % LINE == 0
+
+
+class LinkedTable:
+    """A table with the addresses of kernels, ready to run. Threads may share it."""
+
+    __slots__ = ("_call", "_is_alone", "_kernels", "_native", "_words")
+
+    def __init__(self, table: LaunchTable, kernels: Sequence[LinkedKernel]) -> None:
+        self._words: Array = np.array(table.words, _WORD)
+        for at, number in zip(table.sites, table.kernels, strict=True):
+            self._words[at], self._words[at + 1] = kernels[number][:2]
+        self._is_alone = all(table.words[at + _PARTS] == 1 for at in table.sites)
+        self._kernels = [kernels[number].owner for number in set(table.kernels)]
+        self._native: NativeList = native_list(table.work_bytes < LOCKED_BYTES)
+        self._call: Callable[..., None] = functools.partial(self._native.call, address_of(self._words))
+
+    def run(self, memories: int) -> None:
+        """Run all launches; at `memories` lie the addresses of all memories, and the scalars behind them."""
+        # The local name keeps the team's memory alive while another thread resizes the pool.
+        team = None if self._is_alone else default_pool().native_team()
+        run, pool = (0, 0) if team is None else team.native_run
+        self._call(run, pool, 0, 0, 0, memories)
+
+
+def of_process(code: KernelCode) -> LinkedKernel:
+    """A kernel of this process."""
+    return LinkedKernel(code.address, code.whole, code)
+
+
+def row(memories: Sequence[int], scalars: Sequence[float]) -> Array:
+    """What a run reads: the address of each memory, and the scalars as doubles."""
+    made = np.empty(len(memories) + len(scalars), _WORD)
+    made[: len(memories)] = memories
+    made[len(memories) :].view(np.float64)[:] = scalars
+    return made

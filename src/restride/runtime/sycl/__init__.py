@@ -1,0 +1,1 @@
+"""SYCL devices: memory, kernels, launches."""

@@ -1,0 +1,140 @@
+"""A program compiled for a SYCL device: launches one after the other on a queue.
+
+Passes turn the program into steps that work-items can do. A nest is one kernel; sums take one for each
+output, loop trees one for each outermost loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+from ...plan.machine import DeviceFacts
+from ...plan.nest import LoopNest
+from ...plan.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+from ...plan.program import NestStep, Program, RepeatStep, SumStep, TreeStep
+from ...plan.tree import LoopTree
+from ...plan.tree_padding import padding_nests
+from ...plan.work_items import plan_items
+from ...plan.work_trees import TreePlan, move_rows, plan_trees
+from ...targets.spirv import LoweredSpirv
+from .launch import DeviceLaunch, ItemLaunch, ItemSumLaunch, ItemTreeLaunch, SyclKernel, tree_kernel
+
+if TYPE_CHECKING:
+    from .device import SyclDevice
+
+# Sources that one kernel reads.
+_MOST_SOURCES = 16
+
+
+class SyclExecutable:
+    """A program for one device. Immutable but for kernels, compiled when first wanted: threads may share it.
+
+    `name` and `why` say which kernels run and for what reason; without elements there are none.
+    Work outlasts its call, so that every run has temporaries of its own and a scratchpad is of no use. Raises
+    Unimplemented for computations in f64 on a device that has none.
+    """
+
+    __slots__ = ("launches", "name", "program", "why")
+    scratch_bytes = 0
+    call = None
+
+    def __init__(self, program: Program, device: SyclDevice) -> None:
+        self.program = _passed(program, device.facts)
+        self.launches = tuple(_launches(self.program, device))
+        self.name, self.why = _name_of(self._named())
+
+    @property
+    def threads(self) -> int:
+        """The number of work-items."""
+        return max((launch.plan.groups * launch.plan.device.group for launch in self._named()), default=1)
+
+    @property
+    def lowered(self) -> LoweredSpirv | None:
+        """The kernel of the step that does the work; None where there is nothing to do."""
+        return next((LoweredSpirv(launch.plan) for launch in self._named()), None)
+
+    def prepare(self) -> None:
+        """Compile."""
+        for launch in self.launches:
+            launch.prepare()
+
+    def _named(self) -> list[ItemLaunch | ItemTreeLaunch]:
+        """The launches that do the work, not those that serve others."""
+        return [
+            each
+            for each in self.launches
+            if isinstance(each, ItemTreeLaunch) or (isinstance(each, ItemLaunch) and each.step.is_named)
+        ]
+
+
+# --- from programs to launches ------------------------------------------------------------------------------
+
+
+def _passed(program: Program, facts: DeviceFacts) -> Program:
+    """The program in steps that work-items can do."""
+
+    def splits_bytes(step: NestStep) -> bool:
+        return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
+
+    made = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
+    return move_rows(spread_bytes(made, splits_bytes), facts)
+
+
+def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
+    for step in program.steps:
+        if isinstance(step, SumStep):
+            yield ItemSumLaunch(step, device)
+        elif isinstance(step, RepeatStep):
+            yield from _repeated(step, device)
+        elif isinstance(step, TreeStep):
+            yield from _tree_launches(step, _tree_kernels(step.tree, device))
+        elif not step.nest.is_empty:
+            yield ItemLaunch(step, device)
+
+
+@dataclass(frozen=True, slots=True)
+class _TreeKernels:
+    """The kernels of a tree: those that clear padding which no loop reaches, by tensor, then one for each
+    outermost loop.
+    """
+
+    device: SyclDevice
+    cleared: tuple[tuple[str, LoopNest], ...]
+    loops: tuple[SyclKernel[TreePlan], ...]
+
+
+def _tree_kernels(tree: LoopTree, device: SyclDevice) -> _TreeKernels:
+    plans = () if tree.is_empty else plan_trees(tree, device.facts)
+    names = dict.fromkeys(name for plan in plans for name in plan.schedule.uncovered)
+    cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
+    return _TreeKernels(device, cleared, tuple(tree_kernel(plan, device) for plan in plans))
+
+
+def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[DeviceLaunch]:
+    places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
+    for name, nest in kernels.cleared:
+        clears = NestStep(nest, places[name], places[name], 0, (0, 0), (0, 0), is_named=False)
+        yield ItemLaunch(clears, kernels.device)
+    for kernel in kernels.loops:
+        yield ItemTreeLaunch(step, kernel)
+
+
+def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[DeviceLaunch]:
+    """The launches of all turns, which share their kernels."""
+    kernels = [_tree_kernels(each.tree, device) for each in step.steps]
+    for each, of_tree in zip(step.unrolled(), cycle(kernels)):
+        yield from _tree_launches(each, of_tree)
+
+
+def _name_of(launches: Sequence[ItemLaunch | ItemTreeLaunch]) -> tuple[str, str]:
+    """A name and a reason for all launches: `jit:spirv:copy+transpose`."""
+    if not launches:
+        return "jit:nothing", "there are no elements"
+    kinds, whys = (
+        dict.fromkeys(each.plan.kind for each in launches),
+        dict.fromkeys(each.why for each in launches),
+    )
+    return f"jit:spirv:{'+'.join(kinds)}", "; ".join(whys)
