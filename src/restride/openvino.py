@@ -170,15 +170,6 @@ class Layers(tuple[ShuffleChannels, ...]):
         )
 
 
-def _no_layers(name: str, value: object) -> InvalidArguments:
-    return InvalidArguments(
-        f"Layers: {name} is {short_repr(value)}",
-        code="RS-V08",
-        why=f"it is {type(value).__name__}, and layers are ShuffleChannels",
-        hint="rs.openvino.read_ir finds those of a model",
-    )
-
-
 def load(
     model: str | os.PathLike[str],
     weights: str | os.PathLike[str] | None = None,

@@ -23,7 +23,7 @@ from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .base import PrimitiveDescBase
 from .forms import Args, CallArguments, NamedArgs, form_of
-from .implementation import Describe, Implementation, compiled, find_implementation, named_descs
+from .implementation import Implementation, compiled, find_implementation, named_descs
 from .operation import SEVERAL_SOURCES, OperationProblem
 from .parse import parse_engine
 from .primitive import Primitive
@@ -82,8 +82,6 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         call = ArgumentReader(what, arguments, self._prop_kind, algorithms, self._hint_kind)
         problem = self._operation.read(call)
         self._by_arg = problem.by_argument()
-        if own := problem.own_arguments():
-            self._made_of = arguments._replace(**own)
         self._attr = problem.attr
         impl = find_implementation(problem, engine, self._describe, lambda: self._executable(problem, engine))
         first, *_, written = self._by_arg.values()
@@ -115,10 +113,11 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
     def _copied(self) -> Args:
         """The arguments that make a copy."""
         assert self._made_of is not None
-        changes: dict[str, object] = {"attr": self.get_primitive_attr()}
-        if "hint_pd" in self.form.shown.parameters:
+        problem = self._implementation().problem
+        assert isinstance(problem, OperationProblem)
+        changes = {**problem.own_arguments(), "attr": self.get_primitive_attr()}
+        if self._hint_place >= 0:
             # Formats that a hint has decided are as chosen: the copy is made without it.
-            problem = self._implementation().problem
             names = self._operation.chosen_names.intersection(self._operation.call)
             mds = {name: getattr(problem, name, None) for name in names}
             changes |= {name: md for name, md in mds.items() if isinstance(md, MemoryDesc)}
@@ -173,11 +172,9 @@ def describe_operation(
     return [*head, mds, problem.attr.verbose_str(), aux, problem.verbose_dims, ms]
 
 
-def find_operation(
-    problem: OperationProblem, engine: Engine, describe: Describe = describe_operation
-) -> Implementation:
+def find_operation(problem: OperationProblem, engine: Engine) -> Implementation:
     """The implementation of a checked problem, from the cache or made now."""
-    return find_implementation(problem, engine, describe, lambda: compiled(problem, engine))
+    return find_implementation(problem, engine, describe_operation, lambda: compiled(problem, engine))
 
 
 def make_primitive(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from ..desc.arguments import (
@@ -24,7 +23,7 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..plan.pointwise import pointwise_program
+from ..plan.pointwise import moved_bytes, pointwise_program
 from ..plan.problem import ProblemBase
 from ..plan.program import DST, Place, Program, Slot, TreeStep
 from ..plan.tree import LoopTree
@@ -111,7 +110,7 @@ class OperationProblem(ProblemBase):
         return None
 
     def own_arguments(self) -> dict[str, object]:
-        """Arguments that a descriptor must not keep as they were passed: lists may change, iterators end."""
+        """Arguments that a copy must not have as they were passed: lists may change, iterators end."""
         return {}
 
     def structure(self) -> Self:
@@ -182,11 +181,8 @@ class OperationProblem(ProblemBase):
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written, padding of the destination included; twice where it is added to."""
-        read = sum(
-            md.data_type.nbytes(md.nelems) for md in (*self.sources().values(), *self.outputs().values())
-        )
-        written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        return read + written * (2 if self.attr.reads_dst else 1)
+        others = [*self.sources().values(), *self.outputs().values()]
+        return moved_bytes(others, self.dst, is_summed=self.attr.reads_dst)
 
     @property
     def work_bytes(self) -> int:

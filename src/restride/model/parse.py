@@ -47,14 +47,3 @@ def check_written(what: str, name: str, md: MemoryDesc) -> None:
     """Raise InvalidArguments for a tensor to be written in which elements share memory (N8)."""
     if not md.is_injective():
         raise refuse("RS-N08:elements-share-memory", what=what, name=name, md=md)
-
-
-def shared_elements(what: str, name: str, where: str) -> InvalidArguments:
-    """The error for a tensor to be written in which elements share memory."""
-    return InvalidArguments(
-        f"{what}: elements of {name} share memory",
-        code="RS-N08",
-        where=where,
-        why="a stride of 0, or strides whose windows overlap, write one place twice (N8)",
-        hint="give it dense strides or a tag; only what is read may overlap itself",
-    )

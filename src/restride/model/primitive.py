@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from ..desc.arguments import ARG_SCRATCHPAD, name_of, told_name
 from ..desc.memory_desc import MemoryDesc
-from ..errors import InvalidArguments, refuse
+from ..errors import refuse
 from ..runtime.alloc import Buffer
 from ..runtime.device import Waitable
 from ..runtime.engine import Engine
@@ -349,12 +349,3 @@ def checked_deps(kind: str, deps: Iterable[object]) -> list[Waitable]:
             raise refuse("RS-P08:no-event", kind=kind, type=type(event).__name__)
         found.append(cast("Waitable", event))
     return found
-
-
-def _no_events(kind: str, wrong: object, wanted: str) -> InvalidArguments:
-    return InvalidArguments(
-        f"{kind}.execute_sycl: deps are no events",
-        code="RS-P08",
-        why=f"{type(wrong).__name__} is no {wanted}",
-        hint="pass a list of what execute_sycl, or a queue of dpctl, returned",
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from math import prod
 from typing import NamedTuple, TypeVar
 
 from ..desc.arguments import ARG_DST, ARG_FROM, ARG_SRC, ARG_TO
@@ -26,7 +25,7 @@ from ..model.primitive import Memories, Primitive, run
 from ..model.runtime_shapes import check_fits, deferred
 from ..plan.computation import Computation, computation_of
 from ..plan.nest import LoopNest
-from ..plan.pointwise import function_bytes
+from ..plan.pointwise import function_bytes, moved_bytes
 from ..plan.problem import ProblemBase
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.reorder import reorder_nest
@@ -110,8 +109,7 @@ class ReorderProblem(ProblemBase):
     @property
     def moved_bytes(self) -> int:
         """Bytes read and written, padding of the destination included, gaps between elements not."""
-        written = self.dst.data_type.nbytes(prod(self.dst.padded_dims))
-        return self.src.data_type.nbytes(self.src.nelems) + (1 + self.attr.reads_dst) * written
+        return moved_bytes([self.src], self.dst, is_summed=self.attr.reads_dst)
 
     @property
     def work_bytes(self) -> int:

@@ -21,7 +21,7 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.text_forms import read_text
-from ..errors import Error, InvalidArguments, refuse
+from ..errors import Error, refuse
 from ..model.any_format import resolved
 from ..model.derived import DerivedPrimitiveDesc, describe_operation, make_primitive
 from ..model.forms import Args, CallArguments, Form, NamedArgs, form_of
@@ -359,16 +359,6 @@ class ShuffleBackwardProblem(ShuffleProblem):
     @property
     def forward_size(self) -> int:
         return self.src.dims[self.axis] // self.group_size
-
-
-def _no_desc(kind: str, desc: object) -> InvalidArguments:
-    """The error for what is no descriptor of this kind of shuffle."""
-    return InvalidArguments(
-        f"{kind}.PrimitiveDesc: no descriptor",
-        code="RS-V08",
-        why=f"{type(desc).__name__} is no rs.{kind}.Desc",
-        hint=f"pass rs.{kind}.Desc(...) and an engine, or an engine first, as version 3 of oneDNN has it",
-    )
 
 
 def check_shuffle(what: str, problem: ShuffleProblem) -> None:

@@ -52,7 +52,6 @@ HEAD = Struct("<16sIIQ32s")
 
 _MOST_HEADER = 1 << 28
 _WRONG = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, RecursionError)
-_AGAIN = "save the network again"
 _T = TypeVar("_T")
 
 
