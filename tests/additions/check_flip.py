@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+import restride.onnx
 from support.engines import allocated, memory_over, storage
 from support.errors import refused
 
@@ -49,3 +50,13 @@ def test_what_is_wrong_is_refused() -> None:
         rs.Flip.PrimitiveDesc(CPU, md, rs.MemoryDesc(DIMS, "s8", "nchw"), 1)
     assert not rs.Flip.PrimitiveDesc(CPU, md, md, 4, allow_empty=True)
     assert (pd.get_axis(), pd.get_kind(), pd.src_desc()) == (1, "flip", md)
+
+
+def test_models_have_it() -> None:
+    """ONNX has no operator of this name, so the model is made of what a file would hold."""
+    onnx = pytest.importorskip("onnx")
+    node = onnx.helper.make_node("Flip", ["x"], ["y"], axis=2)
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, DIMS) for name in "xy")
+    network = restride.onnx.load(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y])))
+    values = np.arange(np.prod(DIMS), dtype=np.float32).reshape(DIMS)
+    np.testing.assert_array_equal(network(values), np.flip(values, 2))

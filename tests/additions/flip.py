@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
@@ -28,6 +29,9 @@ class FlipProblem(OperationProblem):
     call = "src", "dst", "axis"
     prop_kinds = (PropKind.undef,)
     in_place = False
+    onnx: ClassVar = {
+        "Flip": lambda call, x, *, axis=0: call.onnx("Slice", x, (-1,), (-(2**62),), (axis,), (-1,))
+    }
     arguments = """
     `dst`: of format "any" it has that of the source. `axis`: from 0 to the last."""
 

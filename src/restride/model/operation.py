@@ -57,6 +57,11 @@ class OperationProblem(ProblemBase):
     splits_folds a fold of much into little is done in pieces, which threads share
     arg_names    the constants that its arguments go by
     parts        fields that hold further parameters
+    onnx         ONNX's operators that are this operation: its algorithm, or that and its numbers, or a
+                 function of the operator's attributes that gives them; a function of `call` and inputs is
+                 the operator's own
+    aten         ATen's, by the ONNX operator that does the same, or a function of `call`
+    openvino     OpenVINO's layers, in the same way
     """
 
     operation: ClassVar[str]
@@ -77,6 +82,9 @@ class OperationProblem(ProblemBase):
     in_place: ClassVar[bool] = True
     splits_folds: ClassVar[bool] = False
     parts: ClassVar[tuple[str, ...]] = ()
+    onnx: ClassVar[Mapping[str, object]] = {}
+    aten: ClassVar[Mapping[str, object]] = {}
+    openvino: ClassVar[Mapping[str, object]] = {}
     chosen_names: ClassVar[frozenset[str]] = frozenset(("diff_src", "diff_dst", "diff_weights", "stat"))
     arg_names: ClassVar[Mapping[object, str]] = NAMES
 

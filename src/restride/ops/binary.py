@@ -46,6 +46,17 @@ class BinaryProblem(PointwiseProblem):
     call = "algorithm", "src0", "src1", "dst"
     prop_kinds = (PropKind.undef,)
     algorithms = (*BINARY, "select")
+    onnx = {name: name.lower() for name in ("Add", "Div", "Max", "Min", "Mul", "Sub")}
+    aten = {"maximum": "Max", "minimum": "Min", **{name: name.capitalize() for name in ("div", "mul", "pow")}}
+    openvino = {
+        "Add": "Add",
+        "Maximum": "Max",
+        "Minimum": "Min",
+        "Multiply": "Mul",
+        "Power": "Pow",
+        "Select": "Where",
+        "Subtract": "Sub",
+    }
     arguments = """
     A select has a third source, `PrimitiveDesc(engine, "binary_select", src0, src1, src2, dst, ...)`.
     `algorithm`: "binary_add" or "add", and so on. Each dim of a source is that of the destination, or 1,

@@ -40,6 +40,34 @@ class EltwiseProblem(PointwiseProblem):
     # nan_to_zero is no function of oneDNN's.
     algorithms = (*(alg for alg in ELTWISE if alg != "nan_to_zero"), *ELTWISE_OF_DST)
     parts = ("function",)
+    onnx = {
+        **{name: name.lower() for name in ("Abs", "Exp", "Log", "Mish", "Relu", "Round", "Sqrt", "Tanh")},
+        "Elu": lambda alpha=1.0: ("elu", alpha),
+        "Gelu": lambda approximate="none": ("gelu_tanh" if approximate == "tanh" else "gelu_erf",),
+        "HardSigmoid": lambda alpha=0.2, beta=0.5: ("hardsigmoid", alpha, beta),
+        "HardSwish": ("hardswish", 1 / 6, 0.5),
+        "LeakyRelu": lambda alpha=0.01: ("relu", alpha),
+        "Neg": ("linear", -1.0),
+        "Reciprocal": ("pow", 1.0, -1.0),
+        "Sigmoid": "logistic",
+        "Softplus": ("soft_relu", 1.0),
+    }
+    aten = {
+        **{name: name.capitalize() for name in ("abs", "exp", "log", "mish", "neg", "reciprocal", "relu")},
+        **{name: name.capitalize() for name in ("round", "sigmoid", "sqrt", "tanh")},
+        "gelu": lambda call, x, *, approximate="none": call.onnx("Gelu", x, approximate=approximate),
+        "hardsigmoid": lambda call, x: call.onnx("HardSigmoid", x, alpha=1 / 6, beta=0.5),
+        "hardswish": "HardSwish",
+        "leaky_relu": lambda call, x, slope=0.01: call.onnx("LeakyRelu", x, alpha=float(slope)),
+    }
+    openvino = {
+        **{name: name for name in ("Abs", "Exp", "Log", "Mish", "Sigmoid", "Sqrt", "Tanh")},
+        "Elu": lambda call, x, *, alpha: call.onnx("Elu", x, alpha=alpha),
+        "HSwish": "HardSwish",
+        "Negative": "Neg",
+        "ReLU": "Relu",
+        "SoftPlus": "Softplus",
+    }
     arguments = """
     `algorithm`: a name of oneDNN, "eltwise_relu" or "relu"; those with `_use_dst_for_bwd` compute the same.
     `dst`: of format "any" it has that of the source. `attr`: post-ops and the scratchpad mode."""

@@ -47,6 +47,18 @@ class ReductionProblem(OperationProblem):
     defaults = {"p": 0.0, "eps": 0.0}
     prop_kinds = (PropKind.undef,)
     algorithms = ("max", "min", "sum", "mul", "mean", *NORMS)
+    onnx = {
+        "ReduceL1": ("norm_lp_sum", 1.0),
+        "ReduceL2": ("norm_lp_sum", 2.0),
+        "ReduceMax": "max",
+        "ReduceMean": "mean",
+        "ReduceMin": "min",
+        "ReduceProd": "mul",
+        "ReduceSum": "sum",
+        "ReduceSumSquare": ("norm_lp_power_p_sum", 2.0),
+    }
+    aten = {"amax": "ReduceMax", "amin": "ReduceMin", "mean": "ReduceMean", "sum": "ReduceSum"}
+    openvino = {name: name for name in onnx if name != "ReduceSumSquare"}
     splits_folds = True
     arguments = """
     `algorithm`: a name of oneDNN, "reduction_sum" or "sum". `dst` has 1 where the source is folded, and else

@@ -6,7 +6,7 @@ computes shapes leaves nothing in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,12 +19,13 @@ from ...dims import Dims
 from ...graph import Graph
 from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
-from .context import OnnxContext, Translator, Value
+from ..operator_call import ONNX, Made, OperatorCall, Value
 from .model import OnnxBranch, OnnxModel, OnnxNode, listed
-from .operators import CONDITIONAL, OPERATORS, made_of_onnx
+from .operators import CONDITIONAL, OPERATORS
 from .tensors import ELEMENTS
 
 _MOST_SHOWN = 32
+Translator = Callable[[OperatorCall], Made]
 
 
 def check_operators(model: OnnxModel) -> None:
@@ -87,7 +88,7 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
         raise refuse("RS-G01:no-node-makes", where=listed(unmade))
 
 
-def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = made_of_onnx) -> Graph:
+def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = ONNX.translate) -> Graph:
     """The graph of the model for inputs of these dims, by name; `translate` says what each node becomes.
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
@@ -96,7 +97,7 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
 
 def follows_batch(
-    model: OnnxModel, asked: Sequence[Mapping[str, Dims]], translate: Translator = made_of_onnx
+    model: OnnxModel, asked: Sequence[Mapping[str, Dims]], translate: Translator = ONNX.translate
 ) -> bool:
     """True where the model decides the same for all these dims, which differ in the batch alone."""
     batches = []
@@ -144,8 +145,8 @@ class _GraphWriter:
 
     def _made(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
         read = [_value_of(values, name) if name else None for name in node.inputs]
-        context = OnnxContext(node, read, self.builder, self.opset, self._origins(node))
-        return _translated(context, self.translate)
+        call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
+        return _translated(call, self.translate)
 
     def _note(
         self, notes: list[Note], node: OnnxNode, values: Mapping[str, Value], found: Sequence[Value]
@@ -169,8 +170,8 @@ class _GraphWriter:
         """What the branch makes that a known condition takes; the other one leaves nothing."""
         condition = _value_of(values, node.inputs[0]) if node.inputs else None
         if not isinstance(condition, np.ndarray):
-            context = OnnxContext(node, [condition], self.builder, self.opset, self._origins(node))
-            raise context.known_later("which branch is taken is known only in a run, and a graph has one way")
+            call = OperatorCall(node, [condition], self.builder, self.opset, self._origins(node))
+            raise call.known_later("which branch is taken is known only in a run, and a graph has one way")
         branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
         if condition.size != 1 or not isinstance(branch, OnnxBranch):
             raise refuse("RS-G01:condition-values-branch", node=node, size=condition.size)
@@ -222,12 +223,12 @@ def data_type_of(name: str, element: int) -> DataType:
         ) from None
 
 
-def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...]:
-    node = context.node
+def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
+    node = call.node
     try:
         # What NumPy warns of is as the operator says: infinities, and numbers that are none.
         with np.errstate(all="ignore"):
-            made = translate(context)
+            made = translate(call)
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
     except InvalidArguments as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import floor
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -11,191 +13,242 @@ from ....runtime.alloc import Array
 from ...dims import Dims
 from ...nodes.layers import PoolingOperation, ResamplingOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
-from .context import OnnxContext
-
-_Pads = tuple[Dims, Dims]
-# What a Resize may ask for beside: as it is where nothing is said.
-_USUAL = {"antialias": 0, "axes": (), "exclude_outside": 0, "keep_aspect_ratio_policy": "stretch"}
+from ..operator_call import ONNX, Chosen, Ints, Operand, OperatorCall, Tensor, Usual, Value
 
 
-def _spatial(context: OnnxContext, name: str, rank: int, default: int) -> Dims:
-    found = tuple(context.attribute(name, ()) or (default,) * rank)
-    if len(found) != rank:
-        raise ValueError(f"{name} has {len(found)} numbers for {rank} spatial dims")
-    return found
+class _Places(NamedTuple):
+    """Where a window lies, for each spatial dim; a dilation of 0 is dense."""
+
+    kernel: Dims
+    strides: Dims
+    dilates: Dims
+    low: Dims
+    high: Dims
 
 
-def _pads(context: OnnxContext, dims: Dims, kernel: Dims, strides: Dims, dilations: Dims) -> _Pads:
-    """Padding in front of and behind each spatial dim."""
-    rank, mode = len(kernel), context.attribute("auto_pad", "NOTSET")
-    if mode == "VALID":
-        return (0,) * rank, (0,) * rank
-    if mode in ("SAME_UPPER", "SAME_LOWER"):
-        windows = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-        total = [
-            max((-(-n // s) - 1) * s + w - n, 0) for n, s, w in zip(dims[2:], strides, windows, strict=True)
-        ]
-        small = tuple(n // 2 for n in total)
-        large = tuple(n - n // 2 for n in total)
-        return (small, large) if mode == "SAME_UPPER" else (large, small)
-    if mode != "NOTSET":
-        raise ValueError(f"auto_pad is {mode!r}")
-    pads = tuple(context.attribute("pads", ()) or (0,) * (2 * rank))
-    if len(pads) != 2 * rank:
-        raise ValueError(f"pads has {len(pads)} numbers for {rank} spatial dims")
-    if min(pads, default=0) < 0:
-        raise ValueError(f"pads are {pads}, and none is below 0")
-    return pads[:rank], pads[rank:]
+@dataclass(frozen=True, slots=True)
+class _OnnxWindow:
+    """The attributes of a window."""
+
+    kernel_shape: Ints = ()
+    strides: Ints = ()
+    dilations: Ints = ()
+    pads: Ints = ()
+    auto_pad: str = "NOTSET"
+
+    def places(self, dims: Dims, weights: Dims = ()) -> _Places:
+        """The window on a source of these dims; `weights`: those of weights."""
+        rank = len(dims) - 2
+        kernel = weights[2:] if weights and not self.kernel_shape else self._spatial("kernel_shape", rank, 0)
+        if weights and weights[2:] != kernel:
+            raise ValueError(f"kernel_shape is {kernel}, the weights have {weights[2:]}")
+        strides, dilations = self._spatial("strides", rank, 1), self._spatial("dilations", rank, 1)
+        total = (0,) * rank
+        if self.auto_pad.startswith("SAME"):
+            extents = zip(dims[2:], strides, kernel, dilations, strict=True)
+            total = tuple(max((-(-n // s) - 1) * s + (k - 1) * d + 1 - n, 0) for n, s, k, d in extents)
+        small, large = tuple(n // 2 for n in total), tuple(n - n // 2 for n in total)
+        pads = self.pads if self.auto_pad == "NOTSET" and self.pads else (0,) * (2 * rank)
+        if len(pads) != 2 * rank:
+            raise ValueError(f"pads has {len(pads)} numbers for {rank} spatial dims")
+        if min(pads, default=0) < 0:
+            raise ValueError(f"pads are {pads}, and none is below 0")
+        given = pads[:rank], pads[rank:]
+        ends = {"NOTSET": given, "VALID": given, "SAME_UPPER": (small, large), "SAME_LOWER": (large, small)}
+        if self.auto_pad not in ends:
+            raise ValueError(f"auto_pad is {self.auto_pad!r}")
+        return _Places(kernel, strides, tuple(n - 1 for n in dilations), *ends[self.auto_pad])
+
+    def _spatial(self, name: str, rank: int, default: int) -> Dims:
+        found: Dims = getattr(self, name) or (default,) * rank
+        if len(found) != rank:
+            raise ValueError(f"{name} has {len(found)} numbers for {rank} spatial dims")
+        return found
 
 
-def _grouped_weights(context: OnnxContext, groups: int, *, is_transposed: bool) -> str:
-    """The weights with their groups as a dim, and outputs before inputs."""
-    dims, value = context.dims(1), context.value(1)
-    if groups > 1:
-        dims = (groups, dims[0] // groups, *dims[1:])
-    order = list(range(len(dims)))
-    if is_transposed:
-        first = int(groups > 1)
-        order[first], order[first + 1] = order[first + 1], order[first]
-    if isinstance(value, str):
-        return context.transposed(context.reshaped(value, dims), order)
-    return context.placed(value.reshape(dims).transpose(order))
+# --- convolutions -------------------------------------------------------------------------------------------
 
 
-def convolution(context: OnnxContext) -> str:
-    """Conv."""
-    dims, weights = context.dims(0), context.dims(1)
-    rank = len(dims) - 2
-    kernel = _spatial(context, "kernel_shape", rank, 0) if context.attribute("kernel_shape") else weights[2:]
-    if kernel != weights[2:]:
-        raise ValueError(f"kernel_shape is {kernel}, the weights have {weights[2:]}")
-    strides, dilations = (_spatial(context, name, rank, 1) for name in ("strides", "dilations"))
-    low, high = _pads(context, dims, kernel, strides, dilations)
-    groups = int(context.attribute("group", 1))
-    if groups < 1 or weights[0] % groups:
-        raise ValueError(f"{groups} groups do not divide {weights[0]} outputs")
-    operation = ConvolutionOperation(strides, tuple(d - 1 for d in dilations), low, high, groups)
-    bias = [context.tensor(2)] if context.has(2) else []
-    return context.add(
-        operation, context.tensor(0), _grouped_weights(context, groups, is_transposed=False), *bias
-    )
+def _grouped(call: OperatorCall, weights: Value, group: int, what: str) -> Value:
+    """Weights with their groups as a dim."""
+    dims = call.dims(weights)
+    if group < 1 or dims[0] % group:
+        raise ValueError(f"{group} groups do not divide {dims[0]} {what}")
+    return call.reshaped(weights, (group, dims[0] // group, *dims[1:])) if group > 1 else weights
 
 
-def deconvolution(context: OnnxContext) -> str:
-    """ConvTranspose."""
-    dims, weights = context.dims(0), context.dims(1)
-    rank = len(dims) - 2
-    strides, dilations = (_spatial(context, name, rank, 1) for name in ("strides", "dilations"))
-    if context.attribute("output_shape") or context.attribute("auto_pad", "NOTSET") not in (
-        "NOTSET",
-        "VALID",
-    ):
-        raise context.unimplemented("its padding follows from the result", "give it pads")
-    low, high = _pads(context, dims, weights[2:], strides, dilations)
-    more = _spatial(context, "output_padding", rank, 0)
-    groups = int(context.attribute("group", 1))
-    if groups < 1 or weights[0] % groups:
-        raise ValueError(f"{groups} groups do not divide {weights[0]} channels")
+@ONNX("Conv")
+def _convolution(
+    call: OperatorCall,
+    x: Tensor,
+    weights: Operand,
+    bias: Tensor | None = None,
+    *,
+    window: _OnnxWindow,
+    group: int = 1,
+) -> Value:
+    places = window.places(call.dims(x), call.dims(weights))
+    grouped = _grouped(call, weights, group, "outputs")
+    operation = ConvolutionOperation(places.strides, places.dilates, places.low, places.high, group)
+    return call.add(operation, x, grouped, bias)
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """Which places of a ConvTranspose are left out: what follows from the result is not there."""
+
+    output_padding: Ints = ()
+    output_shape: Annotated[Ints, Usual("its padding follows from the result", "give it pads")] = ()
+
+
+@ONNX("ConvTranspose")
+def _deconvolution(
+    call: OperatorCall,
+    x: Tensor,
+    weights: Operand,
+    bias: Tensor | None = None,
+    *,
+    window: _OnnxWindow,
+    padding: _Padding,
+    group: int = 1,
+) -> Value:
+    if window.auto_pad not in ("NOTSET", "VALID"):
+        raise call.unimplemented("its padding follows from the result", "give it pads")
+    _, strides, dilates, low, high = replace(window, kernel_shape=()).places(call.dims(x), call.dims(weights))
+    more = padding.output_padding or (0,) * len(high)
+    if len(more) != len(high):
+        raise ValueError(f"output_padding has {len(more)} numbers for {len(high)} spatial dims")
     high = tuple(n - extra for n, extra in zip(high, more, strict=True))
-    operation = DeconvolutionOperation(strides, tuple(d - 1 for d in dilations), low, high, groups)
-    bias = [context.tensor(2)] if context.has(2) else []
-    return context.add(
-        operation, context.tensor(0), _grouped_weights(context, groups, is_transposed=True), *bias
-    )
+    grouped = _grouped(call, weights, group, "channels")
+    # Outputs before inputs, in each group.
+    first, rank = int(group > 1), len(call.dims(grouped))
+    order = [*range(first), first + 1, first, *range(first + 2, rank)]
+    operation = DeconvolutionOperation(strides, dilates, low, high, group)
+    return call.add(operation, x, call.transposed(grouped, order), bias)
 
 
 # --- poolings -----------------------------------------------------------------------------------------------
 
 
-def max_pooling(context: OnnxContext) -> str:
-    """MaxPool, without its indices."""
-    if len([name for name in context.node.outputs if name]) > 1:
-        raise context.unimplemented("it gives the places of the maxima", "leave the second output out")
-    return _pooling(context, "pooling_max")
+@ONNX("MaxPool")
+def _max_pooling(
+    call: OperatorCall, x: Chosen, *, window: _OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
+) -> Value:
+    if call.count_of_outputs > 1:
+        raise call.unimplemented("it gives the places of the maxima", "leave the second output out")
+    return _pooling(call, x, "pooling_max", window, ceil_mode)
 
 
-def average_pooling(context: OnnxContext) -> str:
-    """AveragePool."""
-    counts = bool(context.attribute("count_include_pad", 0))
-    return _pooling(context, f"pooling_avg_{'include' if counts else 'exclude'}_padding")
+@ONNX("AveragePool")
+def _average_pooling(
+    call: OperatorCall,
+    x: Tensor,
+    *,
+    window: _OnnxWindow,
+    ceil_mode: bool = False,
+    count_include_pad: bool = False,
+) -> Value:
+    algorithm = f"pooling_avg_{'include' if count_include_pad else 'exclude'}_padding"
+    return _pooling(call, x, algorithm, window, ceil_mode)
 
 
-def _pooling(context: OnnxContext, algorithm: str) -> str:
-    dims = context.dims(0)
-    rank = len(dims) - 2
-    kernel = _spatial(context, "kernel_shape", rank, 0)
-    strides, dilations = (_spatial(context, name, rank, 1) for name in ("strides", "dilations"))
-    low, high = _pads(context, dims, kernel, strides, dilations)
-    if any(pad >= size for pad, size in zip((*low, *high), (*kernel, *kernel), strict=True) if size > 0):
+def _pooling(call: OperatorCall, x: Value, algorithm: str, window: _OnnxWindow, ceil_mode: bool) -> Value:
+    dims = call.dims(x)
+    kernel, strides, dilates, low, high = window.places(dims)
+    if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
         raise ValueError(f"pads of {low} and {high} are as long as windows of {kernel}")
-    if context.attribute("ceil_mode", 0):
-        ceiled = tuple(map(_ceiled, dims[2:], kernel, strides, dilations, low, high))
+    if ceil_mode:
+        ceiled = tuple(map(_ceiled, dims[2:], kernel, strides, dilates, low, high))
         if ceiled != high and algorithm.endswith("include_padding"):
-            raise context.unimplemented("its last windows leave the padding, which it counts")
+            raise call.unimplemented("its last windows leave the padding, which it counts")
         high = ceiled
-    dilates = tuple(d - 1 for d in dilations)
-    return context.add(PoolingOperation(algorithm, kernel, strides, dilates, low, high), context.tensor(0))
+    return call.add(PoolingOperation(algorithm, kernel, strides, dilates, low, high), x)
 
 
-def _ceiled(n: int, kernel: int, stride: int, dilation: int, low: int, high: int) -> int:
+def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) -> int:
     """The padding behind with which the last window, begun in the source or the padding before, is whole."""
-    window = (kernel - 1) * dilation + 1
+    window = (kernel - 1) * (dilate + 1) + 1
     points = -(-(n + low + high - window) // stride) + 1
     if (points - 1) * stride >= n + low:
         points -= 1
     return max((points - 1) * stride + window - n - low, high)
 
 
-def global_average_pooling(context: OnnxContext) -> str:
-    """GlobalAveragePool."""
-    return _global(context, "pooling_avg_include_padding")
+@ONNX("GlobalAveragePool")
+def _global_average_pooling(call: OperatorCall, x: Tensor) -> Value:
+    return _pooling(call, x, "pooling_avg_include_padding", _OnnxWindow(call.dims(x)[2:]), False)
 
 
-def global_max_pooling(context: OnnxContext) -> str:
-    """GlobalMaxPool."""
-    return _global(context, "pooling_max")
-
-
-def _global(context: OnnxContext, algorithm: str) -> str:
-    kernel = context.dims(0)[2:]
-    zeros, ones = (0,) * len(kernel), (1,) * len(kernel)
-    return context.add(PoolingOperation(algorithm, kernel, ones, zeros, zeros, zeros), context.tensor(0))
+@ONNX("GlobalMaxPool")
+def _global_max_pooling(call: OperatorCall, x: Chosen) -> Value:
+    return _pooling(call, x, "pooling_max", _OnnxWindow(call.dims(x)[2:]), False)
 
 
 # --- resizing -----------------------------------------------------------------------------------------------
 
-
-def resize(context: OnnxContext) -> str:
-    """Resize and Upsample, where they sample as oneDNN's resampling does."""
-    dims = context.dims(0)
-    for name, usual in _USUAL.items():
-        if context.attribute(name, usual) != usual:
-            raise context.unimplemented(f"its {name} is {context.attribute(name)!r}")
-    sizes, scales = _sizes(context, dims)
-    if sizes[:2] != dims[:2]:
-        raise context.unimplemented("it resizes batch or channels")
-    mode = context.attribute("mode", "nearest")
-    if mode not in ("nearest", "linear"):
-        raise context.unimplemented(f"its mode is {mode!r}", "nearest and linear are there")
-    for n, size, scale in zip(dims[2:], sizes[2:], scales[2:], strict=True):
-        if not _samples_alike(context, mode, n, size, scale):
-            raise context.unimplemented(
-                f"it samples {n} elements to {size} in a way that resampling does not"
-            )
-    return context.add(ResamplingOperation(f"resampling_{mode}", sizes[2:]), context.tensor(0))
+_Scales = Annotated[Array, "the scale"]
+_Sizes = Annotated[Ints, "the new size"]
 
 
-def _sizes(context: OnnxContext, dims: Dims) -> tuple[Dims, Sequence[float]]:
-    # In opset 10, and in Upsample, the scales come second; later a region does.
-    at = 1 if context.opset < 11 or context.node.operator == "Upsample" else 2
-    if context.has(3) and at == 2 and context.needed(3, "the new size").size:
-        sizes = tuple(int(n) for n in context.needed(3, "the new size"))
+@dataclass(frozen=True, slots=True)
+class _Sampling:
+    """Where a Resize samples; `cubic_coeff_a` and `extrapolation_value` are of forms that there are not."""
+
+    mode: str = "nearest"
+    coordinate_transformation_mode: str = "half_pixel"
+    nearest_mode: str = "round_prefer_floor"
+    cubic_coeff_a: float = -0.75
+    extrapolation_value: float = 0.0
+    antialias: Annotated[int, Usual()] = 0
+    axes: Annotated[Ints, Usual()] = ()
+    exclude_outside: Annotated[int, Usual()] = 0
+    keep_aspect_ratio_policy: Annotated[str, Usual()] = "stretch"
+
+
+@ONNX("Resize", since=11)
+def _resize(
+    call: OperatorCall,
+    x: Tensor,
+    roi: Value | None = None,
+    scales: _Scales | None = None,
+    sizes: _Sizes = (),
+    *,
+    sampling: _Sampling,
+) -> Value:
+    dims = call.dims(x)
+    if scales is None and not sizes:
+        raise ValueError("its scales and sizes are missing")
+    if sizes or scales is None:
         _check_rank(sizes, dims)
-        return sizes, [size / n for size, n in zip(sizes, dims, strict=True)]
-    found = context.needed(at, "the scale") if context.has(at) else np.array(context.attribute("scales"))
-    scales = [float(each) for each in found]
-    _check_rank(scales, dims)
-    return tuple(floor(n * scale) for n, scale in zip(dims, scales, strict=True)), scales
+        return _resampled(call, x, sizes, [size / n for size, n in zip(sizes, dims, strict=True)], sampling)
+    return _by_scales(call, x, scales, sampling)
+
+
+@ONNX("Resize", "Upsample")
+def _upsample(call: OperatorCall, x: Tensor, scales: _Scales, *, mode: str = "nearest") -> Value:
+    return _by_scales(call, x, scales, _Sampling(mode, "asymmetric", "floor"))
+
+
+def _by_scales(call: OperatorCall, x: str, scales: Array, sampling: _Sampling) -> Value:
+    dims, factors = call.dims(x), [float(each) for each in scales]
+    _check_rank(factors, dims)
+    sizes = tuple(floor(n * factor) for n, factor in zip(dims, factors, strict=True))
+    return _resampled(call, x, sizes, factors, sampling)
+
+
+def _resampled(
+    call: OperatorCall, x: str, sizes: Dims, scales: Sequence[float], sampling: _Sampling
+) -> Value:
+    """The resampling of oneDNN, where that samples at the same places."""
+    dims, mode = call.dims(x), sampling.mode
+    if sizes[:2] != dims[:2]:
+        raise call.unimplemented("it resizes batch or channels")
+    if mode not in ("nearest", "linear"):
+        raise call.unimplemented(f"its mode is {mode!r}", "nearest and linear are there")
+    for n, size, scale in zip(dims[2:], sizes[2:], scales[2:], strict=True):
+        if not _samples_alike(sampling, n, size, scale):
+            raise call.unimplemented(f"it samples {n} elements to {size} in a way that resampling does not")
+    return call.add(ResamplingOperation(f"resampling_{mode}", sizes[2:]), x)
 
 
 def _check_rank(found: Sequence[float], dims: Dims) -> None:
@@ -203,41 +256,33 @@ def _check_rank(found: Sequence[float], dims: Dims) -> None:
         raise ValueError(f"{len(found)} sizes for {len(dims)} dims")
 
 
-def _samples_alike(context: OnnxContext, mode: str, n: int, size: int, scale: float) -> bool:
+_POSITIONS: dict[str, Callable[[Array, int, int, float], Array]] = {
+    "half_pixel": lambda at, n, size, scale: (at + 0.5) / scale - 0.5,
+    "pytorch_half_pixel": lambda at, n, size, scale: (at + 0.5) / scale - 0.5,
+    "asymmetric": lambda at, n, size, scale: at / scale,
+    "align_corners": lambda at, n, size, scale: at * (n - 1) / (size - 1),
+}
+_ROUNDINGS: dict[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda at: np.ceil(at - 0.5),
+    "round_prefer_ceil": lambda at: np.floor(at + 0.5),
+    "floor": lambda at: np.floor(at + 1e-7),
+    "ceil": lambda at: np.ceil(at - 1e-7),
+}
+
+
+def _samples_alike(sampling: _Sampling, n: int, size: int, scale: float) -> bool:
     """True where the positions of the node in one dim are those of resampling."""
     if n == size and scale == 1:
         return True
-    if not n or not size:
+    word, at = sampling.coordinate_transformation_mode, np.arange(size)
+    if not n or not size or word not in _POSITIONS:
         return False
-    at = np.arange(size)
-    ours = (at + 0.5) * n / size - 0.5
-    theirs = _positions(
-        context.attribute("coordinate_transformation_mode", _default_mode(context)), at, n, size, scale
-    )
-    if theirs is None:
+    if size == 1 and word in ("pytorch_half_pixel", "align_corners"):
         return False
-    if mode == "linear":
+    ours, theirs = (at + 0.5) * n / size - 0.5, _POSITIONS[word](at, n, size, scale)
+    if sampling.mode == "linear":
         return bool(np.allclose(np.clip(ours, 0, n - 1), np.clip(theirs, 0, n - 1), atol=1e-5))
-    rounding = context.attribute("nearest_mode", "round_prefer_floor" if context.opset > 10 else "floor")
-    rounded = {
-        "round_prefer_floor": np.ceil(theirs - 0.5),
-        "round_prefer_ceil": np.floor(theirs + 0.5),
-        "floor": np.floor(theirs + 1e-7),
-        "ceil": np.ceil(theirs - 1e-7),
-    }.get(rounding)
-    nearest = np.clip(np.floor(ours + 0.5), 0, n - 1)
-    return rounded is not None and bool(np.array_equal(np.clip(rounded, 0, n - 1), nearest))
-
-
-def _default_mode(context: OnnxContext) -> str:
-    return "half_pixel" if context.opset > 10 and context.node.operator == "Resize" else "asymmetric"
-
-
-def _positions(word: str, at: Array, n: int, size: int, scale: float) -> Array | None:
-    if word == "half_pixel" or (word == "pytorch_half_pixel" and size > 1):
-        return np.asarray((at + 0.5) / scale - 0.5)
-    if word == "asymmetric":
-        return np.asarray(at / scale)
-    if word == "align_corners" and size > 1:
-        return np.asarray(at * (n - 1) / (size - 1))
-    return None
+    if sampling.nearest_mode not in _ROUNDINGS:
+        return False
+    rounded = _ROUNDINGS[sampling.nearest_mode](theirs)
+    return bool(np.array_equal(np.clip(rounded, 0, n - 1), np.clip(np.floor(ours + 0.5), 0, n - 1)))

@@ -8,7 +8,6 @@ it is in the file, but for lists of small integers.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -23,52 +22,29 @@ _MOST_DEPTH = 64
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 Bytes = memoryview
-_Field = tuple[str, str]
 
 # Of each message the fields that are read, by number: name and kind; * stands for a list.
-_SCHEMA: Mapping[str, Mapping[int, _Field]] = {
+_SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
     "model": {7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*")},
     "opset": {1: ("domain", "text"), 2: ("version", "int")},
     "graph": {
-        1: ("node", "node*"),
-        5: ("initializer", "tensor*"),
-        11: ("input", "value*"),
-        12: ("output", "value*"),
-        15: ("sparse_initializer", "bytes*"),
+        1: ("node", "node*"), 5: ("initializer", "tensor*"), 11: ("input", "value*"),
+        12: ("output", "value*"), 15: ("sparse_initializer", "bytes*"),
     },
     "node": {
-        1: ("input", "text*"),
-        2: ("output", "text*"),
-        3: ("name", "text"),
-        4: ("op_type", "text"),
-        5: ("attribute", "attribute*"),
-        7: ("domain", "text"),
+        1: ("input", "text*"), 2: ("output", "text*"), 3: ("name", "text"), 4: ("op_type", "text"),
+        5: ("attribute", "attribute*"), 7: ("domain", "text"),
     },
     "attribute": {
-        1: ("name", "text"),
-        2: ("f", "float"),
-        3: ("i", "int"),
-        4: ("s", "bytes"),
-        5: ("t", "tensor"),
-        6: ("g", "graph"),
-        7: ("floats", "float*"),
-        8: ("ints", "int*"),
-        9: ("strings", "bytes*"),
+        1: ("name", "text"), 2: ("f", "float"), 3: ("i", "int"), 4: ("s", "bytes"), 5: ("t", "tensor"),
+        6: ("g", "graph"), 7: ("floats", "float*"), 8: ("ints", "int*"), 9: ("strings", "bytes*"),
         20: ("type", "int"),
     },
     "tensor": {
-        1: ("dims", "int*"),
-        2: ("data_type", "int"),
-        4: ("float_data", "float array"),
-        5: ("int32_data", "int*"),
-        6: ("string_data", "bytes*"),
-        7: ("int64_data", "int*"),
-        8: ("name", "text"),
-        9: ("raw_data", "bytes"),
-        10: ("double_data", "double array"),
-        11: ("uint64_data", "int*"),
-        13: ("external_data", "entry*"),
-        14: ("data_location", "int"),
+        1: ("dims", "int*"), 2: ("data_type", "int"), 4: ("float_data", "float array"),
+        5: ("int32_data", "int*"), 6: ("string_data", "bytes*"), 7: ("int64_data", "int*"),
+        8: ("name", "text"), 9: ("raw_data", "bytes"), 10: ("double_data", "double array"),
+        11: ("uint64_data", "int*"), 13: ("external_data", "entry*"), 14: ("data_location", "int"),
     },
     "entry": {1: ("key", "text"), 2: ("value", "text")},
     "value": {1: ("name", "text"), 2: ("type", "type")},
@@ -76,13 +52,10 @@ _SCHEMA: Mapping[str, Mapping[int, _Field]] = {
     "tensor type": {1: ("elem_type", "int"), 2: ("shape", "shape")},
     "shape": {1: ("dim", "dim*")},
     "dim": {1: ("dim_value", "int"), 2: ("dim_param", "text")},
-}
+}  # fmt: skip
 _DEFAULTS: Mapping[str, Any] = {"text": "", "int": 0, "float": 0.0, "bytes": memoryview(b"")}
-_FIXED = {
-    "float": (_FIXED32, struct.Struct("<f")),
-    "float array": (_FIXED32, struct.Struct("<f")),
-    "double array": (_FIXED64, struct.Struct("<d")),
-}
+_ARRAYS = {"float array": (_FIXED32, "<f4"), "double array": (_FIXED64, "<f8")}
+_WAYS = {"int": _VARINT, "float": _FIXED32}
 
 
 class Message:
@@ -104,31 +77,25 @@ def read_message(kind: str, content: Bytes, depth: int = 0) -> Message:
     """A message of a kind of the table. Raises ValueError for bytes that are none."""
     if depth > _MOST_DEPTH:
         raise ValueError("messages lie too deep inside each other")
-    known, found = _SCHEMA[kind], dict[str, Any]()
+    found: dict[str, Any] = {}
     for number, way, value in _fields(content):
-        if number in known:
-            name, field = known[number]
-            _take(found, name, field, way, value, depth)
+        name, field = _SCHEMA[kind].get(number, ("", ""))
+        if field in _ARRAYS:
+            made = _array(field, way, value)
+            found[name] = np.concatenate([found[name], made]) if name in found else made
+        elif field.endswith("*"):
+            found.setdefault(name, []).extend(_listed(field[:-1], way, value, depth))
+        elif name:  # of a field that is no list the last one counts
+            found[name] = _single(field, way, value, depth)
     return Message(kind, content, found)
 
 
 def _default(field: str) -> Any:
     if field.endswith("*"):
         return []
-    if field.endswith("array"):
-        return np.empty(0, np.float32 if field.startswith("float") else np.float64)
+    if field in _ARRAYS:
+        return np.empty(0, _ARRAYS[field][1])
     return _DEFAULTS[field] if field in _DEFAULTS else Message(field, memoryview(b""), {})
-
-
-def _take(found: dict[str, Any], name: str, field: str, way: int, value: Any, depth: int) -> None:
-    """Add what a field of a message holds; of one that is no list the last one counts."""
-    if field.endswith("array"):
-        made = _array(field, way, value)
-        found[name] = np.concatenate([found[name], made]) if name in found else made
-    elif field.endswith("*"):
-        found.setdefault(name, []).extend(_listed(field[:-1], way, value, depth))
-    else:
-        found[name] = _single(field, way, value, depth)
 
 
 def _listed(field: str, way: int, value: Any, depth: int) -> list[Any]:
@@ -141,29 +108,24 @@ def _listed(field: str, way: int, value: Any, depth: int) -> list[Any]:
 
 
 def _single(field: str, way: int, value: Any, depth: int) -> Any:
-    if field == "int":
-        return _signed(_of_way(way, _VARINT, value))
-    if field in _FIXED:
-        wanted, form = _FIXED[field]
-        return form.unpack(_of_way(way, wanted, value))[0]
-    content = _of_way(way, _BYTES, value)
-    if field == "text":
-        return str(content, "utf-8")
-    return content if field == "bytes" else read_message(field, content, depth + 1)
-
-
-def _of_way(way: int, wanted: int, value: Any) -> Any:
+    wanted = _WAYS.get(field, _BYTES)
     if way != wanted:
         raise ValueError(f"a field is written in way {way}, not {wanted}")
-    return value
+    if field == "int":
+        return _signed(value)
+    if field == "float":
+        return float(_array("float array", way, value)[0])
+    if field == "text":
+        return str(value, "utf-8")
+    return value if field == "bytes" else read_message(field, value, depth + 1)
 
 
 def _array(field: str, way: int, value: Any) -> Array:
-    wanted, form = _FIXED[field]
+    wanted, dtype = _ARRAYS[field]
     if way not in (_BYTES, wanted):
         raise ValueError(f"a field of numbers is written in way {way}")
     # Raises ValueError where bytes are left over.
-    return np.frombuffer(value, f"<f{form.size}")
+    return np.frombuffer(value, dtype)
 
 
 def _signed(value: int) -> int:

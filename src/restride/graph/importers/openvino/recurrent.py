@@ -10,61 +10,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ....runtime.alloc import Array
-from ..onnx.context import OnnxContext, Value
-from ..onnx.recurrent import gru, lstm, vanilla_rnn
-
-__all__ = ["sequence"]
+from ..operator_call import OPENVINO, Floats, Made, OperatorCall, Value, Words
 
 _GATES = {"RNN": (0,), "LSTM": (1, 3, 0, 2), "GRU": (0, 1, 2)}
-_OPERATORS = {"RNN": vanilla_rnn, "LSTM": lstm, "GRU": gru}
 
 
-def sequence(operator: str) -> Callable[[OnnxContext], tuple[Value, ...]]:
-    """What becomes of a sequence of cells: `operator` is the one of ONNX."""
+@dataclass(frozen=True, slots=True)
+class _SequenceForm:
+    """The attributes of a sequence. Functions are listed once for both directions."""
 
-    def run(context: OnnxContext) -> tuple[Value, ...]:
-        states = 2 if operator == "LSTM" else 1
-        lengths, layer, recurrent, bias = range(1 + states, 5 + states)
-        is_linear = str(context.attribute("linear_before_reset", "false")).lower() in ("true", "1")
-        w, r, b = (context.needed(at, name) for at, name in ((layer, "W"), (recurrent, "R"), (bias, "B")))
-        first = [context.value(at) for at in range(1, 1 + states)]
-        values: list[Value | None] = [context.value(0), _ordered(w, operator), _ordered(r, operator)]
-        values += [_biases(b, operator, r.shape[-1]), context.value(lengths), *first]
-        attributes: dict[str, object] = {
-            "direction": context.attribute("direction", "forward"),
-            "layout": 1,
-            "hidden_size": int(context.attribute("hidden_size", r.shape[-1])),
-            "linear_before_reset": int(is_linear),
-            "activations": _words(context, "activations"),
-        }
-        attributes |= {
-            name: _words(context, other)
-            for name, other in (
-                ("activation_alpha", "activations_alpha"),
-                ("activation_beta", "activations_beta"),
-            )
-        }
-        if float(context.attribute("clip", 0)):
-            attributes["clip"] = float(context.attribute("clip"))
-        # Functions are listed once for both directions.
-        if attributes["direction"] == "bidirectional":
-            attributes["activations"] = _words(context, "activations") * 2
-        node = replace(context.node, operator=operator, attributes=attributes)
-        y, *lasts = _OPERATORS[operator](replace(context, node=node, values=values))
-        assert isinstance(y, str)
-        return (context.transposed(y, (0, 2, 1, 3)), *lasts)
-
-    return run
+    hidden_size: int = 0
+    direction: str = "forward"
+    activations: Words = ()
+    activations_alpha: Floats = ()
+    activations_beta: Floats = ()
+    clip: float = 0.0
+    linear_before_reset: bool = False
 
 
-def _words(context: OnnxContext, name: str) -> list[str]:
-    return [part.strip() for part in str(context.attribute(name, "")).split(",") if part.strip()]
+@OPENVINO("RNNSequence", "LSTMSequence", "GRUSequence")
+def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm) -> Made:
+    operator = call.node.operator.removesuffix("Sequence")
+    *states, lengths = inputs[: 3 if operator == "LSTM" else 2]
+    weights = []
+    for name, each in zip("WRB", inputs[len(states) + 1 :], strict=False):
+        if isinstance(each, str):
+            raise call.unimplemented(f"{name} is known only in a run", "make it a constant of the model")
+        weights.append(each)
+    w, r, b = weights
+    named: dict[str, object] = {"linear_before_reset": form.linear_before_reset} if operator == "GRU" else {}
+    made = call.onnx(
+        operator,
+        *(
+            x,
+            _ordered(w, operator),
+            _ordered(r, operator),
+            _biases(b, operator, r.shape[-1]),
+            lengths,
+            *states,
+        ),
+        direction=form.direction,
+        layout=1,
+        hidden_size=form.hidden_size or r.shape[-1],
+        activations=form.activations * (2 if form.direction == "bidirectional" else 1),
+        activation_alpha=form.activations_alpha,
+        activation_beta=form.activations_beta,
+        clip=form.clip or None,
+        **named,
+    )
+    return (call.transposed(made[0], (0, 2, 1, 3)), *made[1:])
 
 
 def _ordered(weights: Array, operator: str) -> Array:

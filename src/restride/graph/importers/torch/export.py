@@ -19,8 +19,7 @@ from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from ..onnx.reader import refuse_missing, translated
-from .arguments import ARGUMENTS, RESULTS, AtenArguments, TensorArgument
-from .operators import TORCH_OPERATORS, made_of_torch
+from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, made_of_torch
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 
@@ -184,28 +183,24 @@ class _ProgramReader:
         if word not in TORCH_OPERATORS:
             self._missing.setdefault(word, []).append(name)
             return
+        schema = node.target._schema.arguments
+        passed = {**{each.name: x for each, x in zip(schema, node.args, strict=False)}, **node.kwargs}
         inputs: list[str] = []
         attributes = {
-            ARGUMENTS: self._arguments(node, inputs),
-            RESULTS: [(tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results],
+            each.name: self._argument(passed.get(each.name, each.default_value), inputs) for each in schema
         }
-        self._nodes.append(OnnxNode(word, name, tuple(inputs), outputs, attributes))
-
-    def _arguments(self, node: Any, inputs: list[str]) -> AtenArguments:
-        """What a call brings, and what its schema has where it brings nothing."""
-        schema = node.target._schema.arguments
-        brought = {**{each.name: x for each, x in zip(schema, node.args, strict=False)}, **node.kwargs}
-        given = {
+        marked = {
             each.name
             for each in schema
-            if (x := brought.get(each.name)) not in (None, False)
+            if (x := passed.get(each.name)) not in (None, False)
             and not (each.has_default_value() and x == each.default_value)
         }
-        values = {
-            each.name: self._argument(brought.get(each.name, each.default_value), inputs) for each in schema
-        }
-        named = {each.name: values.pop(each.name) for each in schema if each.kwarg_only}
-        return AtenArguments(values, named, given)
+        attributes[CALL] = AtenCall(
+            tuple(each.name for each in schema if not each.kwarg_only),
+            frozenset(marked),
+            tuple((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results),
+        )
+        self._nodes.append(OnnxNode(word, name, tuple(inputs), outputs, attributes))
 
     def _argument(self, value: Any, inputs: list[str]) -> Any:
         if isinstance(value, torch.fx.Node):

@@ -1,296 +1,403 @@
 """ATen's operators as operations of the graph, by way of the ONNX operators that do the same.
 
-A node has the arguments of the call as an attribute, tensors among them as `TensorArgument`s, and what torch
-says of its results. Shapes are numbers: a program of torch is exported for inputs of known dims.
+A node has all arguments of the call as attributes, tensors among them as `TensorArgument`s. Functions take
+the first ones by position, as overloads name them differently, and others by their names in the schema.
+Shapes are numbers: a program of torch is exported for inputs of known dims.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf, isfinite, isnan, prod
 from typing import Any
 
 import numpy as np
 
 from ....errors import Unimplemented
+from ....ops.reduction import ReductionProblem
 from ...dims import by
-from ..onnx.context import Made, OnnxContext, Translator
-from .arguments import (
-    ARGUMENTS,
-    F32,
-    RESULTS,
-    argument_at,
-    by_onnx,
-    dims_of,
-    integers,
-    value_at,
-)
-from .moves import MOVE_TRANSLATORS
-from .windows import WINDOW_TRANSLATORS
+from ..onnx import operators
+from ..onnx.known import axis_of
+from ..onnx.rows import enter_rows, specifications
+from ..operator_call import ATEN, Function, Made, OperatorCall
 
-__all__ = ["TORCH_OPERATORS", "made_of_torch"]
+__all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "made_of_torch", "operators"]
+
+_F32 = np.float32
+CALL = ""
+"""The attribute of a node that has its `AtenCall`."""
 
 
-def made_of_torch(context: OnnxContext) -> Made:
-    """What a call becomes. Raises Unimplemented, which names it, for arguments that its translator ignores,
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """An argument that is a tensor: the place of it among the inputs of the node."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class AtenCall:
+    """What torch says of a call: the names of its arguments by position; which of all arguments are not their
+    defaults, so that they must be read; dims and data type of each result.
+    """
+
+    positional: tuple[str, ...]
+    marked: frozenset[str]
+    results: tuple[tuple[tuple[int, ...], str], ...]
+
+
+def made_of_torch(call: OperatorCall) -> Made:
+    """What a call becomes. Raises Unimplemented, which names it, for arguments that its function has not,
     and where the result is not what torch says.
     """
-    arguments, wanted = context.attribute(ARGUMENTS), context.attribute(RESULTS)
+    arguments = dict(call.node.attributes)
+    aten: AtenCall = arguments.pop(CALL)
+    arguments = {name: _argument(call, value) for name, value in arguments.items()}
+    inputs = [arguments[name] for name in aten.positional]
     try:
-        made = _TRANSLATORS[context.node.operator](context)
+        made = ATEN.run(call.with_outputs(1), inputs, arguments, aten.positional, aten.marked)
     except Unimplemented as error:
-        raise error.retold(f"node {context.node}") from None
-    if arguments.unread:
-        told = ", ".join(f"{name}={arguments.at(name)!r}" for name in sorted(arguments.unread))
-        raise context.unimplemented(f"it has {told}")
-    for value, (dims, data_type) in zip(made if isinstance(made, tuple) else (made,), wanted, strict=False):
-        kind = context.builder.type(value) if isinstance(value, str) else None
-        if dims_of(context, value) != dims or (kind and str(kind.data_type.numpy) != data_type):
-            raise context.unimplemented(
-                f"its result would be {kind or dims_of(context, value)}, torch makes {data_type} {by(dims)}"
+        raise error.retold(f"node {call.node}") from None
+    values = made if isinstance(made, tuple) else (made,)
+    for value, (dims, data_type) in zip(values, aten.results, strict=False):
+        kind = call.builder.type(value) if isinstance(value, str) else None
+        if call.dims(value) != dims or (kind and str(kind.data_type.numpy) != data_type):
+            raise call.unimplemented(
+                f"its result would be {kind or call.dims(value)}, torch makes {data_type} {by(dims)}"
             )
     return made
 
 
+def _argument(call: OperatorCall, value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_argument(call, each) for each in value)
+    return call.values[value.place] if isinstance(value, TensorArgument) else value
+
+
+def _of_axes(values: Sequence[int] | int, rank: int) -> tuple[int, ...]:
+    """Numbers of all axes, of which one number may stand for all."""
+    found = (values,) if isinstance(values, int) else tuple(values)
+    return found * rank if len(found) == 1 else found
+
+
+for _specification in specifications():
+    enter_rows(ATEN, _specification.aten)
+
 # --- functions ----------------------------------------------------------------------------------------------
 
 
-def _function(operator: str, **attributes: Any) -> Translator:
-    """A function of the first argument; `name=(place, default)` for numbers that follow."""
-
-    def run(context: OnnxContext) -> Made:
-        found = {}
-        for name, (at, default) in attributes.items():
-            found[name] = float(argument_at(context, at, default))
-        return by_onnx(context, operator, value_at(context, 0), **found)
-
-    return run
+@ATEN("add", "sub")
+def _sum(call: OperatorCall, x: Any, y: Any, *, alpha: Any = 1) -> Made:
+    y = call.onnx("Mul", y, np.array(alpha, _F32)) if alpha != 1 else y
+    return call.onnx("Add" if call.node.operator == "aten.add" else "Sub", x, y)
 
 
-def _binary(operator: str) -> Translator:
-    def run(context: OnnxContext) -> Made:
-        right, alpha = value_at(context, 1), argument_at(context, "alpha", 1)
-        if alpha != 1:
-            right = by_onnx(context, "Mul", right, np.array(alpha, F32))
-        return by_onnx(context, operator, value_at(context, 0), right)
-
-    return run
-
-
-def _clamp(low: float = -inf, high: float = inf) -> Translator:
-    def run(context: OnnxContext) -> Made:
-        ends = [float(argument_at(context, at, own)) for at, own in ((1, low), (2, high))]
-        if any(map(isnan, ends)):
-            raise context.unimplemented("a limit is no number")
-        if ends == [0.0, inf]:
-            return by_onnx(context, "Relu", value_at(context, 0))
-        limits = [np.array(each, F32) if isfinite(each) else None for each in ends]
-        return by_onnx(context, "Clip", value_at(context, 0), *limits)
-
-    return run
+@ATEN("clamp", "clamp_min")
+def _clamp(call: OperatorCall, x: Any, low: float = -inf, high: float = inf) -> Made:
+    if isnan(low) or isnan(high):
+        raise call.unimplemented("a limit is no number")
+    if (low, high) == (0.0, inf):
+        return call.onnx("Relu", x)
+    return call.onnx("Clip", x, *(each if isfinite(each) else None for each in (low, high)))
 
 
-def _silu(context: OnnxContext) -> Made:
-    return by_onnx(context, "Mul", value_at(context, 0), by_onnx(context, "Sigmoid", value_at(context, 0)))
+@ATEN("prelu")
+def _prelu(call: OperatorCall, x: Any, slopes: Any) -> Made:
+    rank = len(call.dims(x))
+    return call.onnx(
+        "PRelu", x, call.onnx("Reshape", slopes, (1, -1, *(1,) * (rank - 2)) if rank > 1 else (-1,))
+    )
 
 
-def _gelu(context: OnnxContext) -> Made:
-    word = argument_at(context, "approximate", "none")
-    return by_onnx(context, "Gelu", value_at(context, 0), approximate=word)
+# --- normalizations and reductions --------------------------------------------------------------------------
 
 
-def _softplus(context: OnnxContext) -> Made:
-    if float(argument_at(context, "beta", 1)) != 1:
-        raise context.unimplemented("its beta is not 1")
-    return by_onnx(context, "Softplus", value_at(context, 0))
+@ATEN("_native_batch_norm_legit_no_training")
+def _batch_normalization(
+    call: OperatorCall, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *, eps: float
+) -> Made:
+    scale, shift = (
+        make(call.dims(mean), _F32) if each is None else each
+        for make, each in ((np.ones, weight), (np.zeros, bias))
+    )
+    return call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
 
 
-def _elu(context: OnnxContext) -> Made:
-    if any(argument_at(context, name, 1) != 1 for name in ("scale", "input_scale")):
-        raise context.unimplemented("it scales input or result")
-    return by_onnx(context, "Elu", value_at(context, 0), alpha=float(argument_at(context, "alpha", 1.0)))
+@ATEN("native_layer_norm")
+def _layer_normalization(
+    call: OperatorCall, x: Any, shape: Any, weight: Any, bias: Any, *, eps: float
+) -> Made:
+    scale = np.ones(shape, _F32) if weight is None else weight
+    return call.onnx("LayerNormalization", x, scale, bias, axis=-len(shape), epsilon=eps)
 
 
-def _rsqrt(context: OnnxContext) -> Made:
-    return by_onnx(context, "Reciprocal", by_onnx(context, "Sqrt", value_at(context, 0)))
-
-
-def _prelu(context: OnnxContext) -> Made:
-    source, slopes = value_at(context, 0), value_at(context, 1)
-    rank = len(dims_of(context, source))
-    shape = (1, -1, *(1,) * (rank - 2)) if rank > 1 else (-1,)
-    return by_onnx(context, "PRelu", source, by_onnx(context, "Reshape", slopes, integers(*shape)))
-
-
-def _softmax(operator: str) -> Translator:
-    return lambda context: by_onnx(context, operator, value_at(context, 0), axis=int(argument_at(context, 1)))
-
-
-def _same(context: OnnxContext) -> Made:
-    return value_at(context, 0)
-
-
-# --- normalizations, reductions, products -------------------------------------------------------------------
-
-
-def _batch_normalization(context: OnnxContext) -> Made:
-    source, mean, variance = (value_at(context, at) for at in (0, "running_mean", "running_var"))
-    count = dims_of(context, mean)
-    scale = argument_at(context, "weight", np.ones(count, F32))
-    shift = argument_at(context, "bias", np.zeros(count, F32))
-    epsilon = float(argument_at(context, "eps"))
-    return by_onnx(context, "BatchNormalization", source, scale, shift, mean, variance, epsilon=epsilon)
-
-
-def _layer_normalization(context: OnnxContext) -> Made:
-    shape = argument_at(context, "normalized_shape")
-    scale, shift = argument_at(context, "weight", np.ones(shape, F32)), argument_at(context, "bias")
-    values = [value_at(context, 0), scale, *([] if shift is None else [shift])]
-    epsilon = float(argument_at(context, "eps"))
-    return by_onnx(context, "LayerNormalization", *values, axis=-len(shape), epsilon=epsilon)
-
-
-def _rows_normalization(context: OnnxContext, groups: int, order: Sequence[int] = ()) -> Made:
+def _normalized_rows(
+    call: OperatorCall, x: Any, affine: Sequence[Any], eps: float, groups: int, order: Sequence[int]
+) -> Made:
     """Rows of zero mean and a variance of 1, then a factor and a summand of each channel.
 
     `groups` rows of an image are its channels in so many parts; those of all images where their axis is not
     the first of `order`.
     """
-    source, epsilon = value_at(context, 0), float(argument_at(context, "eps"))
-    dims = dims_of(context, source)
-    order = tuple(order) or tuple(range(len(dims)))
+    dims = call.dims(x)
     moved, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
     rows = groups * (dims[0] if order[0] == 0 else 1)
-    made = by_onnx(context, "Transpose", source, perm=order)
-    made = by_onnx(context, "Reshape", made, integers(rows, prod(dims) // rows))
-    ones = np.ones(prod(dims) // rows, F32)
-    made = by_onnx(context, "LayerNormalization", made, ones, axis=-1, epsilon=epsilon)
-    made = by_onnx(context, "Transpose", by_onnx(context, "Reshape", made, integers(*moved)), perm=back)
-    for operator, name in (("Mul", "weight"), ("Add", "bias")):
-        if (found := argument_at(context, name)) is not None:
-            channels = integers(1, -1, *(1,) * (len(dims) - 2))
-            made = by_onnx(context, operator, made, by_onnx(context, "Reshape", found, channels))
+    made = call.onnx("Reshape", call.onnx("Transpose", x, perm=order), (rows, prod(dims) // rows))
+    made = call.onnx("LayerNormalization", made, np.ones(prod(dims) // rows, _F32), axis=-1, epsilon=eps)
+    made = call.onnx("Transpose", call.onnx("Reshape", made, moved), perm=back)
+    for operator, values in zip(("Mul", "Add"), affine, strict=True):
+        if values is not None:
+            channels = call.onnx("Reshape", values, (1, -1, *(1,) * (len(dims) - 2)))
+            made = call.onnx(operator, made, channels)
     return made
 
 
-def _group_normalization(context: OnnxContext) -> Made:
-    for name in ("N", "C", "HxW"):  # the dims say the same
-        argument_at(context, name)
-    return _rows_normalization(context, int(argument_at(context, "group")))
+@ATEN("native_group_norm")
+def _group_normalization(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+    *_, groups, eps = numbers  # the dims of the source before
+    return _normalized_rows(call, x, (weight, bias), eps, groups, range(len(call.dims(x))))
 
 
-def _batch_statistics(context: OnnxContext) -> Made:
+@ATEN("_native_batch_norm_legit")
+def _batch_statistics(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
     """A batch normalization by the mean and the variance of what comes: instances are a batch of one."""
-    if "running_mean" in context.attribute(ARGUMENTS) or not argument_at(context, "training"):
-        raise context.unimplemented("it changes its running statistics")
-    dims = dims_of(context, value_at(context, 0))
-    return _rows_normalization(context, dims[1], (1, 0, *range(2, len(dims))))
+    *running, training, _, eps = numbers
+    if running or not training:
+        raise call.unimplemented("it changes its running statistics")
+    dims = call.dims(x)
+    return _normalized_rows(call, x, (weight, bias), eps, dims[1], (1, 0, *range(2, len(dims))))
 
 
-def _reduction(operator: str) -> Translator:
-    def run(context: OnnxContext) -> Made:
-        axes, keeps = argument_at(context, 1), int(bool(argument_at(context, "keepdim", False)))
-        axes = [axes] if isinstance(axes, int) else axes
-        values = [value_at(context, 0), *([integers(*axes)] if axes else [])]
-        return by_onnx(context, operator, *values, keepdims=keeps)
-
-    return run
+@ATEN(*ReductionProblem.aten)
+def _reduction(call: OperatorCall, x: Any, dim: Any = None, *, keepdim: bool = False) -> Made:
+    axes = (dim,) if isinstance(dim, int) else dim
+    operator = ReductionProblem.aten[call.node.operator.removeprefix("aten.")]
+    return call.onnx(str(operator), x, axes or None, keepdims=keepdim)
 
 
-def _variance(context: OnnxContext) -> Made:
-    source, axes = value_at(context, 0), argument_at(context, 1)
-    dims = dims_of(context, source)
-    axes = list(range(len(dims))) if axes is None else list(axes)
+@ATEN("var")
+def _variance(
+    call: OperatorCall,
+    x: Any,
+    dim: Any = None,
+    *,
+    unbiased: bool = True,
+    correction: Any = None,
+    keepdim: bool = False,
+) -> Made:
+    dims = call.dims(x)
+    axes = list(range(len(dims))) if dim is None else list(dim)
     count = prod(dims[axis] for axis in axes)
-    keeps = int(bool(argument_at(context, "keepdim", False)))
-    distance = by_onnx(
-        context, "Sub", source, by_onnx(context, "ReduceMean", source, integers(*axes), keepdims=1)
-    )
-    mean = by_onnx(
-        context, "ReduceMean", by_onnx(context, "Mul", distance, distance), integers(*axes), keepdims=keeps
-    )
-    rest = count - argument_at(context, "correction", int(argument_at(context, "unbiased", True)))
-    factor = count / rest if rest > 0 else inf
-    return by_onnx(context, "Mul", mean, np.array(factor, F32))
+    distance = call.onnx("Sub", x, call.onnx("ReduceMean", x, axes, keepdims=1))
+    mean = call.onnx("ReduceMean", call.onnx("Mul", distance, distance), axes, keepdims=keepdim)
+    rest = count - (int(unbiased) if correction is None else correction)
+    return call.onnx("Mul", mean, float(count / rest if rest > 0 else inf))
 
 
-def _linear(context: OnnxContext) -> Made:
-    source, weights = value_at(context, 0), value_at(context, 1)
-    dims, outputs = dims_of(context, source), dims_of(context, weights)[0]
-    bias = [] if argument_at(context, "bias") is None else [value_at(context, "bias")]
-    rows = by_onnx(context, "Reshape", source, integers(prod(dims[:-1]), dims[-1]))
-    made = by_onnx(context, "Gemm", rows, weights, *bias, transB=1)
-    return by_onnx(context, "Reshape", made, integers(*dims[:-1], outputs))
+# --- products -----------------------------------------------------------------------------------------------
 
 
-def _added_product(context: OnnxContext) -> Made:
-    if any(argument_at(context, name, 1) != 1 for name in ("beta", "alpha")):
-        raise context.unimplemented("it scales its summands")
-    return by_onnx(context, "Gemm", value_at(context, 1), value_at(context, 2), value_at(context, 0))
+@ATEN("linear")
+def _linear(call: OperatorCall, x: Any, weights: Any, bias: Any = None) -> Made:
+    dims, outputs = call.dims(x), call.dims(weights)[0]
+    rows = call.onnx("Reshape", x, (prod(dims[:-1]), dims[-1]))
+    return call.onnx("Reshape", call.onnx("Gemm", rows, weights, bias, transB=1), (*dims[:-1], outputs))
 
 
-def _attention(context: OnnxContext) -> Made:
+@ATEN("scaled_dot_product_attention")
+def _attention(
+    call: OperatorCall,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    scale: float | None = None,
+) -> Made:
     """Scaled dot products, a softmax, and a weighted sum."""
-    query, key, value = (value_at(context, at) for at in range(3))
-    if any(argument_at(context, name, False) for name in ("is_causal", "enable_gqa")):
-        raise context.unimplemented("it is causal, or of grouped queries", "bring the mask as a tensor")
-    dims, scale = dims_of(context, query), argument_at(context, "scale")
-    order = [*range(len(dims) - 2), len(dims) - 1, len(dims) - 2]
-    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, F32)
-    scores = by_onnx(context, "MatMul", query, by_onnx(context, "Transpose", key, perm=order))
-    scores = by_onnx(context, "Mul", scores, factor)
-    mask = argument_at(context, "attn_mask")
-    scores = scores if mask is None else by_onnx(context, "Add", scores, mask)
-    return by_onnx(context, "MatMul", by_onnx(context, "Softmax", scores, axis=-1), value)
+    if is_causal or enable_gqa:
+        raise call.unimplemented("it is causal, or of grouped queries", "bring the mask as a tensor")
+    dims = call.dims(query)
+    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, _F32)
+    scores = call.onnx("Mul", call.onnx("MatMul", query, call.matrices_transposed(key)), factor)
+    scores = scores if mask is None else call.onnx("Add", scores, mask)
+    return call.onnx("MatMul", call.onnx("Softmax", scores, axis=-1), value)
 
 
-def _sum_of_products(operator: str) -> Translator:
-    return lambda context: by_onnx(context, operator, value_at(context, 0), value_at(context, 1))
+# --- windows ------------------------------------------------------------------------------------------------
 
 
-_TRANSLATORS: Mapping[str, Translator] = {
-    **MOVE_TRANSLATORS,
-    **WINDOW_TRANSLATORS,
-    **{f"aten.{word}": _function(operator) for word, operator in {
-        "abs": "Abs", "exp": "Exp", "hardswish": "HardSwish", "log": "Log", "mish": "Mish", "neg": "Neg",
-        "reciprocal": "Reciprocal", "relu": "Relu", "round": "Round", "sigmoid": "Sigmoid", "sqrt": "Sqrt",
-        "tanh": "Tanh",
-    }.items()},
-    **{f"aten.{word}": _same for word in ("alias", "clone", "detach", "lift_fresh_copy")},
-    **{f"aten.{word}": _binary(operator) for word, operator in {
-        "add": "Add", "div": "Div", "maximum": "Max", "minimum": "Min", "mul": "Mul", "pow": "Pow",
-        "sub": "Sub",
-    }.items()},
-    "aten._log_softmax": _softmax("LogSoftmax"),
-    "aten._native_batch_norm_legit": _batch_statistics,
-    "aten._native_batch_norm_legit_no_training": _batch_normalization,
-    "aten._softmax": _softmax("Softmax"),
-    "aten.addmm": _added_product,
-    "aten.amax": _reduction("ReduceMax"),
-    "aten.amin": _reduction("ReduceMin"),
-    "aten.bmm": _sum_of_products("MatMul"),
-    "aten.clamp": _clamp(),
-    "aten.clamp_min": _clamp(),
-    "aten.elu": _elu,
-    "aten.gelu": _gelu,
-    "aten.hardsigmoid": _function("HardSigmoid", alpha=(9, 1 / 6), beta=(9, 0.5)),
-    "aten.hardtanh": _clamp(-1.0, 1.0),
-    "aten.leaky_relu": _function("LeakyRelu", alpha=(1, 0.01)),
-    "aten.linear": _linear,
-    "aten.matmul": _sum_of_products("MatMul"),
-    "aten.mean": _reduction("ReduceMean"),
-    "aten.mm": _sum_of_products("MatMul"),
-    "aten.native_group_norm": _group_normalization,
-    "aten.native_layer_norm": _layer_normalization,
-    "aten.prelu": _prelu,
-    "aten.relu6": _clamp(0.0, 6.0),
-    "aten.rsqrt": _rsqrt,
-    "aten.scaled_dot_product_attention": _attention,
-    "aten.silu": _silu,
-    "aten.softplus": _softplus,
-    "aten.sum": _reduction("ReduceSum"),
-    "aten.var": _variance,
-}  # fmt: skip
+@ATEN("convolution")
+def _convolution(call: OperatorCall, x: Any, weights: Any, bias: Any, *numbers: Any) -> Made:
+    strides, padding, dilations, is_transposed, more, group = numbers
+    rank = len(call.dims(weights)) - 2
+    names = "strides", "dilations", "pads", "output_padding"
+    named = {
+        name: _of_axes(each, rank)
+        for name, each in zip(names, (strides, dilations, padding, more), strict=True)
+        if is_transposed or name != "output_padding"
+    }
+    named["pads"] *= 2
+    return call.onnx("ConvTranspose" if is_transposed else "Conv", x, weights, bias, group=group, **named)
 
-TORCH_OPERATORS = frozenset(_TRANSLATORS)
+
+@dataclass(frozen=True, slots=True)
+class _PoolArguments:
+    """What poolings have behind the kernel."""
+
+    stride: Any = None
+    padding: Any = 0
+    ceil_mode: bool = False
+
+    def onnx(self, kernel_size: Any, rank: int) -> dict[str, Any]:
+        """The attributes of ONNX."""
+        kernel = _of_axes(kernel_size, rank)
+        strides, pads = _of_axes(self.stride or kernel, rank), _of_axes(self.padding, rank) * 2
+        return {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": self.ceil_mode}
+
+
+@ATEN("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _average_pooling(
+    call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, count_include_pad: bool = True
+) -> Made:
+    named = pool.onnx(kernel_size, int(call.node.operator[-2]))
+    return call.onnx("AveragePool", x, count_include_pad=count_include_pad, **named)
+
+
+@ATEN("max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pooling(
+    call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, dilation: Any = 1
+) -> Made:
+    rank = int(call.node.operator[len("aten.max_pool")])
+    return call.onnx("MaxPool", x, dilations=_of_axes(dilation, rank), **pool.onnx(kernel_size, rank))
+
+
+@ATEN("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
+    spatial = call.dims(x)[-len(sizes) :]
+    if any(not size or n % size for n, size in zip(spatial, sizes, strict=True)):
+        raise call.unimplemented("its windows are of several sizes", "use sizes that divide the input's")
+    kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
+    return call.onnx("AveragePool", x, kernel_shape=kernel, strides=kernel)
+
+
+@ATEN("upsample_bilinear2d", "upsample_nearest2d")
+def _resize(
+    call: OperatorCall,
+    x: Any,
+    *,
+    output_size: Any = None,
+    align_corners: bool = False,
+    scale_factors: Any = None,
+) -> Made:
+    """Upsampling to sizes or by scales."""
+    mode = "linear" if "linear" in call.node.operator else "nearest"
+    dims = call.dims(x)
+    exact = output_size or [n * scale for n, scale in zip(dims[2:], scale_factors, strict=True)]
+    spatial = list(map(int, exact))
+    if spatial != list(exact) and not align_corners:
+        raise call.unimplemented(f"it samples by {scale_factors}, which make no whole extents", "pass a size")
+    word = "align_corners" if align_corners else "half_pixel" if mode == "linear" else "asymmetric"
+    return call.onnx(
+        "Resize",
+        *(x, None, None, (*dims[:2], *spatial)),
+        mode=mode,
+        coordinate_transformation_mode=word,
+        nearest_mode="floor",
+    )
+
+
+# --- moves --------------------------------------------------------------------------------------------------
+
+
+@ATEN("squeeze")
+def _squeeze(call: OperatorCall, x: Any, axes: Any) -> Made:
+    dims = call.dims(x)
+    places = [axis_of(axis, len(dims)) for axis in ((axes,) if isinstance(axes, int) else axes)]
+    ones = [axis for axis in places if dims[axis] == 1]
+    return call.onnx("Squeeze", x, ones) if ones else x
+
+
+@ATEN("expand")
+def _expand(call: OperatorCall, x: Any, wanted: Any) -> Made:
+    dims = call.dims(x)
+    full = (1,) * (len(wanted) - len(dims)) + dims
+    if not all(size in (-1, n) for n, size in zip(full, wanted, strict=True)):
+        raise call.unimplemented("it repeats elements", "operators repeat dims of 1 by themselves")
+    return call.onnx("Reshape", x, full)
+
+
+@ATEN("repeat")
+def _repeat(call: OperatorCall, x: Any, counts: Any) -> Made:
+    if isinstance(x, str):
+        raise call.unimplemented("it repeats elements", "operators repeat dims of 1 by themselves")
+    return np.tile(x, counts)
+
+
+@ATEN("split_with_sizes")
+def _split(call: OperatorCall, x: Any, sizes: Any, dim: int = 0) -> Made:
+    axis, apart = axis_of(dim, len(call.dims(x))), call.with_outputs(0)
+    ends = [sum(sizes[: at + 1]) for at in range(len(sizes))]
+    return tuple(
+        apart.onnx("Slice", x, (end - size,), (end,), (axis,), (1,))
+        for size, end in zip(sizes, ends, strict=True)
+    )
+
+
+@ATEN("slice")
+def _slice(
+    call: OperatorCall, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Made:
+    size = call.dims(x)[dim]
+    return call.onnx(
+        "Slice", x, (start or 0,), (size if end is None else min(end, size),), (dim,), (step or 1,)
+    )
+
+
+@ATEN("constant_pad_nd")
+def _pad(call: OperatorCall, x: Any, pairs: Any, value: float = 0.0) -> Made:
+    rank = len(call.dims(x))
+    low, high = [0] * rank, [0] * rank
+    # Pairs of torch begin with the last dim.
+    for place in range(len(pairs) // 2):
+        low[rank - 1 - place], high[rank - 1 - place] = pairs[2 * place], pairs[2 * place + 1]
+    return call.onnx("Pad", x, (*low, *high), value)
+
+
+@ATEN("channel_shuffle")
+def _shuffle(call: OperatorCall, x: Any, groups: int) -> Made:
+    batch, channels, *rest = call.dims(x)
+    digits = call.onnx("Reshape", x, (batch, groups, channels // groups, *rest))
+    mixed = call.onnx("Transpose", digits, perm=[0, 2, 1, *range(3, len(rest) + 3)])
+    return call.onnx("Reshape", mixed, (batch, channels, *rest))
+
+
+_ROWS: Mapping[str, Function | str] = {
+    **dict.fromkeys(("alias", "clone", "detach", "lift_fresh_copy"), lambda call, x: x),
+    **dict.fromkeys(
+        ("_unsafe_view", "reshape", "view"), lambda call, x, size: call.onnx("Reshape", x, size, allowzero=1)
+    ),
+    **dict.fromkeys(("bmm", "matmul", "mm"), "MatMul"),
+    "_log_softmax": lambda call, x, dim: call.onnx("LogSoftmax", x, axis=dim),
+    "_softmax": lambda call, x, dim: call.onnx("Softmax", x, axis=dim),
+    "addmm": lambda call, added, left, right: call.onnx("Gemm", left, right, added),
+    "cat": lambda call, xs, dim=0: call.onnx("Concat", *xs, axis=dim),
+    "elu": lambda call, x, *, alpha=1.0: call.onnx("Elu", x, alpha=alpha),
+    "hardtanh": lambda call, x, low=-1.0, high=1.0: _clamp(call, x, float(low), float(high)),
+    "permute": lambda call, x, dims: call.onnx(
+        "Transpose", x, perm=[axis_of(axis, len(dims)) for axis in dims]
+    ),
+    "relu6": lambda call, x: _clamp(call, x, 0.0, 6.0),
+    "rsqrt": lambda call, x: call.onnx("Reciprocal", call.onnx("Sqrt", x)),
+    "select": lambda call, x, dim, index: call.onnx("Gather", x, np.array(index, np.int64), axis=dim),
+    "silu": lambda call, x: call.onnx("Mul", x, call.onnx("Sigmoid", x)),
+    "softplus": lambda call, x: call.onnx("Softplus", x),
+    "unsqueeze": lambda call, x, axis: call.onnx("Unsqueeze", x, (axis,)),
+}
+enter_rows(ATEN, _ROWS)
+
+TORCH_OPERATORS = frozenset(ATEN)
 """The operators that an exported program may have, by their names without overloads."""

@@ -1,0 +1,141 @@
+"""ONNX's normalizations, softmax and products."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Annotated
+
+import numpy as np
+
+from ...nodes.layers import (
+    BatchNormalizationOperation,
+    LayerNormalizationOperation,
+    LrnOperation,
+    SoftmaxOperation,
+)
+from ...nodes.operations import EltwiseOperation
+from ...nodes.products import InnerProductOperation, MatmulOperation
+from ..operator_call import ONNX, TRAINS, Operand, OperatorCall, Parameter, Tensor, Usual, Value
+from .known import axis_of
+
+_SOFTMAXES = {"Softmax": "softmax_accurate", "LogSoftmax": "softmax_log"}
+
+
+@ONNX("BatchNormalization")
+def _batch_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    *parameters: Parameter,
+    epsilon: float = 1e-5,
+    training_mode: Annotated[bool, TRAINS] = False,
+    spatial: Annotated[int, Usual()] = 1,
+) -> Value:
+    if call.count_of_outputs > 1:
+        raise call.unimplemented(*TRAINS)
+    return call.add(BatchNormalizationOperation(epsilon), x, *parameters)
+
+
+@ONNX("LayerNormalization")
+def _layer_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Operand,
+    shift: Operand | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
+    dims = call.dims(x)
+    if axis_of(axis, len(dims)) != len(dims) - 1 or len(call.node.outputs) > 1:
+        raise call.unimplemented("its statistics are not of the last dim alone, or are outputs")
+    second = call.parameter(np.zeros(dims[-1], np.float32) if shift is None else shift)
+    operation, first = LayerNormalizationOperation(epsilon), call.parameter(scale)
+    if len(dims) > 1:
+        return call.add(operation, x, first, second)
+    return call.reshaped(call.builder.add(operation, call.reshaped(x, (1, *dims)), first, second), dims)
+
+
+@ONNX("LRN")
+def _lrn(
+    call: OperatorCall, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Value:
+    return call.add(LrnOperation("lrn_across_channels", size, alpha, beta, bias), x)
+
+
+@ONNX("Softmax", "LogSoftmax", since=13)
+def _softmax(call: OperatorCall, x: Tensor, *, axis: int = -1) -> Value:
+    operation = SoftmaxOperation(_SOFTMAXES[call.node.operator], axis_of(axis, len(call.dims(x))))
+    return call.add(operation, x)
+
+
+@ONNX("Softmax", "LogSoftmax")
+def _softmax_of_all_behind(call: OperatorCall, x: Tensor, *, axis: int = 1) -> Value:
+    dims = call.dims(x)
+    axis = axis_of(axis, len(dims))
+    if prod(dims[axis + 1 :]) == 1:
+        return call.add(SoftmaxOperation(_SOFTMAXES[call.node.operator], axis), x)
+    flat = call.reshaped(x, (prod(dims[:axis]), prod(dims[axis:])))
+    return call.reshaped(call.builder.add(SoftmaxOperation(_SOFTMAXES[call.node.operator], 1), flat), dims)
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+@ONNX("Gemm")
+def _gemm(
+    call: OperatorCall,
+    left: Tensor,
+    right: Operand,
+    added: Operand | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: bool = False,  # noqa: N803
+    transB: bool = False,  # noqa: N803
+    broadcast: int = 0,
+) -> Value:
+    """An inner product where the right side is known, else a matmul."""
+    if transA:
+        left = call.transposed(left, (1, 0))
+    if not isinstance(right, str) and right.ndim == 2 and not isinstance(added, str):
+        weights = right if transB else right.T
+        outputs = weights.shape[0]
+        operands = [left, call.placed(weights * np.float32(alpha) if alpha != 1 else weights)]
+        if added is None or not beta:
+            return call.add(InnerProductOperation(), *operands)
+        if added.size in (1, outputs) and (added.ndim != 2 or added.shape[0] == 1):
+            bias = np.broadcast_to(added.reshape(-1) * np.float32(beta), outputs)
+            return call.add(InnerProductOperation(), *operands, bias)
+    right = call.placed(right)
+    made = call.builder.add(MatmulOperation(), left, call.transposed(right, (1, 0)) if transB else right)
+    if alpha != 1:
+        made = call.builder.add(EltwiseOperation("eltwise_linear", alpha), made)
+    if added is None or not beta:
+        return made
+    added = call.placed(added)
+    if beta != 1:
+        added = call.builder.add(EltwiseOperation("eltwise_linear", beta), added)
+    return call.binary("add", made, added)
+
+
+@ONNX("MatMul")
+def _matmul(call: OperatorCall, left: Tensor, right: Tensor) -> Value:
+    ranks = len(call.dims(left)), len(call.dims(right))
+    if ranks[0] == 1:
+        left = call.reshaped(left, (1, *call.dims(left)))
+    if ranks[1] == 1:
+        right = call.reshaped(right, (*call.dims(right), 1))
+    dims = call.dims(left), call.dims(right)
+    if len(dims[1]) == 2 < len(dims[0]):
+        # Rows of all matrices times one matrix: a single product.
+        flat = call.reshaped(left, (prod(dims[0][:-1]), dims[0][-1]))
+        made = call.builder.add(MatmulOperation(), flat, right)
+        full: tuple[int, ...] = (*dims[0][:-1], dims[1][-1])
+    else:
+        rank = max(map(len, dims))
+        made = call.builder.add(MatmulOperation(), *(call.of_rank(each, rank) for each in (left, right)))
+        full = call.dims(made)
+    if ranks[0] == 1:
+        full = (*full[:-2], full[-1])
+    return call.reshaped(made, full[:-1] if ranks[1] == 1 else full)

@@ -1,0 +1,131 @@
+"""ONNX operators that are rows of an operation in `ops/`: an algorithm, and its numbers.
+
+    onnx = {"Exp": "exp", "HardSwish": ("hardswish", 1 / 6, 0.5), "Elu": lambda alpha=1.0: ("elu", alpha)}
+
+The parameters of a row that is a function are the operator's attributes, with their defaults. A function
+whose first parameter is `call` is the operator's own, as those of this folder are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Annotated, Any
+
+import numpy as np
+
+from .... import onednn
+from ....dtypes import DataType
+from ....model.operation import OperationProblem
+from ...nodes.layers import ReductionOperation
+from ..operator_call import ONNX, Chosen, Function, Ints, Operand, OperatorCall, OperatorTable, Value
+from .known import axis_of
+
+# Algorithms that give one of the elements which they read.
+_CHOICES = ("max", "min", "relu")
+# What a reduction is on known values, and what it is of one element where that is not the element.
+_ON_ARRAYS: Mapping[str, Callable[..., Any]] = {"max": np.max, "min": np.min, "mul": np.prod, "sum": np.sum}
+_OF_ONE = {"norm_lp_sum": "abs", "norm_lp_power_p_sum": "square"}
+
+
+def specifications() -> Iterator[type[OperationProblem]]:
+    """The operations of `ops/` that have primitives."""
+    yield from dict.fromkeys(getattr(onednn, name).PrimitiveDesc._operation for name in dir(onednn))
+
+
+def _eltwise(parameters: Callable[..., Sequence[Any]]) -> Function:
+    def run(call: OperatorCall, x: Operand, **attributes: Any) -> Value:
+        return call.function(x, *parameters(**attributes))
+
+    return run
+
+
+def _binary(parameters: Callable[..., Sequence[Any]]) -> Function:
+    (algorithm,) = parameters()
+
+    def run(call: OperatorCall, *xs: Operand, axis: int | None = None, broadcast: int = 0) -> Value:
+        made = xs[0]
+        for x in xs[1:]:
+            ranks = len(call.dims(made)), len(call.dims(x))
+            if axis is not None and axis not in (ranks[0] - ranks[1], -ranks[1]):
+                raise call.unimplemented(
+                    f"it aligns its second input at axis {axis}, as before version 7",
+                    "convert the model: onnx.version_converter.convert_version",
+                )
+            made = call.binary(algorithm, made, x)
+        return made
+
+    return run
+
+
+def _reduction(parameters: Callable[..., Sequence[Any]]) -> Function:
+    algorithm, *numbers = parameters()
+
+    def run(
+        call: OperatorCall,
+        x: Operand,
+        axes: Annotated[Ints, "the list of axes"] | None = None,
+        *,
+        keepdims: bool = True,
+        noop_with_empty_axes: bool = False,
+    ) -> Value:
+        dims = call.dims(x)
+        if not axes and not noop_with_empty_axes:
+            axes = tuple(range(len(dims)))
+        which = tuple(sorted({axis_of(axis, len(dims)) for axis in axes or ()}))
+        if not isinstance(x, str) and algorithm in _ON_ARRAYS:
+            made = np.asarray(_ON_ARRAYS[algorithm](x, axis=which, keepdims=keepdims))
+            return made.astype(x.dtype, copy=False)
+        if not which:
+            return call.function(x, _OF_ONE[algorithm]) if algorithm in _OF_ONE else call.placed(x)
+        if call.type_of(x) is DataType.boolean and not prod(dims[i] for i in which):
+            raise call.unimplemented("it reduces no elements to a truth value")
+        folded = call.builder.add(
+            ReductionOperation(f"reduction_{algorithm}", which, *numbers), call.placed(x)
+        )
+        return (
+            folded if keepdims else call.reshaped(folded, [n for i, n in enumerate(dims) if i not in which])
+        )
+
+    return run
+
+
+_KINDS = {"eltwise": _eltwise, "binary": _binary, "reduction": _reduction}
+
+
+def _function_of_row(kind: str, row: Any) -> Any:
+    attributes = list(inspect.signature(row).parameters.values()) if callable(row) else []
+    if attributes and attributes[0].name == "call":
+        return row
+    parameters = row if callable(row) else lambda: _as_f32((row,) if isinstance(row, str) else row)
+    function: Any = _KINDS[kind](parameters)
+    if not callable(row) and parameters()[0] in _CHOICES:
+        function.__annotations__ |= {name: Chosen for name in ("x", "xs") if name in function.__annotations__}
+    shown = list(inspect.signature(function).parameters.values())
+    if shown[-1].kind is shown[-1].VAR_KEYWORD:
+        shown[-1:] = [
+            each.replace(kind=each.KEYWORD_ONLY, default=_as_f32([each.default])[0]) for each in attributes
+        ]
+    function.__signature__ = inspect.Signature(shown)
+    return function
+
+
+def enter_rows(table: OperatorTable, rows: Mapping[str, Any]) -> None:
+    """Give a table the operators that an operation names by the ONNX operators that do the same."""
+    for name, row in rows.items():
+        table(name)(row if callable(row) else _by_onnx(row))
+
+
+def _by_onnx(operator: str) -> Function:
+    return lambda call, *xs: call.onnx(operator, *xs)
+
+
+def _as_f32(numbers: Sequence[Any]) -> tuple[Any, ...]:
+    """The numbers of a row as ONNX has them; what a model brings stays as it is."""
+    return tuple(float(np.float32(each)) if isinstance(each, float) else each for each in numbers)
+
+
+for _specification in specifications():
+    for _name, _row in _specification.onnx.items():
+        ONNX(_name)(_function_of_row(_specification.operation, _row))

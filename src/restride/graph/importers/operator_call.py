@@ -1,0 +1,443 @@
+"""An operator of a model is a function: its inputs are passed by position, its attributes by name.
+
+    @ONNX("LRN")
+    def _lrn(call: OperatorCall, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75) -> Value:
+        return call.add(LrnOperation("lrn_across_channels", size, alpha, beta, 1.0), x)
+
+The signature is the table of what the operator has, and its annotations say what the function takes:
+
+| annotation | what |
+| --- | --- |
+| `Tensor` | a tensor of the graph whose numbers are computed with: no integers, which f32 rounds |
+| `Parameter` | such a tensor as f32, beside 16 bits too |
+| `Operand` | such a tensor, or its values where they are known |
+| `Chosen` | the same where the result has its elements as they are, so that integers of 8 bits are exact |
+| `Moved`, `Value` | a tensor of any type: of the graph, or its values where they are known |
+| `Array`, `Ints`, `float`, ... | what must be known: `Annotated[Ints, "the padding"]` says what an input is |
+| `Annotated[int, Usual("it trains")]` | an attribute of which there is the default alone, and why |
+| a dataclass | attributes that travel together, which are its fields |
+
+A known input that is left out is the attribute of its name, as older versions have it. Attributes that the
+function does not have are refused, so that nothing that matters is left out unnoticed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from ...dtypes import DataType
+from ...errors import Error, refuse
+from ...runtime.alloc import Array
+from ..build import GraphBuilder
+from ..nodes.moves import ReorderOperation, ReshapeOperation, TransposeOperation
+from ..nodes.operations import AS_F32, BinaryOperation, EltwiseOperation, Operation, function_of
+from .onnx.model import OnnxNode
+
+Value: TypeAlias = Array | str
+"""A tensor whose values are known, or the name of one in the graph."""
+Tensor = Annotated[str, "computed"]
+Parameter = Annotated[str, "parameter"]
+Operand = Annotated[Value, "computed"]
+Chosen = Annotated[Value, "chosen"]
+Moved = Annotated[str, "moved"]
+Ints = tuple[int, ...]
+Floats = tuple[float, ...]
+Words = tuple[str, ...]
+
+
+class Usual(NamedTuple):
+    """Why an attribute must have its default: `{name}` and `{value!r}` stand for its own."""
+
+    why: str = "its {name} is {value!r}"
+    hint: str = ""
+
+
+TRAINS = Usual("it trains", "save the model for inference")
+V = TypeVar("V", bound=Value)
+Made = Value | tuple[Value, ...]
+Function = Callable[..., Made]
+"""What becomes of a node of one operator: the first argument is the call."""
+
+_NEWEST = 18
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCall:
+    """A node, the values that it reads, None for those left out, and the graph where its operations go.
+
+    `origins`: the inputs of the model that these values follow from, where only a run knows them.
+    """
+
+    node: OnnxNode
+    values: Sequence[Value | None]
+    builder: GraphBuilder
+    opset: int
+    origins: frozenset[str] = frozenset()
+
+    # --- what is known of values ----------------------------------------------------------------------------
+
+    @property
+    def count_of_outputs(self) -> int:
+        """How many outputs the node is asked for."""
+        return sum(map(bool, self.node.outputs))
+
+    def dims(self, value: Value) -> tuple[int, ...]:
+        """The dims of a value."""
+        return self.builder.type(value).dims if isinstance(value, str) else value.shape
+
+    def type_of(self, value: Value) -> DataType:
+        """The type of a value; undef for one that no tensor of a graph has, as integers of 64 bits."""
+        if isinstance(value, str):
+            return self.builder.type(value).data_type
+        twins = (each for each in DataType if each.numpy is not None and each.numpy == value.dtype)
+        return next(twins, DataType.undef)
+
+    # --- what is made ---------------------------------------------------------------------------------------
+
+    def add(self, operation: Operation, *inputs: Value | None) -> str:
+        """A node of the graph; what is None is no input. It has the first output's name if that is free."""
+        name = self.node.outputs[0] if self.node.outputs else ""
+        read = [self.placed(each) for each in inputs if each is not None]
+        return self.builder.add(operation, *read, name=name if self.builder.is_free(name) else "")
+
+    def placed(self, value: Value) -> str:
+        """A value as a tensor of the graph, of its own type."""
+        if isinstance(value, str):
+            return value
+        if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
+            raise self.unimplemented(
+                "it computes with integers of 64 bits",
+                "only the shapes of tensors may be integers of 64 bits",
+            )
+        return self.builder.constant(value)
+
+    def parameter(self, value: Value) -> str:
+        """A scale or its like of a normalization as a tensor of the graph: f32, beside 16 bits too."""
+        kind = self.type_of(value)
+        if kind is DataType.f64:
+            raise self.unimplemented("it normalizes f64", "cast to f32 before")
+        if kind not in AS_F32[1:]:
+            return self.placed(value)
+        if isinstance(value, str):
+            return self.builder.add(ReorderOperation(DataType.f32), value)
+        return self.placed(value.astype(np.float32))
+
+    def reshaped(self, value: V, dims: Sequence[int]) -> V:
+        """A value in other dims; itself where it has them."""
+        if isinstance(value, np.ndarray):
+            return value.reshape(dims)  # type: ignore[return-value]
+        if self.builder.type(value).dims == tuple(dims):
+            return value
+        return self.builder.add(ReshapeOperation(tuple(dims)), value)  # type: ignore[return-value]
+
+    def transposed(self, value: V, order: Sequence[int]) -> V:
+        """A value with its dims in another order; itself where they stay."""
+        if isinstance(value, np.ndarray):
+            return value.transpose(order)
+        if tuple(order) == tuple(range(len(self.builder.type(value).dims))):
+            return value
+        return self.builder.add(TransposeOperation(tuple(order)), value)  # type: ignore[return-value]
+
+    def matrices_transposed(self, value: V) -> V:
+        """A value with its last two dims in the other order."""
+        rank = len(self.dims(value))
+        return self.transposed(value, [*range(rank - 2), rank - 1, rank - 2])
+
+    def of_rank(self, value: Value, rank: int) -> str:
+        """A tensor with dims of 1 in front, up to a rank."""
+        dims = self.dims(value)
+        return self.placed(self.reshaped(value, (*(1,) * (rank - len(dims)), *dims)))
+
+    def function(self, x: Value, algorithm: str, alpha: float = 0.0, beta: float = 0.0) -> str:
+        """A function of a value. Raises Unimplemented where that is f64, and numbers are no f32."""
+        if self.type_of(x) is DataType.f64:
+            for number in (alpha, beta):
+                if float(np.float32(number)) != number:
+                    raise self.unimplemented(
+                        f"its number {number} is no f32, as numbers of functions are",
+                        "cast to f32 before",
+                    )
+        return self.add(EltwiseOperation(f"eltwise_{algorithm}", alpha, beta), x)
+
+    def binary(self, algorithm: str, left: Value, right: Value) -> str:
+        """A binary operation on tensors of any ranks; with a known number a function of the other."""
+        ranks = [len(self.dims(each)) for each in (left, right)]
+        operation = BinaryOperation(f"binary_{algorithm}")
+        for number, other, is_left in ((right, left, True), (left, right, False)):
+            if isinstance(number, str) or number.size != 1 or number.ndim > len(self.dims(other)):
+                continue
+            function = function_of(operation.algorithm, float(number.reshape(())), is_left)
+            if function is not None and self.type_of(other) in AS_F32:
+                return self.add(function, other)
+        return self.add(operation, *(self.of_rank(each, max(ranks)) for each in (left, right)))
+
+    def onnx(self, operator: str, *values: object, **attributes: object) -> Value:
+        """What an ONNX operator makes: tuples of integers are its dims and axes, numbers are f32."""
+        node = replace(self.node, operator=operator, attributes=attributes)
+        read = tuple(map(_as_value, values, range(len(values))))
+        return ONNX.translate(replace(self, node=node, values=read, opset=_NEWEST))  # type: ignore[return-value]
+
+    def with_outputs(self, count: int) -> OperatorCall:
+        """The call with its first outputs alone: without one the builder makes the names of nodes."""
+        return replace(self, node=replace(self.node, outputs=self.node.outputs[:count]))
+
+    # --- what is refused ------------------------------------------------------------------------------------
+
+    def known_later(self, why: str) -> Error:
+        """The error of what must be known before a run, and follows from inputs."""
+        names = sorted(self.origins)
+        values = ", ".join(f'"{name}": ...' for name in names)
+        return refuse(
+            "RS-G02:node-say-inputs",
+            node=self.node,
+            where=f"it follows from {', '.join(map(repr, names))}" if names else "",
+            why=why,
+            values=values,
+        )
+
+    def unimplemented(self, why: str, hint: str = "") -> Error:
+        """The error of a form of the operator that restride has not."""
+        hint = hint or "another form of the operator may do; restride explain tells which operators there are"
+        return refuse("RS-G02:node", node=self.node, why=why, hint=hint)
+
+    def check_types(self, *operands: Value | None, is_exact: bool = False) -> None:
+        """Raise Unimplemented for integers that f32 rounds, and for doubles beside other floats."""
+        kinds = tuple(dict.fromkeys(self.type_of(each) for each in operands if each is not None))
+        if DataType.f64 in kinds and any(kind in AS_F32 for kind in kinds):
+            raise self.unimplemented(f"it mixes {' and '.join(map(str, kinds))}", "cast all to one type")
+        for kind in kinds:
+            if kind.is_integral and not (is_exact and kind in (DataType.s8, DataType.u8)):
+                raise self.unimplemented(
+                    f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
+                    "compute with floats there",
+                )
+
+
+# --- signatures ---------------------------------------------------------------------------------------------
+
+_COMPUTED = ("computed", "parameter", "chosen")
+_NO_DEFAULT = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """A parameter of a function: an input if it is passed by position, else an attribute, or its `parts`."""
+
+    name: str
+    kind: Any
+    hint: Any
+    mark: Any
+    default: Any
+    parts: tuple[_Parameter, ...] = ()
+
+    @staticmethod
+    def of(name: str, kind: Any, hint: Any, default: Any) -> _Parameter:
+        """A parameter by its annotation."""
+        options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        if NoneType in options and kind is inspect.Parameter.VAR_POSITIONAL:
+            default = None
+        kinds = tuple(each for each in options if each is not NoneType)
+        hint, mark = kinds[0] if len(kinds) == 1 else Value, None
+        if get_origin(hint) is Annotated:
+            hint, mark = get_args(hint)
+        parts: tuple[_Parameter, ...] = ()
+        if is_dataclass(hint):
+            hints = get_type_hints(hint, include_extras=True)
+            parts = tuple(
+                _Parameter.of(
+                    each.name,
+                    kind,
+                    hints[each.name],
+                    _NO_DEFAULT if each.default is MISSING else each.default,
+                )
+                for each in fields(hint)
+            )
+        return _Parameter(name, kind, hint, mark, default, parts)
+
+    @property
+    def is_known(self) -> bool:
+        """True for values that a run does not make."""
+        return self.mark not in (*_COMPUTED, "moved") and self.hint not in (Any, Value)
+
+    def of_input(self, call: OperatorCall, value: Any) -> Any:
+        """What the function takes for an input."""
+        if self.hint is Any and (value is not None or self.default is _NO_DEFAULT):
+            return value
+        if value is None:
+            return self.default
+        if not self.is_known:
+            value = _as_value(value, 0)
+            if self.mark == "parameter":
+                return call.parameter(value)
+            return call.placed(value) if self.hint is str else value
+        if isinstance(value, str):
+            if self.mark:
+                raise call.unimplemented(
+                    f"{self.mark} is known only in a run", "make it a constant of the model"
+                )
+            raise call.known_later(_FOR_SHAPES)
+        return _converted(self.hint, value)
+
+    def of_attributes(self, call: OperatorCall, attributes: Mapping[str, Any]) -> Any:
+        """What the function takes of the attributes of a node."""
+        if self.parts:
+            return self.hint(**{each.name: each.of_attributes(call, attributes) for each in self.parts})
+        value = attributes.get(self.name)
+        if value is None and self.default is _NO_DEFAULT:
+            raise ValueError(f"its {self.name} is missing")
+        if value is None or not self.is_known:
+            return self.of_input(call, value)
+        value = _converted(self.hint, value)
+        if isinstance(self.mark, Usual) and value != self.default:
+            raise call.unimplemented(self.mark.why.format(name=self.name, value=value), self.mark.hint)
+        return value
+
+
+@cache
+def _parameters(function: Function) -> tuple[_Parameter, ...]:
+    """The parameters behind the call; one without annotation takes what there is, or what its default is."""
+    hints = get_type_hints(function, include_extras=True)
+    return tuple(
+        _Parameter.of(
+            each.name,
+            each.kind,
+            hints.get(each.name, type(each.default) if isinstance(each.default, bool | float | str) else Any),
+            each.default,
+        )
+        for each in list(inspect.signature(function).parameters.values())[1:]
+    )
+
+
+def _converted(hint: Any, value: Any) -> Any:
+    """A known value, or a text, as what a parameter is declared as. Raises ValueError, TypeError."""
+    if hint == Array:
+        return np.asarray(value)
+    if get_origin(hint) is tuple:
+        parts = value.reshape(-1) if isinstance(value, np.ndarray) else value
+        if isinstance(value, str):
+            parts = [part.strip() for part in value.split(",") if part.strip()]
+        return tuple(map(get_args(hint)[0], parts if isinstance(parts, Iterable) else (parts,)))
+    if isinstance(value, np.ndarray):
+        value = value.any() if hint is bool else value.reshape(-1)[0] if hint is int else value.reshape(())
+    if hint is bool and isinstance(value, str):
+        return value.strip().lower() in ("true", "1")
+    if hint is int and isinstance(value, float) and not value.is_integer():
+        raise ValueError(f"{value} is no integer")
+    return hint(value)
+
+
+def _as_value(value: Any, at: int) -> Value | None:
+    """A number as a tensor of f32 without dims, integers as those of dims and axes."""
+    if isinstance(value, tuple | list):
+        return np.array(value, np.int64)
+    if isinstance(value, int | float):
+        return np.array(value, np.float32)
+    if value is None or isinstance(value, str | np.ndarray):
+        return value
+    raise ValueError(f"argument {at} is missing, or no tensor")
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+_FOR_SHAPES = "it reads what is known only in a run; restride has it for shapes alone"
+
+
+class OperatorTable:
+    """Operators by name: a function for each, or several, each for models since some version.
+
+    `ignored`: attributes without effect on results; None where no attribute is refused. `on_arrays`: what
+    operators are where all that they read is known.
+    """
+
+    def __init__(self, ignored: Sequence[str] | None, prefix: str = "") -> None:
+        self._functions: dict[str, dict[int, Function]] = {}
+        self._ignored, self._prefix = ignored, prefix
+        self.on_arrays: dict[str, Callable[..., Array]] = {}
+
+    def __call__(self, *names: str, since: int = 1) -> Callable[[Function], Function]:
+        """A decorator: operators of these names are the function."""
+
+        def enter(function: Function) -> Function:
+            for name in names:
+                self._functions.setdefault(f"{self._prefix}{name}", {})[since] = function
+            return function
+
+        return enter
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._functions, **self.on_arrays})
+
+    def translate(self, call: OperatorCall) -> Made:
+        """What a node becomes: values where all that it reads is known, else tensors of the graph.
+
+        Raises Unimplemented for an operator that computes with integers which only a run knows: restride does
+        so in f32 and saturates, ONNX exactly and modulo 2**n.
+        """
+        name = call.node.operator
+        if name in self.on_arrays and not any(isinstance(each, str) for each in call.values):
+            missing = [at for at, value in enumerate(call.values) if value is None]
+            if missing:
+                raise ValueError(f"input {missing[0]} is missing")
+            return self.on_arrays[name](*call.values)
+        if name not in self._functions:
+            raise call.known_later(_FOR_SHAPES)
+        return self.run(call, call.values, call.node.attributes)
+
+    def run(
+        self,
+        call: OperatorCall,
+        inputs: Sequence[Any],
+        attributes: Mapping[str, Any],
+        names: Sequence[str] = (),
+        marked: Iterable[str] | None = None,
+    ) -> Made:
+        """What the function of an operator makes of inputs and attributes.
+
+        `names`: those of the inputs, where attributes have them too. `marked`: the attributes that must be
+        read; all where that is left out.
+        """
+        versions = self._functions[call.node.operator]
+        function = versions[max(since for since in versions if since <= max(call.opset, 1))]
+        parameters = _parameters(function)
+        by_name = [each for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+        named = {each.name: each.of_attributes(call, attributes) for each in by_name}
+        pairs: list[tuple[_Parameter, Any]] = []
+        for each in parameters:
+            if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
+                pairs.append((each, next(iter(inputs[len(pairs) : len(pairs) + 1]), None)))
+            elif each.kind is inspect.Parameter.VAR_POSITIONAL:
+                pairs += [(each, value) for value in inputs[len(pairs) :]]
+        operands = [(each.mark, value) for each, value in pairs if each.mark in _COMPUTED]
+        is_exact = all(mark == "chosen" for mark, _ in operands)
+        call.check_types(*(value for _, value in operands), is_exact=is_exact)
+        args = []
+        for at, (each, value) in enumerate(pairs):
+            if value is None and each.is_known and each.name in attributes:
+                args.append(each.of_attributes(call, attributes))
+            elif value is None and each.default is _NO_DEFAULT and each.hint is not Any:
+                raise ValueError(f"input {at} is missing")
+            else:
+                args.append(each.of_input(call, value))
+        if parameters and parameters[-1].kind is inspect.Parameter.VAR_KEYWORD:
+            return function(call, *args, **attributes)
+        if self._ignored is not None:
+            read = {each.name for parameter in parameters for each in (parameter, *parameter.parts)}
+            left = (
+                set(attributes if marked is None else marked) - read - {*names[: len(pairs)], *self._ignored}
+            )
+            if left:
+                told = ", ".join(f"{name}={attributes[name]!r}" for name in sorted(left))
+                raise call.unimplemented(f"it has {told}")
+        return function(call, *args, **named)
+
+
+ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum"))
+ATEN = OperatorTable(("dtype", "implicit", "memory_format", "momentum", "non_blocking"), "aten.")
+OPENVINO = OperatorTable(None)
