@@ -20,6 +20,7 @@ from ..arrays.calls.tensors import numpy_of
 from ..dtypes import DataType
 from ..errors import InvalidArguments, refuse
 from ..files.mapped_file import let_go
+from ..model.result_dims import Misfit, broadcast
 from ..runtime.free_memory import check_room
 from .fields import check_fields
 from .nodes.operations import (
@@ -27,7 +28,6 @@ from .nodes.operations import (
     EltwiseOperation,
     Operation,
     TensorType,
-    broadcast,
     unfit,
 )
 
@@ -300,8 +300,11 @@ class Graph:
 
 
 def _check_operand(made: TensorType, operand: TensorType) -> None:
-    if broadcast((made.dims, operand.dims), (made, operand)) != made.dims:
-        raise unfit("the operand of an epilogue is larger than the result", (made, operand))
+    try:
+        if broadcast(made.dims, operand.dims) != made.dims:
+            raise Misfit("the operand of an epilogue is larger than the result")
+    except Misfit as misfit:
+        raise unfit(misfit.why, (made, operand), misfit.hint) from None
 
 
 def _text(operation: Operation) -> str:

@@ -15,15 +15,13 @@ from ..dims import Dims
 from ..formats.propagation import RULES
 from ..graph import Graph
 from ..rewrites.fusions import fuse, parse_fusions
-from .explaining import explain_plan
 from .file import NetworkFile
 from .inputs import NetworkInput, check_dims
-from .plan import NetworkPlan, PlannedGraph, plan_network
+from .plan import NetworkPlan, PlannedGraph, explain_plan, plan_network
 from .prepacking import PrepackedConstants
 from .recorded_run import keep_record
 from .running import Runner
-from .saved import SavedNetwork
-from .writer import SavedPlan, write_network
+from .saved import SavedNetwork, SavedPlan, write_network
 
 __all__ = ["GraphSource", "PlannedRuns", "graph_inputs", "planned_file"]
 

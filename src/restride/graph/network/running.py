@@ -33,7 +33,7 @@ from .memory_plan import scratch_name
 from .outputs import NetworkOutput
 from .plan import ARENA, CONSTANT, NetworkPlan, Storage
 from .prepacking import ConstantBlock, PrepackedConstants, block_bytes
-from .recorded_run import RunRecord
+from .recorded_run import RunRecord, Session
 from .run_program import (
     BLOCK,
     BoundStep,
@@ -45,7 +45,6 @@ from .run_program import (
     run_program,
     step_time,
 )
-from .session import Session
 
 _MOST_COMPILERS = 8
 
