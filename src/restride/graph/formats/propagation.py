@@ -113,7 +113,13 @@ def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int 
     if rule == "plain":
         return priced(problem, [_plainest(step.alternatives) for step in problem.steps], "plain")
     greedy = priced(problem, _eager(problem), "greedy")
-    return greedy if rule == "greedy" else _optimal(problem, greedy, most_costs)
+    if rule == "greedy":
+        return greedy
+    found = optimal_choices(problem, greedy.choices, most_costs)
+    best = priced(problem, found.states, "optimal", found.is_exact)
+    # Sums that are rounded in another order may differ by the last place.
+    is_better = best.seconds <= greedy.seconds
+    return best if is_better else priced(problem, greedy.choices, "optimal", found.is_exact)
 
 
 def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: bool = False) -> Propagation:
@@ -146,15 +152,6 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
     )
     seconds = fsum([*(each.seconds for each in steps), *(each.cost.seconds for each in reorders)])
     return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
-
-
-def _optimal(problem: FormatProblem, greedy: Propagation, most_costs: int) -> Propagation:
-    found = optimal_choices(problem, greedy.choices, most_costs)
-    best = priced(problem, found.states, "optimal", found.is_exact)
-    if best.seconds <= greedy.seconds:
-        return best
-    # Sums that are rounded in another order may differ by the last place.
-    return priced(problem, greedy.choices, "optimal", found.is_exact)
 
 
 def _plainest(alternatives: tuple[Alternative, ...]) -> int:

@@ -16,7 +16,7 @@ from ..formats.propagation import RULES
 from ..graph import Graph
 from ..rewrites.fusions import fuse, parse_fusions
 from .file import NetworkFile
-from .inputs import NetworkInput, check_dims
+from .inputs import NetworkInput, check_dims, wrong_inputs
 from .plan import NetworkPlan, PlannedGraph, explain_plan, plan_network
 from .prepacking import PrepackedConstants
 from .recorded_run import keep_record
@@ -128,11 +128,7 @@ class PlannedRuns:
 
     def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
         if len(dims) != len(self._inputs):
-            raise refuse(
-                "RS-G03:other-inputs",
-                x=", ".join(map(str, [f"dims of {len(dims)}"])) or "none",
-                names=", ".join(map(repr, [each.name for each in self._inputs])) or "none",
-            )
+            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
         for each, extents in zip(self._inputs, dims, strict=True):
             check_dims(each, extents)
         plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)

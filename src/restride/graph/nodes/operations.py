@@ -112,7 +112,9 @@ class Operation:
 
     def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         """What it makes: of the type of the first tensor. Raises Misfit."""
-        return tuple(TensorType(dims, tensors[0].data_type) for dims in self._dims(tensors))
+        first = tensors[0]
+        results = self._dims(tensors)
+        return tuple(first if dims == first.dims else TensorType(dims, first.data_type) for dims in results)
 
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         """The dims of what it makes, by the rules of its specification. Raises Misfit."""

@@ -67,16 +67,21 @@ class Pattern:
     def matches(self, draft: GraphDraft, place: int) -> Iterator[Match]:
         """All ways in which the node at a place is the root of this."""
         node = draft.at(place)
-        if node is not None:
+        if node is not None and self.fits(node):
             yield from self._at(Match(draft, place, node), node)
 
-    def _at(self, match: Match, node: Node) -> Iterator[Match]:
-        if not isinstance(node.operation, self.kinds) or (node.epilogues and not self.may_have_epilogues):
-            return
+    def fits(self, node: Node) -> bool:
+        """True where the operation of a node is of this, whatever it reads."""
+        operation = node.operation
+        if not isinstance(operation, self.kinds) or (node.epilogues and not self.may_have_epilogues):
+            return False
         for key, wanted in self.where.items():
-            value = getattr(node.operation, key)
+            value = getattr(operation, key)
             if not (wanted(value) if callable(wanted) else value == wanted):
-                return
+                return False
+        return True
+
+    def _at(self, match: Match, node: Node) -> Iterator[Match]:
         if self.name:
             tensors = {**match.tensors, self.name: node.output}
             match = replace(match, tensors=tensors, nodes={**match.nodes, self.name: node})
@@ -103,7 +108,7 @@ def _matched(match: Match, pairs: Sequence[tuple[Pattern | str, str]]) -> Iterat
             yield from _matched(replace(match, tensors={**match.tensors, pattern: name}), others)
         return
     made = match.draft.maker(name) if pattern.is_shared else match.draft.private_maker(name)
-    if made is not None:
+    if made is not None and pattern.fits(made[1]):
         below = replace(match, taken=(*match.taken, made[0]))
         for found in pattern._at(below, made[1]):
             yield from _matched(found, others)
@@ -142,9 +147,10 @@ def rewrite(
     for place, _ in draft:
         for pattern, change in rules:
             node = draft.at(place)
-            if node is None or not where(node):
+            if node is None:
                 break
-            if _applied(draft, place, pattern, change) and not tries_all:
+            may_match = pattern.fits(node) and where(node)
+            if may_match and _applied(draft, place, pattern, change) and not tries_all:
                 break
 
 
