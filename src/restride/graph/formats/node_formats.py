@@ -38,9 +38,8 @@ from ...runtime.engine import Engine
 from ...targets.cpu import machine_of
 from ...targets.isa import host_caches, host_isa
 from ..graph import Graph, Node
-from ..network.concat_windows import FreeParts, part_windows
+from ..network.concat_windows import free_concats, part_windows
 from ..nodes.moves import (
-    ConcatOperation,
     ReshapeOperation,
     ShuffleOperation,
     SliceOperation,
@@ -227,7 +226,7 @@ class _AlternativesWriter:
 
     def __init__(self, graph: Graph, costs: CostModel, known: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
-        self._free_parts = FreeParts(graph)
+        self._free_concats = free_concats(graph)
         self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in known.items()}
 
     def steps(self) -> Iterator[FormatStep]:
@@ -341,14 +340,10 @@ class _AlternativesWriter:
                 continue
             inputs = tuple(md if name == lead else self._like(name, md) for name in node.inputs)
             outputs = tuple(self._result_like(name, md) for name in node.outputs)
-            seconds = self._costs.moving(node.kind, inputs, outputs)
-            yield Alternative(inputs, outputs, 0.0 if self._is_free(node, outputs[0]) else seconds)
-
-    def _is_free(self, node: Node, whole: MemoryDesc) -> bool:
-        """True for a concat that need not run, as what makes its parts writes them into the whole."""
-        if not isinstance(node.operation, ConcatOperation) or node.epilogues:
-            return False
-        return self._free_parts.is_free(node) and bool(part_windows(self._graph, node, whole))
+            # A concat need not run, where what makes its parts writes them into the whole.
+            is_free = node.output in self._free_concats and part_windows(self._graph, node, outputs[0])
+            seconds = 0.0 if is_free else self._costs.moving(node.kind, inputs, outputs)
+            yield Alternative(inputs, outputs, seconds)
 
     def _leading(self, node: Node) -> str:
         """The input whose format the result takes: as large as it, no constant, the first of these."""

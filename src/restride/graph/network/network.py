@@ -189,7 +189,7 @@ class Network:
         try:
             check_function("Network.prepare: told", told)
             for each in self._all_dims(dims):
-                self._runner(each, _untold if told is None else told)
+                self._runner(each, told or (lambda ready, steps: None))
         except Error as error:
             error.drop_frames()
             raise
@@ -290,7 +290,3 @@ class Network:
         if self._file is not None and is_first:
             self._plans.keep_record(self._file, dims)
         return runner
-
-
-def _untold(ready: int, steps: int) -> None:
-    """Nobody wants to know."""

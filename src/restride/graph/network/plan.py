@@ -23,11 +23,10 @@ from ..formats.problem import Alternative
 from ..formats.propagation import Propagation, format_name, priced, propagate
 from ..graph import Constant, Graph, Node
 from ..lowering import LoweredNode, lower_node, lower_reorder
-from ..nodes.moves import ConcatOperation
 from ..nodes.operations import row_major
 from ..rewrites.expansions import runnable
 from ..rewrites.fusions import AppliedFusion, FusedGraph, fuse
-from .concat_windows import ConcatPart, FreeParts, part_windows
+from .concat_windows import free_concats, part_windows
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -107,20 +106,15 @@ class NetworkPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class FormatChoices:
-    """What propagation chose by a rule: how each step runs, and whether no other choice costs less."""
-
-    rule: str
-    ways: tuple[Alternative, ...]
-    is_exact: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedGraph:
-    """A graph that was fused before, and what propagation chose for it: None where that is not known here."""
+    """A graph that was fused before, and what propagation chose for it by a rule: how each step runs, and
+    whether no other choice costs less. `rule` is "" where that is not known here.
+    """
 
     fused: FusedGraph
-    choices: FormatChoices | None = None
+    rule: str = ""
+    ways: tuple[Alternative, ...] = ()
+    is_exact: bool = False
 
 
 def plan_network(
@@ -133,31 +127,27 @@ def plan_network(
     """
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     found = runnable(planned.fused.graph)
-    formats = _chosen(found, engine, planned.choices, rule) or propagate(format_problem(found, engine), rule)
+    if planned.rule == rule:
+        problem = chosen_problem(found, engine, planned.ways)
+        formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
+    else:
+        formats = propagate(format_problem(found, engine), rule)
     return _Planner(found, planned.fused.applied, formats, engine).plan()
 
 
-def _chosen(graph: Graph, engine: Engine, choices: FormatChoices | None, rule: str) -> Propagation | None:
-    """What was chosen before by the same rule; None where nothing was."""
-    if choices is None or choices.rule != rule:
-        return None
-    problem = chosen_problem(graph, engine, choices.ways)
-    return priced(problem, [0] * len(problem.steps), rule, choices.is_exact)
-
-
-def concat_parts(graph: Graph, formats: Propagation) -> dict[str, ConcatPart]:
+def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation]:
     """The tensors that are written into the result of a concat, by name: then the concat need not run.
 
     Each is to be made by one step, for the concat alone, and to lie in the whole as a window that a
     descriptor can say: a range of channels of a tensor whose blocks it does not cut.
     """
-    free, found = FreeParts(graph), dict[str, ConcatPart]()
+    free, found = free_concats(graph), dict[str, TensorLocation]()
     for node, way in zip(graph, formats.steps, strict=True):
-        if isinstance(node.operation, ConcatOperation) and not node.epilogues:
-            pairs = zip(node.inputs, way.inputs, strict=True)
-            comes_alike = all(is_same_memory(formats.formats[name], md) for name, md in pairs)
-            if comes_alike and free.is_free(node):
-                found |= part_windows(graph, node, formats.formats[node.output])
+        pairs = zip(node.inputs, way.inputs, strict=True)
+        if node.output in free and all(is_same_memory(formats.formats[name], md) for name, md in pairs):
+            windows = part_windows(graph, node, formats.formats[node.output])
+            storage = Storage(ARENA, node.output)
+            found |= {name: TensorLocation(storage, md) for name, md in windows.items()}
     return found
 
 
@@ -202,7 +192,8 @@ class _Planner:
         }
         self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
         self._parts = concat_parts(graph, formats)
-        self._wholes = {part.whole: formats.formats[part.whole] for part in self._parts.values()}
+        names = {part.storage.name for part in self._parts.values()}
+        self._wholes = {name: formats.formats[name] for name in names}
 
     def plan(self) -> NetworkPlan:
         for node, way in zip(self._graph, self._formats.steps, strict=True):
@@ -231,8 +222,9 @@ class _Planner:
             self._places[node.output] = TensorLocation(reads[0].storage, made[node.output])
             return
         # Into memory of its own, or into what it is a part of.
-        parts = {name: self._parts.get(name, ConcatPart(name, md)) for name, md in made.items()}
-        writes = {name: TensorLocation(Storage(ARENA, part.whole), part.md) for name, part in parts.items()}
+        writes = {
+            name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md)) for name, md in made.items()
+        }
         self._places |= writes
         places = tuple(writes.values())
         mds = [each.md for each in reads], [each.md for each in places]

@@ -16,6 +16,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from itertools import accumulate
 from math import inf
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from ..rewrites.draft import AppliedFusion
 from ..rewrites.fusions import FusedGraph
 from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, told_of
 from .inputs import NetworkInput
-from .plan import FormatChoices, NetworkPlan, PlannedGraph
+from .plan import NetworkPlan, PlannedGraph
 from .stored_graph import Values, graph_of_values, type_of_values, type_values, values_of_graph
 
 __all__ = ["SavedNetwork", "SavedPlan", "WrittenNetwork", "write_network"]
@@ -86,7 +87,7 @@ class SavedNetwork:
         """
         wanted = tuple(dims[each.name] for each in self._file.inputs)
         if (found := self._plans.get(wanted)) is not None:
-            return told_of(self._path, lambda: PlannedGraph(self._fused(found), self._choices(found)))
+            return told_of(self._path, lambda: self._planned(found))
         if (form := next((each for each in self.forms if each.covers(wanted)), None)) is not None:
             return told_of(self._path, lambda: PlannedGraph(self._checked(form.graph(wanted), wanted)))
         largest = max((each.largest for each in self.forms), default=0)
@@ -126,10 +127,14 @@ class SavedNetwork:
 
     # --- parts ----------------------------------------------------------------------------------------------
 
-    def _fused(self, values: Mapping[str, Any]) -> FusedGraph:
+    def _planned(self, values: Mapping[str, Any]) -> PlannedGraph:
+        """The graph, and what propagation chose, where it would choose the same here."""
         graph = graph_of_values(values["graph"], self._constants.__getitem__)
         applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
-        return self._checked(graph, tuple(map(tuple, values["dims"])), tuple(applied))
+        fused = self._checked(graph, tuple(map(tuple, values["dims"])), tuple(applied))
+        if self._header["machine"] != machine_facts():
+            return PlannedGraph(fused)
+        return PlannedGraph(fused, self._file.rule, _ways(values["chosen"]), bool(values["is_exact"]))
 
     def _checked(
         self, graph: Graph, wanted: tuple[Dims, ...], applied: tuple[AppliedFusion, ...] = ()
@@ -140,12 +145,6 @@ class SavedNetwork:
         if tuple(graph.tensors[name].dims for name in names) != wanted:
             raise refuse("RS-F10:graph-inputs-other", path=shown(self._path))
         return FusedGraph(graph, applied)
-
-    def _choices(self, values: Mapping[str, Any]) -> FormatChoices | None:
-        """What propagation chose, where it would choose the same here."""
-        if self._header["machine"] != machine_facts():
-            return None
-        return FormatChoices(self._file.rule, _ways(values["chosen"]), bool(values["is_exact"]))
 
     def _constant(self, values: Mapping[str, Any]) -> Constant:
         kind, content = type_of_values(values), self._file.tensor(values["tensor"])
@@ -264,7 +263,14 @@ def write_network(
     header: Values = {
         "machine": machine_facts(),
         "rule": rule,
-        "inputs": [_input_values(each) for each in inputs],
+        "inputs": [
+            {
+                "name": each.name,
+                "dims": None if each.dims is None else list(each.dims),
+                "data_type": str(each.data_type),
+            }
+            for each in inputs
+        ],
         "outputs": list(outputs),
         "plans": stored_plans,
         "batches": stored_forms,
@@ -272,7 +278,8 @@ def write_network(
         "prepacked": writer.prepacked,
         "tensors": [],
     }
-    starts = _starts([each.nbytes for each in writer.contents])
+    # Where each tensor begins behind the header, and where the last ends.
+    starts = list(accumulate((aligned(each.nbytes) for each in writer.contents), initial=0))
     header["tensors"] = [
         {"start": start, "nbytes": each.nbytes, "crc32": zlib.crc32(each.data)}
         for start, each in zip(starts, writer.contents, strict=False)
@@ -310,16 +317,3 @@ def _form_values(writer: _NumberedTensors, form: BatchForm) -> Values:
         "largest": form.largest,
         "ends": [{**each, "constants": constants} for each in form.ends],
     }
-
-
-def _input_values(each: NetworkInput) -> Values:
-    dims = None if each.dims is None else list(each.dims)
-    return {"name": each.name, "dims": dims, "data_type": str(each.data_type)}
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    """Where each tensor begins behind the header, and where the last ends."""
-    starts = [0]
-    for nbytes in sizes:
-        starts.append(aligned(starts[-1] + nbytes))
-    return starts

@@ -102,7 +102,9 @@ class Operation:
         if not least <= len(tensors) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
             raise unfit(f"{self.kind} reads {wanted} tensors, not {len(tensors)}", tensors)
-        return self._results(tensors)
+        # One that is not of restride may say its result alone.
+        is_own = type(self).result is not Operation.result
+        return (self.result(*tensors),) if is_own else self._results(tensors)
 
     def _results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         try:

@@ -144,14 +144,19 @@ def rewrite(
     tries_all: bool = False,
 ) -> None:
     """Every node in turn, `where` that holds, by the first rule that does something; or by all in turn."""
-    for place, _ in draft:
-        for pattern, change in rules:
+    kinds = tuple(kind for pattern, _ in rules for kind in _tuple(pattern.kinds))
+    for place, root in draft:
+        for pattern, change in rules if isinstance(root.operation, kinds) else ():
             node = draft.at(place)
             if node is None:
                 break
             may_match = pattern.fits(node) and where(node)
             if may_match and _applied(draft, place, pattern, change) and not tries_all:
                 break
+
+
+def _tuple(kinds: type[Operation] | tuple[type[Operation], ...]) -> tuple[type[Operation], ...]:
+    return kinds if isinstance(kinds, tuple) else (kinds,)
 
 
 def _applied(
