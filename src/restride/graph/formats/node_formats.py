@@ -51,15 +51,7 @@ from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
 from .step_cost import EDGES, CostModel
 
-__all__ = [
-    "VIEWS",
-    "chosen_problem",
-    "edge_costs",
-    "format_problem",
-    "host_costs",
-    "is_same_memory",
-    "view_of",
-]
+__all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_of"]
 
 # Operations whose result is the same memory with another descriptor, wherever a descriptor can say so.
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
@@ -67,11 +59,6 @@ VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
 _MOST_FORMATS = 8
 _LETTERS = "abcdefghijkl"
 _NO_DESC = MemoryDesc()
-
-
-def host_costs() -> CostModel:
-    """The costs of steps on this machine, with as many threads as share work now."""
-    return CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
 
 
 def format_problem(
@@ -86,7 +73,8 @@ def format_problem(
     this machine where it is left out.
     """
     edges = formats or {}
-    writer = _AlternativesWriter(graph, costs or host_costs(), _known(graph, edges))
+    costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
+    writer = _AlternativesWriter(graph, costs, _known(graph, edges))
     return _problem(graph, engine, writer.steps(), edges)
 
 
@@ -119,12 +107,14 @@ def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) ->
 def _problem(
     graph: Graph, engine: Engine, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]
 ) -> FormatProblem:
+    # Reorders cost what they do with as many threads as share work now.
+    threads = get_num_threads()
     plain = {name: row_major(graph.tensors[name]) for name in graph.outputs}
     return FormatProblem(
         tuple(steps),
         tuple(_known(graph, edges).items()),
         tuple((name, edges.get(name, md)) for name, md in plain.items()),
-        edge_costs(engine),
+        lambda src, dst: _edge_cost(engine, threads, src, dst),
         frozenset(graph.constants),
     )
 
@@ -133,12 +123,6 @@ def _known(graph: Graph, edges: Mapping[str, MemoryDesc]) -> dict[str, MemoryDes
     """The formats of what no node makes."""
     plain = {name: row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.constants)}
     return {name: edges.get(name, md) if name in graph.inputs else md for name, md in plain.items()}
-
-
-def edge_costs(engine: Engine) -> Callable[[MemoryDesc, MemoryDesc], EdgeCost]:
-    """What a reorder costs with as many threads as share work now."""
-    threads = get_num_threads()
-    return lambda src, dst: _edge_cost(engine, threads, src, dst)
 
 
 def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
