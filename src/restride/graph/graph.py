@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays.calls.tensors import numpy_of
 from ..dtypes import DataType
 from ..errors import InvalidArguments, refuse
-from ..files.mapped_file import let_go
+from ..files.mapped_file import release_pages
 from ..model.result_dims import Misfit, broadcast
 from ..runtime.free_memory import check_room
 from .fields import check_fields
@@ -73,7 +73,7 @@ class Constant:
         is_same = np.array_equal(own[:_BEGIN], others[:_BEGIN]) and np.array_equal(own, others)
         # What was packed before is not read again.
         for each in (own, others):
-            let_go(each)
+            release_pages(each)
         return is_same
 
     def __hash__(self) -> int:
@@ -163,7 +163,7 @@ class Node:
                 if _broadcast(made[0], operand) != made[0].dims:
                     raise unfit("the operand of an epilogue is larger than the result", (made[0], operand))
         except InvalidArguments as error:
-            raise error.retold(f"node {self.name!r} ({self.kind}): {error.what}") from None
+            raise error.with_context(f"node {self.name!r} ({self.kind}): {error.what}") from None
         stored = [replace(each, data_type=self.data_type or each.data_type) for each in made]
         return dict(zip(self.outputs, stored, strict=True))
 

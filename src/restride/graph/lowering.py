@@ -48,7 +48,7 @@ def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> Low
         else:
             made = _lowered(node.operation, sources, outputs, engine, attr)
     except Error as error:
-        raise error.retold(f"node {node.name!r} ({node.kind}): {error.what}") from None
+        raise error.with_context(f"node {node.name!r} ({node.kind}): {error.what}") from None
     return replace(made, reads=(*made.reads, *operand_args))
 
 
