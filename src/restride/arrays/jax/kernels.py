@@ -30,7 +30,7 @@ from ...runtime.cpu.kernel import packed_address
 from ...runtime.cpu.xla_handlers import MAJOR, XlaOperand, XlaWork, make_handler
 from ...version import VERSION
 from ..calls.arithmetic import to_factor
-from ..calls.binder import BoundCall
+from ..calls.binder import CompiledCall
 from ..calls.carriers import carried
 from ..calls.formats import parse_type
 from ..calls.signature import NO_VALUES, Values, scale_values
@@ -200,7 +200,7 @@ class ReorderKind(NamedTuple):
 def _new_move(
     name: str,
     result: Callable[[Any, Any], Any],
-    call: Callable[[Any, Shape, Shape], tuple[BoundCall, Values]],
+    call: Callable[[Any, Shape, Shape], tuple[CompiledCall, Values]],
     on_array: Callable[[Any, Any], Any],
     back: Callable[[Any, Any], Any],
     parts: Callable[[Any], Any],
@@ -221,12 +221,12 @@ def _new_move(
     return primitive
 
 
-def _shuffle_call(kind: ShuffleKind, src: Shape, dst: Shape) -> tuple[BoundCall, Values]:
+def _shuffle_call(kind: ShuffleKind, src: Shape, dst: Shape) -> tuple[CompiledCall, Values]:
     moved = src.kind(carried(src.dtype))
     return bind_shuffle(SHUFFLE, moved, moved, kind.axis, kind.group_size), NO_VALUES
 
 
-def _reorder_call(kind: ReorderKind, src: Shape, dst: Shape) -> tuple[BoundCall, Values]:
+def _reorder_call(kind: ReorderKind, src: Shape, dst: Shape) -> tuple[CompiledCall, Values]:
     values = NO_VALUES if kind.scale is None else scale_values(kind.scale)
     return bind_reorder(src.kind(src.dtype), dst.kind(dst.dtype), values is not NO_VALUES), values
 

@@ -21,10 +21,10 @@ from ...runtime.cache import calls
 from ...runtime.result_pool import take_bytes
 from ...verbose import flags
 from ..calls.arithmetic import to_factor
-from ..calls.binder import BoundCall
+from ..calls.array_kinds import ArrayKind
+from ..calls.binder import CompiledCall
 from ..calls.carriers import carried
 from ..calls.formats import plain_order
-from ..calls.key import ArrayKind
 from ..calls.signature import NO_VALUES, Values, scale_values
 from ..calls.tensor_calls import bind_reorder, bind_shuffle
 from ..calls.tensors import as_numpy
@@ -121,7 +121,7 @@ class _TensorCall:
 
     def __init__(
         self,
-        call: BoundCall,
+        call: CompiledCall,
         itemsize: int,
         on_arrays: Callable[..., Any],
         shape: Any,
