@@ -229,8 +229,8 @@ def _read(name: str, raw: RawLayer) -> ShuffleChannels:
             raise refuse("RS-F04:input-output-differ", shape=_by(shape), result=_by(result))
         kinds = [each for each in (source.precision, target.precision) if each is not None]
         if len({each.upper() for each in kinds} - set(_OPEN)) > 1:
-            shown = {"source": short_repr(kinds[0]), "target": short_repr(kinds[1])}
-            raise refuse("RS-F04:input-output-differ-type", **shown)
+            shown = [short_repr(kind) for kind in kinds]
+            raise refuse("RS-F04:input-output-differ-type", source=shown[0], target=shown[1])
         # Other programs leave notes of their own beside the attributes of the operation.
         data, own = raw.data[0] if raw.data else {}, raw.attributes
         numbers = {key: to_int(data[key], key) for key in ("axis", "group") if key in data}

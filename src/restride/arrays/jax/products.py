@@ -170,7 +170,7 @@ Kind = MatmulKind | ConvolutionKind
 
 
 def _parts(args: Any, axes: Any) -> int:
-    return next(x.shape[at] for x, at in zip(args, axes, strict=True) if at is not None)
+    return int(next(x.shape[at] for x, at in zip(args, axes, strict=True) if at is not None))
 
 
 # --- how they run -------------------------------------------------------------------------------------------
@@ -295,8 +295,14 @@ def multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_
     """The product of matrices, of which the weights may be stored with their last two dims exchanged."""
     source, table, shifts = factors_of(call, x, weights, bias)
     if source.ndim < _MATRIX or table.ndim < _MATRIX or table.ndim not in (_MATRIX, source.ndim):
-        descs = {"desc": desc_of(source), "desc2": desc_of(table)}
-        raise refuse("RS-X01:dims-weights", call=call, **descs, ndim=source.ndim, table_ndim=table.ndim)
+        raise refuse(
+            "RS-X01:dims-weights",
+            call=call,
+            desc=desc_of(source),
+            desc2=desc_of(table),
+            ndim=source.ndim,
+            table_ndim=table.ndim,
+        )
     # One product of all rows: kernels see one long matrix.
     rows = source.reshape(-1, source.shape[-1]) if table.ndim == _MATRIX else source
     columns = table.shape[-2 if turns_right else -1]

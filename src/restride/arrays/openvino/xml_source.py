@@ -206,10 +206,12 @@ class _XmlReader:
         try:
             self._parser.Parse(piece, is_last)
         except expat.ExpatError as error:
-            said, place = expat.ErrorString(error.code), {"lineno": error.lineno, "offset": error.offset + 1}
+            said, line, column = expat.ErrorString(error.code), error.lineno, error.offset + 1
             if said in _ENDED and self._depth:
-                raise refuse("RS-F04:ends-inside-element", name=self._name, **place) from None
-            raise refuse("RS-F04:no-xml", name=self._name, **place, said=said) from None
+                raise refuse(
+                    "RS-F04:ends-inside-element", name=self._name, lineno=line, offset=column
+                ) from None
+            raise refuse("RS-F04:no-xml", name=self._name, lineno=line, offset=column, said=said) from None
         except Error as error:
             why = f"{error.what}: {error.why}" if error.why else error.what
             raise refuse(

@@ -144,7 +144,7 @@ def _new_in_pool(count: int, shape: Any, strides: Any, dtype: Any) -> Any:
     return torch.from_numpy(np.ndarray(shape, twin, held, 0, steps))
 
 
-def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
+def reorder_new(x: Any, dst: str, dtype: Any = None, scale: float | None = None) -> Any:
     """Run the reorder of a tensor of the CPU into a new one; one look-up where the kind of call is warm.
 
     Raises InvalidArguments for what has no answer, and for storage that has been cut short.
@@ -154,7 +154,7 @@ def reorder_new(x: Any, dst: str, dtype: Any, scale: float | None) -> Any:
     return _run(kind, x, values)
 
 
-def shuffle_new(call: str, x: Any, number: int, axis: int) -> Any:
+def shuffle_new(call: str, x: Any, number: int = 1, axis: int = 1) -> Any:
     """Run a shuffle of a tensor of the CPU into a new one of its layout; `call`: which rule counts groups.
 
     Raises as `reorder_new`.
@@ -192,7 +192,9 @@ def _bind_reorder(
         kinds = [source, _kind(shape, out_strides, _twin(kind, is_named=kind is not dtype))]
 
     def on_arrays(x: Any, out: Any, values: Values) -> None:
-        reorder_arrays(array_of(x), None, scale=(values.scalars or [None])[0], out=array_of(out))
+        reorder_arrays(
+            array_of(x), None, scale=values.scalars[0] if values.scalars else None, out=array_of(out)
+        )
 
     call = bind_reorder(kinds[0], kinds[1], is_scaled)
     return _TensorCall(call, dtype.itemsize, on_arrays, shape, out_strides, kind)

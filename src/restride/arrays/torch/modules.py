@@ -15,6 +15,10 @@ from .modes import is_plain, refuse_transforms
 from .products import PackedWeights, convolved, packed_matmul
 
 _SPATIAL = 2
+_CONV_SIZES = (
+    *("in_channels", "out_channels", "kernel_size", "stride"),
+    *("padding", "dilation", "groups", "padding_mode"),
+)
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -46,37 +50,22 @@ def conv2d(
     return found
 
 
-class _WithPackedWeights:
-    """What the modules share: weights are packed at the first call that records nothing."""
-
-    _sizes: tuple[str, ...] = ()
-
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
-        self._packed = PackedWeights()
-
-    @classmethod
-    def of(cls, module: Any) -> Self:
-        """The layer with the parameters of another."""
-        sizes = {name: getattr(module, name) for name in cls._sizes}
-        made: Any = cls(**sizes, bias=module.bias is not None, device="meta")
-        made.weight, made.bias = module.weight, module.bias
-        made.train(module.training)
-        return made  # type: ignore[no-any-return]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The state for copies, which pack their own weights."""
-        return {**self.__dict__, "_packed": PackedWeights()}
-
-
-class Linear(_WithPackedWeights, torch.nn.Linear):  # type: ignore[misc]
+class Linear(torch.nn.Linear):  # type: ignore[misc]
     """A drop-in for `torch.nn.Linear`. Where no gradient is wanted, weights are packed at the first call.
 
     They are packed anew when the parameter has been changed; a change of `weight.data`, of which torch keeps
     no count, is not seen.
     """
 
-    _sizes = ("in_features", "out_features")
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._packed = PackedWeights()
+
+    @classmethod
+    def of(cls, module: torch.nn.Linear) -> Self:
+        """The layer with the parameters of another."""
+        made: Self = _layer_of(cls, module, "in_features", "out_features")
+        return made
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The product, and the bias."""
@@ -86,17 +75,26 @@ class Linear(_WithPackedWeights, torch.nn.Linear):  # type: ignore[misc]
         found: torch.Tensor = packed_matmul(x, self._packed.of(self.weight, "matmul"), self.bias)
         return found
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for copies, which pack their own weights."""
+        return {**self.__dict__, "_packed": PackedWeights()}
 
-class Conv2d(_WithPackedWeights, torch.nn.Conv2d):  # type: ignore[misc]
+
+class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
     """A drop-in for `torch.nn.Conv2d`. Where no gradient is wanted, weights are packed at the first call.
 
     As `Linear`. Padding other than of zeros, and by a word, is torch's own.
     """
 
-    _sizes = (
-        *("in_channels", "out_channels", "kernel_size", "stride"),
-        *("padding", "dilation", "groups", "padding_mode"),
-    )
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._packed = PackedWeights()
+
+    @classmethod
+    def of(cls, module: torch.nn.Conv2d) -> Self:
+        """The layer with the parameters of another."""
+        made: Self = _layer_of(cls, module, *_CONV_SIZES)
+        return made
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The convolution, in the layout of `x`."""
@@ -110,6 +108,18 @@ class Conv2d(_WithPackedWeights, torch.nn.Conv2d):  # type: ignore[misc]
         packed = self._packed.of(self.weight, "convolution", self.groups)
         made: torch.Tensor = convolved(x, packed, self.bias, self.weight.shape, *window)
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for copies, which pack their own weights."""
+        return {**self.__dict__, "_packed": PackedWeights()}
+
+
+def _layer_of(cls: Any, module: Any, *sizes: str) -> Any:
+    named = {name: getattr(module, name) for name in sizes}
+    made = cls(**named, bias=module.bias is not None, device="meta")
+    made.weight, made.bias = module.weight, module.bias
+    made.train(module.training)
+    return made
 
 
 def _check_types(call: str, x: Any, weight: Any, bias: Any) -> None:

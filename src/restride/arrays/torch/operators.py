@@ -67,13 +67,12 @@ class Operator(NamedTuple):
 
 
 class LinearRule(NamedTuple):
-    """What moves elements: what it does to a tensor and its arguments, and which arguments undo it.
+    """What moves elements, as functions of a tensor and arguments.
 
-    `back`: the arguments that take a gradient to the layout and the type of the source; `batched`: those for
-    a tensor whose axis 0 counts parts.
+    `new`: the result without values; `back`: the arguments that take a gradient to the layout and the type of
+    the source; `batched`: those for a tensor whose axis 0 counts parts.
     """
 
-    run: Callable[..., Any]
     new: Callable[..., Any]
     back: Callable[..., tuple[Any, ...]]
     batched: Callable[..., tuple[Any, ...]]
@@ -86,7 +85,6 @@ def _shuffle_rule(call: str) -> LinearRule:
         return number, RULES[call].split(tuple(whole.shape[1:]), axis, number)[0] + 1
 
     return LinearRule(
-        partial(shuffle_new, call),
         lambda x, *_: torch.empty_like(x),
         lambda x, number, axis: (x.shape[axis] // number, axis),
         batched,
@@ -95,7 +93,6 @@ def _shuffle_rule(call: str) -> LinearRule:
 
 _RULES = {
     "reorder": LinearRule(
-        reorder_new,
         lambda x, dst, dtype, scale: new_like(x, dtype, order=order_of(dst, x.dim())),
         lambda x, dst, dtype, scale: (tag_of(order_by_stride(x)), x.dtype, scale),
         lambda x, dst, *more: (tag_of([0, *(d + 1 for d in order_of(dst, x.dim() - 1))]), *more),
@@ -123,20 +120,17 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def forward(x: Any, name: str, *args: Any) -> Any:
-        """The kernel alone."""
         with below_autograd():
             return _operator(name, x, *args)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep the arguments of both ways."""
         x, ctx.name, *ctx.args = inputs
         ctx.back = _RULES[ctx.name].back(x, *ctx.args)
         ctx.is_real = output.is_floating_point() or output.is_complex()
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> Any:
-        """The way back."""
         return apply_linear(ctx.name, grad, *ctx.back), *[None] * (1 + len(ctx.args))
 
     @staticmethod
@@ -151,13 +145,12 @@ class _Linear(torch.autograd.Function):  # type: ignore[misc]
         return apply_linear(name, whole, *_RULES[name].batched(whole, *args)), 0
 
 
-def _register_linear(name: str, schema: str, arguments: Callable[..., tuple[Any, ...]]) -> None:
-    """Let torch know an operator. `arguments`: those of its rule, of those of the schema."""
+def _register_linear(
+    name: str, schema: str, arguments: Callable[..., tuple[Any, ...]], run: Callable[..., Any]
+) -> None:
+    """Let torch know an operator. `arguments`: those of its rule, of those of the schema, as of `run`."""
     call = name.partition(".")[0]
     rule = _RULES[call]
-
-    def kernel(x: Any, *args: Any, **named: Any) -> Any:
-        return rule.run(x, *arguments(*args, **named))
 
     def new(x: Any, *args: Any, **named: Any) -> Any:
         return rule.new(x, *arguments(*args, **named))
@@ -165,7 +158,7 @@ def _register_linear(name: str, schema: str, arguments: Callable[..., tuple[Any,
     def recorded(keys: Any, x: Any, *args: Any, **named: Any) -> Any:
         """The kernel itself where no derivative is wanted, which spares half of torch's cost."""
         if is_only_data(keys, x):
-            return rule.run(x, *arguments(*args, **named))
+            return run(x, *args, **named)
         refuse_derivative(call, is_operator=True)
         return _Linear.apply(x, call, *arguments(*args, **named))
 
@@ -173,40 +166,41 @@ def _register_linear(name: str, schema: str, arguments: Callable[..., tuple[Any,
         whole = x.movedim(in_dims[0], 0)
         return _operator(call, whole, *rule.batched(whole, *arguments(*args, **named))), 0
 
-    Operator(name, schema, kernel, new, batched=batched).register()
+    Operator(name, schema, run, new, batched=batched).register()
     if _TAKES_KEYS:
         _LIBRARY.impl(name, recorded, "Autograd", with_keyset=True)
     else:  # without keys all calls go through autograd: right, and slower
         _LIBRARY.impl(name, partial(recorded, NO_KEYS), "Autograd")
 
 
-def _tagged(dst: str, *, dtype: Any = None, scale: float | None = None) -> tuple[Any, ...]:
-    return dst, dtype, scale
-
-
-def _ordered(order: list[int], *, dtype: Any = None, scale: float | None = None) -> tuple[Any, ...]:
-    return tag_of(order), dtype, scale
-
-
-for _name, _schema, _arguments in (
-    ("reorder", "(Tensor x, str dst, *, ScalarType? dtype=None, float? scale=None) -> Tensor", _tagged),
+_OPTIONS = "*, ScalarType? dtype=None, float? scale=None) -> Tensor"
+for _row in (
+    (
+        "reorder",
+        f"(Tensor x, str dst, {_OPTIONS}",
+        lambda dst, dtype=None, scale=None: (dst, dtype, scale),
+        reorder_new,
+    ),
     (
         "reorder.order",
-        "(Tensor x, int[] order, *, ScalarType? dtype=None, float? scale=None) -> Tensor",
-        _ordered,
+        f"(Tensor x, int[] order, {_OPTIONS}",
+        lambda order, dtype=None, scale=None: (tag_of(order), dtype, scale),
+        lambda x, order, **options: reorder_new(x, tag_of(order), **options),
     ),
     (
         "shuffle",
         "(Tensor x, int group_size, int axis=1) -> Tensor",
         lambda group_size, axis=1: (group_size, axis),
+        partial(shuffle_new, "shuffle"),
     ),
     (
         "shuffle_channels",
         "(Tensor x, int group=1, int axis=1) -> Tensor",
         lambda group=1, axis=1: (group, axis),
+        partial(shuffle_new, "shuffle_channels"),
     ),
 ):
-    _register_linear(_name, _schema, _arguments)
+    _register_linear(*_row)
 
 
 # --- what functions take ------------------------------------------------------------------------------------
