@@ -79,7 +79,7 @@ def shape_of(call: str, aval: Any) -> Shape:
     return Shape(tuple(aval.shape), tuple(range(aval.ndim)), np.dtype(aval.dtype))
 
 
-class Rules(NamedTuple):
+class PrimitiveRules(NamedTuple):
     """What is special about a primitive. Each takes its kind: equal kinds do equal work, and their repr tells
     all of it, in every process.
 
@@ -112,7 +112,7 @@ def is_served() -> bool:
     return found is not None and int(found[1]) == MAJOR and sys.maxsize == 2**63 - 1
 
 
-def _target(kind: Any, rules: Rules, sources: tuple[Shape, ...], result: Shape) -> str:
+def _target(kind: Any, rules: PrimitiveRules, sources: tuple[Shape, ...], result: Shape) -> str:
     """The name of a handler, equal for equal work in every process: so XLA's caches on disk stay right."""
     work = type(kind).__name__, kind, sources, result
     name = f"restride_{hashlib.sha256(repr((VERSION, work)).encode()).hexdigest()[:32]}"
@@ -130,7 +130,7 @@ def _target(kind: Any, rules: Rules, sources: tuple[Shape, ...], result: Shape) 
 # --- primitives -----------------------------------------------------------------------------------------
 
 
-def new_primitive(name: str, rules: Rules) -> Primitive:
+def new_primitive(name: str, rules: PrimitiveRules) -> Primitive:
     """A primitive `restride_<name>`, without derivatives."""
     primitive = Primitive(f"restride_{name}")
     primitive.def_abstract_eval(lambda *operands, kind: rules.result(kind, operands[0]))
@@ -154,7 +154,7 @@ def _program(primitive: Any, kind: Any) -> Any:
     return jax.jit(partial(primitive.bind, kind=kind))
 
 
-def _lowered(name: str, rules: Rules, ctx: Any, *operands: Any, kind: Any) -> Any:
+def _lowered(name: str, rules: PrimitiveRules, ctx: Any, *operands: Any, kind: Any) -> Any:
     result = ctx.avals_out[0]
     if not is_served():  # XLA's interface is not the one we know: by Python, which is slower
 
@@ -216,7 +216,7 @@ def _new_move(
     def batched(kind: Any, args: Any, axes: Any) -> Any:
         return primitive.bind(jax.numpy.moveaxis(args[0], axes[0], 0), kind=parts(kind))
 
-    primitive = new_primitive(name, Rules(result, work, on_array, batched))
+    primitive = new_primitive(name, PrimitiveRules(result, work, on_array, batched))
     ad.deflinear2(primitive, lambda ct, x, *, kind: [primitive.bind(ct, kind=back(kind, x.aval))])
     return primitive
 

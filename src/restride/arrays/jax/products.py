@@ -34,7 +34,7 @@ from ..calls.product_calls import (
     weights_gradient,
 )
 from .kernels import (
-    Rules,
+    PrimitiveRules,
     Shape,
     array_of,
     check_type,
@@ -235,7 +235,7 @@ def _pulled(ct: Any, left: Any, right: Any, *, kind: Kind) -> tuple[Any, Any]:
 
 product_p = new_primitive(
     "product",
-    Rules(
+    PrimitiveRules(
         lambda kind, aval: aval.update(shape=kind.dims, dtype=kind.dtype, weak_type=False),
         _work,
         _on_arrays,

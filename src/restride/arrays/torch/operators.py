@@ -106,7 +106,7 @@ def apply_linear(name: str, x: Any, *args: Any) -> Any:
     """`torch.ops.restride.<name>` with every derivative: torch.func can look into a function, but not into an
     operator.
     """
-    return _Linear.apply(x, name, *args) if in_transform() else _operator(name, x, *args)
+    return _LinearFunction.apply(x, name, *args) if in_transform() else _operator(name, x, *args)
 
 
 def _operator(name: str, x: Any, *args: Any) -> Any:
@@ -115,7 +115,7 @@ def _operator(name: str, x: Any, *args: Any) -> Any:
     return getattr(torch.ops.restride, name)(x, *args)
 
 
-class _Linear(torch.autograd.Function):  # type: ignore[misc]
+class _LinearFunction(torch.autograd.Function):  # type: ignore[misc]
     """A linear operator: autograd's kernel applies it, and so do transforms of torch.func."""
 
     @staticmethod
@@ -160,7 +160,7 @@ def _register_linear(
         if is_only_data(keys, x):
             return run(x, *args, **named)
         refuse_derivative(call, is_operator=True)
-        return _Linear.apply(x, call, *arguments(*args, **named))
+        return _LinearFunction.apply(x, call, *arguments(*args, **named))
 
     def batched(info: Any, in_dims: Any, x: Any, *args: Any, **named: Any) -> Any:
         whole = x.movedim(in_dims[0], 0)
