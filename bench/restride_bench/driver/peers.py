@@ -25,8 +25,7 @@ from .attr_text import Factors, FactorText
 from .cases import Case
 from .common import CommonKnobs
 from .fill import POISON, Bytes
-from .primitives.reorder import ReorderCase
-from .primitives.shuffle import ShuffleCase
+from .primitives.moves import ReorderCase, ShuffleCase
 from .result import PeerTime
 
 _ROUNDS = 15

@@ -17,7 +17,7 @@ from . import check, fill
 from .check import GuardedStorage, Verdict
 from .expand import Test
 from .fill import Array, Bytes
-from .operands import CaseOperand, Values
+from .operands import CaseOperand
 from .peers import beside
 from .placed import BoundPrimitive, Engines, Execute, place
 from .result import Outcome, Perf, Result, Stages
@@ -234,18 +234,16 @@ class _TestRun:
         made = self.made
         return BoundPrimitive(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
 
-    def _exact(self) -> Values:
+    def _exact(self) -> dict[int, Array]:
         """What the formula says, of inputs that no run has touched."""
-        work = self.work
-        stored = {one.arg: self._held[one.arg] for one in work.reads}
-        mds = {one.arg: one.md for one in work.reads}
+        work, held = self.work, self._held
+        read = {one.name: (one.md, held[one.arg]) for one in work.reads}
         if self.test.case.has_sum:
-            old, dst = self._summed, work.dst.arg
-            mds[dst] = old.md
-            stored[dst] = stored[work.in_place] if work.in_place else old.filled()
-        return work.case.formula(
-            {arg: check.logical(mds[arg], stored[arg]).astype(np.float64) for arg in mds}
-        )
+            old = self._summed
+            read[old.name] = old.md, held[work.in_place] if work.in_place else old.filled()
+        values = {name: check.logical(*each).astype(np.float64) for name, each in read.items()}
+        exact = work.case.formula(values)
+        return {one.arg: exact[one.name] for one in work.writes}
 
     def _reference(self) -> _Storages:
         """What the reference engine answers into storage with another poison."""
@@ -279,7 +277,7 @@ class _TestRun:
         before = partial(self._before, operand)
         if isinstance(expected, GuardedStorage):
             return check.judge(operand, got, expected, before)
-        return check.judge_near(operand, got, expected, self.work.tolerance(operand.arg), before)
+        return check.judge_near(operand, got, expected, self.work.tolerance(operand), before)
 
     def _repeated(self, inputs: _Storages, first: _Storages) -> Result:
         """A second run has to give the same bits."""
