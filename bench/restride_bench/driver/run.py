@@ -15,7 +15,7 @@ from restride import Error, InvalidArguments, OutOfMemory, Unimplemented
 
 from . import check, fill
 from .check import GuardedStorage, Verdict
-from .expand import Test
+from .expand import Test, expand
 from .fill import Array, Bytes
 from .operands import CaseOperand
 from .peers import beside
@@ -31,6 +31,15 @@ _Storages = dict[int, GuardedStorage]
 def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
     """Run a primitive. What the driver tests goes through here; the tests of the driver pass a wrong one."""
     primitive.execute(stream, args)
+
+
+def run_problem(line: str) -> Result:
+    """Run one problem as the command line has it: `run_problem("--softmax --axis=1 2x3x4")`.
+
+    Raises UsageError for a line that cannot be read, ValueError for one that is not one test.
+    """
+    (test,) = expand(line.split()).tests
+    return run(test)
 
 
 def run(test: Test, execute: Execute = execute) -> Result:
