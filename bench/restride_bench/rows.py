@@ -127,21 +127,32 @@ def select(rows: Sequence[PeerProblem], pattern: str) -> list[PeerProblem]:
     return [row for row in rows if wanted.search(f"{row.label} {row.group}")]
 
 
+def kernels(dims: tuple[int, ...]) -> list[PeerProblem]:
+    """What studies look into: a copy, a transpose, a blocked format, a conversion with scales, bytes."""
+    scaled = row_of("layout", "f32 nchw s8 nhwc", dims, PeerArithmetic(0.75, 1))
+    moves = [f"f32 nchw f32 {tag}" for tag in ("nchw", "nhwc", "nChw16c")]
+    return [
+        *(row_of("layout", words, dims) for words in moves),
+        replace(scaled, name=f"{scaled.name}, scale per channel"),
+        row_of("layout", "u8 nchw u8 nhwc", dims),
+    ]
+
+
 def _grown() -> Iterator[PeerProblem]:
     yield from _moves("layout", _ACTIVATIONS)
-    yield _row("layout", "f64 nchw f64 nhwc", _ACTIVATIONS[0])
-    yield from (_row("layout", f"{t} ab {t} ba", (4096, 4096)) for t in _TYPES)
+    yield row_of("layout", "f64 nchw f64 nhwc", _ACTIVATIONS[0])
+    yield from (row_of("layout", f"{t} ab {t} ba", (4096, 4096)) for t in _TYPES)
     yield from _conversions("convert", _IMAGES, _WIDE)
-    yield from (_row("uncommon types", words, _WIDE) for words in _UNCOMMON)
+    yield from (row_of("uncommon types", words, _WIDE) for words in _UNCOMMON)
     yield from _quantised("quantise", _QUANTISED)
     for axis in (None, 0):
         yield _computed("quantise", "f32 OIhw s8 OIhw4i16o4i", PeerArithmetic(0.75, axis), _FILTERS)
     yield from _quantised("quantise as it lies", _QUANTISED_AS_IT_LIES)
     yield from (_computed("apart", words, given) for words, given in _APART.items())
-    yield _row("apart", "f32 aBcd32b f32 aBcd48b", (8, 288, 56, 56))
-    window = _row("apart", "f32 nchw f32 nhwc", _WIDE)
+    yield row_of("apart", "f32 aBcd32b f32 aBcd48b", (8, 288, 56, 56))
+    window = row_of("apart", "f32 nchw f32 nhwc", _WIDE)
     yield replace(window, name=f"{window.name} of a window", margin=(0, 4, 1, 3))
-    yield from (_row("tails", words, (512, 17, 7, 7)) for words in _TAILS)
+    yield from (row_of("tails", words, (512, 17, 7, 7)) for words in _TAILS)
     yield from _weights("weights")
     yield from _shuffles("shuffle", _SHUFFLES)
 
@@ -149,18 +160,18 @@ def _grown() -> Iterator[PeerProblem]:
 def _moves(group: str, dims: Sequence[tuple[int, ...]]) -> Iterator[PeerProblem]:
     for t in _TYPES:
         for each in dims:
-            yield from (_row(group, f"{t} {src} {t} {dst}", each) for src, dst in _LAYOUTS)
+            yield from (row_of(group, f"{t} {src} {t} {dst}", each) for src, dst in _LAYOUTS)
 
 
 def _weights(group: str) -> Iterator[PeerProblem]:
-    yield from (_row(group, f"{t} OIhw {t} {tag}", _FILTERS) for t, tag in _WEIGHTS)
-    yield from (_row(group, f"{t} ab {t} {tag}", (1024, 1024)) for t, tag in _MATMUL)
+    yield from (row_of(group, f"{t} OIhw {t} {tag}", _FILTERS) for t, tag in _WEIGHTS)
+    yield from (row_of(group, f"{t} ab {t} {tag}", (1024, 1024)) for t, tag in _MATMUL)
 
 
 def _conversions(group: str, images: tuple[int, ...], others: tuple[int, ...]) -> Iterator[PeerProblem]:
-    yield from (_row(group, words, images) for words in _OF_IMAGES)
+    yield from (row_of(group, words, images) for words in _OF_IMAGES)
     for words, scale in _CONVERSIONS.items():
-        yield _row(group, words, others, PeerArithmetic(scale))
+        yield row_of(group, words, others, PeerArithmetic(scale))
 
 
 def _quantised(group: str, rows: dict[str, tuple[float, int]]) -> Iterator[PeerProblem]:
@@ -173,17 +184,17 @@ def _shuffles(group: str, rows: Sequence[tuple[tuple[int, ...], int]]) -> Iterat
     for t in ("f32", "bf16", "u8"):
         for dims, size in rows:
             for tag in ("nchw", "nhwc", "nChw16c", "nChw8c"):
-                row = _row(group, f"{t} {tag} {t} {tag}", dims)
+                row = row_of(group, f"{t} {tag} {t} {tag}", dims)
                 yield replace(row, name=f"shuffle {t} {tag} g{size}", group_size=size)
 
 
 def _computed(group: str, words: str, given: PeerArithmetic, dims: tuple[int, ...] = _WIDE) -> PeerProblem:
     """A row whose name says its arithmetic."""
-    row = _row(group, words, dims, given)
+    row = row_of(group, words, dims, given)
     return replace(row, name=f"{row.name} {given}".strip())
 
 
-def _row(group: str, words: str, dims: tuple[int, ...], given: PeerArithmetic = PLAIN) -> PeerProblem:
+def row_of(group: str, words: str, dims: tuple[int, ...], given: PeerArithmetic = PLAIN) -> PeerProblem:
     """A row of the words "SRC_TYPE SRC_FORMAT DST_TYPE DST_FORMAT"."""
     s, src, d, dst = words.split()
     name = f"{s if s == d else f'{s}→{d}'} {src}→{dst}"
