@@ -62,13 +62,13 @@ _S16 = (
 _FLIP = (
     _Edit("src/restride/model/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
     _Edit("src/restride/onednn.py", '    "EltwiseForward": "eltwise",\n', '    "Flip": "flip",\n'),
-    _Edit("docs/names.md", "| `concat` | `rs.Concat` |\n", "| – | `rs.Flip` |\n"),
+    _Edit("docs/names.md", "| `concat` | `rs.onednn.Concat` |\n", "| – | `rs.Flip` |\n"),
     _Edit("src/restride/__init__.py", "        EltwiseForward,\n", "        Flip,\n"),
     _Edit("src/restride/__init__.py", '    "Event",\n', '    "Flip",\n'),
     _Edit("src/restride/__init__.py", '    "Concat": "onednn",\n', '    "Flip": "onednn",\n'),
     _Edit(
         "docs/reference/primitives.md",
-        ">>> stream = rs.Stream(engine)\n",
+        ">>> stream = rs.onednn.Stream(engine)\n",
         """\
 >>> rs.Flip.PrimitiveDesc(engine, *[rs.MemoryDesc((2, 3), "f32")] * 2, axis=1).get_axis()
 1

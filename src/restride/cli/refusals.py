@@ -27,7 +27,7 @@ _GIVEN = {
     "x": "x = np.ones((2, 16, 4, 4), np.float32)",
     "md": 'md = rs.MemoryDesc((2, 16, 4, 4), "f32", "nchw")',
     "engine": 'engine = rs.Engine("cpu")',
-    "stream": "stream = rs.Stream(engine)",
+    "stream": "stream = rs.onednn.Stream(engine)",
 }
 
 

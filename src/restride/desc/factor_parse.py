@@ -74,7 +74,7 @@ def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object,
 
 def parse_arg(call: str, arg: object) -> int:
     """The number of an argument of any primitive."""
-    hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
+    hint = "rs.onednn.Arg.SRC and rs.onednn.Arg.DST are such numbers"
     number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
         raise refuse("RS-P14:arg", call=call, number=short_repr(number), hint=hint)

@@ -60,7 +60,7 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
 
 
 def _missing(pd: HasKind, role: str, absent: list[int], wanted: list[int]) -> Error:
-    usage = ", ".join(f"{spelled(arg, 'rs.', pd._arg_names)}: ..." for arg in wanted)
+    usage = ", ".join(f"{spelled(arg, 'rs.onednn.Arg.', pd._arg_names)}: ..." for arg in wanted)
     return refuse(
         "RS-R06:bad-number-expected",
         kind=pd.kind,

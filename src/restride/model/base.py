@@ -132,7 +132,7 @@ class PrimitiveDescBase(DescGetters):
         return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:
-        """What user mode passes as `rs.ARG_SCRATCHPAD`; the zero descriptor where none is needed."""
+        """What user mode passes as `rs.onednn.Arg.SCRATCHPAD`; the zero descriptor where none is needed."""
         return self.query_md(Query.scratchpad_md)
 
     def get_engine(self) -> Engine:

@@ -93,7 +93,7 @@ class SeveralPrimitive(Primitive):
     ) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
 
-        `args` names source i as `rs.ARG_MULTIPLE_SRC + i` and the destination as `rs.ARG_DST`.
+        `args` names source i as `rs.onednn.Arg.MULTIPLE_SRC + i` and the destination as `rs.onednn.Arg.DST`.
         Raises InvalidArguments, before anything is touched, for memories or streams that are not the
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).

@@ -50,7 +50,7 @@ class ConcatProblem(SeveralProblem):
     the type of the first source; left out or of format "any", it has the format of the first source that has
     blocks, else of the first, dense; blocks in which a source would begin are left out, and where no format
     is left it is plain, in the order of axes of the first source. `attr`: scales of mask 0 for
-    `rs.ARG_MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode."""
+    `rs.onednn.Arg.MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode."""
 
     srcs: tuple[MemoryDesc, ...]
     dst: MemoryDesc

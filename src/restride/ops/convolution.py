@@ -374,7 +374,7 @@ class DeconvolutionProblem(ConvolutionProblem):
     primitive = "DeconvolutionForward"
     is_transposed = True
     arguments = """
-    As `rs.ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
+    As `ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
     the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`."""
 
     __slots__ = ()

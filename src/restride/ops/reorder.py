@@ -185,7 +185,7 @@ def _frozen(attr: object) -> Attr:
         return DEFAULT_ATTR
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
-    raise _usage(f"attr is no rs.PrimitiveAttr but {type(attr).__name__}")
+    raise _usage(f"attr is no rs.onednn.PrimitiveAttr but {type(attr).__name__}")
 
 
 _OF_MDS = Form(
@@ -356,7 +356,7 @@ class Reorder(Primitive):
 
     PrimitiveDesc = ReorderPrimitiveDesc
     kind = "Reorder"
-    usage = "rs.Reorder(pd) or rs.Reorder(src, dst)"
+    usage = "rs.onednn.Reorder(pd) or rs.onednn.Reorder(src, dst)"
     _may_be_in_place = True
 
     __slots__ = ()

@@ -428,7 +428,7 @@ class ShufflePrimitive(Primitive):
 
 ShuffleForward: Any = make_primitive(ShuffleProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)
 ShuffleBackward: Any = make_primitive(ShuffleBackwardProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)
-ShuffleForward.Desc, ShuffleForward.usage = ShuffleForwardDesc, "rs.ShuffleForward(pd)"
-ShuffleBackward.Desc, ShuffleBackward.usage = ShuffleBackwardDesc, "rs.ShuffleBackward(pd)"
+ShuffleForward.Desc, ShuffleForward.usage = ShuffleForwardDesc, "rs.onednn.ShuffleForward(pd)"
+ShuffleBackward.Desc, ShuffleBackward.usage = ShuffleBackwardDesc, "rs.onednn.ShuffleBackward(pd)"
 ShuffleForward.PrimitiveDesc.__signature__ = _FORWARD_OF_DESC.shown
 ShuffleBackward.PrimitiveDesc.__signature__ = _BACKWARD_OF_DESC.shown

@@ -164,13 +164,12 @@ def _exported(data: Any) -> Array:
 
 
 def _no_buffer(data: object) -> Error:
-    hint = "pass an array, bytes, bytearray, memoryview, mmap or array.array; or rs.NO_DATA for no buffer yet"
+    none = "rs.onednn.NO_DATA for no buffer yet"
+    hint = f"pass an array, bytes, bytearray, memoryview, mmap or array.array; or {none}"
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
     elif data is None or has_attribute(data, "__dlpack__"):
-        hint = (
-            "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
-        )
+        hint = f"pass an array, rs.Memory.from_dlpack(x) for another library's, or {none}"
     return refuse("RS-M37:data-no-buffer", type=type(data).__name__, hint=hint)
 
 
