@@ -29,22 +29,7 @@ __version__ = _version.VERSION
 # Pictures are made in the highest row: descriptors know it by this name alone, and load it on first use.
 _register_viewer("restride.view.methods")
 
-undef = DataType.undef
-f16 = DataType.f16
-bf16 = DataType.bf16
-f32 = DataType.f32
-s32 = DataType.s32
-s8 = DataType.s8
-u8 = DataType.u8
-f64 = DataType.f64
-boolean = DataType.boolean
-f8_e5m2 = DataType.f8_e5m2
-f8_e4m3 = DataType.f8_e4m3
-s4 = DataType.s4
-u4 = DataType.u4
-e8m0 = DataType.e8m0
-f4_e2m1 = DataType.f4_e2m1
-f4_e3m0 = DataType.f4_e3m0
+globals().update(DataType.__members__)  # `rs.f32` and its like
 
 # Names whose modules are loaded when first asked for: whoever reorders pays for nothing else.
 _LAZY_NAMES, _load = _lazy_attributes(
@@ -87,26 +72,10 @@ __all__ = [
     "RuntimeFailure",
     "Unimplemented",
     "__version__",
-    "bf16",
-    "boolean",
-    "e8m0",
     "empty",
-    "f4_e2m1",
-    "f4_e3m0",
-    "f8_e4m3",
-    "f8_e5m2",
-    "f16",
-    "f32",
-    "f64",
     "reorder",
-    "s4",
-    "s8",
-    "s32",
-    "u4",
-    "u8",
-    "undef",
 ]
-__all__ += _LAZY_NAMES
+__all__ += [*_LAZY_NAMES, *DataType.__members__]
 # Names of earlier versions, no part of `dir()`: these, all of `onednn`, and `ARG_SRC` for `onednn.Arg.SRC`.
 _EARLIER_NAMES = {"trim": "empty_cache", "verbose": "set_verbose"}
 # Modules that a program imports itself: the first two import the library whose name they have.

@@ -123,22 +123,22 @@ from .onednn import get_primitive_cache_capacity as get_primitive_cache_capacity
 from .onednn import set_primitive_cache_capacity as set_primitive_cache_capacity
 
 __version__: str
+undef: DataType
+f16: DataType
 bf16: DataType
+f32: DataType
+s32: DataType
+s8: DataType
+u8: DataType
+f64: DataType
 boolean: DataType
+f8_e5m2: DataType
+f8_e4m3: DataType
+s4: DataType
+u4: DataType
 e8m0: DataType
 f4_e2m1: DataType
 f4_e3m0: DataType
-f8_e4m3: DataType
-f8_e5m2: DataType
-f16: DataType
-f32: DataType
-f64: DataType
-s4: DataType
-s8: DataType
-s32: DataType
-u4: DataType
-u8: DataType
-undef: DataType
 
 # Names of earlier versions, as are those from `onednn` but for itself.
 trim = empty_cache
