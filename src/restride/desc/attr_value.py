@@ -216,7 +216,7 @@ class Attr:
     def without_factors_of(self, *args: int) -> Attr:
         """The attributes without scales and zero points of some arguments."""
         scales, zeros = (
-            tuple(f for f in each if f[0] not in args) for each in (self.scales, self.zero_points)
+            tuple(f for f in operand if f[0] not in args) for operand in (self.scales, self.zero_points)
         )
         return replace(self, scales=scales, zero_points=zeros)
 
