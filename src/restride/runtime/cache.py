@@ -75,15 +75,15 @@ class LruCache(Generic[T]):
 
         Where it was not, `make` is called once for all who ask meanwhile.
         """
-        found = self._get(key)
-        if found is not None:
-            return found, True
+        value = self._get(key)
+        if value is not None:
+            return value, True
         with self._lock:
             turn = self._making.setdefault(key, _Turn())
         with turn.lock:
-            found = self._get(key) if turn.value is None else self._taken(turn.value)
-            if found is not None:
-                return found, True
+            value = self._get(key) if turn.value is None else self._taken(turn.value)
+            if value is not None:
+                return value, True
             return self._make(key, turn, make), False
 
     def trim(self, capacity: int) -> None:
