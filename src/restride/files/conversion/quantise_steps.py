@@ -230,11 +230,11 @@ class GroupedStep(_ScaledStep):
         # Groups are axes of plain layouts.
         plain = read.to(MemoryDesc(read.desc.dims, read.desc.data_type)) if read.desc.inner_blks else read
         largest = None if ends is None else max(map(abs, ends))
-        found = quantize_in_groups(plain, self.scaling, order_tag(dst.layout), largest=largest)
-        values = found.values if found.values.desc == dst else found.values.to(dst)
-        made = {"scale": found.scale, "zero_point": found.zero_point}
+        quantized = quantize_in_groups(plain, self.scaling, order_tag(dst.layout), largest=largest)
+        values = quantized.values if quantized.values.desc == dst else quantized.values.to(dst)
+        made = {"scale": quantized.scale, "zero_point": quantized.zero_point}
         if self.scaling.is_two_level:
-            whole = np.full((1,) * dst.ndims, found.tensor_scale, np.float32)
+            whole = np.full((1,) * dst.ndims, quantized.tensor_scale, np.float32)
             made["tensor_scale"] = Memory.from_numpy(whole)
         parts = []
         for result in self.results[1:]:
