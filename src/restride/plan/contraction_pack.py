@@ -57,9 +57,9 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
         fitting = [loop for loop in loops if loop.size == 1]
     if not fitting:
         return None
-    found = Pack(fitting[0], count)
-    is_whole = not found.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
-    return found if is_whole else None
+    pack = Pack(fitting[0], count)
+    is_whole = not pack.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
+    return pack if is_whole else None
 
 
 def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:

@@ -303,7 +303,7 @@ class LoopNest:
         named = {a.bound for a in self.axes}
         if any(i not in named and b.padded > 1 for i, b in enumerate(self.bounds)):
             raise ValueError(f"bound without an axis in\n{self}")
-        if any(each >= len(self.operands) for step in self.compute.steps for each in step.operands):
+        if any(operand >= len(self.operands) for step in self.compute.steps for operand in step.operands):
             raise ValueError(f"step without its operand in\n{self}")
         return self
 

@@ -343,8 +343,8 @@ def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
     each = byte_step(old)
     axes = tuple(replace(axis, more=(*axis.more, multiplied(axis.dst, each))) for axis in nest.axes)
     operand = Operand(wide_type(old), (nest.dst_base - first) * each)
-    made = replace(nest, compute=Compute(steps), axes=axes, operands=(*nest.operands, operand))
-    return made, old
+    result = replace(nest, compute=Compute(steps), axes=axes, operands=(*nest.operands, operand))
+    return result, old
 
 
 def in_pairs(nest: LoopNest) -> LoopNest:

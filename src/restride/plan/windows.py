@@ -67,10 +67,10 @@ class Windows:
 
     def position(self, taps: Sequence[TreeAxis | Affine]) -> Affine:
         """The number of a position in its window, row by row."""
-        found = Affine()
+        index = Affine()
         for extent, tap in zip(self.kernel, taps, strict=True):
-            found = found * extent + tap
-        return found
+            index = index * extent + tap
+        return index
 
     def sources(self, outputs: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
         """Where the positions of windows are in the source."""
