@@ -90,9 +90,9 @@ class CodeTables:
             elements = tuple(first for first in firsts for _ in range(_CODES))
             reals = Value(vector("i32", len(elements)), _reals_text(self.types[0], len(firsts)))
             types = DataType.f32, self.types[1]
-            found = run_steps(self.b, reals, types, self.compute, self.inputs(elements), self.can)
+            values = run_steps(self.b, reals, types, self.compute, self.inputs(elements), self.can)
             count = _CODES * held
-            self.made[key] = self.b.shuffle(found, found, [i % len(elements) for i in range(count)])
+            self.made[key] = self.b.shuffle(values, values, [i % len(elements) for i in range(count)])
         return self.made[key]
 
     def _permuted(self, table: Value, places: Value) -> Value:

@@ -370,7 +370,7 @@ def call_function(b: Builder, name: str, args: Sequence[Value], can: Abilities) 
         whole = [_in_lanes(inner, each, lanes) for each in named]
         return evaluate(name, VectorArithmetic(inner, can.round_even), whole)
 
-    kinds = "".join(f".{each.type.split()[0].strip('<')}" for each in others)
+    kinds = "".join(f".{other.type.split()[0].strip('<')}" for other in others)
     return b.call_own(f"{name}.{lanes}.{element_of(first)}{kinds}", (first, *others), write)
 
 
