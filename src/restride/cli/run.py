@@ -246,7 +246,7 @@ class _StepRow:
 
 
 def _products(step: NetworkStep) -> int:
-    """How many products a step adds up; 0 for what sums none."""
+    """The number of products a step adds up; 0 for what sums none."""
     dims = [access.md.dims for access in (*step.reads[:2], step.writes[0])]
     if step.operation == "convolution":
         return prod(dims[1]) * dims[2][0] * prod(dims[2][2:])

@@ -56,13 +56,13 @@ class Factor:
     shape: tuple[int, ...] = ()
 
     def extents(self, dims: Sequence[int]) -> tuple[int, ...]:
-        """How many values there are along each dim of a tensor of `dims`; 1 along those not masked."""
+        """The number of values along each dim of a tensor of `dims`; 1 along those not masked."""
         shared = (1,) * (len(dims) - len(self.groups)) + self.groups
         pairs = enumerate(zip(dims, shared, strict=True))
         return tuple(n // size if self.mask >> i & 1 else 1 for i, (n, size) in pairs)
 
     def count(self, dims: Sequence[int]) -> int:
-        """How many values there are for a tensor of `dims`."""
+        """The number of values for a tensor of `dims`."""
         return prod(self.extents(dims))
 
     def to_numpy(self) -> Array | None:

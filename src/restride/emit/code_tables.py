@@ -65,7 +65,7 @@ class CodeTables:
         return self.b.join(parts)
 
     def _shared_run(self, lanes: Lanes) -> int:
-        """How many lanes in a row share their operands, at least 16 of them; else 0."""
+        """The number of lanes in a row that share their operands, at least 16 of them; else 0."""
         if NOTHING in lanes:
             return 0
         counts = [len(list(same)) for _, same in groupby(self.operands(lanes))]

@@ -74,7 +74,7 @@ class ProductSums(SumLoops):
 
     @property
     def vectors(self) -> int:
-        """How many vectors of sums a row has."""
+        """The number of vectors of sums a row has."""
         return self.tile.vectors * len(self.kernel.parts)
 
     def _turn(self, counter: Value) -> None:

@@ -46,7 +46,7 @@ class VectorRun:
     counts: tuple[tuple[str, int], ...] = ()
 
     def count(self, tensor: str) -> int:
-        """How many lanes of a tensor are written."""
+        """The number of lanes of a tensor that are written."""
         return dict(self.counts).get(tensor, self.valid)
 
 

@@ -185,7 +185,7 @@ def _unit(array: Any) -> Ints:
 
 
 def _done(target: Any, plan: str) -> int:
-    """How many boxes an earlier call has done: of another run of the system those that the disk has."""
+    """The number of boxes an earlier call has done: of another run of the system those that the disk has."""
     try:
         state = json.loads(target.attrs.get(_ATTRIBUTE, ""))
         count = state["done" if state["boot"] == boot_id() else "safe"]

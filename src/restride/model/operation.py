@@ -186,7 +186,7 @@ class OperationProblem(ProblemBase):
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that the program takes."""
+        """The number of bytes that could be moved in the time that the program takes."""
         return self.moved_bytes
 
 

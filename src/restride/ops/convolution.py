@@ -114,7 +114,7 @@ class ConvolutionProblem(ProductProblem):
 
     @property
     def _best_pack(self) -> int:
-        """How many channels kernels multiply at once: those that are summed."""
+        """The number of channels kernels multiply at once: those that are summed."""
         first = self.tensors[2 if self.direction is BACKWARD_DATA else 0]
         return kernel_pack(first.data_type, self.tensors[1].data_type)
 

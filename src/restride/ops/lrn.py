@@ -95,7 +95,7 @@ class LrnParameters:
 
     @property
     def work(self) -> int:
-        """How many bytes could be moved in the time that one element takes, its window aside."""
+        """The number of bytes that could be moved in the time that one element takes, its window aside."""
         return _ROOTS_BYTES if self.has_roots else _POWER_BYTES
 
 

@@ -263,7 +263,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def terms(self) -> int:
-        """How many products are added up in all."""
+        """The number of products that are added up in all."""
         raise NotImplementedError
 
     def preferred(self) -> dict[str, MemoryDesc]:

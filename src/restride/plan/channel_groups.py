@@ -67,7 +67,7 @@ class ChannelAxes:
 
     @property
     def count(self) -> Const:
-        """How many elements a group has."""
+        """The number of elements a group has."""
         return Const(float(self.place.extent * prod(axis.extent for axis in self.spatial)))
 
     @property

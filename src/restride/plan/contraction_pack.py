@@ -35,7 +35,7 @@ class Pack:
 
     @property
     def rest(self) -> int:
-        """How many positions the last pack has; 0 where it is full."""
+        """The number of positions the last pack has; 0 where it is full."""
         return self.loop.size % self.count
 
 
@@ -72,7 +72,7 @@ def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
 
 
 def packed_count(first: DataType, second: DataType) -> int:
-    """How many products of these types are added at once at most."""
+    """The number of products of these types that are added at once at most."""
     if all(each.is_integral and each.bits == 8 for each in (first, second)):
         return 4
     return 2 if first is second is DataType.bf16 else 1

@@ -124,7 +124,7 @@ class RowTiling:
 
     @property
     def count(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return self.runs[-1][1]
 
 

@@ -324,7 +324,7 @@ def in_single(value: Expr) -> Expr:
 
 
 def operands_of(op: str) -> int:
-    """How many arguments an operation takes; of an eltwise function at most."""
+    """The number of arguments an operation takes; of an eltwise function at most."""
     return OPERATIONS[op][0] if op in OPERATIONS else 3
 
 

@@ -47,7 +47,7 @@ class _Scope:
 
     @property
     def positions(self) -> int:
-        """How many positions are run at once."""
+        """The number of positions that are run at once."""
         return prod(stop - start for start, stop in self.ranges.values())
 
 

@@ -78,7 +78,7 @@ class Step:
 
     @property
     def scalars(self) -> int:
-        """How many scalars the step reads."""
+        """The number of scalars the step reads."""
         if self.is_eltwise:
             return _ELTWISE_SCALARS
         if self.name in _SUMS:
@@ -128,7 +128,7 @@ class Compute:
 
     @property
     def scalars(self) -> int:
-        """How many scalars the chain reads."""
+        """The number of scalars the chain reads."""
         return sum(step.scalars for step in self.steps)
 
     def steps_with_scalars(self) -> Iterator[tuple[Step, int]]:

@@ -67,7 +67,7 @@ class NormAxes:
 
     @property
     def count(self) -> int:
-        """How many elements a statistic is of."""
+        """The number of elements a statistic is of."""
         return prod(axis.extent for axis in self.inner)
 
     @property

@@ -79,7 +79,7 @@ class PoolingGradientRows:
 
     @property
     def _rows(self) -> int:
-        """How many rows of sums there are."""
+        """The number of rows of sums."""
         return self.windows.kernel[-1] if self.is_max else 1
 
     @property

@@ -37,7 +37,7 @@ class RnnCell:
 
     @property
     def gates(self) -> int:
-        """How many gates a step has."""
+        """The number of gates a step has."""
         return GATES[self.kind]
 
     @property

@@ -175,7 +175,7 @@ def _factors(loops: Sequence[Each]) -> list[Load]:
 
 
 def _work_of(tree: LoopTree) -> int:
-    """How many bytes could be moved in the time that a tree takes."""
+    """The number of bytes that could be moved in the time that a tree takes."""
     moved = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors)
     (outer,) = tree.items
     inner = [item for item in outer.items if isinstance(item, Each)]

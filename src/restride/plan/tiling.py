@@ -246,7 +246,7 @@ def _is_bytes_in_caches(nest: LoopNest, read: int, machine: Machine) -> bool:
 
 
 def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
-    """How many consecutive elements of a chain are in a tile already."""
+    """The number of consecutive elements of a chain that are in a tile already."""
     run = 1
     for index in along:
         run *= chunks.get(index, 1)

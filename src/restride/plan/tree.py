@@ -196,7 +196,7 @@ class Each:
 
     @property
     def positions(self) -> int:
-        """How many positions there are, guards aside."""
+        """The number of positions, guards aside."""
         return prod(axis.extent for axis in self.axes)
 
     @property

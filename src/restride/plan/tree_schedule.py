@@ -270,7 +270,7 @@ class _Scheduler:
         return any(name in names for dim in self.computed[access] for name, _ in index[dim].terms)
 
     def _lanes(self, each: Each, names: set[str]) -> int:
-        """How many lanes vectors along a digit of these axes have at most."""
+        """The number of lanes vectors along a digit of these axes have at most."""
         items = list(items_of((each,)))
         parts = (part for item in items for value in values_of(item) for part in parts_of(value))
         most = _COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else _LANES

@@ -238,7 +238,7 @@ def cache_info() -> dict[str, CacheInfo]:
 
 
 def get_primitive_cache_capacity() -> int:
-    """How many primitives are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
+    """The number of primitives that are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
     if _capacity is not None:
         return _capacity
     return lookup_int("PRIMITIVE_CACHE_CAPACITY", _DEFAULT_CAPACITY, low=0, high=_MOST)

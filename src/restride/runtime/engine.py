@@ -48,7 +48,7 @@ class Engine:
 
     @staticmethod
     def get_count(kind: str | EngineKind) -> int:
-        """How many engines of `kind` there are (`dnnl::engine::get_count`)."""
+        """The number of engines of `kind` there are (`dnnl::engine::get_count`)."""
         _, platform, selector = _parse_kind(kind)
         return platform.count(selector)
 

@@ -108,7 +108,7 @@ class LoweredReduction(WrittenInOrder):
 
     @property
     def planes(self) -> int:
-        """How many planes of outputs the kernel folds into."""
+        """The number of planes of outputs the kernel folds into."""
         return sum(plan.planes for plan in self.plans)
 
     @property

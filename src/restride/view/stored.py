@@ -87,7 +87,7 @@ def _sharing(stored: TensorFormat, name: str) -> str:
 
 
 def _shown(stored: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
-    """How many bytes are shown: those of the first block, a line or two of others."""
+    """The number of bytes that are shown: those of the first block, a line or two of others."""
     whole = stored.nbytes or max(md.size for md in parts.values())
     block = _block_of(parts) if stored.nbytes else _MOST_BYTES // 2 - 2
     return min(whole, block, _MOST_BYTES)

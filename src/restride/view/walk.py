@@ -61,7 +61,7 @@ class Span:
 
     @property
     def extent(self) -> int:
-        """How many ordinals there are; 1 where there is no level."""
+        """The number of ordinals; 1 where there is no level."""
         return prod(level.extent for level in self.levels)
 
     def digits(self, ordinal: int) -> tuple[int, ...]:
@@ -133,7 +133,7 @@ class Walk:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return prod(level.extent for level in self.down)
 
     def blocks(self, most: int) -> Iterator[tuple[int, ...]]:
@@ -217,7 +217,7 @@ def _forwards(level: LayoutDigit) -> LayoutDigit:
 
 
 def budget(extents: Sequence[int], most: int, first: Sequence[int] = ()) -> list[int]:
-    """How many positions of each level to keep, so that their product is at most `most`.
+    """The number of positions of each level to keep, so that their product is at most `most`.
 
     Every level gets its first and last position as far as that goes, those named in `first` before others;
     then the innermost grow first.

@@ -52,7 +52,7 @@ class Conversion:
 
     @property
     def tiles(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return self.firsts[-1]
 
     @property

@@ -113,7 +113,7 @@ class _ScaledStep:
         return errors + groups.summed_up(tolerance)
 
     def _groups_of(self, place: Ints, *, last: bool = True) -> Ints:
-        """How many groups begin before a place, along each axis; or how many end."""
+        """The number of groups that begin before a place, along each axis; or how many end."""
         return tuple(-(-n // g) if last else n // g for n, g in zip(place, self.groups, strict=True))
 
     def _read_back(
@@ -139,7 +139,7 @@ class _ScaledStep:
 
     @property
     def groups(self) -> Ints:
-        """How many elements along each axis share a scale."""
+        """The number of elements along each axis that share a scale."""
         raise NotImplementedError
 
     @property

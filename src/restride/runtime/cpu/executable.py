@@ -81,7 +81,7 @@ class CpuExecutable:
 
     @property
     def threads(self) -> int:
-        """How many threads may share a run."""
+        """The number of threads that may share a run."""
         return max((threads_of(launch) for launch in self.launches), default=1)
 
     @property

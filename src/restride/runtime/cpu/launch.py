@@ -95,7 +95,7 @@ class _StepLaunch(Generic[_StepT, _LoweredT]):
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that it takes."""
+        """The number of bytes that could be moved in the time that it takes."""
         return self.step.work_bytes
 
     def prepare(self) -> None:
@@ -253,12 +253,12 @@ class RepeatLaunch:
 
     @property
     def turn_bytes(self) -> int:
-        """How many bytes could be moved in the time that one turn takes."""
+        """The number of bytes that could be moved in the time that one turn takes."""
         return sum(launch.work_bytes for launch in self.launches)
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that all turns take."""
+        """The number of bytes that could be moved in the time that all turns take."""
         return self.turns * self.turn_bytes
 
     def __str__(self) -> str:

@@ -180,7 +180,7 @@ def _one_launch_words(
 
 
 def count_launches(launch: NativeLaunch) -> int:
-    """How many kernels a launch calls, each once."""
+    """The number of kernels a launch calls, each once."""
     return len(_launches(launch))
 
 

@@ -221,7 +221,7 @@ def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
 
 
 def threads_of(launch: Launch) -> int:
-    """How many threads a launch may use."""
+    """The number of threads a launch may use."""
     if isinstance(launch, RepeatLaunch):
         return max((threads_of(each) for each in launch.launches), default=1)
     if not isinstance(launch, NestLaunch | TreeLaunch) or is_small(launch.lowered.steps, launch.work_bytes):

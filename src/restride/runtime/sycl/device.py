@@ -228,7 +228,7 @@ _devices_lock = threading.RLock()
 
 
 def count_devices(selector: str) -> int:
-    """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+    """The number of SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
     sdk = find_sdk()
     return 0 if sdk is None else len(sdk.devices(selector))
 
