@@ -167,8 +167,8 @@ class PrimitiveDescBase(DescGetters):
         if query is Query.scratchpad_md:
             return self._scratchpad(number == 0)
         named = self._named().get(query.name.removesuffix("_md"), ())
-        found = (named,) if isinstance(named, MemoryDesc) else named
-        return found[number] if 0 <= number < len(found) else _NO_DESC
+        descs = (named,) if isinstance(named, MemoryDesc) else named
+        return descs[number] if 0 <= number < len(descs) else _NO_DESC
 
     def query_s64(self, what: Query | str) -> int:
         """An integer: `Query.memory_consumption_s64` or its word, ...; 0 for what the primitive has not.

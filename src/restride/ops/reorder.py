@@ -365,12 +365,12 @@ class Reorder(Primitive):
         self, *args: object, src: object = None, dst: object = None, attr: object = None, pd: object = None
     ) -> None:
         args = args if pd is None else (pd, *args)
-        made = args[0] if len(args) == 1 else None
+        argument = args[0] if len(args) == 1 else None
         is_alone = src is dst is attr is None
-        if isinstance(made, ReorderPrimitiveDesc):
+        if isinstance(argument, ReorderPrimitiveDesc):
             if not is_alone:
                 raise _usage("a primitive descriptor has its attributes already")
-            self._take(made, is_empty=False)
+            self._take(argument, is_empty=False)
             return
         ends = {} if is_alone else {"src_mem": src, "dst_mem": dst, "attr": attr}
         named = {name: value for name, value in ends.items() if value is not None}

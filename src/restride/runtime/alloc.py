@@ -174,12 +174,12 @@ def _no_buffer(data: object) -> Error:
 
 
 def _check_elements(array: Array, data_type: DataType) -> None:
-    found = array.dtype
-    unsigned = found.kind == "u" and found.isnative and found.itemsize * 8 == data_type.bits
-    if found in _BYTES or unsigned or (found == data_type.numpy and data_type.bits >= 8):
+    dtype = array.dtype
+    unsigned = dtype.kind == "u" and dtype.isnative and dtype.itemsize * 8 == data_type.bits
+    if dtype in _BYTES or unsigned or (dtype == data_type.numpy and data_type.bits >= 8):
         return
     twin = "uint8" if data_type.bits < 8 else str(data_type.numpy)
-    raise refuse("RS-M37:data-another-type", data_type=data_type, found=str(found)[:60], twin=twin)
+    raise refuse("RS-M37:data-another-type", data_type=data_type, found=str(dtype)[:60], twin=twin)
 
 
 def _check_dense(array: Array) -> None:
