@@ -109,9 +109,9 @@ def imported(x: Any) -> Array:
     Raises whatever the producer raises, and NumPy's errors for capsules that it cannot read.
     """
     reader = _Reader(x)
-    found = np.from_dlpack(reader)
+    array = np.from_dlpack(reader)
     reader.restore()
-    return found if reader.dtype is None else found.view(reader.dtype)
+    return array if reader.dtype is None else array.view(reader.dtype)
 
 
 def not_imported(name: str, x: object, error: Exception) -> Error:
