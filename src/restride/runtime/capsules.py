@@ -129,7 +129,7 @@ def not_imported(name: str, x: object, error: Exception) -> Error:
 
 
 def _device_apart(x: Any) -> str:
-    """The device that an array is on, as "cuda:0"; "" for one of the host, and where the array does not say."""
+    """The device that an array is on, as "cuda:0"; "" for the host, and where the array does not say."""
     try:
         kind, number = x.__dlpack_device__()
         return f"{_APART[int(kind)]}:{int(number)}"
