@@ -21,7 +21,7 @@ class BatchNormalizationProblem(NormForwardProblem):
     call = "prop_kind", "src", "dst", "epsilon", "flags"
     norm_kind = NormKind.batch
     arguments = """
-    Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `rs.NormalizationFlags`,
+    Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`,
     or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
 
     __slots__ = ()

@@ -124,7 +124,7 @@ def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None
 
 def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
     """The dims of the result: each that of all sources that have not 1 there."""
-    found: list[int] = []
+    dims: list[int] = []
     for dim, extents in enumerate(zip(*(md.dims for _, md in named), strict=True)):
         wanted = sorted({n for n in extents if n != 1})
         if len(wanted) > 1:
@@ -135,8 +135,8 @@ def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int
                 dim=dim,
                 extents=" and ".join(map(str, extents)),
             )
-        found.append(wanted[0] if wanted else 1)
-    return tuple(found)
+        dims.append(wanted[0] if wanted else 1)
+    return tuple(dims)
 
 
 def _check_dst(what: str, dst: MemoryDesc, dims: tuple[int, ...]) -> None:
