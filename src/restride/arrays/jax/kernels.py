@@ -295,7 +295,12 @@ def is_real(dtype: Any) -> bool:
 
 
 def differentiable(x: Any, dtype: Any) -> Any:
-    """`x`, cut off from gradients where it or what is made of it, of type `dtype`, has none."""
+    """`x`, cut off from gradients where it or what is made of it, of type `dtype`, has none.
+
+    Raises InvalidArguments for an array on another device than the CPU.
+    """
+    if not isinstance(x, jax.core.Tracer) and any(each.platform != "cpu" for each in x.devices()):
+        raise refuse("RS-A04:array-not-cpu", name="restride.jax: x")
     return x if is_real(x.dtype) and is_real(dtype) else jax.lax.stop_gradient(x)
 
 

@@ -27,6 +27,12 @@ below_autograd = _c._AutoDispatchBelowAutograd
 """A context in which an operator runs its kernel, and records nothing."""
 
 
+def check_device(x: Any) -> None:
+    """Raise InvalidArguments for a tensor on another device than the CPU, as torch names no way out."""
+    if not x.is_cpu and not x.is_meta:
+        raise refuse("RS-A04:tensor", name="restride.torch: x", device=x.device, which="x.cpu()")
+
+
 def is_plain(x: Any) -> bool:
     """True where the result is all that is wanted: no gradient, compiler, tracer, mode or transform."""
     if _is_compiling() or type(x) is not _Tensor or not x.is_cpu or (x.requires_grad and _is_recording()):

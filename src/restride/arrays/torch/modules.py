@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 
 from ...errors import refuse
-from .modes import is_plain, refuse_transforms
+from .modes import check_device, is_plain, refuse_transforms
 from .products import PackedWeights, convolved, packed_matmul
 
 _SPATIAL = 2
@@ -130,6 +130,9 @@ def _check_types(call: str, x: Any, weight: Any, bias: Any) -> None:
 
 
 def _check_tensors(call: str, x: Any, weight: Any, bias: Any) -> None:
+    for tensor in (x, weight, bias):
+        if isinstance(tensor, torch.Tensor):
+            check_device(tensor)
     _check_types(call, x, weight, bias)
     refuse_transforms(call, x, weight, bias)
 

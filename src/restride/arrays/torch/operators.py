@@ -21,6 +21,7 @@ from .kernels import RULES, new_like, order_by_stride, order_of, reorder_new, sh
 from .modes import (
     NO_KEYS,
     below_autograd,
+    check_device,
     in_transform,
     is_only_data,
     is_plain,
@@ -209,6 +210,7 @@ for _row in (
 def tensor_of(x: Any) -> Any:
     """`x`, if an operator can take it: a tensor with strides, or what torch.fx traces with."""
     if isinstance(x, torch.Tensor):
+        check_device(x)
         check_strided(x, "restride.torch: x")
         return x
     if hasattr(type(x), "__torch_function__"):
