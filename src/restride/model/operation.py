@@ -157,7 +157,7 @@ class OperationProblem(ProblemBase):
 
     def _parameter(self, name: str) -> object:
         holders = [self, *(getattr(self, part) for part in self.parts)]
-        return next(getattr(each, name) for each in holders if hasattr(each, name))
+        return next(getattr(holder, name) for holder in holders if hasattr(holder, name))
 
     @property
     def verbose_aux(self) -> str:
@@ -205,7 +205,7 @@ class OperationProblem(ProblemBase):
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that the program takes."""
+        """The number of bytes that could be moved in the time that the program takes."""
         return self.moved_bytes
 
 

@@ -25,7 +25,7 @@ class BatchNormalizationProblem(NormForwardProblem):
     node_reads = "src", "scale", "shift", "mean", "variance"
     node_values: ClassVar = {"flags": lambda node, dst: "use_global_stats|use_scale|use_shift"}
     arguments = """
-    Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `rs.NormalizationFlags`,
+    Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`,
     or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
 
     __slots__ = ()

@@ -133,7 +133,7 @@ def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None
 
 def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
     """The dims of the result: each that of all sources that have not 1 there."""
-    found: list[int] = []
+    dims: list[int] = []
     for dim, extents in enumerate(zip(*(md.dims for _, md in named), strict=True)):
         wanted = broadcast_extent(extents)
         if wanted is None:
@@ -144,8 +144,8 @@ def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int
                 dim=dim,
                 extents=" and ".join(map(str, extents)),
             )
-        found.append(wanted)
-    return tuple(found)
+        dims.append(wanted)
+    return tuple(dims)
 
 
 def _check_dst(what: str, dst: MemoryDesc, dims: tuple[int, ...]) -> None:

@@ -52,7 +52,7 @@ class ConcatProblem(SeveralProblem):
     the type of the first source; left out or of format "any", it has the format of the first source that has
     blocks, else of the first, dense; blocks in which a source would begin are left out, and where no format
     is left it is plain, in the order of axes of the first source. `attr`: scales of mask 0 for
-    `rs.ARG_MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode."""
+    `rs.onednn.Arg.MULTIPLE_SRC + i`, known or passed at execution, and the scratchpad mode."""
 
     srcs: tuple[MemoryDesc, ...]
     dst: MemoryDesc
@@ -91,7 +91,7 @@ class ConcatProblem(SeveralProblem):
         return apart is not None and 8 * (src._address - dst._address) == apart
 
     def sharing(self, shared: frozenset[int]) -> ConcatProblem:
-        copies = (each.index for each in self.windowed() if each.index in shared and each.is_copy)
+        copies = (source.index for source in self.windowed() if source.index in shared and source.is_copy)
         return replace(self, in_window=frozenset(copies))
 
     def starts(self) -> list[int]:
@@ -115,7 +115,7 @@ class ConcatProblem(SeveralProblem):
         """What is computed for all sources, one after the other."""
         parts = [source.computed for source in self.windowed()]
         scalars = tuple(scalar for part in parts for scalar in part.scalars)
-        operands: tuple[OperandSource, ...] = tuple(each for part in parts for each in part.operands)
+        operands: tuple[OperandSource, ...] = tuple(operand for part in parts for operand in part.operands)
         return Computation(Compute(), scalars, operands)
 
     def program(self) -> Program:
@@ -206,14 +206,14 @@ def concat_problem(
     if dst is not None:
         check_described(names.call, names.dst, dst)
         _check_dims(names, dst, dims, srcs)
-    made = ConcatProblem(srcs, MemoryDesc() if dst is None else dst, axis, attr)
+    problem = ConcatProblem(srcs, MemoryDesc() if dst is None else dst, axis, attr)
     if dst is None or dst.format_kind == "any":
-        starts = [start for start, md in zip(made.starts(), srcs, strict=True) if md.dims[axis]]
+        starts = [start for start, md in zip(problem.starts(), srcs, strict=True) if md.dims[axis]]
         data_type = srcs[0].data_type if dst is None else dst.data_type
-        made = replace(made, dst=chosen_desc(srcs, dims, data_type, (axis, *starts)))
-    check_written(names.call, names.written, made.dst)
-    _check_attr(made)
-    return made
+        problem = replace(problem, dst=chosen_desc(srcs, dims, data_type, (axis, *starts)))
+    check_written(names.call, names.written, problem.dst)
+    _check_attr(problem)
+    return problem
 
 
 def joined_dims(dims: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...]:

@@ -117,7 +117,7 @@ class ConvolutionProblem(ProductProblem):
 
     @property
     def _best_pack(self) -> int:
-        """How many channels kernels multiply at once: those that are summed."""
+        """The number of channels kernels multiply at once: those that are summed."""
         first = self.tensors[2 if self.direction is BACKWARD_DATA else 0]
         return kernel_pack(first.data_type, self.tensors[1].data_type)
 
@@ -211,7 +211,7 @@ class ConvolutionProblem(ProductProblem):
     @property
     def dilations(self) -> tuple[int, ...]:
         """The distance of two taps: 1 is dense."""
-        return tuple(each + 1 for each in self.dilates)
+        return tuple(dilation + 1 for dilation in self.dilates)
 
     @property
     def padding(self) -> tuple[int, ...]:
@@ -299,7 +299,7 @@ def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) ->
             "RS-X01:spatial-dims-give", what=call.what, name=name, value=short_repr(value), count=count
         )
     numbers = tuple(parse_int(each, f"{call.what}: {name}") for each in row)
-    wrong = next((each for each in numbers if least is not None and each < least), None)
+    wrong = next((number for number in numbers if least is not None and number < least), None)
     if wrong is not None:
         raise refuse(
             "RS-X01:below", what=call.what, name=name, numbers=list(numbers), wrong=wrong, least=least
@@ -344,7 +344,7 @@ class DepthwiseFusion(OperationProblem):
     def computation(self) -> Computation:
         """What attributes do, to both."""
         second = self.second.computation()
-        operands = tuple(replace(each, arg=self._arg(each.arg)) for each in second.operands)
+        operands = tuple(replace(operand, arg=self._arg(operand.arg)) for operand in second.operands)
         origins = tuple((self._arg(arg), number) for arg, number in second.origins)
         return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
 
@@ -364,7 +364,7 @@ def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: b
 
     Raises Unimplemented for a convolution of other than two spatial dims, and for a sum in front of it.
     """
-    if any(isinstance(each, SumOp) for each in parts.first.post_ops):
+    if any(isinstance(post_op, SumOp) for post_op in parts.first.post_ops):
         raise refuse("RS-P06:sum-before-depthwise", what=what, dst=first.dst)
     source, weights, between = first.tensors
     if between.tag is None or between.offset0:
@@ -408,7 +408,7 @@ class DeconvolutionProblem(ConvolutionProblem):
     primitive = "DeconvolutionForward"
     is_transposed = True
     arguments = """
-    As `rs.ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
+    As `ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
     the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`."""
 
     __slots__ = ()

@@ -72,7 +72,7 @@ class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
     }
     arguments = """
     The last axis is normalized; `stat` describes the statistics, all other dims as f32, row-major where it is
-    None or left out. `dst`: of format "any" it has that of the source. `flags`: `rs.NormalizationFlags`, or
+    None or left out. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`, or
     words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
 
     __slots__ = ()

@@ -97,7 +97,7 @@ class LrnParameters:
 
     @property
     def work(self) -> int:
-        """How many bytes could be moved in the time that one element takes, its window aside."""
+        """The number of bytes that could be moved in the time that one element takes, its window aside."""
         return _ROOTS_BYTES if self.has_roots else _POWER_BYTES
 
 
@@ -246,11 +246,11 @@ class LrnProblem(OperationProblem):
         rows = _ChannelRows(self.parameters, self.src)
         squares, element = rows.new("row"), src.load(*rows.index)
         omega = Let("omega", _K + _ALPHA * Ref("squares"))
-        made = dst.store(tuple(rows.index), element * self.parameters.power(Ref("omega")))
+        store = dst.store(tuple(rows.index), element * self.parameters.power(Ref("omega")))
         items = (
             *rows.ends(squares),
             rows.each(rows.store(squares, element * element)),
-            rows.each(rows.total("squares", squares), omega, made),
+            rows.each(rows.total("squares", squares), omega, store),
         )
         return Each(rows.outer, items, locals=(squares,))
 

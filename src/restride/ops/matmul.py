@@ -176,7 +176,7 @@ class MatmulProblem(ProductProblem):
         """
         types = {arg: md.data_type for arg, md in zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False)}
         grouped = {arg for arg in types if self._has_groups(arg)}
-        if all(each.is_integral for each in types.values()):
+        if all(data_type.is_integral for data_type in types.values()):
             if grouped:
                 return dict.fromkeys(types, DataType.f32)
             return {arg: DataType.s8 for arg, each in types.items() if each.bits < 8}
@@ -186,8 +186,8 @@ class MatmulProblem(ProductProblem):
         """True where a factor has scales or zero points that are not those of all of a row or column."""
         columns = 1 << self.dst.ndims - 1
         masks = {ARG_SRC: (0,), ARG_WEIGHTS: (0, columns)}[arg]
-        found = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
-        return any(each is not None and (each.mask not in masks or each.groups) for each in found)
+        value_args = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
+        return any(each is not None and (each.mask not in masks or each.groups) for each in value_args)
 
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want: weights in blocks of columns, the others row-major."""

@@ -130,10 +130,10 @@ class PReLUBackwardProblem(GradientProblem):
         # Of a NaN min gives the second.
         term = gradient * apply("min", 0.0, element)
         slope = apply("select", apply("gt", element, 0.0), 1.0, weights.load(*axes))
-        made = diff_src.store(axes, slope * gradient)
-        body: tuple[Item, ...] = (diff_weights.store(axes, term), made)
+        store = diff_src.store(axes, slope * gradient)
+        body: tuple[Item, ...] = (diff_weights.store(axes, term), store)
         if inner:
-            total = Each(inner, (fold_over("sum", "total", term), made))
+            total = Each(inner, (fold_over("sum", "total", term), store))
             body = (total, diff_weights.store(axes, Ref("total")))
         is_wide = any(md.data_type is DataType.f64 for md in mds.values())
         return LoopTree(tensors, (Each(outer, body),), wide=is_wide).verify()

@@ -141,12 +141,12 @@ class ReductionProblem(OperationProblem):
         size = apply("abs", value)
         return size if self.p == 1.0 else apply("pow", size, 1.0, Scalar(0))
 
-    def _finished(self, found: Expr) -> Expr:
+    def _finished(self, folded: Expr) -> Expr:
         if self.algorithm == "mean":
-            return found / Scalar(0)
+            return folded / Scalar(0)
         if not self.is_norm:
-            return found
-        total = apply("max", found, Scalar(1)) if self.algorithm.endswith("_max") else found + Scalar(1)
+            return folded
+        total = apply("max", folded, Scalar(1)) if self.algorithm.endswith("_max") else folded + Scalar(1)
         if "power" in self.algorithm or self.p == 1.0:
             return total
         return apply("sqrt", total) if self.p == 2.0 else apply("pow", total, Const(1.0), Scalar(2))

@@ -197,9 +197,9 @@ def legal_factors(name: str, size: int) -> str:
     if size < 1:
         return f"an axis without channels has no {name}: leave the shuffle out"
     low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
-    found = sorted({*low, *(size // n for n in low)})
+    divisors = sorted({*low, *(size // n for n in low)})
     half = _MOST_SHOWN // 2
-    shown = [*found[:half], "...", *found[-half:]] if len(found) > _MOST_SHOWN else found
+    shown = [*divisors[:half], "...", *divisors[-half:]] if len(divisors) > _MOST_SHOWN else divisors
     rest = ", and perhaps others" if isqrt(size) > _MOST_TRIED else ""
     return f"legal for {name}: {', '.join(map(str, shown))}{rest}"
 
@@ -440,7 +440,7 @@ class ShufflePrimitive(Primitive):
 
 ShuffleForward: Any = make_primitive(ShuffleProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)
 ShuffleBackward: Any = make_primitive(ShuffleBackwardProblem, None, ShufflePrimitiveDesc, ShufflePrimitive)
-ShuffleForward.Desc, ShuffleForward.usage = ShuffleForwardDesc, "rs.ShuffleForward(pd)"
-ShuffleBackward.Desc, ShuffleBackward.usage = ShuffleBackwardDesc, "rs.ShuffleBackward(pd)"
+ShuffleForward.Desc, ShuffleForward.usage = ShuffleForwardDesc, "rs.onednn.ShuffleForward(pd)"
+ShuffleBackward.Desc, ShuffleBackward.usage = ShuffleBackwardDesc, "rs.onednn.ShuffleBackward(pd)"
 ShuffleForward.PrimitiveDesc.__signature__ = _FORWARD_OF_DESC.shown
 ShuffleBackward.PrimitiveDesc.__signature__ = _BACKWARD_OF_DESC.shown

@@ -147,10 +147,10 @@ def parse_scales(what: str, scales: object, count: int) -> tuple[float, ...]:
     """One f32 value for each source; None stands for ones. Raises InvalidArguments for what is no number."""
     if scales is None:
         return (1.0,) * count
-    found = _items(scales)
-    if found is None:
+    items = _items(scales)
+    if items is None:
         raise refuse("RS-V02:scales", what=what, scales=short_repr(scales), count=count)
-    return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(found))
+    return tuple(to_f32(value, f"{what}: scales[{i}]") for i, value in enumerate(items))
 
 
 def _items(scales: object) -> list[object] | None:
