@@ -58,7 +58,8 @@ def test_what_an_attribute_asks_for_is_named_by_its_flags():
     one = "bad number of inputs (expected 3 got 2)"
     operand = "65538 (arg_attr_multiple_post_op(1) | ARG_SRC_1) is missing"
     check_refused(lambda s, d: {FROM: s, TO: d, scales: scale}, one, operand, attr=attr)
-    hint = "rs.ARG_ATTR_SCALES | rs.ARG_SRC: ..., rs.arg_attr_multiple_post_op(1) | rs.ARG_SRC_1: ..."
+    scale_name = "rs.onednn.Arg.ATTR_SCALES | rs.onednn.Arg.SRC"
+    hint = f"{scale_name}: ..., rs.onednn.arg_attr_multiple_post_op(1) | rs.onednn.Arg.SRC_1: ..."
     check_refused(lambda s, d: {FROM: s, TO: d}, hint, attr=attr)
 
 
@@ -103,7 +104,7 @@ def test_an_input_that_the_primitive_has_not_is_ignored(number, what):
 
 def test_what_is_ignored_is_noted_by_its_name(capsys):
     primitive, src, dst = poisoned()
-    with rs.verbose("check"):
+    with rs.set_verbose("check"):
         primitive.execute(STREAM, {FROM: src, rs.ARG_ATTR_SCALES | rs.ARG_DST: src, TO: dst, 99: src})
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("restride_verbose,v1,primitive,exec:check,")
@@ -115,7 +116,7 @@ def test_the_note_names_engine_and_kind(capsys):
     src, dst = rs.Memory(md, CPU), rs.Memory(md, CPU)
     shuffle = rs.ShuffleForward(rs.ShuffleForward.PrimitiveDesc(CPU, "forward", md, md, 1, 4))
     adding = rs.Sum(rs.Sum.PrimitiveDesc(CPU, None, [md]))
-    with rs.verbose("check"):
+    with rs.set_verbose("check"):
         shuffle.execute(STREAM, {rs.ARG_SRC: src, rs.ARG_DST: dst, rs.ARG_SRC_1: src})
         adding.execute(STREAM, {rs.ARG_MULTIPLE_SRC: src, rs.ARG_DST: dst, 99: src})
     lines = [line for line in capsys.readouterr().err.splitlines() if ",exec:check," in line]

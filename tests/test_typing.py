@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -85,11 +86,15 @@ def test_types_for_annotations_are_public() -> None:
     assert {"FormatLike", "TypeLike", "ArrayLike"} <= set(typing.__all__)
 
 
-def test_the_stub_of_primitives_is_that_of_their_classes(request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"), [("onednn", onednn_stub.onednn_text), ("__init__", onednn_stub.package_text)]
+)
+def test_a_stub_is_that_of_its_module(
+    name: str, text: Callable[[], str], request: pytest.FixtureRequest
+) -> None:
     """`--update-golden` writes it."""
-    path = Path(rs.__file__).parent / "onednn.pyi"
+    path = Path(rs.__file__).parent / f"{name}.pyi"
     if request.config.getoption("--update-golden"):
-        path.write_text(onednn_stub.text(), "utf-8")
+        path.write_text(text(), "utf-8")
         subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(path)], check=True, cwd=_ROOT)
-    expected = ast.dump(ast.parse(onednn_stub.text()))
-    assert ast.dump(ast.parse(path.read_text("utf-8"))) == expected
+    assert ast.dump(ast.parse(path.read_text("utf-8"))) == ast.dump(ast.parse(text()))

@@ -118,7 +118,7 @@ def parse_tag(knob: str, text: str) -> str:
     try:
         FormatTag.parse(text)
     except Error as error:
-        raise UsageError(error.retold(f"{knob}: {error.what}")) from None
+        raise UsageError(error.with_context(f"{knob}: {error.what}")) from None
     return text
 
 
@@ -223,5 +223,10 @@ Count = Annotated[int, Knob(parse_count)]
 Axis = Annotated[int, Knob(parse_axis)]
 Real = Annotated[float, Knob(parse_real)]
 Flag = Annotated[bool, Knob(parse_bool)]
+TwoTypes = Annotated[Several, several(parse_type, least=2)]
+ThreeTypes = Annotated[Several, several(parse_type, least=3)]
+TwoTags = Annotated[Several, several(parse_tag, least=2)]
+TwoStrides = Annotated[Strides, strides("SRC", "DST")]
+ProductStrides = Annotated[Strides, strides("SRC", "WEI", "DST")]
 Inference = Annotated[str, direction("FWD_D", "FWD_I", "BWD_D")]
 """The directions of operations whose gradient is of data alone."""

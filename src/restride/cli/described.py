@@ -50,8 +50,8 @@ def stored_format(options: argparse.Namespace) -> TensorFormat | None:
     if options.dtype is not None:
         raise wrong_usage("--dtype with a stored format", why="its parts have types of their own")
     shape = options.dims or example_shape(options.format)
-    made: TensorFormat = typed(named, options.format, shape)
-    return made
+    tensor_format: TensorFormat = typed(named, options.format, shape)
+    return tensor_format
 
 
 def _parse_tag(word: str) -> str:
@@ -60,7 +60,7 @@ def _parse_tag(word: str) -> str:
         return parse_format(word)
     except Error as error:
         near = nearest(word[:40].lower(), names())
-        raise error.retold(error.what, hint=f"did you mean {near!r}?" if near else "") from None
+        raise error.with_context(error.what, hint=f"did you mean {near!r}?" if near else "") from None
 
 
 def described(options: argparse.Namespace) -> NamedDesc:

@@ -52,14 +52,14 @@ def check_attr_of(
             _check_sums_agree(attr.post_ops, tensors[ARG_DST].data_type)
     except Error as error:
         where = "; ".join(f"{_NAMES[arg]} {md}" for arg, md in tensors.items())
-        raise error.retold(f"{call}: {error.what}", where=where) from None
+        raise error.with_context(f"{call}: {error.what}", where=where) from None
 
 
 def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
     beyond = next((arg for arg, _ in (*attr.scales, *attr.zero_points) if arg not in tensors), None)
     if beyond is None:
         return
-    own = ", ".join(f"{spelled(arg, 'rs.')} ({arg})" for arg in tensors)
+    own = ", ".join(f"{spelled(arg, 'rs.onednn.Arg.')} ({arg})" for arg in tensors)
     raise refuse("RS-R26:scales-argument", beyond=beyond, own=own)
 
 

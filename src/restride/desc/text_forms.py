@@ -159,7 +159,7 @@ def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> R
         return of_values(_parse_text(text))
     except Error as error:
         what = f"{name}.from_json: {error.what.removeprefix(f'{name}: ')}"
-        raise error.retold(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
+        raise error.with_context(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
 
 
 def _parse_text(value: object) -> object:
@@ -186,12 +186,12 @@ def _parse_text(value: object) -> object:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise refuse("RS-F05:key-stands-twice", key=short_repr(key))
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _parse_integer(digits: str) -> int:

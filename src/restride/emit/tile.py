@@ -8,8 +8,8 @@ from dataclasses import replace
 from ..dtypes import DataType
 from .builder import Builder, Value, lanes_of
 from .convert import carrier_bits
-from .network import NOTHING, Lanes, RegisterPermutation
 from .permute import permuted
+from .register_permutation import NOTHING, Lanes, RegisterPermutation
 from .tile_halves import are_apart, byte_tile, can_exchange, exchanged
 from .tile_registers import TileAddresses, TileRegisters, TileSpec
 from .tile_shape import TileAxis, TileLayout, recipe, tile_layout
@@ -57,9 +57,9 @@ class _TileWriter:
         if self._exchanges_early:
             loaded = exchanged(self.b, loaded, plan.loads)
         wanted = {register: {i for i, e in enumerate(lanes) if has(e)} for register, lanes in stores}
-        made = permuted(self.b, plan, loaded, wanted, kept=self._compiles_long)
+        registers = permuted(self.b, plan, loaded, wanted, kept=self._compiles_long)
         stores.sort(key=lambda store: _first_offset(store[1], self.layout))
-        values, written = [made[register] for register, _ in stores], [lanes for _, lanes in stores]
+        values, written = [registers[register] for register, _ in stores], [lanes for _, lanes in stores]
         if self.is_torn and not self._exchanges_early:
             values = exchanged(self.b, values, written)
         self.registers.store_all(values, written)

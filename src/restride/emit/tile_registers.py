@@ -15,8 +15,8 @@ from .builder import Builder, Value, element_of, vector
 from .code_tables import CodeTables, can_tabulate
 from .compute import StepInputs, Tensors, lanes_together, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, keeps_zeros, real_type, zeros
-from .network import Lanes
 from .pack import clamp, integers_of, is_small_float, pack, parts_of
+from .register_permutation import Lanes
 from .small_float import narrow_to_odd, small_code
 from .tile_shape import TileLayout, piece
 
@@ -170,7 +170,7 @@ class TileRegisters:
 
     @property
     def _group_size(self) -> int:
-        """How many registers are finished together: 1 where no function is called."""
+        """The number of registers that are finished together: 1 where no function is called."""
         spec = self.spec
         names = [step.name for step in spec.compute.steps if step.is_eltwise and is_costly(step.name)]
         real = real_type(spec.src_type, spec.dst_type, spec.compute)

@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import prod
 
 from ..plan.nest import Stride, as_int
-from .network import NOTHING, Lanes, RegisterPermutation, exchange, merge, ordered_after
 from .pack import packed_order
+from .register_permutation import NOTHING, Lanes, RegisterPermutation, exchange, merge, ordered_after
 
 # Above this many registers a power-of-two tile is never gathered register by register.
 _MERGE_REGISTERS = 4
@@ -210,6 +210,6 @@ def _is_run(lanes: Lanes, offsets: tuple[int, ...]) -> bool:
 
 
 def prefix(flags: list[bool]) -> int | None:
-    """How many leading flags are set, or None when others are set after them."""
+    """The number of leading flags that are set, or None when others are set after them."""
     count = flags.index(False) if False in flags else len(flags)
     return None if any(flags[count:]) else count

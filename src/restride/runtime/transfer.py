@@ -31,10 +31,10 @@ def to_engine(memory: Memory, engine: Engine) -> Memory:
     device = engine.device
     if memory.engine.device is device or (device.is_host and memory.engine.device.is_host):
         return memory
-    read, made = to_host(memory), Memory(memory.desc, engine)
-    if read._buffer is not None and made._buffer is not None:
-        device.upload(read._buffer, made._buffer, extent(memory.desc).high)
-    return made
+    read, copy = to_host(memory), Memory(memory.desc, engine)
+    if read._buffer is not None and copy._buffer is not None:
+        device.upload(read._buffer, copy._buffer, extent(memory.desc).high)
+    return copy
 
 
 def share_with(memory: Memory, engine: Engine) -> Memory:
@@ -45,11 +45,11 @@ def share_with(memory: Memory, engine: Engine) -> Memory:
     return Memory(memory.desc, engine, memory)
 
 
-def settle(*memories: Memory) -> None:
+def synchronize(*memories: Memory) -> None:
     """Block until nothing submitted works on these memories."""
     for memory in memories:
         if memory._buffer is not None:
-            memory.engine.device.settle(memory._buffer)
+            memory.engine.device.synchronize(memory._buffer)
 
 
 def refuse_host_out(what: str, out: object, engine: Engine) -> None:

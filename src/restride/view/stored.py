@@ -17,7 +17,7 @@ _CELL, _HEIGHT, _LEFT = 46.0, 24.0, 52.0
 _HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330}
 
 
-class Held(NamedTuple):
+class BitField(NamedTuple):
     """What lies at some bits of a buffer: a part of the format, and the index of its element."""
 
     bit: int
@@ -26,70 +26,70 @@ class Held(NamedTuple):
     place: tuple[int, ...]
 
 
-def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[Held]:
+def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[BitField]:
     """All that lies in the first bytes of a buffer, in the order of its bits."""
-    found: list[Held] = []
+    fields: list[BitField] = []
     for name, md in parts.items():
         width = md.data_type.bits
         for offset in range(nbytes * 8 // width):
             index = md.index(offset)
             if index is not None:
-                found.append(Held(offset * width, width, name, index))
-    return sorted(found)
+                fields.append(BitField(offset * width, width, name, index))
+    return sorted(fields)
 
 
-def buffers(found: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
+def buffers(stored: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
     """The parts of each buffer by its name."""
-    if found.nbytes:
-        return {"": found.parts}
-    return {name: {name: md} for name, md in found.parts.items()}
+    if stored.nbytes:
+        return {"": stored.parts}
+    return {name: {name: md} for name, md in stored.parts.items()}
 
 
-def stored_text(found: TensorFormat) -> str:
+def stored_text(stored: TensorFormat) -> str:
     """What a format is, where the bytes of its first elements lie, and its descriptors."""
-    lines = [f"{found.name}: {found.about}.", "", _formula(found), ""]
-    for name, parts in buffers(found).items():
-        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _shown(found, parts)), ""]
-    for name, md in found.parts.items():
+    lines = [f"{stored.name}: {stored.about}.", "", _formula(stored), ""]
+    for name, parts in buffers(stored).items():
+        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _shown(stored, parts)), ""]
+    for name, md in stored.parts.items():
         lines += [f"{name}", explain(md), ""]
     return "\n".join(lines).rstrip()
 
 
-def stored_svg(found: TensorFormat) -> str:
+def stored_svg(stored: TensorFormat) -> str:
     """The same bytes as a picture: low halves below high ones, scales in a colour of their own."""
     drawing, top = Drawing(), 8.0
-    drawing.text(0, top, found.name, size=14, font_weight="bold")
-    drawing.text(0, top + 22, _formula(found), fill=FAINT)
+    drawing.text(0, top, stored.name, size=14, font_weight="bold")
+    drawing.text(0, top + 22, _formula(stored), fill=FAINT)
     top += 46
-    for parts in buffers(found).values():
+    for parts in buffers(stored).values():
         for name, md in parts.items():
-            drawing.text(0, top, f"{name}: {md}{_sharing(found, name)}", fill=FAINT)
+            drawing.text(0, top, f"{name}: {md}{_sharing(stored, name)}", fill=FAINT)
             top += 18
-        top = _draw(drawing, held_in(parts, count := _shown(found, parts)), count, top + 4) + 14
-    return drawing.document(f"the bytes of {found.name}")
+        top = _draw(drawing, held_in(parts, count := _shown(stored, parts)), count, top + 4) + 14
+    return drawing.document(f"the bytes of {stored.name}")
 
 
-def _formula(found: TensorFormat) -> str:
-    parts = found.parts
+def _formula(stored: TensorFormat) -> str:
+    parts = stored.parts
     value = "value"
     if "zero_point" in parts:
         value = "(value - zero_point)"
-    elif found.zero_point:
-        value = f"(value - {found.zero_point})"
-    whole = "tensor_scale * " if found.has_tensor_scale else ""
+    elif stored.zero_point:
+        value = f"(value - {stored.zero_point})"
+    whole = "tensor_scale * " if stored.has_tensor_scale else ""
     apart = "" if "scale" in parts else ", its scales held apart"
     return f"x = {whole}scale * {value}" + (" + minimum" if "minimum" in parts else "") + apart
 
 
-def _sharing(found: TensorFormat, name: str) -> str:
+def _sharing(stored: TensorFormat, name: str) -> str:
     """Of how many elements there is one such number."""
-    return "" if name == "values" else f", one for {'x'.join(map(str, found.groups))} elements"
+    return "" if name == "values" else f", one for {'x'.join(map(str, stored.groups))} elements"
 
 
-def _shown(found: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
-    """How many bytes are shown: those of the first block, a line or two of others."""
-    whole = found.nbytes or max(md.size for md in parts.values())
-    block = _block_of(parts) if found.nbytes else _MOST_BYTES // 2 - 2
+def _shown(stored: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
+    """The number of bytes that are shown: those of the first block, a line or two of others."""
+    whole = stored.nbytes or max(md.size for md in parts.values())
+    block = _block_of(parts) if stored.nbytes else _MOST_BYTES // 2 - 2
     return min(whole, block, _MOST_BYTES)
 
 
@@ -110,7 +110,7 @@ def _table(parts: dict[str, MemoryDesc], nbytes: int) -> Iterator[str]:
     yield from aligned(rows, "><")
 
 
-def _words(held: Held) -> str:
+def _words(held: BitField) -> str:
     where = "" if held.bits >= 8 else (" in the high half" if held.bit % 8 else " in the low half")
     size = f", {held.bits // 8} bytes" if held.bits > 8 else ""
     return f"{held.part} {_index(held.place)}{where}{size}"
@@ -120,7 +120,7 @@ def _index(index: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, index))})"
 
 
-def _draw(drawing: Drawing, held: list[Held], nbytes: int, top: float) -> float:
+def _draw(drawing: Drawing, held: list[BitField], nbytes: int, top: float) -> float:
     """Lines of bytes; where the next thing may begin."""
     line = _bytes_of_a_line(nbytes)
     height = _HEIGHT * (2 if any(h.bits < 8 for h in held) else 1)
@@ -153,13 +153,13 @@ def _bytes_of_a_line(nbytes: int) -> int:
     return -(-nbytes // -(-nbytes // _MOST_OF_A_LINE))
 
 
-def _hues_of(held: Iterable[Held]) -> dict[tuple[int, ...], int]:
+def _hues_of(held: Iterable[BitField]) -> dict[tuple[int, ...], int]:
     """The colours of elements, which run in the order of their indices."""
     places = sorted({h.place for h in held if h.part == "values"})
     return {place: _HUES["values"] + 160 * number // len(places) for number, place in enumerate(places)}
 
 
-def _box(held: Held, byte: int, top: float, height: float) -> Rectangle:
+def _box(held: BitField, byte: int, top: float, height: float) -> Rectangle:
     left = _LEFT + byte * _CELL
     if held.bits < 8:
         # The low half is the lower one.
@@ -167,7 +167,7 @@ def _box(held: Held, byte: int, top: float, height: float) -> Rectangle:
     return Rectangle(left, top, _CELL * held.bits / 8, height)
 
 
-def _label(held: Held, is_row: bool, is_alone: bool) -> str:
+def _label(held: BitField, is_row: bool, is_alone: bool) -> str:
     """The index; of elements of the first row alone the place in it, beside elements what a scale is."""
     words = str(held.place[-1]) if is_row else ",".join(map(str, held.place))
     if held.part == "values" or is_alone:

@@ -57,7 +57,7 @@ def check_place(path: str, *, is_folder: bool) -> None:
         Replacement(path)
 
 
-class Draft:
+class AtomicOutput:
     """A file, or with `is_folder` a folder of them, that will stand under `path` when it is whole.
 
     Making one checks the place, and locks it. Raises RuntimeFailure where nothing can be put there, or where
@@ -183,9 +183,9 @@ class Draft:
                 raise cannot_write(self.path, error) from None
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found = os.fstat(handle)
-                check_owner(self.path, found)
-                if os.path.samestat(found, os.stat(self._journal, follow_symlinks=False)):
+                status = os.fstat(handle)
+                check_owner(self.path, status)
+                if os.path.samestat(status, os.stat(self._journal, follow_symlinks=False)):
                     return handle
             except FileNotFoundError:
                 pass

@@ -61,7 +61,7 @@ class SyclDevice(Device):
         """New USM of a kind; its last byte is zero if `zero_last`. Raises OutOfMemory."""
         make = getattr(self.sdk.memory, USM_KINDS[kind])
         if nbytes >= _LARGE:
-            pending.settle()
+            pending.release_finished()
         try:
             # There is no USM of no bytes.
             usm = make(max(nbytes, 1), queue=self.queue)
@@ -122,13 +122,13 @@ class SyclDevice(Device):
         """The same memory, once nothing works on it; None for USM that the host does not see."""
         if self.usm_type(buffer.owner) not in ("shared", "host"):
             return None
-        self.settle(buffer)
+        self.synchronize(buffer)
         return buffer
 
     def download(self, buffer: Buffer) -> Buffer:
         """A copy of the bytes on the host, once nothing works on them."""
         self.check_alive(buffer)
-        self.settle(buffer)
+        self.synchronize(buffer)
         copied = np.empty(max(buffer.nbytes, 1), np.uint8)
         if buffer.nbytes:
             self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
@@ -137,11 +137,11 @@ class SyclDevice(Device):
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
         """Write the first bytes of a buffer of the host, once nothing works on the target."""
         self.check_alive(target)
-        self.settle(target)
+        self.synchronize(target)
         if nbytes:
             self.queue.memcpy(target.owner, readable(source.bytes()[:nbytes]), nbytes)
 
-    def settle(self, buffer: Buffer) -> None:
+    def synchronize(self, buffer: Buffer) -> None:
         """Block until nothing that was submitted works on the buffer."""
         pending.wait_for(buffer.owner)
 
@@ -155,7 +155,7 @@ class SyclDevice(Device):
         """Block until everything on the queue has ended, and let go of what it held."""
         if queue is not None:
             queue.wait()
-            pending.settle()
+            pending.release_finished()
 
     def mark(self, queue: Queue | None) -> Waitable:
         """An event behind all that is on the queue."""
@@ -170,9 +170,9 @@ class SyclDevice(Device):
 
     def constant(self, values: Buffer) -> Buffer:
         """The same bytes in memory of the device."""
-        made = self.allocate(values.nbytes)
-        self.upload(values, made, values.nbytes)
-        return made
+        buffer = self.allocate(values.nbytes)
+        self.upload(values, buffer, values.nbytes)
+        return buffer
 
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[Waitable] = ()
@@ -228,7 +228,7 @@ _devices_lock = threading.RLock()
 
 
 def count_devices(selector: str) -> int:
-    """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+    """The number of SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
     sdk = find_sdk()
     return 0 if sdk is None else len(sdk.devices(selector))
 
@@ -236,10 +236,10 @@ def count_devices(selector: str) -> int:
 def open_device(selector: str, index: int) -> SyclDevice | None:
     """The device of that number in its default context; None where there is none."""
     sdk = find_sdk()
-    found = [] if sdk is None else sdk.devices(selector)
-    if sdk is None or index >= len(found):
+    devices = [] if sdk is None else sdk.devices(selector)
+    if sdk is None or index >= len(devices):
         return None
-    return device_in(sdk, found[index], sdk.default_context(found[index]))
+    return device_in(sdk, devices[index], sdk.default_context(devices[index]))
 
 
 def device_in(sdk: Sdk, device: object, context: object) -> SyclDevice:
