@@ -203,7 +203,7 @@ class _GraphWriter:
         try:
             return self.builder.constant(value)
         except InvalidArguments as error:
-            raise error.retold(f"output {name!r}: {error.what}") from None
+            raise error.with_context(f"output {name!r}: {error.what}") from None
 
 
 def _value_of(values: Mapping[str, Value], name: str) -> Value:
@@ -232,7 +232,7 @@ def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
     except InvalidArguments as error:
-        raise error.retold(f"node {node}: {error.what}") from None
+        raise error.with_context(f"node {node}: {error.what}") from None
     except Error:
         raise
     except Exception as error:

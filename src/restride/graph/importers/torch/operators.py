@@ -58,7 +58,7 @@ def made_of_torch(call: OperatorCall) -> Made:
     try:
         made = ATEN.run(call.with_outputs(1), inputs, arguments, aten.positional, aten.marked)
     except Unimplemented as error:
-        raise error.retold(f"node {call.node}") from None
+        raise error.with_context(f"node {call.node}") from None
     values = made if isinstance(made, tuple) else (made,)
     for value, (dims, data_type) in zip(values, aten.results, strict=False):
         kind = call.builder.type(value) if isinstance(value, str) else None
