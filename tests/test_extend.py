@@ -60,9 +60,9 @@ _S16 = (
 _FLIP = (
     _Edit("src/restride/model/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
     _Edit(
-        "src/restride/onednn.py",
-        '        "ops.eltwise": "EltwiseBackward EltwiseForward",\n',
-        '        "ops.flip": "Flip",\n',
+        "src/restride/ops/__init__.py",
+        '    "eltwise": "EltwiseBackward EltwiseForward",\n',
+        '    "flip": "Flip",\n',
     ),
     _Edit("docs/names.md", "| `concat` | `rs.onednn.Concat` |\n", "| – | `rs.onednn.Flip` |\n"),
     _Edit(

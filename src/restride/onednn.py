@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .loading import lazy_attributes
 from .model.base import PrimitiveDescBase as PrimitiveDesc
+from .ops import PRIMITIVES
 
 _LAZY_NAMES, __getattr__ = lazy_attributes(
     __name__,
@@ -24,29 +25,10 @@ _LAZY_NAMES, __getattr__ = lazy_attributes(
         "model.primitive": "Primitive",
         "model.prop_kind": "PrimitiveKind PropKind",
         "model.query": "Query",
-        "ops.batch_normalization": "BatchNormalizationBackward BatchNormalizationForward",
-        "ops.binary": "Binary",
-        "ops.concat": "Concat",
-        "ops.convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
-        "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
-        "ops.eltwise": "EltwiseBackward EltwiseForward",
-        "ops.group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
-        "ops.inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
-        "ops.layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
-        "ops.lrn": "LRNBackward LRNForward",
-        "ops.matmul": "Matmul",
+        **{f"ops.{name}": primitives for name, primitives in PRIMITIVES.items()},
         "ops.normalization": "NormalizationFlags",
-        "ops.pooling": "PoolingBackward PoolingForward",
-        "ops.prelu": "PReLUBackward PReLUForward",
-        "ops.reduction": "Reduction",
         "ops.reorder": "Reorder",
-        "ops.resampling": "ResamplingBackward ResamplingForward",
-        "ops.rnn": "GRUBackward GRUForward LBRGRUBackward LBRGRUForward LSTMBackward LSTMForward "
-        "VanillaRNNBackward VanillaRNNForward",
         "ops.rnn_checks": "RNNDirection RNNFlags",
-        "ops.shuffle": "ShuffleBackward ShuffleForward",
-        "ops.softmax": "SoftmaxBackward SoftmaxForward",
-        "ops.sum": "Sum",
         "runtime.alloc": "NO_DATA",
         "runtime.cache": "get_primitive_cache_capacity set_primitive_cache_capacity",
         "runtime.engine": "Engine EngineKind",

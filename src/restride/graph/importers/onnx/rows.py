@@ -18,6 +18,7 @@ import numpy as np
 from .... import onednn
 from ....dtypes import DataType
 from ....model.operation import OperationProblem
+from ....ops import PRIMITIVES
 from ...nodes.layers import ReductionOperation
 from ..operator_call import ONNX, Chosen, Function, Ints, Operand, OperatorCall, OperatorTable, Value
 from .known import axis_of
@@ -31,7 +32,8 @@ _OF_ONE = {"norm_lp_sum": "abs", "norm_lp_power_p_sum": "square"}
 
 def specifications() -> Iterator[type[OperationProblem]]:
     """The operations of `ops/` that have primitives."""
-    yield from dict.fromkeys(getattr(onednn, name).PrimitiveDesc._operation for name in dir(onednn))
+    kinds = (getattr(onednn, name) for names in PRIMITIVES.values() for name in names.split())
+    yield from dict.fromkeys(kind.PrimitiveDesc._operation for kind in kinds)
 
 
 def _eltwise(parameters: Callable[..., Sequence[Any]]) -> Function:
