@@ -184,7 +184,12 @@ def test_the_names_loaded_late_are_those_that_type_checkers_see() -> None:
     block = next(node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     told = {alias.name: node.module or alias.name for node in imports for alias in node.names}
-    assert told == rs._LATER
+    # Of functions on arrays checkers see a stub; two of them are loaded at once.
+    of_stub = {name for name, module in told.items() if module == "arrays.functions"}
+    assert of_stub - set(rs._LATER) == {"empty", "reorder"}
+    assert {name: told[name] for name in set(told) - of_stub} == {
+        name: module for name, module in rs._LATER.items() if name not in of_stub
+    }
     assert set(told) <= set(rs.__all__)
 
 

@@ -12,8 +12,6 @@ import typing as _typing
 
 from . import forks as _forks  # noqa: F401 - first, as it lets every fork wait from now on
 from . import version
-from .arrays.calls.results import empty
-from .arrays.reorders import reorder
 from .desc.algorithm import Algorithm, ScratchpadMode
 from .desc.arguments import (
     ARG_ATTR_OUTPUT_SCALES,
@@ -100,18 +98,29 @@ from .verbose import set_verbose as verbose
 if _typing.TYPE_CHECKING:
     from . import dask, formats, graph, onnx, openvino, sycl_interop
     from .about import show_versions
-    from .arrays.activations import softmax
-    from .arrays.concat_and_sum import add_n, concat
-    from .arrays.norms import batch_norm, group_norm, layer_norm
-    from .arrays.pixels import normalize
-    from .arrays.pools import pool
-    from .arrays.products import convolution, matmul, pack_weights
+    from .arrays.functions import (
+        add_n,
+        batch_norm,
+        channel_shuffle,
+        concat,
+        convolution,
+        dequantize,
+        empty,
+        group_norm,
+        layer_norm,
+        matmul,
+        normalize,
+        pool,
+        quantize,
+        reorder,
+        shuffle,
+        shuffle_channels,
+        softmax,
+    )
+    from .arrays.products import pack_weights
     from .arrays.recommended import recommended_desc
     from .arrays.reorder_plan import Measured, Plan, Prediction, plan
-    from .arrays.scaling.dequantization import dequantize
-    from .arrays.scaling.quantization import quantize
     from .arrays.scaling.quantized_tensor import QuantizedTensor
-    from .arrays.shuffles import channel_shuffle, shuffle, shuffle_channels
     from .files.convert import convert
     from .files.load import load
     from .files.rechunk import rechunk
@@ -163,6 +172,9 @@ if _typing.TYPE_CHECKING:
     )
     from .ops.normalization import NormalizationFlags
     from .ops.rnn_checks import RNNDirection, RNNFlags
+else:
+    from .arrays.calls.results import empty
+    from .arrays.reorders import reorder
 
 __version__ = version.VERSION
 

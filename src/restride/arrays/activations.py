@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -17,22 +17,11 @@ from .calls.binder import SignedCall
 from .calls.operands import engine_of
 from .calls.problems import ArrayFunction
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, OtherArray, Owned
-
 __all__ = ["softmax"]
 
 _SOFTMAX = ArrayFunction("softmax", "softmax", is_real=True)
 
 
-@overload
-def softmax(x: OtherArray | ArrayLike, axis: int = -1, *, log: bool = False, out: Owned) -> Owned: ...
-@overload
-def softmax(x: Owned, axis: int = -1, *, log: bool = False) -> Owned: ...
-@overload
-def softmax(x: ArrayLike, axis: int = -1, *, log: bool = False) -> NDArray[Any]: ...
 def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> Any:
     """`e**(x - m) / s` along an axis: m the largest there, s the sum of these powers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -16,78 +16,13 @@ from ..model.base import DEFAULT_ATTR
 from ..model.checks import Names
 from ..ops.concat import ConcatProblem, concat_problem
 from ..ops.sum import parse_scales, sum_problem
-from ..runtime.memory import Memory
 from .calls.binder import find_call
 from .calls.key import read_from, write_to
 from .calls.several import Descs, SeveralArrays, SignedArrays, common_target
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from ..typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        OtherArray,
-        Owned,
-        PlainFormat,
-        TypeLike,
-        WholeType,
-    )
-
 __all__ = ["add_n", "concat"]
 
 
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int = 0,
-    dst: FormatLike = None,
-    dtype: TypeLike | None = None,
-    *,
-    out: Owned,
-    layout: FormatLike = None,
-) -> Owned: ...
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int,
-    dst: BlockedTag,
-    dtype: TypeLike | None = None,
-) -> Memory: ...
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int = 0,
-    *,
-    dst: BlockedTag,
-    dtype: TypeLike | None = None,
-) -> Memory: ...
-@overload
-def concat(
-    arrays: Iterable[Owned],
-    axis: int = 0,
-    dst: PlainFormat = None,
-    dtype: WholeType = None,
-    *,
-    layout: PlainFormat = None,
-) -> Owned: ...
-@overload
-def concat(
-    arrays: Iterable[ArrayLike], axis: int = 0, dst: PlainFormat = None, dtype: WholeType = None
-) -> NDArray[Any]: ...
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int = 0,
-    dst: FormatLike = None,
-    dtype: TypeLike | None = None,
-    out: OtherArray | None = None,
-    *,
-    layout: FormatLike = None,
-) -> Any: ...
 def concat(
     arrays: Any,
     axis: int = 0,
@@ -134,25 +69,6 @@ def concat(
         raise
 
 
-@overload
-def add_n(
-    arrays: Iterable[OtherArray | ArrayLike],
-    scales: Iterable[float] | None = None,
-    dtype: TypeLike | None = None,
-    *,
-    out: Owned,
-) -> Owned: ...
-@overload
-def add_n(
-    arrays: Iterable[Owned], scales: Iterable[float] | None = None, dtype: WholeType = None
-) -> Owned: ...
-@overload
-def add_n(
-    arrays: Iterable[OtherArray | ArrayLike],
-    scales: Iterable[float] | None = None,
-    dtype: TypeLike | None = None,
-    out: OtherArray | None = None,
-) -> Any: ...
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Add arrays of the same dims in one pass: `scales[0] * arrays[0] + scales[1] * arrays[1] + ...`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,6 @@ from .calls.binder import SignedCall
 from .calls.operands import engine_of
 from .calls.problems import ArrayFunction, with_axis_at, with_axis_last
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, OtherArray, Owned, Vector
-
 __all__ = ["batch_norm", "group_norm", "layer_norm"]
 
 _LAYER = ArrayFunction("layer_norm", "layer_normalization", is_real=True)
@@ -46,24 +41,6 @@ _PROBLEMS: dict[NormKind, type[NormForwardProblem]] = {
 _WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
 
 
-@overload
-def layer_norm(
-    x: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    out: Owned,
-) -> Owned: ...
-@overload
-def layer_norm(
-    x: Owned, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
-) -> Owned: ...
-@overload
-def layer_norm(
-    x: ArrayLike, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
-) -> NDArray[Any]: ...
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
@@ -106,24 +83,6 @@ def layer_norm(
     return _LAYER.by_signature(compute, (axis, epsilon), x, out, scale, shift)
 
 
-@overload
-def group_norm(
-    x: OtherArray | ArrayLike,
-    groups: int,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-    out: Owned,
-) -> Owned: ...
-@overload
-def group_norm(
-    x: Owned, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
-) -> Owned: ...
-@overload
-def group_norm(
-    x: ArrayLike, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
-) -> NDArray[Any]: ...
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
@@ -150,37 +109,6 @@ def group_norm(
     return _GROUP.by_signature(compute, (groups, epsilon), x, out, scale, shift)
 
 
-@overload
-def batch_norm(
-    x: OtherArray | ArrayLike,
-    mean: OtherArray | ArrayLike,
-    variance: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-    out: Owned,
-) -> Owned: ...
-@overload
-def batch_norm(
-    x: Owned,
-    mean: OtherArray | ArrayLike,
-    variance: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-) -> Owned: ...
-@overload
-def batch_norm(
-    x: ArrayLike,
-    mean: OtherArray | ArrayLike,
-    variance: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-) -> NDArray[Any]: ...
 def batch_norm(
     x: Any,
     mean: Any,

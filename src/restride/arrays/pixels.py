@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,16 +21,6 @@ from .reorders import reorder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        OtherArray,
-        PlainFormat,
-        Tensor,
-        TypeLike,
-        WholeType,
-    )
 
 __all__ = ["normalize"]
 
@@ -40,51 +30,6 @@ _LARGEST = 255.0
 Numbers = tuple[float, ...]
 
 
-@overload
-def normalize(
-    x: OtherArray | ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: BlockedTag,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: TypeLike = "f32",
-) -> Memory: ...
-@overload
-def normalize(
-    x: Tensor,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: PlainFormat = None,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: WholeType = "f32",
-) -> Tensor: ...
-@overload
-def normalize(
-    x: ArrayLike | Memory,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: PlainFormat = None,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: WholeType = "f32",
-) -> NDArray[Any]: ...
-@overload
-def normalize(
-    x: OtherArray | ArrayLike | Memory,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: FormatLike = None,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: TypeLike = "f32",
-    out: Any = None,
-) -> Any: ...
 def normalize(
     x: Any,
     mean: Any,

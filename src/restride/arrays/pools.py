@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +20,6 @@ from .calls.binder import SignedCall
 from .calls.operands import engine_of
 from .calls.problems import ArrayFunction
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, Extents, OtherArray, Owned
-
 __all__ = ["pool"]
 
 _POOL = ArrayFunction("pool", "pooling", may_be_in_place=False)
@@ -33,37 +28,6 @@ _SHORT = {"avg": "avg_include_padding"}
 Dims = tuple[int, ...]
 
 
-@overload
-def pool(
-    x: OtherArray | ArrayLike,
-    kernel: Extents | None = None,
-    *,
-    alg: str = "max",
-    stride: Extents | None = None,
-    padding: Extents | Sequence[Sequence[int]] = 0,
-    dilation: Extents = 1,
-    out: Owned,
-) -> Owned: ...
-@overload
-def pool(
-    x: Owned,
-    kernel: Extents | None = None,
-    *,
-    alg: str = "max",
-    stride: Extents | None = None,
-    padding: Extents | Sequence[Sequence[int]] = 0,
-    dilation: Extents = 1,
-) -> Owned: ...
-@overload
-def pool(
-    x: ArrayLike,
-    kernel: Extents | None = None,
-    *,
-    alg: str = "max",
-    stride: Extents | None = None,
-    padding: Extents | Sequence[Sequence[int]] = 0,
-    dilation: Extents = 1,
-) -> NDArray[Any]: ...
 def pool(
     x: Any,
     kernel: Any = None,

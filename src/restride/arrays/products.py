@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,9 +23,7 @@ from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, w
 from .reorders import reorder
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, Extents, OtherArray, Owned, TypeLike, Vector
+    from ..typing import ArrayLike, OtherArray, TypeLike
 
 __all__ = ["convolution", "matmul", "pack_weights"]
 
@@ -33,31 +31,6 @@ _PRIMITIVES = "matmul", "convolution"
 _MATRIX = 2
 
 
-@overload
-def matmul(
-    x: OtherArray | ArrayLike,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    dtype: TypeLike | None = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def matmul(
-    x: NDArray[Any],
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    dtype: TypeLike | None = None,
-) -> NDArray[Any]: ...
-@overload
-def matmul(
-    x: Owned, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
-) -> Owned: ...
-@overload
-def matmul(
-    x: ArrayLike, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
-) -> NDArray[Any]: ...
 def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: Any = None) -> Any:
     """The product of matrices, `x @ weights + bias`.
 
@@ -82,55 +55,6 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: An
     return _for_owner("matmul", x, out, lambda x, out: _matmul(x, weights, bias, dtype, out))
 
 
-@overload
-def convolution(
-    x: OtherArray | ArrayLike,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def convolution(
-    x: NDArray[Any],
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-) -> NDArray[Any]: ...
-@overload
-def convolution(
-    x: Owned,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-) -> Owned: ...
-@overload
-def convolution(
-    x: ArrayLike,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-) -> NDArray[Any]: ...
 def convolution(
     x: Any,
     weights: Any,

@@ -6,7 +6,7 @@ first call, and kept (`arrays/calls/binder.py`); later ones bring addresses and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any
 
 from ..errors import Error, refuse
 from ..runtime.engine import Engine
@@ -26,125 +26,12 @@ from .calls.tensors import (
 )
 from .checked_reorder import as_source, reorder_anything
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    from ..typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        Host,
-        NibbleName,
-        OtherArray,
-        Owned,
-        PlainFormat,
-        PlainTag,
-        ReorderOptions,
-        Scalar,
-        Tensor,
-        TypeLike,
-        WholeType,
-    )
-
 __all__ = ["reorder", "target_desc"]
 
 _CPU = Engine("cpu")
 _NO_BETA = 0.0
 
 
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: FormatLike = None,
-    *,
-    src: FormatLike = None,
-    dtype: TypeLike | None = None,
-    out: Owned,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Owned: ...
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: BlockedTag,
-    *,
-    src: FormatLike = None,
-    dtype: TypeLike | None = None,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Memory: ...
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: FormatLike = None,
-    *,
-    src: FormatLike = None,
-    dtype: NibbleName,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Memory: ...
-@overload
-def reorder(
-    x: NDArray[Scalar],
-    dst: PlainFormat = None,
-    *,
-    src: FormatLike = None,
-    dtype: None = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Scalar]: ...
-@overload
-def reorder(
-    x: NDArray[Any],
-    dst: PlainFormat = None,
-    *,
-    src: FormatLike = None,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Any]: ...
-@overload
-def reorder(
-    x: Memory,
-    dst: PlainTag | Sequence[int],
-    *,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Any]: ...
-@overload
-def reorder(
-    x: Tensor,
-    dst: PlainFormat | torch.memory_format = None,
-    *,
-    src: FormatLike = None,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> Tensor: ...
-@overload
-def reorder(
-    x: ArrayLike,
-    dst: PlainFormat = None,
-    *,
-    src: FormatLike = None,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Any]: ...
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: FormatLike = None,
-    *,
-    src: FormatLike = None,
-    dtype: TypeLike | None = None,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Any: ...
 def reorder(
     x: Any,
     dst: Any = None,
@@ -245,7 +132,8 @@ def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     if not memory:
         raise refuse("RS-M36:memory-empty")
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
-    return reorder(memory, None, out=target)
+    reorder(memory, None, out=target)
+    return target
 
 
 register_mover(_moved)

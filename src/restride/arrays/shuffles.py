@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -34,22 +34,11 @@ from .calls.operands import engine_of, memory_of
 from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, OtherArray, Owned
-
 __all__ = ["channel_shuffle", "shuffle", "shuffle_channels"]
 
 _CPU = Engine("cpu")
 
 
-@overload
-def shuffle(x: OtherArray | ArrayLike, *, group_size: int, axis: int = 1, out: Owned) -> Owned: ...
-@overload
-def shuffle(x: Owned, *, group_size: int, axis: int = 1) -> Owned: ...
-@overload
-def shuffle(x: ArrayLike, *, group_size: int, axis: int = 1) -> NDArray[Any]: ...
 def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     """oneDNN's shuffle: `dst[u + v * C/G] = src[u * G + v]` along an axis of C, G the group size.
 
@@ -73,12 +62,6 @@ def shuffle(x: Any, *, group_size: int, axis: int = 1, out: Any = None) -> Any:
     return _shuffled(SHUFFLE, x, axis, group_size, out)
 
 
-@overload
-def shuffle_channels(x: OtherArray | ArrayLike, *, group: int = 1, axis: int = 1, out: Owned) -> Owned: ...
-@overload
-def shuffle_channels(x: Owned, *, group: int = 1, axis: int = 1) -> Owned: ...
-@overload
-def shuffle_channels(x: ArrayLike, *, group: int = 1, axis: int = 1) -> NDArray[Any]: ...
 def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1, out: Any = None) -> Any:
     """OpenVINO's ShuffleChannels-1: the axis as `group` groups, transposed.
 
@@ -92,10 +75,6 @@ def shuffle_channels(x: Any, *, group: int = 1, axis: int = 1, out: Any = None) 
     return _shuffled(SHUFFLE_CHANNELS, x, axis, group, out)
 
 
-@overload
-def channel_shuffle(x: Owned, groups: int) -> Owned: ...
-@overload
-def channel_shuffle(x: ArrayLike, groups: int) -> NDArray[Any]: ...
 def channel_shuffle(x: Any, groups: int) -> Any:
     """torch's `channel_shuffle`: axis 1 in `groups` groups; `shuffle_channels(x, group=groups)`.
 

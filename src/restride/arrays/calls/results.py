@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,6 @@ from ...runtime.views import element_type
 from .carriers import NumpyType, as_type
 from .formats import parse_type
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...desc.literals import BlockedTag, NibbleName, PlainTag, TorchType, TypeLike, TypeName
-    from ...dtypes import DataType
-
 _CPU = Engine("cpu")
 # A name of this module, for calls that take a microsecond.
 _empty = np.empty
@@ -36,20 +30,6 @@ Make = Callable[[], tuple[int, Any]]
 """Makes an empty result: the address of element offset 0, and the result."""
 
 
-@overload
-def empty(dims: Sequence[int], dtype: TypeLike, format: BlockedTag) -> Memory: ...
-@overload
-def empty(dims: Sequence[int], dtype: TypeLike = "f32", *, format: BlockedTag) -> Memory: ...
-@overload
-def empty(dims: Sequence[int], dtype: NibbleName, format: Format = None) -> Memory: ...
-@overload
-def empty(
-    dims: Sequence[int],
-    dtype: TypeName | DataType | np.dtype[Any] | type[Any] | TorchType = "f32",
-    format: PlainTag | Sequence[int] | None = None,
-) -> NDArray[Any]: ...
-@overload
-def empty(dims: Sequence[int], dtype: TypeLike = "f32", format: Format = None) -> Any: ...
 @raises_at_the_call
 def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any:
     """A new array of undefined content, in the memory that results get: for `out=`, and for sources.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -19,89 +19,9 @@ from ..calls.tensors import as_target, back_to, is_foreign, written
 from ..reorders import reorder
 from .quantized_tensor import QuantizedTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ...typing import (
-        ArrayLike,
-        BlockedTag,
-        Factor,
-        FormatLike,
-        OtherArray,
-        Owned,
-        PlainFormat,
-        PlainTag,
-        Tensor,
-        TypeLike,
-        WholeType,
-    )
-
 __all__ = ["dequantize"]
 
 
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: FormatLike = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: BlockedTag,
-) -> Memory: ...
-@overload
-def dequantize(
-    q: Memory,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainTag | Sequence[int],
-) -> NDArray[Any]: ...
-@overload
-def dequantize(
-    q: Tensor,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainFormat = None,
-) -> Tensor: ...
-@overload
-def dequantize(
-    q: NDArray[Any] | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainFormat = None,
-) -> NDArray[Any]: ...
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: FormatLike = None,
-) -> Any: ...
 @raises_at_the_call
 def dequantize(
     q: Any,

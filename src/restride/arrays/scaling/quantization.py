@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -23,91 +23,10 @@ from ..reorders import reorder
 from .axis import TARGETS, TargetRange, ends_of, scale_and_zero, target_range
 from .block_scales import quantize_by_scales, quantize_in_groups
 from .group import NAMED, scaling_of
-from .quantized_tensor import QuantizedTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ...typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        OtherArray,
-        PlainFormat,
-        Tensor,
-        TypeLike,
-        WayName,
-        WholeType,
-    )
 
 __all__ = ["quantize"]
 
 
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: WayName,
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: FormatLike = None,
-    *,
-    group: int | Sequence[int] | None = None,
-    scale: str | OtherArray = "absmax",
-    scale_type: TypeLike = "f32",
-) -> QuantizedTensor: ...
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: TypeLike | WayName = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: FormatLike = None,
-    *,
-    group: int | Sequence[int],
-    scale: str | OtherArray = "absmax",
-    scale_type: TypeLike = "f32",
-    format: WayName | None = None,
-) -> QuantizedTensor: ...
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: TypeLike = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    *,
-    dst: BlockedTag,
-) -> tuple[Memory, Any, Any]: ...
-@overload
-def quantize(
-    x: Tensor,
-    dtype: WholeType = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: PlainFormat = None,
-) -> tuple[Tensor, Any, Any]: ...
-@overload
-def quantize(
-    x: NDArray[Any] | ArrayLike,
-    dtype: WholeType = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: PlainFormat = None,
-) -> tuple[NDArray[Any], Any, Any]: ...
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: TypeLike | WayName = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: FormatLike = None,
-    *,
-    group: int | Sequence[int] | None = None,
-    scale: str | OtherArray = "absmax",
-    scale_type: TypeLike = "f32",
-    format: WayName | None = None,
-) -> Any: ...
 @raises_at_the_call
 def quantize(
     x: Any,
