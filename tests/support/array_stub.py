@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..desc.build import Format
 from ..desc.literals import TorchType
 from ..dtypes import DataType
 from ..runtime.memory import Memory
@@ -74,10 +75,10 @@ _TYPES = {
     "quantize.scale": "str | OtherArray",
     "quantize.scale_type": "TypeLike",
     "quantize.format": "WayName",
-    "empty.format": "FormatLike",
 }
 _HOLD_NONE = {
     "Vector",
+    "Format",
     "FormatLike",
     "Factor",
     "Host",

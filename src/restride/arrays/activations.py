@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
-
-import numpy as np
 
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.parse import parse_bool
@@ -14,12 +11,12 @@ from ..model.pointwise import check_known, check_same_dims
 from ..ops.softmax import SoftmaxProblem
 from ..runtime.memory import Memory
 from .calls.binder import SignedCall
+from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
-from .calls.problems import ArrayFunction
 
 __all__ = ["softmax"]
 
-_SOFTMAX = ArrayFunction("softmax", "softmax", is_real=True)
+_SOFTMAX = ArrayFunction("softmax", is_real=True)
 
 
 def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> Any:
@@ -43,21 +40,18 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
     array([[0.5 , 0.5 ],
            [0.25, 0.75]], dtype=float32)
     """
-    is_log = parse_bool("log", log)
-    return _SOFTMAX.by_signature(partial(_softmax, axis, is_log), (axis, int(is_log)), x, out)
+    parameters = axis, int(parse_bool("log", log))
+    return _SOFTMAX.call(_softmax, parameters, plain_key(parameters), x, out)
 
 
-def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: SignedCall | None) -> Any:
-    engine = engine_of(x, out, None)
+def _softmax(x: Any, out: Any, _: object, parameters: Parameters, signed: SignedCall | None) -> Memory:
+    (axis, is_log), engine = parameters, engine_of(x, out, None)
     source = _SOFTMAX.source(x, engine)
     src = check_known(_SOFTMAX.name, "x", source.desc)
     target = _SOFTMAX.target(out, src, src.dims, engine)
     check_same_dims(_SOFTMAX.name, [("x", src), ("out", target.desc)])
     check_written(_SOFTMAX.name, "out", target.desc)
-    problem = SoftmaxProblem(
-        "log" if is_log else "accurate", src, target.desc, _SOFTMAX.axis(axis, src.ndims, src)
-    )
-    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, problem.verbose_aux, signed)
-    if out is not None:
-        return out
-    return target if isinstance(x, Memory) else np.asarray(target)
+    at = _SOFTMAX.axis(axis, src.ndims, src)
+    problem = SoftmaxProblem("log" if is_log else "accurate", src, target.desc, at)
+    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, signed)
+    return target

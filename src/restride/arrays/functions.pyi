@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..desc.build import Format
 from ..desc.literals import TorchType
 from ..dtypes import DataType
 from ..runtime.memory import Memory
@@ -328,7 +329,7 @@ def empty(dims: Sequence[int], dtype: TypeLike, format: BlockedTag) -> Memory:
 @overload
 def empty(dims: Sequence[int], dtype: TypeLike = "f32", *, format: BlockedTag) -> Memory: ...
 @overload
-def empty(dims: Sequence[int], dtype: NibbleName, format: FormatLike = None) -> Memory: ...
+def empty(dims: Sequence[int], dtype: NibbleName, format: Format = None) -> Memory: ...
 @overload
 def empty(
     dims: Sequence[int],
@@ -336,7 +337,7 @@ def empty(
     format: PlainFormat = None,
 ) -> NDArray[Any]: ...
 @overload
-def empty(dims: Sequence[int], dtype: TypeLike = "f32", format: FormatLike = None) -> Any: ...
+def empty(dims: Sequence[int], dtype: TypeLike = "f32", format: Format = None) -> Any: ...
 @overload
 def layer_norm(
     x: OtherArray | ArrayLike,
