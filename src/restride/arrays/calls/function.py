@@ -64,10 +64,9 @@ class ArrayFunction:
     """A function on arrays: its name in messages, and its propagation kind in verbose lines.
 
     `may_be_in_place`: what is read may be written, where both lie alike. `is_real`: what it makes of integers
-    and truth values are fractions, so that a new result of them is f32. `is_several`: its arrays are
-    equals, and numbered in messages. `narrows_lists`: integers of a list are s32, not
-    as NumPy reads them. `others`: the names of the operands. `overlap`: what is run where bytes are
-    shared, or raises.
+    and truth values are fractions, so that a new result of them is f32. `is_several`: its arrays are equals,
+    and numbered in messages. `narrows_lists`: integers of a list are s32, not as NumPy reads them. `others`:
+    the names of the operands. `overlap`: gives what is run where bytes are shared, or raises.
     """
 
     name: str
