@@ -10,7 +10,7 @@ from ..model.parse import check_written
 from ..model.pointwise import check_known, check_same_dims
 from ..ops.softmax import SoftmaxProblem
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
 
@@ -44,7 +44,7 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
     return _SOFTMAX.call(_softmax, parameters, plain_key(parameters), x, out)
 
 
-def _softmax(x: Any, out: Any, _: object, parameters: Parameters, signed: SignedCall | None) -> Memory:
+def _softmax(x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey | None) -> Memory:
     (axis, is_log), engine = parameters, engine_of(x, out, None)
     source = _SOFTMAX.source(x, engine)
     src = check_known(_SOFTMAX.name, "x", source.desc)

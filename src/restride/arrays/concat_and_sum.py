@@ -27,7 +27,7 @@ from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory, allocated_memory
 from ..runtime.transfer import from_host, refuse_host_out
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.carriers import (
     as_bytes,
     bits_of,
@@ -120,7 +120,7 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
 
 
 def _computed(
-    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: SignedCall | None
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Any:
     """Arrays as memories on one engine, the descriptor of the result, and the run."""
     (function, how, dst, dtype), call = parameters, parameters[0].name
@@ -283,7 +283,7 @@ def _in_format(call: str, dims: tuple[int, ...], dtype: DataType, dst: Any) -> M
     try:
         return MemoryDesc(dims, dtype, dst)
     except Error as error:
-        raise error.retold(f"{call}: dst: {error.what}") from None
+        raise error.with_context(f"{call}: dst: {error.what}") from None
 
 
 def _concat_problem(

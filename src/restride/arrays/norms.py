@@ -24,7 +24,7 @@ from ..ops.normalization import check_data as check_normalized
 from ..plan.normalization import NormKind, stat_dims
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, ndims_of, plain_key, with_axis_at, with_axis_last
 from .calls.operands import engine_of
 
@@ -114,9 +114,7 @@ def batch_norm(
 # --- their problems -----------------------------------------------------------------------------------------
 
 
-def _layer(
-    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: SignedCall | None
-) -> Any:
+def _layer(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
     (scale, shift), (axis, epsilon) = operands or (None, None), parameters
     ndims = _ndims_read(x)
     at = _LAYER.axis(axis, ndims, x.desc if isinstance(x, Memory) else x.shape)
@@ -134,7 +132,7 @@ def _layer(
 
 
 def _group(
-    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: SignedCall | None
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Memory:
     (scale, shift), (groups, epsilon) = operands or (None, None), parameters
     count, weights = parse_int(groups, "group_norm: groups"), {ARG_SCALE: scale, ARG_SHIFT: shift}
@@ -142,7 +140,7 @@ def _group(
 
 
 def _batch(
-    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: SignedCall | None
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Memory:
     mean, variance, scale, shift = operands
     numbers = {ARG_SCALE: scale, ARG_SHIFT: shift, ARG_MEAN: mean, ARG_VARIANCE: variance}
@@ -173,7 +171,7 @@ def _normalized(
     epsilon: Any,
     *,
     groups: int = 1,
-    signed: SignedCall | None = None,
+    signed: CallKey | None = None,
 ) -> Memory:
     """What is written. `weights`: scale, shift and statistics by argument, None where there is none."""
     kind = of.norm_kind

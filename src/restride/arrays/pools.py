@@ -15,7 +15,7 @@ from ..model.pointwise import check_known, parse_algorithm
 from ..ops.pooling import PoolingProblem, check_windows
 from ..plan.windows import Windows
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
 
@@ -70,7 +70,7 @@ def pool(
     return _POOL.call(_pooled, parameters, key, x, out)
 
 
-def _pooled(x: Any, out: Any, _: object, parameters: Parameters, signed: SignedCall | None) -> Memory:
+def _pooled(x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey | None) -> Memory:
     alg, *numbers = parameters
     engine = engine_of(x, out, None)
     source = _POOL.source(x, engine)

@@ -16,7 +16,7 @@ from ..model.primitive import Primitive
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
 from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
@@ -146,9 +146,7 @@ def pack_weights(
 # --- products -----------------------------------------------------------------------------------------------
 
 
-def _matmul(
-    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: SignedCall | None
-) -> Any:
+def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
     (weights, bias), (dtype,), engine = operands, parameters, engine_of(x, out, None)
     table = operand_of("matmul", "weights", weights, engine)
     if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
@@ -178,7 +176,7 @@ def _by_rows(x: Array, out: Any, operands: Sequence[Any], dtype: Any, columns: i
 
 
 def _convolution(
-    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: SignedCall | None
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
 ) -> Memory:
     (weights, bias), (stride, padding, dilation, groups, dtype) = operands, parameters
     engine = engine_of(x, out, None)

@@ -21,9 +21,10 @@ from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory, register_mover
 from ..runtime.stream import Stream
-from ..runtime.transfer import settle
+from ..runtime.transfer import synchronize
 from .calls.arithmetic import CallArithmetic, bind
-from .calls.binder import CallWords, SignedCall, find_call, keep_bound
+from .calls.array_kinds import read_from, write_to
+from .calls.binder import CallKey, ParamPacker, cache_call, find_call
 from .calls.carriers import (
     NumpyType,
     as_bytes,
@@ -34,7 +35,6 @@ from .calls.carriers import (
     shape_of_array,
 )
 from .calls.formats import format_key, target_desc, type_key
-from .calls.key import read_from, write_to
 from .calls.operands import engine_of, source_of, target_of
 from .calls.signature import NO_VALUES, Values, read_values
 from .calls.tensors import as_array, for_owner, is_foreign, narrowed
@@ -112,7 +112,7 @@ def reorder(
                 signature = "reorder", source[0], target and target[0], format, kind, values.structure
                 call = find_call(signature)
                 if call is None:
-                    signed = SignedCall(signature, (source,), target, values)
+                    signed = CallKey(signature, (source,), target, values)
                 elif target is None:
                     return call.into_new(source, values)
                 elif call.into(source, target, values):
@@ -140,7 +140,7 @@ class _Asked(NamedTuple):
     arithmetic: CallArithmetic = CallArithmetic()
     out: Any = None
     engine: Engine | str | None = None
-    signed: SignedCall | None = None
+    signed: CallKey | None = None
     moved: NumpyType | None = None
 
     def read(self) -> Any:
@@ -225,17 +225,17 @@ def _run(asked: _Asked) -> Any:
     if overlaps(source, target):
         raise refuse("RS-N09:x-out-overlap", desc=source.desc, target_desc=target.desc)
     primitive, stream = Reorder(source, target, bound.attr), Stream(runs)
-    settle(source, target, *bound.extras.values())
+    synchronize(source, target, *bound.extras.values())
     primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     stream.wait()
     if asked.signed is not None:  # later calls of the same signature go straight to the machine code
         impl, values = primitive._check_usable(), asked.signed.values
         if values is NO_VALUES:
-            words: CallWords | None = CallWords(impl.computation)
+            words: ParamPacker | None = ParamPacker(impl.computation)
         else:
-            words = CallWords.of_values(impl.computation, values, attr, bound.extras)
+            words = ParamPacker.of_values(impl.computation, values, attr, bound.extras)
         if words is not None:
-            keep_bound(asked.signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)
+            cache_call(asked.signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)
     if out is not None or not is_array:
         return target
     return np.asarray(target) if moved is None else of_bits(np.asarray(target), moved)

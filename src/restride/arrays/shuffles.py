@@ -17,7 +17,7 @@ from ..model.implementation import Implementation
 from ..ops.shuffle import ShuffleProblem, find_shuffle
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.carriers import bits_of, of_bits, own_format
 from .calls.formats import target_desc
 from .calls.function import ArrayFunction, Parameters
@@ -82,9 +82,7 @@ def channel_shuffle(x: Any, groups: int) -> Any:
     return _CHANNEL_SHUFFLE.call(_of_groups, parameters, parameters, x, None)
 
 
-def _shuffled(
-    rule: Rule, x: Any, out: Any, _: object, parameters: Parameters, signed: SignedCall | None
-) -> Any:
+def _shuffled(rule: Rule, x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey | None) -> Any:
     function, (axis, number) = _FUNCTIONS[rule.call], parameters
     if _is_array(x) and x.ndim > MAX_NDIMS:
         return _of_many_axes(rule, x, parameters, out)

@@ -1,6 +1,6 @@
 """One protocol for functions on arrays: what each of them does, but for the problem that is its own.
 
-signature -> `calls` -> BoundCall         a call like an earlier one: addresses are packed, machine code runs
+signature -> `calls` -> CompiledCall         a call like an earlier one: addresses are packed, machine code runs
 arrays -> memories -> problem -> run      the first of its kind: all is checked, and what was found is kept
 """
 
@@ -29,17 +29,17 @@ from ...runtime.cpu.executable import CpuExecutable
 from ...runtime.describe import Subject
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
-from ...runtime.transfer import refuse_host_out, settle
+from ...runtime.transfer import refuse_host_out, synchronize
 from ...verbose import flags, write
-from .binder import SignedCall, find_call, keep_bound
+from .array_kinds import ArrayOperand, Kind, read_from, write_to
+from .binder import CallKey, cache_call, find_call
 from .carriers import NumpyType
-from .key import ArrayOperand, Kind, read_from, write_to
 from .operands import memory_of
 from .tensors import as_array, as_numpy, for_owner, is_foreign, narrowed
 
 Memories = Mapping[int, Memory]
 Parameters = tuple[Any, ...]
-Compute = Callable[[Any, Any, Sequence[Any], Parameters, SignedCall | None], Any]
+Compute = Callable[[Any, Any, Sequence[Any], Parameters, CallKey | None], Any]
 # Types of parameters that may be in a signature.
 _PLAIN = frozenset((type(None), int, float, str, DataType, type))
 # What may be one memory, where both lie alike.
@@ -99,7 +99,7 @@ class ArrayFunction:
             signature: Hashable = (self.name, key, source[0], target and target[0])
             found = find_call(signature)
             if found is None:
-                signed = SignedCall(signature, (source,), target)
+                signed = CallKey(signature, (source,), target)
             elif target is None:
                 return found.into_new(source)
             elif found.into(source, target):
@@ -120,7 +120,7 @@ class ArrayFunction:
                 signature = self.name, key, tuple(kinds), target and target[0]
                 found = find_call(signature)
                 if found is None:
-                    signed = SignedCall(signature, sources, target)
+                    signed = CallKey(signature, sources, target)
                 else:
                     is_done, made = found.join(sources, target)
                     if is_done:
@@ -186,7 +186,7 @@ class ArrayFunction:
     # --- the run --------------------------------------------------------------------------------------------
 
     def run(
-        self, problem: Problem, engine: Engine, memories: Memories, signed: SignedCall | None = None
+        self, problem: Problem, engine: Engine, memories: Memories, signed: CallKey | None = None
     ) -> None:
         """Find what does it, check, and run to the end. `memories` by argument."""
         describe = partial(describe_operation, prop_kind=self.prop_kind)
@@ -197,7 +197,7 @@ class ArrayFunction:
         self,
         impl: Implementation,
         memories: Memories,
-        signed: SignedCall | None = None,
+        signed: CallKey | None = None,
         dtype: NumpyType | None = None,
     ) -> None:
         """Check, and run to the end. `signed`: what later calls find this one by, whose new results are of
@@ -216,7 +216,7 @@ class ArrayFunction:
             }
             if shared:
                 running = self._in_place(impl, memories, arg, shared)
-        settle(*memories.values())
+        synchronize(*memories.values())
         running.executable.prepare()
         start = perf_counter()
         run(running, dict(memories))
@@ -246,7 +246,7 @@ class ArrayFunction:
 
 
 def remember(
-    signed: SignedCall,
+    signed: CallKey,
     impl: Implementation,
     memories: Memories,
     dtype: NumpyType | None = None,
@@ -261,7 +261,7 @@ def remember(
         return
     if all(map(_has_bytes_of, signed.sources, sources)):
         is_memory = isinstance(signed.sources[0][0], MemoryDesc)
-        keep_bound(
+        cache_call(
             signed,
             impl,
             sources,

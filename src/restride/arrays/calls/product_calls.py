@@ -21,8 +21,8 @@ from ...runtime.cache import calls
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.stream import Stream
-from ...runtime.transfer import settle
-from .binder import SignedCall
+from ...runtime.transfer import synchronize
+from .binder import CallKey
 from .function import remember
 
 _PrimitiveT = TypeVar("_PrimitiveT", bound=Primitive)
@@ -91,7 +91,7 @@ def execute_product(
     weights: Memory,
     bias: Memory | None,
     dst: Memory,
-    signed: SignedCall | None = None,
+    signed: CallKey | None = None,
 ) -> None:
     """Run a forward product to its end. `signed`: what later calls find this one by."""
     more = {} if bias is None else {ARG_BIAS: bias}
@@ -103,7 +103,7 @@ def execute_product(
 
 def execute(primitive: Primitive, memories: dict[int, Memory]) -> None:
     """Run a primitive to its end."""
-    settle(*memories.values())
+    synchronize(*memories.values())
     stream = Stream(primitive.get_primitive_desc().get_engine())
     primitive.execute(stream, memories)
     stream.wait()

@@ -121,12 +121,12 @@ def written(out: Any) -> Any:
     return out
 
 
-def told_to_owner(x: object, error: ErrorT) -> ErrorT:
+def translate_hint(x: object, error: ErrorT) -> ErrorT:
     """The refusal with its hint in the words of the library of `x`."""
     hint = error.hint
     for ours, theirs in _WORDS_OF_TORCH if is_torch(x) else _WORDS_OF_JAX if is_jax(x) else ():
         hint = hint.replace(ours, theirs)
-    return error if hint == error.hint else error.retold(hint=hint)
+    return error if hint == error.hint else error.with_context(hint=hint)
 
 
 def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> Any:
@@ -140,7 +140,7 @@ def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> A
     try:
         made = work(source, target)
     except Error as error:
-        raise told_to_owner(x if is_foreign(x) else out, error) from None
+        raise translate_hint(x if is_foreign(x) else out, error) from None
     return back_to(x, made) if out is None else written(out)
 
 
