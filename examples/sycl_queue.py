@@ -30,9 +30,9 @@ src = rs.sycl_interop.make_memory(plain, engine, usm)
 dst = rs.sycl_interop.make_memory(blocked, engine, "shared")
 back = rs.Memory(plain, engine)
 
-attr = rs.PrimitiveAttr()
+attr = rs.onednn.PrimitiveAttr()
 attr.set_output_scales(0, [127.0])
-there, home = rs.Reorder(src, dst, attr), rs.Reorder(dst, back)
+there, home = rs.onednn.Reorder(src, dst, attr), rs.onednn.Reorder(dst, back)
 print("kernel:", there.get_primitive_desc().impl_info_str)
 
 # Nothing but `deps` orders these three.

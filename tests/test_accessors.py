@@ -94,7 +94,7 @@ def test_shuffles_take_the_keywords_of_the_document() -> None:
 
 
 def test_primitives_and_their_descriptors_have_public_bases() -> None:
-    public = [getattr(rs, name) for name in rs.__all__]
+    public = [getattr(rs.onednn, name) for name in rs.onednn.__all__]
     kinds = [found for found in public if isinstance(found, type) and issubclass(found, rs.Primitive)]
     assert {rs.Reorder, rs.ShuffleForward, rs.ShuffleBackward, rs.Concat, rs.Sum} < set(kinds)
     for kind in set(kinds) - {rs.Primitive}:

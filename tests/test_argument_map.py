@@ -58,7 +58,8 @@ def test_what_an_attribute_asks_for_is_named_by_its_flags():
     one = "bad number of inputs (expected 3 got 2)"
     operand = "65538 (arg_attr_multiple_post_op(1) | ARG_SRC_1) is missing"
     check_refused(lambda s, d: {FROM: s, TO: d, scales: scale}, one, operand, attr=attr)
-    hint = "rs.ARG_ATTR_SCALES | rs.ARG_SRC: ..., rs.arg_attr_multiple_post_op(1) | rs.ARG_SRC_1: ..."
+    scale_name = "rs.onednn.Arg.ATTR_SCALES | rs.onednn.Arg.SRC"
+    hint = f"{scale_name}: ..., rs.onednn.arg_attr_multiple_post_op(1) | rs.onednn.Arg.SRC_1: ..."
     check_refused(lambda s, d: {FROM: s, TO: d}, hint, attr=attr)
 
 

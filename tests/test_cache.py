@@ -417,7 +417,7 @@ def test_creating_what_is_in_the_cache_takes_microseconds():
 
 
 def test_the_capacity_is_1024_unless_said_otherwise():
-    code = "import restride as rs; print(rs.get_primitive_cache_capacity())"
+    code = "import restride as rs; print(rs.onednn.get_primitive_cache_capacity())"
     assert run(code) == "1024"
     assert run(code, RESTRIDE_PRIMITIVE_CACHE_CAPACITY="7") == "7"
     assert run(code, ONEDNN_PRIMITIVE_CACHE_CAPACITY="8") == "8"
@@ -447,7 +447,7 @@ sys.stderr = told = io.StringIO()
 rs.set_verbose("profile_create")
 {set_up}
 for _ in range(3):
-    rs.Reorder.PrimitiveDesc(cpu, md, cpu, to)
+    rs.onednn.Reorder.PrimitiveDesc(cpu, md, cpu, to)
 for _ in range(3):
     rs.reorder(x, "ba", dtype="s8")
 print([line.split(",")[3] for line in told.getvalue().splitlines() if ",create:" in line])
@@ -470,9 +470,9 @@ def test_the_environment_is_read_with_the_first_use_not_at_import():
 
 def test_the_setter_wins_over_the_environment():
     zero = {"RESTRIDE_PRIMITIVE_CACHE_CAPACITY": "0"}
-    set_up = "rs.set_primitive_cache_capacity(4)"
+    set_up = "rs.onednn.set_primitive_cache_capacity(4)"
     assert run(CREATED.format(environment=zero, set_up=set_up)) == HITS
-    set_up = "rs.set_primitive_cache_capacity(0)"
+    set_up = "rs.onednn.set_primitive_cache_capacity(0)"
     assert run(CREATED.format(environment={}, set_up=set_up)) == MISSES
 
 
@@ -480,7 +480,7 @@ def test_an_unusable_environment_is_told_at_the_first_use_by_its_name():
     code = """
 import numpy as np, restride as rs
 asks = [
-    rs.get_primitive_cache_capacity,
+    rs.onednn.get_primitive_cache_capacity,
     lambda: rs.reorder(np.zeros((3, 5), "f4"), "ba"),
     lambda: rs.reorder(np.zeros((3, 5), "f4"), "ba"),
     lambda: rs.reorder(rs.Memory.from_numpy(np.zeros((3, 5), "f4")), "ba"),
@@ -492,7 +492,7 @@ for ask in asks:
         assert "RESTRIDE_PRIMITIVE_CACHE_CAPACITY" in error.message
         continue
     print("not told")
-rs.set_primitive_cache_capacity(3)
+rs.onednn.set_primitive_cache_capacity(3)
 print(rs.reorder(np.ones((3, 5), "f4"), "ba").sum())
 """
     for value in ("many", "-1", "1e3", "99999999999999999999"):

@@ -36,6 +36,8 @@ _INSIDE = {
     *("of_mds", "of_queue", "reads", "usage", "writes"),
 }
 _INNER = ("Desc", "PrimitiveDesc")
+_PUBLIC = sorted({*rs.__all__, *rs.onednn.__all__})
+_MODEL = (*(f"Arg.{name}" for name in rs.onednn.Arg.__members__), *rs.onednn.__all__)
 
 
 @cache
@@ -46,7 +48,7 @@ def _sources() -> str:
         for page in sorted(_REFERENCE.glob("*.md"))
         for block in re.findall(r"^```(?:python|pycon)\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
     ]
-    docs = [inspect.getdoc(getattr(rs, name)) or "" for name in rs.__all__]
+    docs = [inspect.getdoc(getattr(rs, name)) or "" for name in _PUBLIC]
     examples = (doctest.DocTestParser().get_examples(text) for text in (*blocks, *docs))
     return "".join(example.source for found in examples for example in found)
 
@@ -55,26 +57,29 @@ def _sources() -> str:
 def _used() -> tuple[set[str], set[str]]:
     """What is used as `rs.name`, and what as `anything.name`."""
     nodes = [node for node in ast.walk(ast.parse(_sources())) if isinstance(node, ast.Attribute)]
-    public = {node.attr for node in nodes if isinstance(node.value, ast.Name) and node.value.id == "rs"}
+    public = {node.attr for node in nodes if ast.unparse(node.value) in ("rs", "rs.onednn", "rs.onednn.Arg")}
     return public, {node.attr for node in nodes}
 
 
 def test_every_public_name_has_an_example() -> None:
-    assert sorted(set(rs.__all__) - _used()[0]) == []
+    assert sorted({*_PUBLIC, *rs.onednn.Arg.__members__} - _used()[0]) == []
 
 
 def test_every_public_name_is_described() -> None:
     """By autodoc, or as data; the members of modules are listed one by one."""
     text = "".join(page.read_text("utf-8") for page in _REFERENCE.glob("*.md"))
-    described = set(re.findall(r"^(?:\.\. \w+:?\w*:: | +)restride\.(\w+)", text, re.MULTILINE))
-    assert sorted(set(rs.__all__) - described) == []
+    described = set(
+        re.findall(r"^(?:\.\. \w+:?\w*:: | +)restride\.(?:onednn\.)?((?:Arg\.)?\w+)", text, re.MULTILINE)
+    )
+    assert sorted({*rs.__all__, *_MODEL} - described) == []
 
 
 def _classes() -> Iterator[tuple[str, type[Any]]]:
-    for name in rs.__all__:
+    for name in _PUBLIC:
         value = getattr(rs, name)
         if isinstance(value, types.ModuleType):
-            yield from ((f"{name}.{n}", c) for n in value.__all__ if inspect.isclass(c := getattr(value, n)))
+            classes = {n: c for n in value.__all__ if inspect.isclass(c := getattr(value, n))}
+            yield from ((f"{name}.{n}", c) for n, c in classes.items() if not issubclass(c, enum.Enum))
         elif inspect.isclass(value) and not issubclass(value, (enum.Enum, Exception)):
             yield name, value
             yield from ((f"{name}.{n}", getattr(value, n)) for n in _INNER if hasattr(value, n))

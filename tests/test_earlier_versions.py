@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,8 @@ def test_pickles_give_equal_values(folder: Path, protocol: int) -> None:
     assert set(held) == set(expected)
     for name, content in held.items():
         value = pickle.loads(content)
-        assert repr(value) == shown[name] == repr(expected[name]), name
+        assert repr(value) == repr(expected[name]), name
+        assert _without_isa(repr(value)) == _without_isa(shown[name]), name
         if name in ("descriptors", "types and tags", "enumerations", "attributes", "a graph"):
             assert value == expected[name], name
         elif name == "a memory":
@@ -118,3 +120,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, rs.QuantizedTensor):
         return value.dequantize().to_numpy()
     return value.to_numpy() if isinstance(value, rs.Memory) else np.asarray(value)
+
+
+def _without_isa(text: str) -> str:
+    """A value's text without the instruction set of the machine: `jit:avx2:transpose` as `jit:transpose`."""
+    return re.sub(r"jit:\w+:", "jit:", text)

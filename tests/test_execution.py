@@ -115,7 +115,7 @@ def test_what_is_no_memory_is_refused(junk):
 @pytest.mark.parametrize("junk", [None, 0, "cpu", object(), CPU])
 def test_what_is_no_stream_is_refused(junk):
     r, src, dst = poisoned_pair()
-    check_refused(r, (src, dst), "no rs.Stream", stream=junk, dst=dst)
+    check_refused(r, (src, dst), "no rs.onednn.Stream", stream=junk, dst=dst)
 
 
 def test_the_stream_of_another_engine_is_refused():

@@ -60,8 +60,8 @@ MEMBERS = {
 
 @pytest.mark.parametrize("name", f"{TYPES} {ARRAYS} {MODEL}".split())
 def test_every_name_of_the_interface_is_there(name):
-    assert name in rs.__all__
-    assert hasattr(rs, name)
+    assert name in {*rs.__all__, *rs.onednn.__all__}
+    assert hasattr(rs, name)  # names of the programming model too, as in earlier versions
 
 
 def test_every_exported_name_exists_once_and_is_not_private():
@@ -71,10 +71,21 @@ def test_every_exported_name_exists_once_and_is_not_private():
         assert name == "__version__" or not name.startswith("_")
 
 
-@pytest.mark.parametrize("name", ["dask", "formats", "graph", "onnx", "openvino", "typing"])
+@pytest.mark.parametrize("name", ["dask", "formats", "graph", "onednn", "onnx", "openvino", "typing"])
 def test_a_module_lists_its_public_names_alone(name):
     module = importlib.import_module(f"restride.{name}")
     assert dir(module) == sorted(module.__all__)
+
+
+def test_few_names_are_public():
+    assert len([name for name in dir(rs) if not isinstance(getattr(rs, name), rs.DataType)]) <= 60
+
+
+def test_names_of_earlier_versions_work_and_are_not_listed():
+    earlier = {"trim", "verbose", *(f"ARG_{name}" for name in rs.onednn.Arg.__members__), *rs.onednn.__all__}
+    for name in earlier - {"Arg"}:
+        assert hasattr(rs, name), name
+    assert not {"trim", "verbose", "ARG_SRC", "Reorder", "PrimitiveAttr", "RUNTIME_DIM"} & set(dir(rs))
 
 
 def test_nothing_public_is_left_out_of_the_list():
@@ -93,7 +104,7 @@ def test_the_descriptor_of_a_reorder_has_every_query():
         assert hasattr(rs.Reorder.PrimitiveDesc, name), name
 
 
-@pytest.mark.parametrize("name", rs.__all__)
+@pytest.mark.parametrize("name", [*rs.__all__, *rs.onednn.__all__])
 def test_functions_and_classes_say_what_they_do(name):
     value = getattr(rs, name)
     if inspect.isclass(value) or inspect.isfunction(value):

@@ -48,8 +48,6 @@ _S16 = (
     _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "int16": "s16",\n'),
     _Edit("src/restride/dtypes.py", "    f4_e3m0 = 15\n", "    s16 = 16\n"),
     _Edit("src/restride/desc/literals.py", "TypeName = Literal[\n", '    "s16", "int16",\n'),
-    _Edit("src/restride/__init__.py", "s32 = DataType.s32\n", "s16 = DataType.s16\n"),
-    _Edit("src/restride/__init__.py", '    "s8",\n', '    "s16",\n'),
     _Edit("tests/test_dtypes.py", '    "f4_e3m0": (15, 4, None),\n', '    "s16": (16, 16, np.int16),\n'),
     _Edit("docs/reference/descriptors.md", "             restride.s32\n", "             restride.s16\n"),
     _Edit("docs/reference/descriptors.md", "[32, 8, 8, 4, 4, 8]\n", ">>> rs.s16.bits\n16\n"),
@@ -61,21 +59,24 @@ _S16 = (
 )
 _FLIP = (
     _Edit("src/restride/model/prop_kind.py", '    concat = "concat"\n', '    flip = "flip"\n'),
-    _Edit("src/restride/onednn.py", '    "EltwiseForward": "eltwise",\n', '    "Flip": "flip",\n'),
-    _Edit("docs/names.md", "| `concat` | `rs.Concat` |\n", "| – | `rs.Flip` |\n"),
-    _Edit("src/restride/__init__.py", "        EltwiseForward,\n", "        Flip,\n"),
-    _Edit("src/restride/__init__.py", '    "Event",\n', '    "Flip",\n'),
-    _Edit("src/restride/__init__.py", '    "Concat": "onednn",\n', '    "Flip": "onednn",\n'),
+    _Edit(
+        "src/restride/onednn.py",
+        '        "ops.eltwise": "EltwiseBackward EltwiseForward",\n',
+        '        "ops.flip": "Flip",\n',
+    ),
+    _Edit("docs/names.md", "| `concat` | `rs.onednn.Concat` |\n", "| – | `rs.onednn.Flip` |\n"),
     _Edit(
         "docs/reference/primitives.md",
-        ">>> stream = rs.Stream(engine)\n",
+        ">>> stream = rs.onednn.Stream(engine)\n",
         """\
->>> rs.Flip.PrimitiveDesc(engine, *[rs.MemoryDesc((2, 3), "f32")] * 2, axis=1).get_axis()
+>>> rs.onednn.Flip.PrimitiveDesc(engine, *[rs.MemoryDesc((2, 3), "f32")] * 2, axis=1).get_axis()
 1
 """,
     ),
     _Edit(
-        "docs/reference/primitives.md", ".. autoclass:: restride.Concat\n", ".. autoclass:: restride.Flip\n"
+        "docs/reference/primitives.md",
+        ".. autoclass:: restride.onednn.Concat\n",
+        ".. autoclass:: restride.onednn.Flip\n",
     ),
 )
 _FLIP_FILES = {

@@ -289,7 +289,7 @@ def test_only_the_first_source_and_destination_are_there(what, index):
 
 def test_memories_by_argument_are_those_that_execute_takes():
     pd = PD(CPU, NCHW, CPU, BLOCKED)
-    names = [name for name in rs.__all__ if name.startswith("ARG_")]
+    names = [f"ARG_{name}" for name in rs.onednn.Arg.__members__]
     there = {name: pd.query_md("exec_arg_md", getattr(rs, name)) for name in names}
     wanted = dict.fromkeys(("ARG_FROM", "ARG_SRC", "ARG_SRC_0", "ARG_SRC_LAYER"), NCHW)
     wanted |= dict.fromkeys(("ARG_TO", "ARG_DST", "ARG_DST_0", "ARG_DST_LAYER"), BLOCKED)

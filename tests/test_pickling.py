@@ -170,7 +170,7 @@ import pickle, sys
 import numpy as np
 import restride as rs
 reorder, src, dst = pickle.load(sys.stdin.buffer)
-reorder.execute(rs.Stream(rs.Engine("cpu")), src, dst)
+reorder.execute(rs.onednn.Stream(rs.Engine("cpu")), src, dst)
 sys.stdout.buffer.write(dst.data.tobytes())
 """
 

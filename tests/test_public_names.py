@@ -18,6 +18,7 @@ from support.golden import Golden
 _ROOT = Path(__file__).parents[1]
 _MODULES = {
     "rs": "restride",
+    "rs.onednn": "restride.onednn",
     "rs.graph": "restride.graph",
     "rs.formats": "restride.formats",
     "rs.onnx": "restride.onnx",

@@ -88,7 +88,11 @@ def test_types_for_annotations_are_public() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text"), [("onednn.pyi", onednn_stub.text), ("arrays/functions.pyi", array_stub.text)]
+    ("path", "text"), [
+        ("__init__.pyi", onednn_stub.package_text),
+        ("onednn.pyi", onednn_stub.onednn_text),
+        ("arrays/functions.pyi", array_stub.text),
+    ],
 )
 def test_the_stubs_are_those_of_what_runs(
     request: pytest.FixtureRequest, path: str, text: Callable[[], str]

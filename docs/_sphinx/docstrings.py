@@ -41,7 +41,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 def _name_inner_classes() -> None:
     """Let `Reorder.PrimitiveDesc` and the like be classes by that name, not aliases of others."""
-    for owner in (getattr(restride, name) for name in restride.__all__):
+    for owner in (getattr(restride.onednn, name) for name in restride.onednn.__all__):
         for name in ("PrimitiveDesc", "Desc"):
             if hasattr(owner, name):
                 getattr(owner, name).__name__ = name
@@ -104,17 +104,22 @@ def _anchors() -> dict[str, str]:
 
 
 def _name(found: re.Match[str]) -> str:
-    name = found[1].removeprefix("rs.")
-    if name in restride.__all__:
-        return f":py:obj:`{name} <restride.{name}>`"
-    return f"``{found[1]}``"
+    name = found[1].removeprefix("rs.").removeprefix("onednn.")
+    public = _public_name(name)
+    return f":py:obj:`{name} <{public}>`" if public else f"``{found[1]}``"
+
+
+def _public_name(name: str) -> str:
+    """Where the reference describes a public name; "" for other names."""
+    owner = next((owner for owner in (restride, restride.onednn) if name in owner.__all__), None)
+    return f"{owner.__name__}.{name}" if owner else ""
 
 
 def _public_type(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     """A type in a signature is named by the module that defines it: find the public one."""
     name = node.get("reftarget", "").rpartition(".")[2]
-    public = f"restride.{name}"
-    if node.get("refdomain") != "py" or node.get("reftarget") == public or name not in restride.__all__:
+    public = _public_name(name)
+    if node.get("refdomain") != "py" or not public or node.get("reftarget") == public:
         return None
     domain = env.domains["py"]
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", public, node, contnode)

@@ -12,7 +12,9 @@ import _signal  # type: ignore[import-not-found]  # the module signal costs half
 import importlib
 import sys
 import threading
+from collections.abc import Callable, Mapping
 from types import ModuleType
+from typing import Any
 
 from .forks import is_loading, is_running
 
@@ -26,6 +28,29 @@ def load_whole(name: str) -> ModuleType:
     if (module is None or is_running(module)) and _may_be_interrupted():
         _load_apart(name)
     return importlib.import_module(name)
+
+
+def lazy_attributes(package: str, modules: Mapping[str, str]) -> tuple[list[str], Callable[[str], Any]]:
+    """The public names of the module `package`, and its `__getattr__` (PEP 562), which loads them when they
+    are first asked for.
+
+    `modules` has, by the name of a module below `restride`, its names with spaces between them; those of ""
+    are modules themselves.
+    """
+    origins = {name: module for module, names in modules.items() for name in names.split()}
+
+    def load(name: str) -> Any:
+        """The public name `name`, from its module, which is loaded now."""
+        if name not in origins:
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
+            )
+        module = load_whole(f"restride.{origins[name] or name}")
+        found = getattr(module, name) if origins[name] else module
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return sorted(origins), load
 
 
 def _may_be_interrupted() -> bool:

@@ -1,70 +1,64 @@
-"""The programming model of oneDNN: primitives, each with its descriptor, by the names of `dnnl`.
+"""The programming model of oneDNN, by the names of `dnnl`: engines, streams, memories, and primitives.
 
-A primitive is made of its operation, in `restride.ops`, when it is first asked for.
+A primitive is made of its operation, in `restride.ops`, when it is first asked for. `Arg` has the arguments
+of executions: `Arg.SRC` is `DNNL_ARG_SRC`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from .loading import lazy_attributes
+from .model.base import PrimitiveDescBase as PrimitiveDesc
 
-from .loading import load_whole
-
-_OPERATIONS = {
-    "BatchNormalizationBackward": "batch_normalization",
-    "BatchNormalizationForward": "batch_normalization",
-    "Binary": "binary",
-    "Concat": "concat",
-    "ConvolutionBackwardData": "convolution",
-    "ConvolutionBackwardWeights": "convolution",
-    "ConvolutionForward": "convolution",
-    "DeconvolutionBackwardData": "convolution",
-    "DeconvolutionBackwardWeights": "convolution",
-    "DeconvolutionForward": "convolution",
-    "EltwiseBackward": "eltwise",
-    "EltwiseForward": "eltwise",
-    "GroupNormalizationBackward": "group_normalization",
-    "GroupNormalizationForward": "group_normalization",
-    "GRUBackward": "rnn",
-    "GRUForward": "rnn",
-    "InnerProductBackwardData": "inner_product",
-    "InnerProductBackwardWeights": "inner_product",
-    "InnerProductForward": "inner_product",
-    "LayerNormalizationBackward": "layer_normalization",
-    "LayerNormalizationForward": "layer_normalization",
-    "LBRGRUBackward": "rnn",
-    "LBRGRUForward": "rnn",
-    "LRNBackward": "lrn",
-    "LRNForward": "lrn",
-    "LSTMBackward": "rnn",
-    "LSTMForward": "rnn",
-    "Matmul": "matmul",
-    "PoolingBackward": "pooling",
-    "PoolingForward": "pooling",
-    "PReLUBackward": "prelu",
-    "PReLUForward": "prelu",
-    "Reduction": "reduction",
-    "ResamplingBackward": "resampling",
-    "ResamplingForward": "resampling",
-    "ShuffleBackward": "shuffle",
-    "ShuffleForward": "shuffle",
-    "SoftmaxBackward": "softmax",
-    "SoftmaxForward": "softmax",
-    "Sum": "sum",
-    "VanillaRNNBackward": "rnn",
-    "VanillaRNNForward": "rnn",
-}
-
-__all__ = list(_OPERATIONS)
-
-
-def __getattr__(name: str) -> Any:
-    """A primitive, loaded now (PEP 562)."""
-    if name not in _OPERATIONS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-    found = globals()[name] = getattr(load_whole(f"restride.ops.{_OPERATIONS[name]}"), name)
-    return found
+_LAZY_NAMES, __getattr__ = lazy_attributes(
+    __name__,
+    {
+        "desc.algorithm": "Algorithm ScratchpadMode",
+        "desc.arguments": "Arg arg_attr_multiple_post_op",
+        "desc.attr": "PrimitiveAttr RUNTIME_F32_VAL RUNTIME_S32_VAL",
+        "desc.layout": "RUNTIME_DIM",
+        "desc.memory_desc": "MemoryDesc",
+        "desc.post_ops": "PostOps",
+        "desc.tags": "FormatTag MAX_NDIMS",
+        "dtypes": "DataType",
+        "errors": "Status",
+        "model.primitive": "Primitive",
+        "model.prop_kind": "PrimitiveKind PropKind",
+        "model.query": "Query",
+        "ops.batch_normalization": "BatchNormalizationBackward BatchNormalizationForward",
+        "ops.binary": "Binary",
+        "ops.concat": "Concat",
+        "ops.convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
+        "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
+        "ops.eltwise": "EltwiseBackward EltwiseForward",
+        "ops.group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
+        "ops.inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
+        "ops.layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
+        "ops.lrn": "LRNBackward LRNForward",
+        "ops.matmul": "Matmul",
+        "ops.normalization": "NormalizationFlags",
+        "ops.pooling": "PoolingBackward PoolingForward",
+        "ops.prelu": "PReLUBackward PReLUForward",
+        "ops.reduction": "Reduction",
+        "ops.reorder": "Reorder",
+        "ops.resampling": "ResamplingBackward ResamplingForward",
+        "ops.rnn": "GRUBackward GRUForward LBRGRUBackward LBRGRUForward LSTMBackward LSTMForward "
+        "VanillaRNNBackward VanillaRNNForward",
+        "ops.rnn_checks": "RNNDirection RNNFlags",
+        "ops.shuffle": "ShuffleBackward ShuffleForward",
+        "ops.softmax": "SoftmaxBackward SoftmaxForward",
+        "ops.sum": "Sum",
+        "runtime.alloc": "NO_DATA",
+        "runtime.cache": "get_primitive_cache_capacity set_primitive_cache_capacity",
+        "runtime.engine": "Engine EngineKind",
+        "runtime.event": "Event",
+        "runtime.memory": "Memory",
+        "runtime.stream": "Stream StreamFlags",
+    },
+)
+__all__ = ["PrimitiveDesc"]
+__all__ += _LAZY_NAMES
 
 
 def __dir__() -> list[str]:
-    """The primitives, loaded or not."""
+    """The public names, loaded or not."""
     return sorted(__all__)

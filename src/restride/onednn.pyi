@@ -1,19 +1,96 @@
 """Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any, overload
 
-from .desc.algorithm import Algorithm
-from .desc.attr import PrimitiveAttr
-from .desc.memory_desc import MemoryDesc
-from .dtypes import DataType
 from .model.base import PrimitiveDescBase
-from .model.primitive import Primitive
-from .model.prop_kind import PropKind
-from .ops.normalization import NormalizationFlags
-from .ops.rnn_checks import RNNDirection, RNNFlags
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
-from .runtime.engine import Engine
+from .desc.algorithm import Algorithm as Algorithm
+from .dtypes import DataType as DataType
+from .runtime.engine import Engine as Engine
+from .runtime.engine import EngineKind as EngineKind
+from .runtime.event import Event as Event
+from .desc.tags import FormatTag as FormatTag
+from .desc.tags import MAX_NDIMS as MAX_NDIMS
+from .runtime.memory import Memory as Memory
+from .desc.memory_desc import MemoryDesc as MemoryDesc
+from .runtime.alloc import NO_DATA as NO_DATA
+from .ops.normalization import NormalizationFlags as NormalizationFlags
+from .desc.post_ops import PostOps as PostOps
+from .model.primitive import Primitive as Primitive
+from .desc.attr import PrimitiveAttr as PrimitiveAttr
+from .model.prop_kind import PrimitiveKind as PrimitiveKind
+from .model.prop_kind import PropKind as PropKind
+from .model.query import Query as Query
+from .ops.rnn_checks import RNNDirection as RNNDirection
+from .ops.rnn_checks import RNNFlags as RNNFlags
+from .desc.layout import RUNTIME_DIM as RUNTIME_DIM
+from .desc.attr import RUNTIME_F32_VAL as RUNTIME_F32_VAL
+from .desc.attr import RUNTIME_S32_VAL as RUNTIME_S32_VAL
+from .ops.reorder import Reorder as Reorder
+from .desc.algorithm import ScratchpadMode as ScratchpadMode
+from .errors import Status as Status
+from .runtime.stream import Stream as Stream
+from .runtime.stream import StreamFlags as StreamFlags
+from .desc.arguments import arg_attr_multiple_post_op as arg_attr_multiple_post_op
+from .runtime.cache import get_primitive_cache_capacity as get_primitive_cache_capacity
+from .runtime.cache import set_primitive_cache_capacity as set_primitive_cache_capacity
+
+PrimitiveDesc = PrimitiveDescBase
+
+class Arg(IntEnum):
+    """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""
+
+    SRC = 1
+    SRC_0 = 1
+    FROM = 1
+    SRC_LAYER = 1
+    SRC_1 = 2
+    SRC_ITER = 2
+    SRC_2 = 3
+    SRC_ITER_C = 3
+    SRC_3 = 4
+    DST = 17
+    DST_0 = 17
+    TO = 17
+    DST_LAYER = 17
+    DST_1 = 18
+    DST_ITER = 18
+    DST_2 = 19
+    DST_ITER_C = 19
+    WEIGHTS = 33
+    WEIGHTS_LAYER = 33
+    WEIGHTS_ITER = 34
+    BIAS = 41
+    MEAN = 49
+    VARIANCE = 50
+    SCALE = 51
+    SHIFT = 52
+    WORKSPACE = 64
+    SCRATCHPAD = 80
+    DIFF_SRC = 129
+    DIFF_SRC_LAYER = 129
+    DIFF_SRC_1 = 130
+    DIFF_SRC_ITER = 130
+    DIFF_SRC_ITER_C = 131
+    DIFF_DST = 145
+    DIFF_DST_LAYER = 145
+    DIFF_DST_ITER = 146
+    DIFF_DST_ITER_C = 147
+    DIFF_WEIGHTS = 161
+    DIFF_WEIGHTS_LAYER = 161
+    DIFF_WEIGHTS_ITER = 162
+    DIFF_BIAS = 169
+    DIFF_SCALE = 255
+    DIFF_SHIFT = 256
+    ATTR_ROUNDING_SEED = 508
+    ATTR_OUTPUT_SCALES = 513
+    MULTIPLE_SRC = 1024
+    MULTIPLE_DST = 2048
+    ATTR_SCALES = 4096
+    ATTR_ZERO_POINTS = 8192
+    ATTR_POST_OP_DW = 16384
 
 class BatchNormalizationBackward(Primitive):
     """The gradients of a batch normalization (`dnnl::batch_normalization_backward`)."""
@@ -415,72 +492,6 @@ class EltwiseForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
-class GroupNormalizationBackward(Primitive):
-    """The gradients of a group normalization (`dnnl::group_normalization_backward`)."""
-
-    class PrimitiveDesc(PrimitiveDescBase):
-        """Primitive descriptor of the gradient of group normalization."""
-
-        @overload
-        def __init__(self) -> None: ...
-        @overload
-        def __init__(
-            self,
-            engine: Engine,
-            prop_kind: PropKind | str,
-            diff_src: MemoryDesc,
-            diff_dst: MemoryDesc,
-            src: MemoryDesc,
-            groups: int,
-            epsilon: float,
-            flags: NormalizationFlags | int | str,
-            attr: PrimitiveAttr | None = None,
-            hint_pd: PrimitiveDescBase | None = None,
-            allow_empty: bool = False,
-        ) -> None: ...
-        @overload
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-        def get_epsilon(self) -> float: ...
-        def get_flags(self) -> NormalizationFlags: ...
-        def get_kind(self) -> str: ...
-        def get_prop_kind(self) -> PropKind: ...
-        def mean_desc(self) -> MemoryDesc: ...
-        def variance_desc(self) -> MemoryDesc: ...
-
-    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
-
-class GroupNormalizationForward(Primitive):
-    """The group normalization primitive (`dnnl::group_normalization_forward`)."""
-
-    class PrimitiveDesc(PrimitiveDescBase):
-        """Primitive descriptor of group normalization."""
-
-        @overload
-        def __init__(self) -> None: ...
-        @overload
-        def __init__(
-            self,
-            engine: Engine,
-            prop_kind: PropKind | str,
-            src: MemoryDesc,
-            dst: MemoryDesc,
-            groups: int,
-            epsilon: float,
-            flags: NormalizationFlags | int | str,
-            attr: PrimitiveAttr | None = None,
-            allow_empty: bool = False,
-        ) -> None: ...
-        @overload
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-        def get_epsilon(self) -> float: ...
-        def get_flags(self) -> NormalizationFlags: ...
-        def get_kind(self) -> str: ...
-        def get_prop_kind(self) -> PropKind: ...
-        def mean_desc(self) -> MemoryDesc: ...
-        def variance_desc(self) -> MemoryDesc: ...
-
-    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
-
 class GRUBackward(Primitive):
     """The gradients of all that a `GRUForward` has read (`dnnl::gru_backward`)."""
 
@@ -587,6 +598,72 @@ class GRUForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class GroupNormalizationBackward(Primitive):
+    """The gradients of a group normalization (`dnnl::group_normalization_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of group normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src: MemoryDesc,
+            groups: int,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class GroupNormalizationForward(Primitive):
+    """The group normalization primitive (`dnnl::group_normalization_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of group normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            groups: int,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class InnerProductBackwardData(Primitive):
     """The gradient of the source of a primitive `InnerProductForward`."""
 
@@ -664,75 +741,6 @@ class InnerProductForward(Primitive):
         def __init__(self, *args: Any, **named: Any) -> None: ...
         def get_kind(self) -> str: ...
         def get_prop_kind(self) -> PropKind: ...
-
-    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
-
-class LayerNormalizationBackward(Primitive):
-    """The gradients of a layer normalization (`dnnl::layer_normalization_backward`)."""
-
-    class PrimitiveDesc(PrimitiveDescBase):
-        """Primitive descriptor of the gradient of layer normalization."""
-
-        @overload
-        def __init__(self) -> None: ...
-        @overload
-        def __init__(
-            self,
-            engine: Engine,
-            prop_kind: PropKind | str,
-            diff_src: MemoryDesc,
-            diff_dst: MemoryDesc,
-            src: MemoryDesc,
-            stat: MemoryDesc | None,
-            epsilon: float,
-            flags: NormalizationFlags | int | str,
-            attr: PrimitiveAttr | None = None,
-            hint_pd: PrimitiveDescBase | None = None,
-            allow_empty: bool = False,
-            scale_shift_data_type: DataType | str = "f32",
-            diff_scale_shift_data_type: DataType | str = "f32",
-        ) -> None: ...
-        @overload
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-        def get_epsilon(self) -> float: ...
-        def get_flags(self) -> NormalizationFlags: ...
-        def get_kind(self) -> str: ...
-        def get_prop_kind(self) -> PropKind: ...
-        def mean_desc(self) -> MemoryDesc: ...
-        def variance_desc(self) -> MemoryDesc: ...
-
-    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
-
-class LayerNormalizationForward(Primitive):
-    """The layer normalization primitive (`dnnl::layer_normalization_forward`)."""
-
-    class PrimitiveDesc(PrimitiveDescBase):
-        """Primitive descriptor of layer normalization."""
-
-        @overload
-        def __init__(self) -> None: ...
-        @overload
-        def __init__(
-            self,
-            engine: Engine,
-            prop_kind: PropKind | str,
-            src: MemoryDesc,
-            dst: MemoryDesc,
-            stat: MemoryDesc | None,
-            epsilon: float,
-            flags: NormalizationFlags | int | str,
-            attr: PrimitiveAttr | None = None,
-            allow_empty: bool = False,
-            scale_shift_data_type: DataType | str = "f32",
-        ) -> None: ...
-        @overload
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-        def get_epsilon(self) -> float: ...
-        def get_flags(self) -> NormalizationFlags: ...
-        def get_kind(self) -> str: ...
-        def get_prop_kind(self) -> PropKind: ...
-        def mean_desc(self) -> MemoryDesc: ...
-        def variance_desc(self) -> MemoryDesc: ...
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
@@ -1029,6 +1037,75 @@ class LSTMForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class LayerNormalizationBackward(Primitive):
+    """The gradients of a layer normalization (`dnnl::layer_normalization_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of layer normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            diff_src: MemoryDesc,
+            diff_dst: MemoryDesc,
+            src: MemoryDesc,
+            stat: MemoryDesc | None,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+            scale_shift_data_type: DataType | str = "f32",
+            diff_scale_shift_data_type: DataType | str = "f32",
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class LayerNormalizationForward(Primitive):
+    """The layer normalization primitive (`dnnl::layer_normalization_forward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of layer normalization."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            stat: MemoryDesc | None,
+            epsilon: float,
+            flags: NormalizationFlags | int | str,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+            scale_shift_data_type: DataType | str = "f32",
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_epsilon(self) -> float: ...
+        def get_flags(self) -> NormalizationFlags: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+        def mean_desc(self) -> MemoryDesc: ...
+        def variance_desc(self) -> MemoryDesc: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class Matmul(Primitive):
     """The product of matrices (`dnnl::matmul`)."""
 
@@ -1045,6 +1122,60 @@ class Matmul(Primitive):
             weights: MemoryDesc,
             bias: MemoryDesc | None = None,
             dst: MemoryDesc | None = None,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class PReLUBackward(Primitive):
+    """The gradients of source and weights (`dnnl::prelu_backward`)."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of the gradient of prelu."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            diff_src: MemoryDesc,
+            diff_weights: MemoryDesc,
+            diff_dst: MemoryDesc,
+            attr: PrimitiveAttr | None = None,
+            hint_pd: PrimitiveDescBase | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class PReLUForward(Primitive):
+    """Slopes below zero (`dnnl::prelu_forward`): `dst = src > 0 ? src : src * weights`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of prelu."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            prop_kind: PropKind | str,
+            src: MemoryDesc,
+            weights: MemoryDesc,
+            dst: MemoryDesc,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...
@@ -1126,60 +1257,6 @@ class PoolingForward(Primitive):
         def get_padding_r(self) -> tuple[int, ...]: ...
         def get_prop_kind(self) -> PropKind: ...
         def get_strides(self) -> tuple[int, ...]: ...
-
-    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
-
-class PReLUBackward(Primitive):
-    """The gradients of source and weights (`dnnl::prelu_backward`)."""
-
-    class PrimitiveDesc(PrimitiveDescBase):
-        """Primitive descriptor of the gradient of prelu."""
-
-        @overload
-        def __init__(self) -> None: ...
-        @overload
-        def __init__(
-            self,
-            engine: Engine,
-            src: MemoryDesc,
-            weights: MemoryDesc,
-            diff_src: MemoryDesc,
-            diff_weights: MemoryDesc,
-            diff_dst: MemoryDesc,
-            attr: PrimitiveAttr | None = None,
-            hint_pd: PrimitiveDescBase | None = None,
-            allow_empty: bool = False,
-        ) -> None: ...
-        @overload
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-        def get_kind(self) -> str: ...
-        def get_prop_kind(self) -> PropKind: ...
-
-    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
-
-class PReLUForward(Primitive):
-    """Slopes below zero (`dnnl::prelu_forward`): `dst = src > 0 ? src : src * weights`."""
-
-    class PrimitiveDesc(PrimitiveDescBase):
-        """Primitive descriptor of prelu."""
-
-        @overload
-        def __init__(self) -> None: ...
-        @overload
-        def __init__(
-            self,
-            engine: Engine,
-            prop_kind: PropKind | str,
-            src: MemoryDesc,
-            weights: MemoryDesc,
-            dst: MemoryDesc,
-            attr: PrimitiveAttr | None = None,
-            allow_empty: bool = False,
-        ) -> None: ...
-        @overload
-        def __init__(self, *args: Any, **named: Any) -> None: ...
-        def get_kind(self) -> str: ...
-        def get_prop_kind(self) -> PropKind: ...
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 

@@ -69,14 +69,14 @@ def get_queue(stream: Stream) -> Any:
     if isinstance(stream, Stream):
         _device("get_queue", stream.engine)
         return stream._queue
-    raise _wrong("get_queue", f"{type(stream).__name__} is no rs.Stream")
+    raise _wrong("get_queue", f"{type(stream).__name__} is no rs.onednn.Stream")
 
 
 def make_memory(md: MemoryDesc, engine: Engine, usm: Any = "device") -> Memory:
     """A memory on a SYCL engine. `usm`: USM of dpctl, wrapped without a copy; or a kind to allocate.
 
     Kinds are "device", "shared" and "host". Wrapped is what dpctl knows as USM: its memory objects, and
-    arrays that export `__sycl_usm_array_interface__`; `rs.NO_DATA` leaves it to `set_data_handle`. Raises
+    arrays that export `__sycl_usm_array_interface__`; `NO_DATA` leaves it to `set_data_handle`. Raises
     InvalidArguments for memory of the host or of another context, and for USM that is too short.
     """
     device = _device("make_memory", engine)

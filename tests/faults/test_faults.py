@@ -172,12 +172,12 @@ def work(task):
     md, pd, dtype = task
     assert pd.dst_desc() == md
     out = rs.reorder(x, md)
-    return (np.asarray(out) == x).all(), rs.Reorder(pd).get_primitive_desc().dst_desc() == md
+    return (np.asarray(out) == x).all(), rs.onednn.Reorder(pd).get_primitive_desc().dst_desc() == md
 
 if __name__ == "__main__":
     md = rs.MemoryDesc(x.shape, "f32", "nhwc")
     cpu = rs.Engine("cpu")
-    pd = rs.Reorder.PrimitiveDesc(cpu, rs.MemoryDesc(x.shape, "f32"), cpu, md)
+    pd = rs.onednn.Reorder.PrimitiveDesc(cpu, rs.MemoryDesc(x.shape, "f32"), cpu, md)
     rs.reorder(x, md)
     with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
         print(all(all(pair) for pair in pool.map(work, [(md, pd, rs.f32)] * 4)))
@@ -216,7 +216,7 @@ try:
     rs.reorder(large, "cdba")
 except rs.OutOfMemory as error:
     assert isinstance(error, MemoryError)
-    assert error.status == rs.Status.out_of_memory
+    assert error.status == rs.onednn.Status.out_of_memory
     print("no memory")
 """
 

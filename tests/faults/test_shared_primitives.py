@@ -178,7 +178,7 @@ import numpy as np
 import restride as rs
 
 CPU = rs.Engine("cpu")
-STREAM = rs.Stream(CPU)
+STREAM = rs.onednn.Stream(CPU)
 
 
 def memories(primitive):
@@ -197,7 +197,7 @@ def run(primitive):
 
 def make(width, format="nChw16c", attr=None):
     mds = [rs.MemoryDesc((4, width, 40, 41), "f32", tag) for tag in ("nchw", format)]
-    return rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, mds[0], CPU, mds[1], attr))
+    return rs.onednn.Reorder(rs.onednn.Reorder.PrimitiveDesc(CPU, mds[0], CPU, mds[1], attr))
 
 
 # Who is started in the background has Ctrl-C ignored.
@@ -270,12 +270,12 @@ def test_20_a_child_runs_the_primitives_of_its_parent_in_parallel():
 
 # Functions make a job long without making it large.
 LONG = """
-attr, ops = rs.PrimitiveAttr(), rs.PostOps()
+attr, ops = rs.onednn.PrimitiveAttr(), rs.onednn.PostOps()
 for _ in range(6):
     ops.append_eltwise("gelu_erf")
 attr.set_post_ops(ops)
 md = rs.MemoryDesc(({elements},), "f32", "a")
-primitive = rs.Reorder(rs.Reorder.PrimitiveDesc(CPU, md, CPU, md, attr))
+primitive = rs.onednn.Reorder(rs.onednn.Reorder.PrimitiveDesc(CPU, md, CPU, md, attr))
 src, dst = rs.Memory(md, CPU), rs.Memory(md, CPU)
 src.data[:] = 1.0
 rs.set_num_threads({threads})

@@ -1,4 +1,4 @@
-"""The type stub of `restride.onednn`, made of its classes: what editors and type checkers see."""
+"""The type stubs of `restride` and `restride.onednn`, made of their names and classes."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import restride
 from restride import onednn
 from restride.model.base import PrimitiveDescBase
+from restride.model.primitive import Primitive
+
+from . import array_stub
 
 _HEAD = '''"""Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import Any, overload
 
-from .desc.algorithm import Algorithm
-from .desc.attr import PrimitiveAttr
-from .desc.memory_desc import MemoryDesc
-from .dtypes import DataType
 from .model.base import PrimitiveDescBase
-from .model.primitive import Primitive
-from .model.prop_kind import PropKind
-from .ops.normalization import NormalizationFlags
-from .ops.rnn_checks import RNNDirection, RNNFlags
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
-from .runtime.engine import Engine
 '''
 _NUMBERS = ("alpha", "beta", "k", "p", "eps", "epsilon")
 _TYPES = {
@@ -45,15 +41,77 @@ _TYPES = {
     "attr": "PrimitiveAttr | None",
     "allow_empty": "bool",
 }
+_CONSTANTS = {
+    "MAX_NDIMS": "desc.tags",
+    "NO_DATA": "runtime.alloc",
+    "RUNTIME_DIM": "desc.layout",
+    "RUNTIME_F32_VAL": "desc.attr",
+    "RUNTIME_S32_VAL": "desc.attr",
+}
 # Tensors that may be left out though their arguments have no default.
 _MAY_BE_NONE = ("stat", "bias_desc", "_iter_desc", "_iter_c_desc")
 
 
-def text() -> str:
-    """The stub."""
+def onednn_text() -> str:
+    """The stub of `restride.onednn`."""
+    arguments = [f"    {name} = {value.value}" for name, value in onednn.Arg.__members__.items()]
+    arg = "\n".join(["class Arg(IntEnum):", f'    """{_first_line(onednn.Arg)}"""', "", *arguments])
+    primitives = [_primitive(getattr(onednn, name)) for name in onednn.__all__ if _is_derived(name)]
     return (
-        "\n\n".join([_HEAD.rstrip(), *(_primitive(getattr(onednn, name)) for name in onednn.__all__)]) + "\n"
+        "\n\n".join(
+            [_HEAD.rstrip() + "\n" + _imports(onednn), "PrimitiveDesc = PrimitiveDescBase", arg, *primitives]
+        )
+        + "\n"
     )
+
+
+def package_text() -> str:
+    """The stub of `restride`: its public names, then those of earlier versions."""
+    names = "".join(f"{name}: DataType\n" for name in restride.__all__ if _is_data_type(name))
+    earlier = "".join(f"{old} = {new}\n" for old, new in restride._EARLIER_NAMES.items())
+    arguments = "".join(f"ARG_{name}: int\n" for name in onednn.Arg.__members__)
+    more = "".join(
+        f"from .onednn import {name} as {name}\n"
+        for name in sorted(onednn.__all__)
+        if name not in restride.__all__ and name != "Arg"
+    )
+    return (
+        '"""Public names, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""\n\n'
+        f"{_imports(restride)}{more}\n__version__: str\n{names}\n"
+        f"# Names of earlier versions, as are those from `onednn` but for itself.\n{earlier}{arguments}"
+    )
+
+
+def _is_derived(name: str) -> bool:
+    value = getattr(onednn, name)
+    return isinstance(value, type) and issubclass(value, Primitive) and name not in ("Primitive", "Reorder")
+
+
+def _is_data_type(name: str) -> bool:
+    return isinstance(getattr(restride, name), restride.DataType)
+
+
+def _imports(module: Any) -> str:
+    """A line for each public name that is defined elsewhere."""
+    lines = []
+    for name in sorted(module.__all__):
+        value = getattr(module, name)
+        if module is onednn and (_is_derived(name) or name in ("Arg", "PrimitiveDesc")):
+            continue
+        if inspect.ismodule(value):
+            lines.append(f"from . import {name} as {name}")
+        elif name != "__version__" and not (module is restride and _is_data_type(name)):
+            lines.append(f"from .{_origin(module, name)} import {name} as {name}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _origin(module: Any, name: str) -> str:
+    """The module that a name is imported from, below `restride`."""
+    if name in array_stub.NAMES and module is restride:
+        return "arrays.functions"
+    value = getattr(module, name)
+    where = value.__module__ if isinstance(value, type) or inspect.isfunction(value) else _CONSTANTS[name]
+    return str(where).removeprefix("restride.")
 
 
 def _primitive(kind: Any) -> str:

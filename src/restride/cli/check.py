@@ -32,16 +32,18 @@ def add_arguments(parser: Parser) -> None:
 
 def run(_: argparse.Namespace) -> CommandResult:
     """Every check with its time; as values the checks and what went wrong."""
-    found = [_tried(name, check) for name, check in _CHECKS.items()]
-    lines = [f"{'ok' if not wrong else 'FAILED':<8}{name}{wrong and ': '}{wrong}" for name, wrong, _ in found]
-    failed = sum(bool(wrong) for _, wrong, _ in found)
-    seconds = sum(spent for *_, spent in found)
-    said = "all is well" if not failed else f"{failed} of {len(found)} failed: see restride info"
+    outcomes = [_tried(name, check) for name, check in _CHECKS.items()]
+    lines = [
+        f"{'ok' if not wrong else 'FAILED':<8}{name}{wrong and ': '}{wrong}" for name, wrong, _ in outcomes
+    ]
+    failed = sum(bool(wrong) for _, wrong, _ in outcomes)
+    seconds = sum(spent for *_, spent in outcomes)
+    said = "all is well" if not failed else f"{failed} of {len(outcomes)} failed: see restride info"
     heading = f"restride {VERSION}, {_level()}"
     values = {
         "ok": not failed,
         "seconds": round(seconds, 6),
-        "checks": {name: wrong or "ok" for name, wrong, _ in found},
+        "checks": {name: wrong or "ok" for name, wrong, _ in outcomes},
     }
     lines = [heading, *lines, f"{said} ({seconds:.2f} s)"]
     return CommandResult("\n".join(lines), values, status=int(failed > 0))
@@ -71,8 +73,8 @@ def _images() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 def _transposed() -> bool:
     x = _images()
-    made = reorder(x, "nhwc")
-    return bool((np.ascontiguousarray(made.transpose(0, 2, 3, 1)) == x.transpose(0, 2, 3, 1)).all())
+    reordered = reorder(x, "nhwc")
+    return bool((np.ascontiguousarray(reordered.transpose(0, 2, 3, 1)) == x.transpose(0, 2, 3, 1)).all())
 
 
 def _blocked_and_back() -> bool:

@@ -37,37 +37,37 @@ class Watcher:
         if self._bar is not None:
             self._bar.clear()
 
-    def report(self, found: ConversionProgress) -> None:
+    def report(self, progress: ConversionProgress) -> None:
         """Called several times a second."""
         now = time.monotonic()
         if self._as_json:
             if now - self._told >= _JSON_S:
                 self._told = now
-                print_stderr(json.dumps({"progress": _values(found)}))
+                print_stderr(json.dumps({"progress": _values(progress)}))
             return
-        bar = self._bar_of(found)
-        bar.label = found.name
-        bar.advance(found.done - bar.done)
+        bar = self._bar_of(progress)
+        bar.label = progress.name
+        bar.advance(progress.done - bar.done)
         if not bar.shows and now - self._told >= _LOG_S:
             self._told = now
             print_stderr(bar.line(200))
 
-    def _bar_of(self, found: ConversionProgress) -> Progress:
+    def _bar_of(self, progress: ConversionProgress) -> Progress:
         """The bar of this stage."""
-        if self._bar is None or self._stage != found.stage:
+        if self._bar is None or self._stage != progress.stage:
             if self._bar is not None:
                 self._bar.clear()
-            self._stage = found.stage
-            self._bar = Progress(found.stage, found.total, done=found.done)
+            self._stage = progress.stage
+            self._bar = Progress(progress.stage, progress.total, done=progress.done)
         return self._bar
 
 
-def _values(found: ConversionProgress) -> dict[str, object]:
+def _values(progress: ConversionProgress) -> dict[str, object]:
     return {
-        "stage": found.stage,
-        "bytes": found.done,
-        "of": found.total,
-        "seconds": round(found.seconds, 3),
-        "tensor": found.name,
-        "text": f"{data_size(found.done)} of {data_size(found.total)}",
+        "stage": progress.stage,
+        "bytes": progress.done,
+        "of": progress.total,
+        "seconds": round(progress.seconds, 3),
+        "tensor": progress.name,
+        "text": f"{data_size(progress.done)} of {data_size(progress.total)}",
     }

@@ -50,8 +50,8 @@ def stored_format(options: argparse.Namespace) -> TensorFormat | None:
     if options.dtype is not None:
         raise wrong_usage("--dtype with a stored format", why="its parts have types of their own")
     shape = options.dims or example_shape(options.format)
-    made: TensorFormat = typed(named, options.format, shape)
-    return made
+    tensor_format: TensorFormat = typed(named, options.format, shape)
+    return tensor_format
 
 
 def _parse_tag(word: str) -> str:

@@ -62,10 +62,10 @@ def _refuse_type(options: argparse.Namespace) -> None:
 
 
 def _entry(code: str) -> Refusal:
-    found = refusals().get(code)
-    if found is None:
+    refusal = refusals().get(code)
+    if refusal is None:
         raise _unknown(code[:_MOST_SHOWN])
-    return found
+    return refusal
 
 
 def _unknown(code: str) -> UsageError:

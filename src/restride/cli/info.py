@@ -15,5 +15,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(_: argparse.Namespace) -> CommandResult:
     """All facts, in groups."""
-    found = facts()
-    return CommandResult(text_of(found), {name.replace(" ", "_"): group for name, group in found.items()})
+    versions = facts()
+    return CommandResult(
+        text_of(versions), {name.replace(" ", "_"): group for name, group in versions.items()}
+    )

@@ -40,16 +40,16 @@ def named_value(text: str) -> tuple[str, float | int | list[float | int]]:
     """`sr=16000` or `x=1,2.5`: an input, and what it always is. Raises UsageError."""
     name, equals, numbers = text.partition("=")
     try:
-        found = [float(part) if set(part) & set(".eEn") else int(part) for part in numbers.split(",")]
+        values = [float(part) if set(part) & set(".eEn") else int(part) for part in numbers.split(",")]
     except ValueError:
-        found = []
-    if not equals or not name or not found:
+        values = []
+    if not equals or not name or not values:
         raise wrong_usage(
             f"--value {text!r} is no input with numbers",
             why="a value belongs to an input",
             hint="write sr=16000",
         )
-    return name, found if "," in numbers else found[0]
+    return name, values if "," in numbers else values[0]
 
 
 def random_input(rng: np.random.Generator, dims: Dims, data_type: DataType) -> Array:

@@ -85,13 +85,13 @@ def run(options: argparse.Namespace) -> CommandResult:
     dims = dict(options.dims)
     values = dict(options.value)
     net = onnx.load(options.model, dims=dims, values=values, without=options.without)
-    found = _compared([net.with_rule(rule) for rule in RULES], options.measure)
+    compared = _compared([net.with_rule(rule) for rule in RULES], options.measure)
     name = os.path.basename(options.model)
     if options.html is not None:
-        pictures = [_picture(each) for each in found.values()]
+        pictures = [_picture(each) for each in compared.values()]
         write_output(options.html, network_page(name, pictures).encode())
-    values = {"model": name, "rules": {rule: _values(each) for rule, each in found.items()}}
-    return CommandResult(_text(name, found, options), values)
+    values = {"model": name, "rules": {rule: _values(each) for rule, each in compared.items()}}
+    return CommandResult(_text(name, compared, options), values)
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ def _compared(nets: Sequence[Network], is_measured: bool) -> dict[str, _Compared
         pairs = zip(nets, plans, strict=True)
         return {net.rule: _Compared(net.rule, net, plan, None, None) for net, plan in pairs}
     best = _measured(nets, plans[0])
-    made = (_with_times(*each) for each in zip(nets, plans, best, strict=True))
-    return {each.rule: each for each in made}
+    compared = (_with_times(*each) for each in zip(nets, plans, best, strict=True))
+    return {each.rule: each for each in compared}
 
 
 def _measured(nets: Sequence[Network], plan: NetworkPlan) -> list[list[float]]:
@@ -121,10 +121,11 @@ def _measured(nets: Sequence[Network], plan: NetworkPlan) -> list[list[float]]:
     rng = np.random.default_rng(0)
     graph = plan.graph
     inputs = {
-        each.name: random_input(rng, graph.tensors[each.name].dims, each.data_type) for each in nets[0].inputs
+        network_input.name: random_input(rng, graph.tensors[network_input.name].dims, network_input.data_type)
+        for network_input in nets[0].inputs
     }
     for net in nets:
-        prepare(net, *(each.shape for each in inputs.values()))
+        prepare(net, *(network_input.shape for network_input in inputs.values()))
         net(inputs)
     runs = [[[step.seconds for step in net.profile(inputs)] for net in nets] for _ in range(_RUNS)]
     return [[min(each) for each in zip(*of_net, strict=True)] for of_net in zip(*runs, strict=True)]
@@ -141,39 +142,41 @@ def _with_times(net: Network, plan: NetworkPlan, best: Sequence[float]) -> _Comp
     return _Compared(net.rule, net, plan, MeasuredTimes(nodes, reorders), sum(best))
 
 
-def _picture(found: _Compared) -> NetworkPicture:
-    rows = network_rows(found.plan.graph, found.plan.formats, found.times)
-    return NetworkPicture(found.plan.formats, rows, found.times is not None)
+def _picture(network: _Compared) -> NetworkPicture:
+    rows = network_rows(network.plan.graph, network.plan.formats, network.times)
+    return NetworkPicture(network.plan.formats, rows, network.times is not None)
 
 
 # --- words --------------------------------------------------------------------------------------------------
 
 
-def _text(name: str, found: Mapping[str, _Compared], options: argparse.Namespace) -> str:
+def _text(name: str, networks: Mapping[str, _Compared], options: argparse.Namespace) -> str:
     if options.html == PIPE:
         return ""
-    best = found["optimal"]
-    kinds = Counter(each.fusion for each in best.plan.fusions)
+    best = networks["optimal"]
+    kinds = Counter(fusion.fusion for fusion in best.plan.fusions)
     fused = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     lines = [f"{name}: {len(best.plan.graph.nodes)} nodes{f' after fusions ({fused})' if fused else ''}", ""]
     measured = "measured" if options.measure else ""
     lines += [_line("rule", "reorders", "moved", "reorders take", "predicted", measured)]
-    lines += map(_row, found.values())
+    lines += map(_row, networks.values())
     moving = _moving(best.plan)
     if options.explain:
         lines += ["", str(best.net.explain())]
     elif moving:
-        lines += ["", "reorders of the optimal rule:", *(f"  {_reorder(each)}" for each in moving)]
+        lines += ["", "reorders of the optimal rule:", *(f"  {_reorder(digit)}" for digit in moving)]
     if options.html is not None:
         lines += ["", f"wrote {shown(options.html)}"]
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _row(found: _Compared) -> str:
-    formats = found.plan.formats
-    measured = "" if found.seconds is None else duration(found.seconds)
+def _row(network: _Compared) -> str:
+    formats = network.plan.formats
+    measured = "" if network.seconds is None else duration(network.seconds)
     moved, own = data_size(formats.bytes_moved), duration(formats.reorder_seconds)
-    return _line(found.rule, str(len(_moving(found.plan))), moved, own, duration(formats.seconds), measured)
+    return _line(
+        network.rule, str(len(_moving(network.plan))), moved, own, duration(formats.seconds), measured
+    )
 
 
 def _line(rule: str, reorders: str, moved: str, own: str, predicted: str, measured: str) -> str:
@@ -181,34 +184,34 @@ def _line(rule: str, reorders: str, moved: str, own: str, predicted: str, measur
 
 
 def _moving(plan: NetworkPlan) -> list[InsertedReorder]:
-    return [each for each in plan.formats.reorders if not each.is_constant]
+    return [reorder for reorder in plan.formats.reorders if not reorder.is_constant]
 
 
 def _reorder(each: InsertedReorder) -> str:
     return f"{each.tensor}: {data_size(each.cost.bytes_moved)}, {duration(each.cost.seconds)}: {each.why}"
 
 
-def _values(found: _Compared) -> dict[str, Any]:
-    formats, arena = found.plan.formats, found.plan.arena
+def _values(network: _Compared) -> dict[str, Any]:
+    formats, arena = network.plan.formats, network.plan.arena
     return {
         "reorders": [
             {
-                "tensor": each.tensor,
-                "src": str(each.src),
-                "dst": str(each.dst),
-                "bytes_moved": each.cost.bytes_moved,
-                "seconds": each.cost.seconds,
-                "why": each.why,
+                "tensor": digit.tensor,
+                "src": str(digit.src),
+                "dst": str(digit.dst),
+                "bytes_moved": digit.cost.bytes_moved,
+                "seconds": digit.cost.seconds,
+                "why": digit.why,
             }
-            for each in _moving(found.plan)
+            for digit in _moving(network.plan)
         ],
         "bytes_moved": formats.bytes_moved,
         "reorder_seconds": formats.reorder_seconds,
         "predicted_seconds": formats.seconds,
-        "measured_seconds": found.seconds,
+        "measured_seconds": network.seconds,
         "is_exact": formats.is_exact,
         "arena_bytes": arena.peak,
-        "fusions": [str(each) for each in found.plan.fusions],
+        "fusions": [str(fusion) for fusion in network.plan.fusions],
     }
 
 

@@ -27,7 +27,7 @@ _GIVEN = {
     "x": "x = np.ones((2, 16, 4, 4), np.float32)",
     "md": 'md = rs.MemoryDesc((2, 16, 4, 4), "f32", "nchw")',
     "engine": 'engine = rs.Engine("cpu")',
-    "stream": "stream = rs.Stream(engine)",
+    "stream": "stream = rs.onednn.Stream(engine)",
 }
 
 
@@ -61,7 +61,7 @@ class Refusal:
 def refusals() -> Mapping[str, Refusal]:
     """All entries by code, in the order of the page."""
     text = PAGE.read_text(encoding="utf-8")
-    return {found["code"]: Refusal(**found.groupdict()) for found in _ENTRY.finditer(text)}
+    return {entry["code"]: Refusal(**entry.groupdict()) for entry in _ENTRY.finditer(text)}
 
 
 def is_like_a_code(text: str) -> bool:

@@ -96,13 +96,13 @@ def run(options: argparse.Namespace) -> CommandResult:
     net, dims = _network(options)
     inputs = _inputs(net, dims, options)
     start = time.perf_counter()
-    prepare(net, *(each.shape for each in inputs.values()))
+    prepare(net, *(network_input.shape for network_input in inputs.values()))
     results = _named(net, net(inputs))
     first = time.perf_counter() - start
     if options.output is not None:
         _write(options.output, results)
     best = min(_timed(net, inputs) for _ in range(options.repeat))
-    plan = net.plan(*(each.shape for each in inputs.values()))
+    plan = net.plan(*(network_input.shape for network_input in inputs.values()))
     steps = _steps(net, inputs, plan, options.repeat) if options.profile else []
     values = {
         "outputs": {name: _told(each) for name, each in results.items()},
@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> CommandResult:
         "best_seconds": best,
         "reorders": plan.reorders,
         "arena_bytes": plan.arena.peak,
-        "steps": [each.values() for each in steps],
+        "steps": [step.values() for step in steps],
     }
     text = "" if options.output == PIPE else _text(options, results, first, best, plan, steps)
     return CommandResult(text, values)
@@ -140,7 +140,7 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
                 hint="leave it out, or run the model that the network was saved from",
             )
     stored = read_network_file(options.model)
-    names = [each.name for each in stored.inputs]
+    names = [network_input.name for network_input in stored.inputs]
     saved = dict(zip(names, next(iter(stored.dims), ()), strict=False))
     unknown = next((name for name in dims if name not in names), None)
     if unknown is not None:
@@ -152,24 +152,24 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
 
 def _inputs(net: Network, extents: Mapping[str, Dims], options: argparse.Namespace) -> dict[str, Array]:
     files = dict(_named_file(text, net) for text in options.input)
-    rng, made = np.random.default_rng(0), {}
-    for each in net.inputs:
-        if each.name in files:
-            made[each.name] = read_input(files[each.name], each, options.mean, options.std)
+    rng, arrays = np.random.default_rng(0), {}
+    for entry in net.inputs:
+        if entry.name in files:
+            arrays[entry.name] = read_input(files[entry.name], entry, options.mean, options.std)
             continue
-        dims = extents.get(each.name, each.dims)
+        dims = extents.get(entry.name, entry.dims)
         if dims is None or None in dims:
             raise wrong_usage(
-                f"input {each.name!r} has extents that a run brings",
-                why=str(each),
-                hint=f"say --dims {each.name}=1x3x224x224, or bring a file: --input {each.name}=x.npy",
+                f"input {entry.name!r} has extents that a run brings",
+                why=str(entry),
+                hint=f"say --dims {entry.name}=1x3x224x224, or bring a file: --input {entry.name}=x.npy",
             )
-        made[each.name] = random_input(rng, tuple(n or 0 for n in dims), each.data_type)
-    return made
+        arrays[entry.name] = random_input(rng, tuple(n or 0 for n in dims), entry.data_type)
+    return arrays
 
 
 def _named_file(text: str, net: Network) -> tuple[str, str]:
-    names = [each.name for each in net.inputs]
+    names = [network_input.name for network_input in net.inputs]
     name, equals, path = text.partition("=")
     if equals and name in names:
         return name, path
@@ -224,7 +224,7 @@ class _StepRow:
     @property
     def moved_bytes(self) -> int:
         """Bytes that it must read and write, each tensor once."""
-        return sum(each.md.size for each in (*self.step.reads, *self.step.writes))
+        return sum(access.md.size for access in (*self.step.reads, *self.step.writes))
 
     @property
     def rate_text(self) -> str:
@@ -246,8 +246,8 @@ class _StepRow:
 
 
 def _products(step: NetworkStep) -> int:
-    """How many products a step adds up; 0 for what sums none."""
-    dims = [each.md.dims for each in (*step.reads[:2], step.writes[0])]
+    """The number of products a step adds up; 0 for what sums none."""
+    dims = [access.md.dims for access in (*step.reads[:2], step.writes[0])]
     if step.operation == "convolution":
         return prod(dims[1]) * dims[2][0] * prod(dims[2][2:])
     if step.operation == "deconvolution":
@@ -297,8 +297,8 @@ def _text(
     ]
     if steps:
         lines += ["", _row("time", "share", "rate", "operation", "formats", "kernel", "node")]
-        total = sum(each.seconds for each in steps)
-        lines += [_step_text(each, total) for each in steps]
+        total = sum(step.seconds for step in steps)
+        lines += [_step_text(step, total) for step in steps]
     if options.output is not None:
         lines += ["", f"wrote {shown(options.output)}"]
     return "\n".join(lines)

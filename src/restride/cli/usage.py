@@ -74,9 +74,9 @@ def parse_format(text: str) -> str:
 
 def parse_data_type(text: str) -> DataType:
     """A data type with elements, by its name."""
-    found = DataType.parse(text)
-    if found is not DataType.undef:
-        return found
+    data_type = DataType.parse(text)
+    if data_type is not DataType.undef:
+        return data_type
     raise refuse("RS-M04:elements-need-type")
 
 

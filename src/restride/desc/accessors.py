@@ -44,7 +44,7 @@ class Accessors(ArrayNames):
         return self._described.strides
 
     def get_inner_nblks(self) -> int:
-        """How many inner blocks there are."""
+        """The number of inner blocks."""
         return len(self._described.inner_blks)
 
     def get_inner_blks(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 
 from ..errors import refuse
 from .parse import parse_int, short_repr
@@ -56,6 +57,12 @@ def arg_attr_multiple_post_op(index: int) -> int:
 _NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]
 NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
 """The constant of each number: of those with the same number, the first."""
+NUMBERS: Mapping[str, int] = {name.removeprefix("ARG_").lower(): value for name, value in _NAMED}
+"""The number of each name in small letters: `src_layer`, `weights`."""
+Arg = IntEnum(  # type: ignore[misc]  # its stub is onednn.pyi
+    "Arg", {name.removeprefix("ARG_"): value for name, value in _NAMED}, module=__name__
+)
+Arg.__doc__ = """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""
 _OF_NETWORKS = ("_LAYER", "_ITER", "_ITER_C")
 NETWORK_NAMES: dict[object, str] = {
     **NAMES,
@@ -73,22 +80,24 @@ def is_output(arg: int) -> bool:
     return 17 <= arg < 33 or is_gradient or ARG_MULTIPLE_DST <= arg < ARG_ATTR_SCALES
 
 
-def spelled(arg: int, prefix: str = "", names: Mapping[object, str] = NAMES) -> str:
-    """A number by its constants, each behind `prefix`: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`.
+def spelled(arg: int, prefix: str = "ARG_", names: Mapping[object, str] = NAMES) -> str:
+    """A number by its constants: `ARG_DST`, `ARG_ATTR_SCALES | ARG_SRC`, behind another prefix than "ARG_".
 
     The number itself where it has no such name. `names`: the constants that a primitive goes by.
     """
     if arg in names:
-        return prefix + names[arg]
+        return prefix + names[arg].removeprefix("ARG_")
     if ARG_MULTIPLE_SRC < arg < ARG_MULTIPLE_DST:
-        return f"{prefix}ARG_MULTIPLE_SRC + {arg - ARG_MULTIPLE_SRC}"
+        return f"{prefix}MULTIPLE_SRC + {arg - ARG_MULTIPLE_SRC}"
     for flag in (ARG_ATTR_SCALES, ARG_ATTR_ZERO_POINTS, ARG_ATTR_POST_OP_DW):
         rest = spelled(arg ^ flag, prefix, names) if arg & flag else ""
         if rest and rest != str(arg ^ flag):
-            return f"{prefix}{names[flag]} | {rest}"
+            return f"{spelled(flag, prefix)} | {rest}"
     post_op, of = divmod(arg, _ARG_ATTR_MULTIPLE_POST_OP_BASE)
     if post_op > 0 and of in names:
-        return f"{prefix}arg_attr_multiple_post_op({post_op - 1}) | {prefix}{names[of]}"
+        start = prefix.removesuffix("Arg.").removesuffix("ARG_")
+        function = f"{start}arg_attr_multiple_post_op({post_op - 1})"
+        return f"{function} | {spelled(of, prefix, names)}"
     return str(arg)
 
 

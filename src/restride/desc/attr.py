@@ -200,7 +200,7 @@ class PrimitiveAttr(ModeAttr):
         """Multiply the source by f32 scales: one for mask 0, else one for each index of masked dims.
 
         `scales`: a number, sequence or array, row-major over the masked dims in logical order;
-        [rs.RUNTIME_F32_VAL] where they are passed at execution. (0, [1.0]) takes them back.
+        [rs.onednn.RUNTIME_F32_VAL] where they are passed at execution. (0, [1.0]) takes them back.
         Raises InvalidArguments for what is no number, and where the source has a scale by `set_scales`.
         """
         call = "set_output_scales"
@@ -244,7 +244,7 @@ class PrimitiveAttr(ModeAttr):
     ) -> None:
         """Shift one argument: subtracted from source and weights, added to the destination (N1).
 
-        `zero_points`: None or rs.RUNTIME_S32_VAL where a memory is passed at execution, else integers,
+        `zero_points`: None or rs.onednn.RUNTIME_S32_VAL where a memory is passed at execution, else integers,
         row-major over the masked dims in logical order. `groups` as for `set_scales`. `data_type`: of that
         memory; s32, s8, u8, s4 or u4. (0, [0]) takes them back.
         Raises InvalidArguments for what is no integer or beyond that type, Unimplemented for other arguments
@@ -266,7 +266,7 @@ class PrimitiveAttr(ModeAttr):
     def set_post_ops(self, post_ops: PostOps) -> None:
         """Take a copy of a post-op chain; later appends to the original have no effect."""
         if not isinstance(post_ops, PostOps):
-            what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.PostOps()"
+            what, hint = f"set_post_ops: got {short_repr(post_ops)}", "make one with rs.onednn.PostOps()"
             raise refuse("RS-V08:postops", what=what, hint=hint)
         self._post_ops = post_ops.freeze()
 
@@ -277,8 +277,8 @@ class PrimitiveAttr(ModeAttr):
     def set_compensation(self, mask: int, s8s8: bool = True, zero_point: bool = False) -> None:
         """Write sums of the quantised destination too, one s32 for each index of the masked dims.
 
-        An execution passes memories for them: `rs.ARG_DST_1` for `s8s8`, -128 times the sums, and
-        `rs.ARG_DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1
+        An execution passes memories for them: `Arg.DST_1` for `s8s8`, -128 times the sums, and
+        `Arg.DST_2` for `zero_point`, -1 times them; each as long as the padded masked dims. `mask` is 1
         for OIhw weights, 3 for gOIhw. Neither flag takes it back.
         """
         bits = parse_mask("set_compensation", mask)

@@ -59,7 +59,7 @@ def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:
     beyond = next((arg for arg, _ in (*attr.scales, *attr.zero_points) if arg not in tensors), None)
     if beyond is None:
         return
-    own = ", ".join(f"{spelled(arg, 'rs.')} ({arg})" for arg in tensors)
+    own = ", ".join(f"{spelled(arg, 'rs.onednn.Arg.')} ({arg})" for arg in tensors)
     raise refuse("RS-R26:scales-argument", beyond=beyond, own=own)
 
 

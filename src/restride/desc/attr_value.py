@@ -56,13 +56,13 @@ class Factor:
     shape: tuple[int, ...] = ()
 
     def extents(self, dims: Sequence[int]) -> tuple[int, ...]:
-        """How many values there are along each dim of a tensor of `dims`; 1 along those not masked."""
+        """The number of values along each dim of a tensor of `dims`; 1 along those not masked."""
         shared = (1,) * (len(dims) - len(self.groups)) + self.groups
         pairs = enumerate(zip(dims, shared, strict=True))
         return tuple(n // size if self.mask >> i & 1 else 1 for i, (n, size) in pairs)
 
     def count(self, dims: Sequence[int]) -> int:
-        """How many values there are for a tensor of `dims`."""
+        """The number of values for a tensor of `dims`."""
         return prod(self.extents(dims))
 
     def to_numpy(self) -> Array | None:
@@ -216,7 +216,7 @@ class Attr:
     def without_factors_of(self, *args: int) -> Attr:
         """The attributes without scales and zero points of some arguments."""
         scales, zeros = (
-            tuple(f for f in each if f[0] not in args) for each in (self.scales, self.zero_points)
+            tuple(f for f in operand if f[0] not in args) for operand in (self.scales, self.zero_points)
         )
         return replace(self, scales=scales, zero_points=zeros)
 

@@ -125,13 +125,13 @@ def _volume(dims: tuple[int, ...]) -> int:
 
 def _groups(old: Layout, shape: tuple[int, ...]) -> list[_Group]:
     """Match old and new axes from the innermost out, in the smallest groups of equal volume."""
-    found = []
+    groups = []
     i, k = len(old.dims), len(shape)
     while i or k:
         group = _next_group(old, shape, i, k)
         i, k = group.old.start, group.new.start
-        found.append(group)
-    return found
+        groups.append(group)
+    return groups
 
 
 def _next_group(old: Layout, shape: tuple[int, ...], i: int, k: int) -> _Group:

@@ -74,7 +74,7 @@ def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object,
 
 def parse_arg(call: str, arg: object) -> int:
     """The number of an argument of any primitive."""
-    hint = "rs.ARG_SRC and rs.ARG_DST are such numbers"
+    hint = "rs.onednn.Arg.SRC and rs.onednn.Arg.DST are such numbers"
     number = parse_int(arg, f"{call}: arg", hint)
     if number <= 0:
         raise refuse("RS-P14:arg", call=call, number=short_repr(number), hint=hint)
@@ -129,10 +129,12 @@ def _parse_groups(call: str, groups: object) -> tuple[int, ...]:
 
 
 def _parse_type(call: str, data_type: Any, allowed: tuple[DataType, ...]) -> DataType:
-    found = DataType.parse(data_type)
-    if found in allowed:
-        return found
-    raise refuse("RS-V04:data-type", call=call, found=found, allowed=", ".join(t.name for t in allowed))
+    element_type = DataType.parse(data_type)
+    if element_type in allowed:
+        return element_type
+    raise refuse(
+        "RS-V04:data-type", call=call, found=element_type, allowed=", ".join(t.name for t in allowed)
+    )
 
 
 # --- values as one flat array ------------------------------------------------------------------------------
@@ -234,10 +236,10 @@ def _no_numbers(values: object, name: str) -> InvalidArguments:
 
 def _is_runtime(values: Array, placeholder: int, name: str, word: str) -> bool:
     """True where the values are the one placeholder. Among others it means nothing."""
-    found = values == placeholder
-    if values.size > 1 and found.any():
-        raise refuse("RS-R24", name=name, found=int(found.argmax()), word=word)
-    return bool(found.any())
+    is_placeholder = values == placeholder
+    if values.size > 1 and is_placeholder.any():
+        raise refuse("RS-R24", name=name, found=int(is_placeholder.argmax()), word=word)
+    return bool(is_placeholder.any())
 
 
 def _check_common(call: str, mask: int, count: int, word: str) -> None:

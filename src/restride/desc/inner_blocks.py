@@ -31,12 +31,12 @@ def canonical_blocks(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[i
     sizes, axes, given = (tuple(block[i] for block in written) for i in range(3))
     if given == usual_steps(sizes, axes):
         return sizes, axes, given
-    found: list[tuple[int, int, int]] = []
+    triples: list[tuple[int, int, int]] = []
     for size, axis, step in written:
-        if found and found[-1][1:] == (axis, step * size):
-            size *= found.pop()[0]
-        found.append((size, axis, step))
-    sizes, axes, given = (tuple(block[i] for block in found) for i in range(3))
+        if triples and triples[-1][1:] == (axis, step * size):
+            size *= triples.pop()[0]
+        triples.append((size, axis, step))
+    sizes, axes, given = (tuple(block[i] for block in triples) for i in range(3))
     return sizes, axes, given
 
 
@@ -49,11 +49,11 @@ def block_texts(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) 
 def clash_of_steps(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> str:
     """Why blocks are no permutation of the digits of their axes, or the empty string."""
     for axis in sorted(set(idxs)):
-        found = sorted(
+        axis_blocks = sorted(
             (step, blk) for blk, i, step in zip(blks, idxs, steps, strict=True) if i == axis and blk > 1
         )
         reached = 1
-        for step, blk in found:
+        for step, blk in axis_blocks:
             if step != reached:
                 name, how = LETTERS[axis], "overlap" if step < reached else "leave a gap"
                 return (

@@ -112,9 +112,9 @@ def layout_digits(layout: Layout) -> list[LayoutDigit]:
     """The digits of a position, outer ones first: one per axis, then one per inner block."""
     blocks = layout.blocks
     extents = layout.outer_extents
-    found = [LayoutDigit(d, extents[d], blocks[d], layout.strides[d]) for d in range(len(layout.dims))]
+    digits = [LayoutDigit(d, extents[d], blocks[d], layout.strides[d]) for d in range(len(layout.dims))]
     inner = zip(*layout.inner, layout.inner_strides, strict=True)
-    return found + [LayoutDigit(d, blk, step, stride) for blk, d, step, stride in inner]
+    return digits + [LayoutDigit(d, blk, step, stride) for blk, d, step, stride in inner]
 
 
 def axis_offset(layout: Layout, axis: int, position: int) -> int:
@@ -235,11 +235,11 @@ def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
     """
     if 0 in layout.dims:
         return None
-    found = sorted(
+    levels = sorted(
         (level for level in layout_digits(layout) if level.stride), key=lambda level: -abs(level.stride)
     )
-    backwards = sum((level.extent - 1) * level.stride for level in found if level.stride < 0)
-    search = _DigitSearch([_UnknownDigit(abs(level.stride), 0, level.extent - 1) for level in found])
+    backwards = sum((level.extent - 1) * level.stride for level in levels if level.stride < 0)
+    search = _DigitSearch([_UnknownDigit(abs(level.stride), 0, level.extent - 1) for level in levels])
     try:
         digits = search.solve(offset - layout.offset0 - backwards)
     except _TooLongError:
@@ -247,7 +247,7 @@ def index_of(layout: Layout, offset: int) -> tuple[int, ...] | None:
     if digits is None:
         return None
     position = [0] * len(layout.dims)
-    for level, digit in zip(found, digits, strict=True):
+    for level, digit in zip(levels, digits, strict=True):
         position[level.axis] += level.weight * (digit if level.stride > 0 else level.extent - 1 - digit)
     return tuple(position) if all(i < n for i, n in zip(position, layout.dims, strict=True)) else None
 
@@ -258,12 +258,12 @@ def is_injective(layout: Layout) -> bool:
     Two positions clash when differences of digits, not all zero, sum to offset 0. Strides that nest cannot;
     for others the differences are searched. A search that would run too long counts as a clash.
     """
-    found = [level for level in layout_digits(layout) if level.extent > 1]
+    levels = [level for level in layout_digits(layout) if level.extent > 1]
     if 0 in layout.dims:
         return True
-    if any(level.stride == 0 for level in found):
+    if any(level.stride == 0 for level in levels):
         return False
-    steps = sorted(((abs(level.stride), level.extent) for level in found), reverse=True)
+    steps = sorted(((abs(level.stride), level.extent) for level in levels), reverse=True)
     search = _DigitSearch([_UnknownDigit(stride, 1 - extent, extent - 1) for stride, extent in steps])
     try:
         return not any(_clashes_from(search, depth) for depth in range(len(steps)))

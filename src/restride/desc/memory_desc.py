@@ -86,9 +86,9 @@ class MemoryDesc(ViewMethods, Accessors):
     @classmethod
     def _make(cls, kind: str, dtype: DataType, layout: Layout) -> MemoryDesc:
         """A descriptor of parts that are already checked."""
-        made = object.__new__(cls)
-        made._fill(kind, dtype, layout)
-        return made
+        md = object.__new__(cls)
+        md._fill(kind, dtype, layout)
+        return md
 
     @classmethod
     def from_strides(
@@ -234,8 +234,8 @@ class MemoryDesc(ViewMethods, Accessors):
 
         Where size-1 dims leave a choice: the one whose strides are met exactly, then one that has a name.
         """
-        found = matching_tag(self._layout) if self._kind == "blocked" else None
-        return None if found is None else str(found)
+        matching = matching_tag(self._layout) if self._kind == "blocked" else None
+        return None if matching is None else str(matching)
 
     @property
     def outer_order(self) -> tuple[int, ...]:

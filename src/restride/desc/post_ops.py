@@ -89,9 +89,9 @@ class PostOps:
     @classmethod
     def of(cls, entries: tuple[PostOp, ...]) -> PostOps:
         """A chain to change, of frozen entries."""
-        made = cls()
-        made._entries = entries
-        return made
+        chain = cls()
+        chain._entries = entries
+        return chain
 
     def append_sum(self, scale: float = 1.0, zero_point: int = 0, data_type: Any = None) -> None:
         """Add `scale * (old dst - zero_point)` to the result; scale 0 does not read dst.

@@ -122,8 +122,8 @@ def tag_hint(text: str, ndims: int | None = None) -> str:
     kind = _type_named(text)
     if kind is not None:
         return f"{str(kind)!r} is a data type: pass it as dtype"
-    found = _nearest_names(text, ndims) if len(text) <= _LONGEST else ()
-    return f"did you mean {' or '.join(map(repr, found))}?" if found else _SHAPE
+    names = _nearest_names(text, ndims) if len(text) <= _LONGEST else ()
+    return f"did you mean {' or '.join(map(repr, names))}?" if names else _SHAPE
 
 
 def suggest_format(error: InvalidArguments, value: object, place: str) -> InvalidArguments:

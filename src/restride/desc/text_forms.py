@@ -186,12 +186,12 @@ def _parse_text(value: object) -> object:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in values:
             raise refuse("RS-F05:key-stands-twice", key=short_repr(key))
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _parse_integer(digits: str) -> int:

@@ -25,9 +25,9 @@ class Explanation(str):
 
     def __new__(cls, text: str, formula: str = "", names: str = "") -> Explanation:
         """The explanation `text` with its formula."""
-        made = super().__new__(cls, text)
-        made.formula, made.names = formula, names
-        return made
+        explanation = super().__new__(cls, text)
+        explanation.formula, explanation.names = formula, names
+        return explanation
 
     def __repr__(self) -> str:
         return str.__str__(self)

@@ -274,13 +274,13 @@ def span_of(side: Side, lanes: Lanes) -> range | None:
     """The offsets from the first to the last element where one load has all that lanes need: some are in
     several lanes, or no two follow each other. None for what lies far apart, or has a load for each piece.
     """
-    found = [side.offsets[e] for e in lanes if side.has(e)]
-    if len(found) < 2:
+    offsets = [side.offsets[e] for e in lanes if side.has(e)]
+    if len(offsets) < 2:
         return None
-    span = range(min(found), max(found) + 1)
+    span = range(min(offsets), max(offsets) + 1)
     if not are_close(side.data_type, len(span), len(lanes)):
         return None
-    is_of_pieces = len(set(found)) == len(found) and _pieces(side, lanes) is not None
+    is_of_pieces = len(set(offsets)) == len(offsets) and _pieces(side, lanes) is not None
     return None if is_of_pieces else span
 
 

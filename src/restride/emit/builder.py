@@ -342,14 +342,14 @@ class Builder:
         names = [self.fresh() for _ in range(3)]
         self.has_seldom = True
         self.line(f"br {condition}, label %{names[0]}, label %{names[1]}, !prof !1")
-        found: list[tuple[Value, str]] = []
+        incoming: list[tuple[Value, str]] = []
         for name, write in zip(names, (usual, seldom), strict=False):
             self.start(name)
-            found.append((write(), self.block))
+            incoming.append((write(), self.block))
             self.line(f"br label %{names[2]}")
         self.start(names[2])
-        kind = found[0][0].type
-        return self.value(kind, f"phi {kind} " + ", ".join(f"[ {v.ref}, %{block} ]" for v, block in found))
+        kind = incoming[0][0].type
+        return self.value(kind, f"phi {kind} " + ", ".join(f"[ {v.ref}, %{block} ]" for v, block in incoming))
 
     def _branch(self, name: str, a: Value, b: Value, yes: str, no: str) -> None:
         condition = self.value("i1", f"icmp {name} {a}, {b.ref}")

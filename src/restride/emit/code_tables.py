@@ -65,7 +65,7 @@ class CodeTables:
         return self.b.join(parts)
 
     def _shared_run(self, lanes: Lanes) -> int:
-        """How many lanes in a row share their operands, at least 16 of them; else 0."""
+        """The number of lanes in a row that share their operands, at least 16 of them; else 0."""
         if NOTHING in lanes:
             return 0
         counts = [len(list(same)) for _, same in groupby(self.operands(lanes))]
@@ -90,9 +90,9 @@ class CodeTables:
             elements = tuple(first for first in firsts for _ in range(_CODES))
             reals = Value(vector("i32", len(elements)), _reals_text(self.types[0], len(firsts)))
             types = DataType.f32, self.types[1]
-            found = run_steps(self.b, reals, types, self.compute, self.inputs(elements), self.can)
+            values = run_steps(self.b, reals, types, self.compute, self.inputs(elements), self.can)
             count = _CODES * held
-            self.made[key] = self.b.shuffle(found, found, [i % len(elements) for i in range(count)])
+            self.made[key] = self.b.shuffle(values, values, [i % len(elements) for i in range(count)])
         return self.made[key]
 
     def _permuted(self, table: Value, places: Value) -> Value:

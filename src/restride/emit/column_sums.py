@@ -80,24 +80,24 @@ class ColumnSums(SumLoops):
 
     def sums(self) -> list[Value]:
         """The sums of all rows, a row after the other; rows with the same taps have the same values."""
-        found = self._of_taps() if self.table is None else self._from_table(self.table)
+        totals = self._of_taps() if self.table is None else self._from_table(self.table)
         of_taps: dict[tuple[int, ...], list[Value]] = {}
         rows: list[Value] = []
         for row in range(self.tile.kind.rows):
             taps = self.tile.kind.taps_of(row)
             if taps not in of_taps:
-                of_taps[taps] = self._together([found[t * self.vectors :][: self.vectors] for t in taps])
+                of_taps[taps] = self._together([totals[t * self.vectors :][: self.vectors] for t in taps])
             rows += of_taps[taps]
         return rows
 
     def _of_taps(self) -> list[Value]:
         """The sums of each tap, added up."""
-        found = super().sums()
-        while len(found) > self.size:
-            *found, last = found
-            place = len(found) % self.size
-            found[place] = self.b.op("add", found[place], last)
-        return found
+        totals = super().sums()
+        while len(totals) > self.size:
+            *totals, last = totals
+            place = len(totals) % self.size
+            totals[place] = self.b.op("add", totals[place], last)
+        return totals
 
     def prepare(self) -> None:
         """Put them into the table, unless a tile before this one did: while no other sums need registers."""

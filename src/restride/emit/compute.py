@@ -347,7 +347,7 @@ _KEEP_MUCH = ("swish", "elu")
 
 
 def lanes_together(name: str, real: str, vector_bytes: int, can: Abilities) -> int:
-    """How many lanes a call of a costly function has: those of four registers, or of two.
+    """The number of lanes a call of a costly function has: those of four registers, or of two.
 
     Each operation waits for the one before it: of several registers one runs while another one waits. Doubles
     take two where there are 16 registers: their functions are longer, and what is kept would not find room.
@@ -370,7 +370,7 @@ def call_function(b: Builder, name: str, args: Sequence[Value], can: Abilities) 
         whole = [_in_lanes(inner, each, lanes) for each in named]
         return evaluate(name, VectorArithmetic(inner, can.round_even), whole)
 
-    kinds = "".join(f".{each.type.split()[0].strip('<')}" for each in others)
+    kinds = "".join(f".{other.type.split()[0].strip('<')}" for other in others)
     return b.call_own(f"{name}.{lanes}.{element_of(first)}{kinds}", (first, *others), write)
 
 

@@ -86,19 +86,19 @@ class ContractionWriter:
     def _starts(self) -> list[Value]:
         """What the grid moves, at its first tile: addresses first."""
         b, kernel, starts = self.b, self.kernel, self.kernel.grid.starts
-        found = [load_pointer(b, _PARAMS, place) for place in kernel.places]
-        found += [i64(0)] * (len(starts) - len(found))
-        return [b.advance(value, number_of(b, start)) for value, start in zip(found, starts, strict=True)]
+        pointers = [load_pointer(b, _PARAMS, place) for place in kernel.places]
+        pointers += [i64(0)] * (len(starts) - len(pointers))
+        return [b.advance(value, number_of(b, start)) for value, start in zip(pointers, starts, strict=True)]
 
     def _moved(self, starts: Sequence[Value], positions: Sequence[Value]) -> list[Value]:
         """The same at some positions of the loops."""
-        b, found = self.b, list(starts)
+        b, pointers = self.b, list(starts)
         for position, strides in zip(positions, self.kernel.grid.strides, strict=True):
-            found = [
+            pointers = [
                 b.step(value, position, distance_of(b, stride))
-                for value, stride in zip(found, strides, strict=True)
+                for value, stride in zip(pointers, strides, strict=True)
             ]
-        return found
+        return pointers
 
     def _following(
         self, positions: Sequence[Value], moved: Sequence[Value], jumps: LaunchNumber

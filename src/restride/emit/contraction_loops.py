@@ -46,7 +46,7 @@ class ContractionTile:
 
     @property
     def vectors(self) -> int:
-        """How many vectors of columns there are."""
+        """The number of vectors of columns."""
         return len(self.columns.valid)
 
 
@@ -80,7 +80,7 @@ class SumLoops:
 
     @property
     def vectors(self) -> int:
-        """How many vectors of sums a row has."""
+        """The number of vectors of sums a row has."""
         return self.tile.vectors
 
     def sums(self) -> list[Value]:

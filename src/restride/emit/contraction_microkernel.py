@@ -74,7 +74,7 @@ class ProductSums(SumLoops):
 
     @property
     def vectors(self) -> int:
-        """How many vectors of sums a row has."""
+        """The number of vectors of sums a row has."""
         return self.tile.vectors * len(self.kernel.parts)
 
     def _turn(self, counter: Value) -> None:
@@ -142,8 +142,8 @@ class RowSums(SumLoops):
         return 1
 
     def _step(self, at: Factors, rows: Rows, sums: list[Value], count: int) -> list[Value]:
-        found = list(sums)
+        totals = list(sums)
         for row in range(*rows):
             factor = self.products.row(self._row(at, row)[FIRST], count, is_alone=True)
-            found[row] = self.products.summed(factor, FIRST, count, found[row])
-        return found
+            totals[row] = self.products.summed(factor, FIRST, count, totals[row])
+        return totals

@@ -37,8 +37,8 @@ class ResultWriter:
             bits = convert(self.b, values.total(0, row, number), DataType.s32, data_type, self.style.can)
             self._store(DESTINATION, bits, values.pointer(DESTINATION, row, number), number)
             return
-        found = values.results(row, number)
-        for result, value in zip(self.kernel.results, found, strict=True):
+        results = values.results(row, number)
+        for result, value in zip(self.kernel.results, results, strict=True):
             bits = self._rounded(value, self._type(result.access))
             self._store(result.access, bits, values.pointer(result.access, row, number), number)
 

@@ -66,7 +66,7 @@ class ResultValues:
     def results(self, row: int, number: int) -> list[Value]:
         """The values of a vector of the tile, one for each result."""
         self._shared = {}
-        values = [each.value for each in self.kernel.results]
+        values = [result.value for result in self.kernel.results]
         return [self._value(value, self._real_of(value), row, number) for value in values]
 
     def _real_of(self, expr: Expr) -> str:
@@ -115,7 +115,7 @@ class ResultValues:
         if expr.op == "single" and self.kernel.is_integral:
             value = self._rounded(expr.args[0], row, number)
             return value if real == _FLOAT else self.b.cast("fpext", value, real)
-        return self._applied(expr.op, [self._value(each, real, row, number) for each in expr.args], real)
+        return self._applied(expr.op, [self._value(arg, real, row, number) for arg in expr.args], real)
 
     # --- rounded to f32
 
@@ -135,7 +135,7 @@ class ResultValues:
         is_same = expr.op in OPERATIONS or expr.op in _ROUNDED_ONCE or is_costly(expr.op)
         if is_same and all(map(self._is_single, expr.args)):
             return self._applied(
-                expr.op, [self._value(each, _FLOAT, row, number) for each in expr.args], _FLOAT
+                expr.op, [self._value(arg, _FLOAT, row, number) for arg in expr.args], _FLOAT
             )
         return self.b.cast("fptrunc", self._value(expr, _DOUBLE, row, number), _FLOAT)
 
@@ -192,9 +192,9 @@ class ResultValues:
     def _gathered(self, access: int, pointer: Value, stride: int, valid: int) -> Value:
         b, data_type = self.b, self.kernel.types[access]
         element = f"i{max(data_type.bits, 8)}"
-        found = Value(f"<{self.kernel.lanes} x {element}>", "zeroinitializer")
+        vector = Value(f"<{self.kernel.lanes} x {element}>", "zeroinitializer")
         for lane in range(valid):
             at = b.advance(pointer, lane * stride * data_type.bits // 8)
             one = b.value(element, f"load {element}, {at}, align {data_type.bits // 8}")
-            found = b.value(found.type, f"insertelement {found}, {one}, i64 {lane}")
-        return found
+            vector = b.value(vector.type, f"insertelement {vector}, {one}, i64 {lane}")
+        return vector

@@ -81,10 +81,10 @@ def _look_up_register(b: Builder, v: Value, codes: tuple[int, ...], can: Abiliti
 def _codes(src: DataType, dst: DataType) -> tuple[int, ...]:
     """What each code becomes; a result of 4 bits fills its byte, with its sign."""
     every = np.arange(1 << src.bits, dtype=np.uint8)
-    found = convert_codes(every, (src, dst), _MOVE, Inputs())
+    codes = convert_codes(every, (src, dst), _MOVE, Inputs())
     if dst is DataType.s4:
-        found = (found ^ np.uint8(8)) - np.uint8(8)
-    return tuple(int(code) for code in found)
+        codes = (codes ^ np.uint8(8)) - np.uint8(8)
+    return tuple(int(code) for code in codes)
 
 
 def _constant(codes: tuple[int, ...]) -> Value:
@@ -125,7 +125,7 @@ def _reals_of_register(b: Builder, v: Value, src: DataType) -> Value:
     )
     high = b.op("or", high, b.op("and", v, splat(b, v, "i8", 0x80)))
     words = [b.shuffle(low, high, _interleaved(_PERMUTED, 16, upper)) for upper in (0, 1)]
-    wide = [b.value("<32 x i16>", f"bitcast {each} to <32 x i16>") for each in words]
+    wide = [b.value("<32 x i16>", f"bitcast {word} to <32 x i16>") for word in words]
     zero = Value("<32 x i16>", "zeroinitializer")
     found = [b.shuffle(zero, each, _interleaved(32, 8, upper)) for each in wide for upper in (0, 1)]
     return b.join([b.value("<16 x float>", f"bitcast {each} to <16 x float>") for each in found])
@@ -148,8 +148,8 @@ def _interleaved(lanes: int, group: int, upper: int) -> list[int]:
 @functools.cache
 def _bfloat_bytes(src: DataType) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The lower and the upper bytes of what codes without a sign stand for, as bf16."""
-    found = convert_codes(np.arange(128, dtype=np.uint8), (src, DataType.bf16), _MOVE, Inputs())
-    return tuple(int(word) & 255 for word in found), tuple(int(word) >> 8 for word in found)
+    words = convert_codes(np.arange(128, dtype=np.uint8), (src, DataType.bf16), _MOVE, Inputs())
+    return tuple(int(word) & 255 for word in words), tuple(int(word) >> 8 for word in words)
 
 
 # --- by arithmetic -----------------------------------------------------------
@@ -290,8 +290,10 @@ def _look_up_floats(b: Builder, v: Value, src: DataType) -> Value:
     table = Value(kind, "<" + ", ".join(f"i32 {code}" for code in codes) + ">")
     wide = b.cast("zext", v, "i32")
     pieces = [b.shuffle(wide, wide, range(i, i + 16)) for i in range(0, lanes_of(v), 16)]
-    found = [b.call(kind, _PERMUTE_WORDS, f"{table}, {piece}", f"{kind}, {kind}") for piece in pieces]
-    return b.bitcast(b.join(found), "float")
+    pieces_of_table = [
+        b.call(kind, _PERMUTE_WORDS, f"{table}, {piece}", f"{kind}, {kind}") for piece in pieces
+    ]
+    return b.bitcast(b.join(pieces_of_table), "float")
 
 
 def _to_float(b: Builder, v: Value, src: DataType, can: Abilities) -> Value:

@@ -112,10 +112,10 @@ def _alike(
     b: Builder, how: Accumulation, registers: Sequence[tuple[Value, LaneOutputs]]
 ) -> list[tuple[LaneOutputs, Value]]:
     """Registers whose lanes have the same outputs, folded into one."""
-    found: dict[LaneOutputs, list[Value]] = {}
+    groups: dict[LaneOutputs, list[Value]] = {}
     for value, places in registers:
-        found.setdefault(places, []).append(value)
-    return [(places, _tree(b, how, values)) for places, values in found.items()]
+        groups.setdefault(places, []).append(value)
+    return [(places, _tree(b, how, values)) for places, values in groups.items()]
 
 
 def _tree(b: Builder, how: Accumulation, values: list[Value]) -> Value:

@@ -75,7 +75,7 @@ class PassWriter:
         """`count` turns, each of which takes the keys of the one before."""
         flat = [key for each in keys for key in each]
         with self.b.carried_loop(i64(0), i64(count), flat) as (position, inside):
-            inside[:] = [key for each in turn(position, self._grouped(inside)) for key in each]
+            inside[:] = [key for step in turn(position, self._grouped(inside)) for key in step]
         return self._grouped(inside)
 
     def _grouped(self, flat: Sequence[Value]) -> list[Keys]:
@@ -108,8 +108,8 @@ class PassWriter:
             return
         # Of groups that lie across one tile after the other, so that its operands stay in registers.
         parts = [[tile] for tile in tiles] if self.plan.is_across else [list(tiles)]
-        for part, each in zip(parts, operands, strict=True):
-            self._convert_rows(at, self.plan.inner, part, each, codes)
+        for part, operand in zip(parts, operands, strict=True):
+            self._convert_rows(at, self.plan.inner, part, operand, codes)
 
     def _convert_rows(
         self,

@@ -112,11 +112,11 @@ class GroupVectors:
                 b.prefetch(b.advance(at.src, first + line))
         return self.load(at, tile)
 
-    def write(self, at: GroupCursor, tile: VectorAt, made: Value) -> None:
+    def write(self, at: GroupCursor, tile: VectorAt, value: Value) -> None:
         """Store a vector of codes."""
         b, bits = self.b, self.code_bits
         address = b.advance(at.dst, tile.dst * bits // 8)
-        stored = pairs(b, made, self.can, are_clean=self.are_clean) if bits == 4 else made
+        stored = pairs(b, value, self.can, are_clean=self.are_clean) if bits == 4 else value
         how = alignment(self.plan.streams, lanes_of(stored), tile.dst * bits // 8)
         b.line(f"store {stored}, {address}, {how}")
 
@@ -132,11 +132,11 @@ class GroupVectors:
 
     def folded(self, bits: Sequence[Value]) -> Keys:
         """The ends of some vectors, lane by lane."""
-        found = [self.key_of(each) for each in bits]
-        while len(found) > 1:
-            halves = [self.both(x, y) for x, y in zip(found[::2], found[1::2], strict=False)]
-            found = halves + found[2 * len(halves) :]
-        return found[0]
+        keys = [self.key_of(each) for each in bits]
+        while len(keys) > 1:
+            halves = [self.both(x, y) for x, y in zip(keys[::2], keys[1::2], strict=False)]
+            keys = halves + keys[2 * len(halves) :]
+        return keys[0]
 
     def joined(self, bits: Sequence[Value]) -> Keys:
         """The keys of all lanes of some vectors, one vector behind the other."""

@@ -209,12 +209,12 @@ class NestWriter:
 
     def _decode(self, step: Value) -> dict[int, Value]:
         """The position of each grid loop in a flat step number."""
-        found: dict[int, Value] = {}
+        values: dict[int, Value] = {}
         for grid in reversed(self.plan.grid):
             extent = self.plan.grid_extent(grid)
-            found[grid.axis] = self.b.op("urem", step, i64(extent))
+            values[grid.axis] = self.b.op("urem", step, i64(extent))
             step = self.b.op("udiv", step, i64(extent))
-        return found
+        return values
 
     def _loops(self, order: list[int], steps: dict[int, Value], cursor: Cursor) -> None:
         if not order:

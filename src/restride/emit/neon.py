@@ -73,11 +73,11 @@ def look_up(b: Builder, v: Value, codes: Sequence[int]) -> Value:
     rows = [_row(codes[first : first + REGISTER]) for first in range(0, len(codes), REGISTER)]
     if len(rows) == 1:
         return _table(b, "tbl1", rows, b.op("and", v, b.splat("i8", REGISTER, "15")))
-    found = _table(b, "tbl4", rows[:4], v)
+    result = _table(b, "tbl4", rows[:4], v)
     for first in range(4, len(rows), 4):
         rest = b.op("sub", v, b.splat("i8", REGISTER, str(REGISTER * first)))
-        found = _table(b, "tbx4", [found, *rows[first : first + 4]], rest)
-    return found
+        result = _table(b, "tbx4", [result, *rows[first : first + 4]], rest)
+    return result
 
 
 def _table(b: Builder, name: str, rows: Sequence[Value], v: Value) -> Value:

@@ -57,9 +57,9 @@ class _TileWriter:
         if self._exchanges_early:
             loaded = exchanged(self.b, loaded, plan.loads)
         wanted = {register: {i for i, e in enumerate(lanes) if has(e)} for register, lanes in stores}
-        made = permuted(self.b, plan, loaded, wanted, kept=self._compiles_long)
+        registers = permuted(self.b, plan, loaded, wanted, kept=self._compiles_long)
         stores.sort(key=lambda store: _first_offset(store[1], self.layout))
-        values, written = [made[register] for register, _ in stores], [lanes for _, lanes in stores]
+        values, written = [registers[register] for register, _ in stores], [lanes for _, lanes in stores]
         if self.is_torn and not self._exchanges_early:
             values = exchanged(self.b, values, written)
         self.registers.store_all(values, written)

@@ -170,7 +170,7 @@ class TileRegisters:
 
     @property
     def _group_size(self) -> int:
-        """How many registers are finished together: 1 where no function is called."""
+        """The number of registers that are finished together: 1 where no function is called."""
         spec = self.spec
         names = [step.name for step in spec.compute.steps if step.is_eltwise and is_costly(step.name)]
         real = real_type(spec.src_type, spec.dst_type, spec.compute)

@@ -210,6 +210,6 @@ def _is_run(lanes: Lanes, offsets: tuple[int, ...]) -> bool:
 
 
 def prefix(flags: list[bool]) -> int | None:
-    """How many leading flags are set, or None when others are set after them."""
+    """The number of leading flags that are set, or None when others are set after them."""
     count = flags.index(False) if False in flags else len(flags)
     return None if any(flags[count:]) else count

@@ -46,7 +46,7 @@ class VectorRun:
     counts: tuple[tuple[str, int], ...] = ()
 
     def count(self, tensor: str) -> int:
-        """How many lanes of a tensor are written."""
+        """The number of lanes of a tensor that are written."""
         return dict(self.counts).get(tensor, self.valid)
 
 
@@ -117,7 +117,7 @@ class TreeWriter:
         loops_inside = range(len(schedule.plan.inner)) if reads_ahead else ()
         self.ahead = [schedule.read_ahead(number) for number in loops_inside]
         loops = [item for item in items_of(schedule.tree.items) if isinstance(item, Each)]
-        self.extents = {axis.name: axis.extent for each in loops for axis in each.axes}
+        self.extents = {axis.name: axis.extent for loop in loops for axis in loop.axes}
 
     def start(self, addresses: Sequence[Value]) -> TreeCursor:
         """Where the loops begin; `addresses` are those of the tree's tensors."""
@@ -163,11 +163,11 @@ class TreeWriter:
                 plan, plan.digits, guards, inner, lambda at: self._body(plan, at, states)
             ),
         )
-        found: Names = {}
+        names: Names = {}
         for item, slots in states.items():
             results = self.items.folded(item, slots)
-            found |= zip(item.names, results, strict=True)
-        return found
+            names |= zip(item.names, results, strict=True)
+        return names
 
     def _with_locals(self, each: Each, cursor: TreeCursor) -> TreeCursor:
         pointers = dict(cursor.pointers)

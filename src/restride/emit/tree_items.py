@@ -160,7 +160,7 @@ class ItemWriter:
 
     def _new_value(self, expr: Expr, cursor: TreeCursor) -> Value:
         if isinstance(expr, Apply):
-            args = [self.value(each, cursor) for each in expr.args]
+            args = [self.value(arg, cursor) for arg in expr.args]
             return operation(self.b, expr.op, args, self.can, self.register)
         if isinstance(expr, Coordinate):
             return self._coordinate(expr.index, cursor)
@@ -231,8 +231,8 @@ class ItemWriter:
         if not moves:
             self.value(expr, cursor)
         elif isinstance(expr, Apply):
-            for each in expr.args:
-                self._hoist(each, axes, lets, written, cursor, is_guarded=is_guarded)
+            for arg in expr.args:
+                self._hoist(arg, axes, lets, written, cursor, is_guarded=is_guarded)
 
     # --- stores
 
@@ -277,7 +277,7 @@ class ItemWriter:
         tensor, is_read = self._tensor(even.tensor), even.tensor in self.schedule.read_again
         if is_read or run.count(even.tensor) != run.valid or not self._are_neighbours(*accesses):
             return False
-        if any(self.schedule.computed[each] or run.digit.stride(each) != 2 for each in accesses):
+        if any(self.schedule.computed[access] or run.digit.stride(access) != 2 for access in accesses):
             return False
         values = (self.value(item.value, cursor) for item in (even, odd))
         first, second = (
@@ -357,9 +357,9 @@ class ItemWriter:
     def fold(self, item: Fold, slots: FoldSlots, cursor: TreeCursor) -> None:
         """Fold the values of one position, or of a vector of them, into the states."""
         b, lanes = self.b, cursor.lanes
-        values = [broadcast(b, self.value(each, cursor), lanes) for each in item.values]
+        values = [broadcast(b, self.value(value, cursor), lanes) for value in item.values]
         states = self._states(slots)
-        before = [with_lanes(b, each, 0, lanes) for each in states]
+        before = [with_lanes(b, state, 0, lanes) for state in states]
         made = fold(item.op, self._arithmetic, before, values)
         # Of lanes with results of their own those behind the last one go nowhere.
         mask = cursor.mask if slots.keeps_lanes else self._present(cursor)
@@ -387,7 +387,7 @@ class ItemWriter:
         states = self._states(slots)
         while not slots.keeps_lanes and lanes_of(states[0]) > 1:
             half = lanes_of(states[0]) // 2
-            low, high = ([with_lanes(self.b, each, first, half) for each in states] for first in (0, half))
+            low, high = ([with_lanes(self.b, state, first, half) for state in states] for first in (0, half))
             states = list(fold(item.op, self._arithmetic, low, high))
         return states
 

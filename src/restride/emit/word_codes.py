@@ -44,8 +44,8 @@ def words_of_reals(b: Builder, reals: Sequence[Value], *, by_turns: bool = False
     upper = range(1, 2 * _LANES, 2)
     order = [upper[i // 2 + _LANES // 2 * (i % 2)] for i in range(_LANES)] if by_turns else upper
     pairs = zip(reals[::2], reals[1::2], strict=True)
-    found = [_leading_halves(b, one, other, order) for one, other in pairs]
-    return [FloatWords(words, _magnitude(b, words)) for words in found]
+    word_lists = [_leading_halves(b, one, other, order) for one, other in pairs]
+    return [FloatWords(words, _magnitude(b, words)) for words in word_lists]
 
 
 def words_over_power(b: Builder, words: Value, over: Value) -> list[FloatWords]:
@@ -136,7 +136,7 @@ _EVEN_ABOVE = {DataType.f4_e2m1: 1 << 6, DataType.f4_e3m0: 1 << 7}
 
 
 def _nibbles(b: Builder, words: Sequence[FloatWords], dst: DataType) -> Value:
-    halves = [_bytes_of(b, _nibble_places(b, each, dst)) for each in words]
+    halves = [_bytes_of(b, _nibble_places(b, word, dst)) for word in words]
     places = b.shuffle(halves[0], halves[1], range(0, 4 * _LANES, 2))
     low, high = (_table_text(dst, half) for half in (0, 1))
     kinds = ", ".join([places.type] * 3)
@@ -195,14 +195,14 @@ _BYTE_FLOATS = {
 
 def _bytes(b: Builder, words: Sequence[FloatWords], dst: DataType, exact: Callable[[], Value]) -> Value:
     form = _BYTE_FLOATS[dst]
-    moved = [b.intrinsic("ssub.sat", each.magnitude, _word(b, form.moved)) for each in words]
+    moved = [b.intrinsic("ssub.sat", word.magnitude, _word(b, form.moved)) for word in words]
     moved = [b.intrinsic("smax", each, _word(b, 0)) for each in moved]
-    rare = [_is_rare(b, each, part) for each, part in zip(words, moved, strict=True)]
+    rare = [_is_rare(b, word, part) for word, part in zip(words, moved, strict=True)]
     flags = b.value(f"i{_LANES}", f"bitcast {b.op('or', *rare)} to i{_LANES}")
     is_plain = b.value("i1", f"icmp eq {flags}, 0")
 
     def rounded() -> Value:
-        codes = (_byte_codes(b, each, part, form) for each, part in zip(words, moved, strict=True))
+        codes = (_byte_codes(b, word, part, form) for word, part in zip(words, moved, strict=True))
         return _packed(b, *codes)
 
     return b.one_of(is_plain, rounded, exact)

@@ -235,7 +235,7 @@ class _SquareItem(NestWriter):
         return {square.src_axis: square.src_side, square.dst_axis: square.dst_side}.get(index, 1)
 
     def _positions_left(self, index: int, digit: Value) -> Value:
-        """How many positions of an axis there are from this square's first one on."""
+        """The number of positions of an axis there are from this square's first one on."""
         taken = self.b.op("mul", digit, i64(self._side(index)))
         return self.b.op("sub", i64(self.nest.axes[index].extent), taken)
 

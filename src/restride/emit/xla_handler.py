@@ -13,7 +13,7 @@ from restride.emit.pool_system import mode_ir
 
 HANDLER, FACTS = "restride_xla", "restride_facts"
 MOST_SOURCES = 3
-"""How many arrays a handler may be given."""
+"""The number of arrays a handler may be given."""
 _SOURCES = (f"src{i}_{word}" for i in range(MOST_SOURCES) for word in ("type", "elements"))
 FACT_NAMES = ("whole", "callback", "params", "sources", "dst_type", "dst_elements", *_SOURCES)
 """The words: a kernel void(src, dst, params) of one source or 0, else a function i32(addresses of sources,

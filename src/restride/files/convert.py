@@ -330,7 +330,7 @@ def _tile_memory(memory: int, jobs: int) -> int:
 def _jobs(jobs: object) -> int:
     if jobs is None:
         return min(get_num_threads(), _MOST_JOBS)
-    found = parse_int(jobs, "convert: jobs")
-    if 1 <= found <= _MOST_JOBS:
-        return found
-    raise refuse("RS-V08:jobs", found=short_repr(found), most_jobs=_MOST_JOBS)
+    count = parse_int(jobs, "convert: jobs")
+    if 1 <= count <= _MOST_JOBS:
+        return count
+    raise refuse("RS-V08:jobs", found=short_repr(count), most_jobs=_MOST_JOBS)

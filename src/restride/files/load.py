@@ -102,9 +102,9 @@ def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> d
     return {name: one for name, one in found.items() if name not in absorbed}
 
 
-def _one_number(path: str, found: object) -> float:
-    if isinstance(found, Memory) and found.desc.nelems == 1 and found.desc.data_type is DataType.f32:
-        return float(found.to_numpy().reshape(-1)[0])
+def _one_number(path: str, numbers: object) -> float:
+    if isinstance(numbers, Memory) and numbers.desc.nelems == 1 and numbers.desc.data_type is DataType.f32:
+        return float(numbers.to_numpy().reshape(-1)[0])
     raise refuse("RS-F01:scale-whole-tensor", path=shown(path))
 
 

@@ -15,7 +15,7 @@ def parse_memory(memory: object, what: str) -> int:
     """The bytes of a number, or of a text such as "512MiB"; errors call it `what`."""
     if not isinstance(memory, str):
         return parse_int(memory, what)
-    found = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower(), re.ASCII)
-    if found:
-        return int(found[1]) * _UNITS[found[2] or ""]
+    match = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower(), re.ASCII)
+    if match:
+        return int(match[1]) * _UNITS[match[2] or ""]
     raise refuse("RS-V08:whole-number-bytes", what=what, memory=short_repr(memory))

@@ -33,8 +33,8 @@ def is_cut_in_boxes(array: StoredArray, desc: MemoryDesc) -> bool:
 
 def box_shape(array: StoredArray, desc: MemoryDesc, size: Ints) -> Ints:
     """The extents of the part of an array that holds a box of `size` from the start."""
-    found = physical_box(desc, array.shape, (0,) * desc.ndims, size)
-    return array.shape if found is None else tuple(last for _, last in found)
+    box = physical_box(desc, array.shape, (0,) * desc.ndims, size)
+    return array.shape if box is None else tuple(last for _, last in box)
 
 
 def box_units(tensor: StoredTensor, desc: MemoryDesc) -> Ints:

@@ -107,8 +107,8 @@ def bytes_of(memory: Memory) -> Array:
     """All bytes of a memory, which has some, as an array."""
     data = memory.data
     assert data is not None
-    found: Array = data.view(np.uint8)[: memory.desc.size]
-    return found
+    values: Array = data.view(np.uint8)[: memory.desc.size]
+    return values
 
 
 class Workspace:
@@ -119,11 +119,11 @@ class Workspace:
 
     def bytes(self, name: str, nbytes: int) -> Array:
         """So many bytes under a name, of undefined content; they are the same as last time, or larger."""
-        found = self._held.get(name)
-        if found is None or found.size < nbytes:
+        buffer = self._held.get(name)
+        if buffer is None or buffer.size < nbytes:
             self._held.pop(name, None)
-            found = self._held[name] = allocate(nbytes).bytes()
-        return found[:nbytes]
+            buffer = self._held[name] = allocate(nbytes).bytes()
+        return buffer[:nbytes]
 
 
 def copy_bytes(source: FilePlace, target: FilePlace, first: int, nbytes: int, space: Workspace) -> None:

@@ -29,9 +29,9 @@ class FileState(NamedTuple):
     status_ns: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> FileState:
+    def of(cls, status: os.stat_result) -> FileState:
         """The state that the system tells."""
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino, found.st_ctime_ns)
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
 
 
 def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
@@ -42,11 +42,11 @@ def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "
 def path_text(path: object, what: str, hint: str) -> str:
     """The name of a file that a caller passes; `what` says which, for the error if it is none."""
     try:
-        found = os.fspath(path)  # type: ignore[call-overload]
+        text = os.fspath(path)  # type: ignore[call-overload]
     except Exception:  # a foreign __fspath__ may raise anything
-        found = None
-    if isinstance(found, str):
-        return found
+        text = None
+    if isinstance(text, str):
+        return text
     raise refuse("RS-V08:no-name-file", what=what, path=short_repr(path), type=type(path).__name__, hint=hint)
 
 
@@ -95,14 +95,14 @@ def state_of(file: BinaryIO) -> FileState:
 def read_at(file: BinaryIO, path: str, start: int, nbytes: int) -> bytes:
     """Exactly so many bytes from `start` on. Raises InvalidArguments for a file that ends before."""
     try:
-        found = os.pread(file.fileno(), nbytes, start)
-        while len(found) < nbytes:
-            more = os.pread(file.fileno(), nbytes - len(found), start + len(found))
+        content = os.pread(file.fileno(), nbytes, start)
+        while len(content) < nbytes:
+            more = os.pread(file.fileno(), nbytes - len(content), start + len(content))
             if not more:
                 break
-            found += more
+            content += more
     except OSError as error:
         raise system_error("read", path, error) from None
-    if len(found) == nbytes:
-        return found
-    raise refuse("RS-F01:ends-byte", path=shown(path), start=start + len(found))
+    if len(content) == nbytes:
+        return content
+    raise refuse("RS-F01:ends-byte", path=shown(path), start=start + len(content))

@@ -112,8 +112,8 @@ class _Rechunking:
         box, start = _box(self._grid, tile), self._grid.start(tile)
         size = self._grid.size(start)
         if self._mover is None:
-            found = read_box(self._source, box, self._told[0])
-            write_box(self._target, box, found, self._told[1])
+            values = read_box(self._source, box, self._told[0])
+            write_box(self._target, box, values, self._told[1])
         else:
             self._mover.move(start, size, space)
         self._unsafe.add(chunk_paths(self._target, box))
@@ -163,13 +163,13 @@ def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: in
 
 def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
     """The box, longer along the axis where that spares most, up to `most` elements; all about as long."""
-    found = [box]
+    boxes = [box]
     for d, (n, b, w) in enumerate(zip(shape, box, written, strict=True)):
         longest = most * b // max(prod(box), 1) // max(w, 1) * w
         if b < longest:
             count = -(-n // longest)
-            found.append((*box[:d], min(-(-n // (count * w)) * w, n), *box[d + 1 :]))
-    return min(found, key=lambda choice: (_excess(choice, read, shape), choice))
+            boxes.append((*box[:d], min(-(-n // (count * w)) * w, n), *box[d + 1 :]))
+    return min(boxes, key=lambda choice: (_excess(choice, read, shape), choice))
 
 
 def _excess(box: Ints, read: Ints, shape: Ints) -> float:
@@ -185,11 +185,11 @@ def _unit(array: Any) -> Ints:
 
 
 def _done(target: Any, plan: str) -> int:
-    """How many boxes an earlier call has done: of another run of the system those that the disk has."""
+    """The number of boxes an earlier call has done: of another run of the system those that the disk has."""
     try:
-        found = json.loads(target.attrs.get(_ATTRIBUTE, ""))
-        count = found["done" if found["boot"] == boot_id() else "safe"]
-        done = count if found["plan"] == plan else -1
+        state = json.loads(target.attrs.get(_ATTRIBUTE, ""))
+        count = state["done" if state["boot"] == boot_id() else "safe"]
+        done = count if state["plan"] == plan else -1
     except (ValueError, KeyError, TypeError):
         done = -1
     if type(done) is int and done >= 0:
@@ -226,10 +226,10 @@ def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, 
 def _opened(value: Any, name: str, mode: str) -> Any:
     zarr = zarr_library("rechunk")
     try:
-        found = value if isinstance(value, zarr.Array) else zarr.open_array(value, mode=mode)
-        if 0 in _unit(found) and 0 not in found.shape:
+        array = value if isinstance(value, zarr.Array) else zarr.open_array(value, mode=mode)
+        if 0 in _unit(array) and 0 not in array.shape:
             raise ValueError("its chunks have no extents")
-        return found
+        return array
     except Exception as error:  # of any store
         raise refuse(
             "RS-F01:no-array-zarr",

@@ -183,9 +183,9 @@ def note_of(array: StoredArray) -> dict[str, Any]:
 
 def parse_notes(path: str, text: bytes) -> dict[str, Any]:
     """The notes of all tensors by name, from what a file's metadata hold under the key."""
-    found = parse_object(path, text)
-    notes = found.get("tensors")
-    if found.get("version") != VERSION or not isinstance(notes, dict):
+    words = parse_object(path, text)
+    notes = words.get("tensors")
+    if words.get("version") != VERSION or not isinstance(notes, dict):
         raise refuse("RS-F01:layouts-of-another-version", path=shown(path))
     return notes
 

@@ -109,30 +109,30 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
     def _encode_sync(self, chunk_array: Any, chunk_spec: Any) -> Any:
         plan = _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
         x = np.asarray(chunk_array.as_numpy_array())
-        made = np.empty(plan.nbytes, np.uint8)
-        values = Memory(plan.stored, _CPU, made[plan.scale_bytes :])
+        encoded = np.empty(plan.nbytes, np.uint8)
+        values = Memory(plan.stored, _CPU, encoded[plan.scale_bytes :])
         if plan.scaling is None:
             reorder(x, None, out=values)
         else:
             found = quantize_in_groups(Memory.from_numpy(np.ascontiguousarray(x)), plan.scaling, self.format)
-            made[: plan.scale_bytes] = bytes_of(found.scale)
-            made[plan.scale_bytes :] = bytes_of(found.values)
-        return chunk_spec.prototype.buffer.from_array_like(made)
+            encoded[: plan.scale_bytes] = bytes_of(found.scale)
+            encoded[plan.scale_bytes :] = bytes_of(found.values)
+        return chunk_spec.prototype.buffer.from_array_like(encoded)
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         plan = _plan(self, chunk_spec.shape, chunk_spec.dtype.to_native_dtype())
         content = np.asarray(chunk_bytes.as_numpy_array()).reshape(-1).view(np.uint8)
         if content.size != plan.nbytes:
             raise refuse("RS-F01:chunk-damaged", size=content.size, plan=plan)
-        made = np.empty(chunk_spec.shape, plan.dtype)
+        decoded = np.empty(chunk_spec.shape, plan.dtype)
         values = Memory(plan.stored, _CPU, content[plan.scale_bytes :])
         if plan.scaling is None:
-            reorder(values, None, out=made)
+            reorder(values, None, out=decoded)
         else:
             extents = tuple(n // g for n, g in zip(plan.stored.dims, plan.scaling.groups, strict=True))
             scale = Memory(MemoryDesc(extents, plan.scaling.scale_type), _CPU, content[: plan.scale_bytes])
-            QuantizedTensor(values, scale).dequantize(out=Memory.from_numpy(made))
-        return chunk_spec.prototype.nd_buffer.from_numpy_array(made)
+            QuantizedTensor(values, scale).dequantize(out=Memory.from_numpy(decoded))
+        return chunk_spec.prototype.nd_buffer.from_numpy_array(decoded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,9 @@ def _row_major(chunk: Any, order: tuple[int, ...], spec: Any) -> Any:
     if not x.size or not x.ndim or carrier.kind not in "uf":
         return chunk.transpose(order)
     # Pages that are fresh from the system cost more than what is done with them.
-    made = allocate(view.nbytes).bytes()[: view.nbytes].view(x.dtype).reshape(view.shape)
-    reorder(view.view(carrier) if carrier != x.dtype else view, None, out=made.view(carrier))
-    return spec.prototype.nd_buffer.from_numpy_array(made)
+    copy = allocate(view.nbytes).bytes()[: view.nbytes].view(x.dtype).reshape(view.shape)
+    reorder(view.view(carrier) if carrier != x.dtype else view, None, out=copy.view(carrier))
+    return spec.prototype.nd_buffer.from_numpy_array(copy)
 
 
 register_codec("transpose", ReorderTransposeCodec)

@@ -114,8 +114,8 @@ class _ChunkFile:
         except OSError:
             return False
         try:
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode) or found.st_size != self._row * self.shape[self.order[0]]:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_size != self._row * self.shape[self.order[0]]:
                 return False
             part = [*within]
             part[self.order[0]] = slice(None)
@@ -168,8 +168,8 @@ def _box_of(array: Any, place: Any, file: _ChunkFile) -> Array | None:
     """The elements of a chunk in a whole array, as the type that carries them; None where they are no box."""
     whole = array.as_ndarray_like()
     if type(whole) is np.ndarray and whole.dtype == file.dtype and _is_box(place, whole.ndim):
-        found: Array = whole[place].view(carried(file.dtype))
-        return found
+        values: Array = whole[place].view(carried(file.dtype))
+        return values
     return None
 
 

@@ -27,6 +27,6 @@ def resolved_operand(md: MemoryDesc, like: MemoryDesc) -> MemoryDesc:
         return resolved(md, like)
     blocks = [block for block in zip(*like.layout.inner, strict=True) if md.dims[block[1]] != 1]
     tag = Tag(like.outer_order, *(tuple(part) for part in zip(*blocks, strict=True)))
-    made = MemoryDesc(md.dims, md.data_type, tag)
+    result = MemoryDesc(md.dims, md.data_type, tag)
     # Blocks that would be mostly padding are not worth it.
-    return made if prod(made.padded_dims) == made.nelems else MemoryDesc(md.dims, md.data_type)
+    return result if prod(result.padded_dims) == result.nelems else MemoryDesc(md.dims, md.data_type)

@@ -40,12 +40,12 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
     descriptor has not; other unknown inputs are ignored.
     """
     kind = pd.kind
-    found = _distinct(kind, args)
+    memories = _distinct(kind, args)
     wanted_in, wanted_out = list(inputs), list(outputs)
     for role, wanted in (("inputs", wanted_in), ("outputs", wanted_out)):
-        if any(arg not in found for arg in wanted):
-            raise _missing(pd, role, [arg for arg in wanted if arg not in found], wanted)
-    unknown = [arg for arg in found if arg not in wanted_in and arg not in wanted_out]
+        if any(arg not in memories for arg in wanted):
+            raise _missing(pd, role, [arg for arg in wanted if arg not in memories], wanted)
+    unknown = [arg for arg in memories if arg not in wanted_in and arg not in wanted_out]
     if extra := [arg for arg in unknown if is_output(arg)]:
         got, listed = len(wanted_out) + len(extra), _listed(pd, extra)
         raise refuse("RS-R06:no-output", kind=kind, expected=len(wanted_out), got=got, listed=listed)
@@ -56,11 +56,11 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
         names = " ".join(name_of(arg, pd._arg_names) for arg in unknown)
         head = "exec:check", pd.get_engine().kind, pd.get_kind(), ""
         write(Line(*head, auxiliary=f"ignored arguments {names}"))
-    return [found[arg] for arg in (*wanted_in, *wanted_out)]
+    return [memories[arg] for arg in (*wanted_in, *wanted_out)]
 
 
 def _missing(pd: HasKind, role: str, absent: list[int], wanted: list[int]) -> Error:
-    usage = ", ".join(f"{spelled(arg, 'rs.', pd._arg_names)}: ..." for arg in wanted)
+    usage = ", ".join(f"{spelled(arg, 'rs.onednn.Arg.', pd._arg_names)}: ..." for arg in wanted)
     return refuse(
         "RS-R06:bad-number-expected",
         kind=pd.kind,
@@ -77,15 +77,15 @@ def _listed(pd: HasKind, args: list[int]) -> str:
 
 
 def _distinct(kind: str, args: object) -> Args:
-    found: Args = {}
+    memories: Args = {}
     for arg, memory in _pairs(kind, args):
         number = parse_int(arg, f"{kind}.execute: argument number")
         if number < 1:
             raise refuse("RS-P14:argument-number", kind=kind, number=short_repr(number))
-        if number in found:
+        if number in memories:
             raise refuse("RS-R06:same-argument-kind", kind=kind, number=number, name_of=name_of(number))
-        found[number] = memory
-    return found
+        memories[number] = memory
+    return memories
 
 
 def _pairs(kind: str, args: object) -> Iterator[tuple[object, Memory]]:

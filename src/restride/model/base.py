@@ -132,7 +132,7 @@ class PrimitiveDescBase(DescGetters):
         return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:
-        """What user mode passes as `rs.ARG_SCRATCHPAD`; the zero descriptor where none is needed."""
+        """What user mode passes as `rs.onednn.Arg.SCRATCHPAD`; the zero descriptor where none is needed."""
         return self.query_md(Query.scratchpad_md)
 
     def get_engine(self) -> Engine:
@@ -167,8 +167,8 @@ class PrimitiveDescBase(DescGetters):
         if query is Query.scratchpad_md:
             return self._scratchpad(number == 0)
         named = self._named().get(query.name.removesuffix("_md"), ())
-        found = (named,) if isinstance(named, MemoryDesc) else named
-        return found[number] if 0 <= number < len(found) else _NO_DESC
+        descs = (named,) if isinstance(named, MemoryDesc) else named
+        return descs[number] if 0 <= number < len(descs) else _NO_DESC
 
     def query_s64(self, what: Query | str) -> int:
         """An integer: `Query.memory_consumption_s64` or its word, ...; 0 for what the primitive has not.

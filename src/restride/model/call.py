@@ -222,8 +222,8 @@ class _OtherMemories:
 
     def _submit(self, stream: Stream, buffers: list[Buffer], deps: Sequence[Waitable]) -> Waitable:
         """The same on a device."""
-        found = list(self._constants)
+        buffers_of_slots = list(self._constants)
         for slot, skipped, buffer in zip(self._slots, self._skipped, buffers, strict=True):
-            found[slot] = buffer.behind(skipped) if skipped else buffer
-        arguments = Arguments(tuple(found), self._scalars)
+            buffers_of_slots[slot] = buffer.behind(skipped) if skipped else buffer
+        arguments = Arguments(tuple(buffers_of_slots), self._scalars)
         return self._engine.device.launch(self._executable, arguments, stream._queue, deps)

@@ -197,7 +197,7 @@ def make_primitive(
         f"get_{_GETTERS.get(each, each)}": _getter(each) for each in problem.call if each in _PARAMETERS
     }
     module = {"__module__": "restride.onednn", "__slots__": ()}
-    made = type(
+    cls = type(
         "PrimitiveDesc",
         (desc,),
         {
@@ -218,7 +218,7 @@ def make_primitive(
         {
             **module,
             "__doc__": _primitive_doc(problem),
-            "PrimitiveDesc": made,
+            "PrimitiveDesc": cls,
             "kind": name,
             "_may_be_in_place": problem.in_place,
         },
@@ -227,7 +227,7 @@ def make_primitive(
 
 def _hint_moved(args: Args, named: NamedArgs, own_place: int) -> tuple[Args, NamedArgs]:
     """Arguments of which a hint stands before the attributes, as C++ has it: the rest of them by name."""
-    place = next((i for i, each in enumerate(args) if isinstance(each, PrimitiveDescBase)), own_place)
+    place = next((i for i, arg in enumerate(args) if isinstance(arg, PrimitiveDescBase)), own_place)
     if place == own_place or "hint_pd" in named:
         return args, named
     before, hint, behind = args[:place], args[place], args[place + 1 :]

@@ -98,8 +98,8 @@ def form_of(what: str, *required: str, **optional: object) -> Form[CallArguments
     CallArguments(engine=1, axis=2, attr=None)
     """
     shown = signature(*required, **optional)
-    made = namedtuple("CallArguments", shown.parameters, defaults=tuple(optional.values()))  # type: ignore[misc]
-    return Form(what, shown, cast("Callable[..., CallArguments]", made))
+    arguments_type = namedtuple("CallArguments", shown.parameters, defaults=tuple(optional.values()))  # type: ignore[misc]
+    return Form(what, shown, cast("Callable[..., CallArguments]", arguments_type))
 
 
 def own(cls: type, name: str, shown: str) -> None:

@@ -26,7 +26,7 @@ def parse_attr(what: str, attr: object) -> Attr:
         return DEFAULT_ATTR
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
-    why, hint = f"it is {type(attr).__name__}", "pass rs.PrimitiveAttr(), or leave attr out"
+    why, hint = f"it is {type(attr).__name__}", "pass rs.onednn.PrimitiveAttr(), or leave attr out"
     raise refuse("RS-V08:attr-none", what=what, why=why, hint=hint)
 
 

@@ -30,24 +30,24 @@ def parse_algorithm(what: str, alg: object, prefix: str, known: Sequence[str]) -
 
 def check_known(what: str, name: str, md: object) -> MemoryDesc:
     """The descriptor of a tensor whose format must be known, and whose type is provided."""
-    found = check_open(what, name, md)
-    if found.format_kind != "any":
-        return found
-    raise refuse("RS-N15:no-format", what=what, name=name, found=found)
+    desc = check_open(what, name, md)
+    if desc.format_kind != "any":
+        return desc
+    raise refuse("RS-N15:no-format", what=what, name=name, found=desc)
 
 
 def check_open(what: str, name: str, md: object, *, is_known: bool = True) -> MemoryDesc:
     """The descriptor of a tensor, of any format, whose type is provided. `is_known`: its dims are."""
-    found = check_described(what, name, md, is_known=is_known)
-    if found.data_type not in PROVIDED:
+    desc = check_described(what, name, md, is_known=is_known)
+    if desc.data_type not in PROVIDED:
         raise refuse(
             "RS-L02:type-not-provided",
             what=what,
-            found=found,
+            found=desc,
             name=name,
             provided=", ".join(t.name for t in PROVIDED),
         )
-    return found
+    return desc
 
 
 def check_same_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> None:

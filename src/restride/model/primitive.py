@@ -190,8 +190,8 @@ class Primitive:
         args = src if dst is None else self._numbered(src, dst)
         inputs = (*reads, *impl.computation.args, *pd._scratch_args())
         outputs = (*impl.outputs(), writes)
-        found = parse_args(pd, args, inputs, outputs)
-        return dict(zip((*inputs, *outputs), found, strict=True))
+        memories = parse_args(pd, args, inputs, outputs)
+        return dict(zip((*inputs, *outputs), memories, strict=True))
 
     def _numbered(self, src: object, dst: object) -> dict[int, object]:
         """What is passed by place as arguments."""
@@ -341,11 +341,11 @@ def checked_deps(kind: str, deps: Iterable[object]) -> list[Waitable]:
     """
     if isinstance(deps, str | bytes) or not isinstance(deps, Iterable):
         raise refuse("RS-P08:no-list-events", kind=kind, type=type(deps).__name__)
-    found: list[Waitable] = []
+    events: list[Waitable] = []
     for event in deps:
         if isinstance(event, Event):
             continue
         if not (hasattr(event, "wait_for") and hasattr(event, "execution_status")):
             raise refuse("RS-P08:no-event", kind=kind, type=type(event).__name__)
-        found.append(cast("Waitable", event))
-    return found
+        events.append(cast("Waitable", event))
+    return events

@@ -30,6 +30,7 @@ class SeveralProblem(OperationProblem):
     """A problem of several sources, `srcs`, which are numbered from 0."""
 
     prop_kinds = (PropKind.undef,)
+    node_reads = ("srcs",)
     # What is wrong with a source that lies in the destination otherwise than it may.
     overlap_hint: ClassVar[str]
 
@@ -93,7 +94,7 @@ class SeveralPrimitive(Primitive):
     ) -> None:
         """`execute(stream, srcs, dst)`, `srcs` a sequence of memories, or `execute(stream, args)`.
 
-        `args` names source i as `rs.ARG_MULTIPLE_SRC + i` and the destination as `rs.ARG_DST`.
+        `args` names source i as `rs.onednn.Arg.MULTIPLE_SRC + i` and the destination as `rs.onednn.Arg.DST`.
         Raises InvalidArguments, before anything is touched, for memories or streams that are not the
         primitive's, for a read-only or mapped destination, and for a source that overlaps the destination
         other than in its place (N9, N10).
@@ -157,8 +158,8 @@ def implementation_in_place(
                 dst_desc=dst.desc,
                 overlap_hint=problem.overlap_hint,
             )
-    found = problem.sharing(shared) if shared else problem
-    return impl if found == problem else find_operation(found, impl.engine)
+    shared_problem = problem.sharing(shared) if shared else problem
+    return impl if shared_problem == problem else find_operation(shared_problem, impl.engine)
 
 
 # --- arguments ----------------------------------------------------------------------------------------------
@@ -170,20 +171,23 @@ def parse_descs(what: str, srcs: object) -> tuple[MemoryDesc, ...]:
         why = f"they are {type(srcs).__name__}, no sequence"
         raise refuse("RS-A13:no-sources", what=what, why=why)
     try:
-        found = tuple(islice(srcs, MOST_SOURCES + 1))
+        sources = tuple(islice(srcs, MOST_SOURCES + 1))
     except Exception as error:  # a foreign iterator may raise anything
         why = f"{type(srcs).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
         raise refuse("RS-A13:no-sources", what=what, why=why) from None
-    if not 1 <= len(found) <= MOST_SOURCES:
-        why = "there are more" if found else "there is none"
+    if not 1 <= len(sources) <= MOST_SOURCES:
+        why = "there are more" if sources else "there is none"
         raise refuse(
-            "RS-A13:too-many" if found else "RS-A13:empty-list", what=what, most_sources=MOST_SOURCES, why=why
+            "RS-A13:too-many" if sources else "RS-A13:empty-list",
+            what=what,
+            most_sources=MOST_SOURCES,
+            why=why,
         )
-    for i, md in enumerate(found):
+    for i, md in enumerate(sources):
         if not isinstance(md, MemoryDesc):
             why = f"{type(md).__name__} is no rs.MemoryDesc"
             raise refuse("RS-V08:source-no-descriptor", what=what, i=i, why=why)
-    return found
+    return sources
 
 
 def parse_target(what: str, dst: object) -> MemoryDesc | None:

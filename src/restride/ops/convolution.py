@@ -28,6 +28,7 @@ from ..model.operation import OperationProblem
 from ..model.parse import check_written
 from ..model.pointwise import check_attributes
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation
 from ..plan.convolution import (
     ConvolutionExtents,
@@ -45,6 +46,7 @@ from ..plan.product_chain import ProductChain
 from ..plan.program import Program
 from ..plan.program_chain import chained
 from ..plan.tree import Each, TreeTensor
+from ..plan.windows import window_count, window_span
 from .product import (
     BACKWARD_DATA,
     ProductProblem,
@@ -74,6 +76,7 @@ class ConvolutionProblem(ProductProblem):
     call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
     defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
     algorithms = "direct", "auto"
+    node_values: ClassVar = {"algorithm": lambda node, dst: "direct"}
     arguments = """
     Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
     (outputs, inputs, ...), with groups (groups, outputs, inputs, ...); `bias` (outputs). `dilates`: 0 is
@@ -114,7 +117,7 @@ class ConvolutionProblem(ProductProblem):
 
     @property
     def _best_pack(self) -> int:
-        """How many channels kernels multiply at once: those that are summed."""
+        """The number of channels kernels multiply at once: those that are summed."""
         first = self.tensors[2 if self.direction is BACKWARD_DATA else 0]
         return kernel_pack(first.data_type, self.tensors[1].data_type)
 
@@ -142,8 +145,8 @@ class ConvolutionProblem(ProductProblem):
                 f"the bias is {self.bias.dims}", f"give one value for each of the {outputs} output channels"
             )
         for number, (dim, behind) in enumerate(zip(self.relation.dims, self.padding_r, strict=True)):
-            reach = (dim.kernel - 1) * dim.dilation + 1
-            fitting = max((dim.window + dim.padding + behind - reach) // dim.stride + 1, 0)
+            reach = window_span(dim.kernel, dim.dilation - 1)
+            fitting = max(window_count(dim.window, dim.padding + behind, reach, dim.stride), 0)
             if dim.kernel and dim.points != fitting:
                 refuse_dims(
                     f"spatial dim {number}: {dim.window} with padding {dim.padding} and {behind}, a kernel "
@@ -151,6 +154,37 @@ class ConvolutionProblem(ProductProblem):
                     f"{dim.points}",
                     "look at the strides, dilates (0 is dense) and both paddings",
                 )
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        source, weights, *bias = (each.dims for each in tensors)
+        rank, groups = len(node.strides), node.groups
+        if len(source) != rank + 2 or len(weights) != rank + 2 + (groups > 1):
+            raise Misfit(f"there are {rank} spatial dims and {groups} groups")
+        if not len(node.dilates) == len(node.padding_l) == len(node.padding_r) == rank:
+            raise Misfit("strides, dilates and paddings are for different numbers of dims")
+        if min(node.strides) < 1 or min(node.dilates) < 0:
+            raise Misfit("a stride is at least 1, a dilation at least 0")
+        outputs, channels, *kernel = weights[-rank - 2 :]
+        if channels * groups != source[1]:
+            raise Misfit(f"weights read {channels * groups} channels of {source[1]}")
+        if bias and bias[0] != (outputs * groups,):
+            raise Misfit(f"a bias has {outputs * groups} values")
+        numbers = zip(*(getattr(node, name) for name in _WINDOW), strict=True)
+        spatial = tuple(map(cls._result_extent, source[2:], kernel, numbers))
+        if min(spatial) < 0:
+            raise Misfit("the window is larger than the padded source")
+        return (source[0], outputs * groups, *spatial)
+
+    @classmethod
+    def _result_extent(cls, size: int, kernel: int, numbers: tuple[int, int, int, int]) -> int:
+        """How many windows lie along a dim, or how far they reach; below 0 where none fits."""
+        stride, dilate, before, behind = numbers
+        span = window_span(kernel, dilate)
+        if cls.is_transposed:
+            return (size - 1) * stride + span - before - behind
+        found = window_count(size, before + behind, span, stride)
+        return found if found > 0 else -1
 
     def _with_attr(self, what: str, attr: Attr) -> ConvolutionProblem:
         """The problem with attributes, if they fit it, and what is written."""
@@ -177,7 +211,7 @@ class ConvolutionProblem(ProductProblem):
     @property
     def dilations(self) -> tuple[int, ...]:
         """The distance of two taps: 1 is dense."""
-        return tuple(each + 1 for each in self.dilates)
+        return tuple(dilation + 1 for dilation in self.dilates)
 
     @property
     def padding(self) -> tuple[int, ...]:
@@ -265,7 +299,7 @@ def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) ->
             "RS-X01:spatial-dims-give", what=call.what, name=name, value=short_repr(value), count=count
         )
     numbers = tuple(parse_int(each, f"{call.what}: {name}") for each in row)
-    wrong = next((each for each in numbers if least is not None and each < least), None)
+    wrong = next((number for number in numbers if least is not None and number < least), None)
     if wrong is not None:
         raise refuse(
             "RS-X01:below", what=call.what, name=name, numbers=list(numbers), wrong=wrong, least=least
@@ -310,7 +344,7 @@ class DepthwiseFusion(OperationProblem):
     def computation(self) -> Computation:
         """What attributes do, to both."""
         second = self.second.computation()
-        operands = tuple(replace(each, arg=self._arg(each.arg)) for each in second.operands)
+        operands = tuple(replace(operand, arg=self._arg(operand.arg)) for operand in second.operands)
         origins = tuple((self._arg(arg), number) for arg, number in second.origins)
         return self.first.computation().followed_by(replace(second, operands=operands, origins=origins))
 
@@ -330,7 +364,7 @@ def _fused(what: str, first: ConvolutionProblem, parts: AttrParts, *, is_open: b
 
     Raises Unimplemented for a convolution of other than two spatial dims, and for a sum in front of it.
     """
-    if any(isinstance(each, SumOp) for each in parts.first.post_ops):
+    if any(isinstance(post_op, SumOp) for post_op in parts.first.post_ops):
         raise refuse("RS-P06:sum-before-depthwise", what=what, dst=first.dst)
     source, weights, between = first.tensors
     if between.tag is None or between.offset0:
@@ -374,7 +408,7 @@ class DeconvolutionProblem(ConvolutionProblem):
     primitive = "DeconvolutionForward"
     is_transposed = True
     arguments = """
-    As `rs.ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
+    As `ConvolutionForward.PrimitiveDesc`; the algorithm is "deconvolution_direct". The window slides over
     the destination: `dst = (src - 1) * stride + (kernel - 1) * (dilate + 1) + 1 - padding_l - padding_r`."""
 
     __slots__ = ()

@@ -39,7 +39,7 @@ class GroupNormalizationProblem(_Groups, NormForwardProblem):
     norm_kind = NormKind.group
     arguments = """
     Channels are axis 1, which `groups` divides. `dst`: of format "any" it has that of the source. `flags`:
-    `rs.NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
+    `NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""
 
     __slots__ = ()
 

@@ -14,6 +14,7 @@ sum adds up, too. Of other windows it keeps that in memory of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_SRC
 from ..desc.attr import Attr
@@ -25,6 +26,7 @@ from ..errors import refuse
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation
 from ..plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
 from ..plan.nest import Compute
@@ -95,7 +97,7 @@ class LrnParameters:
 
     @property
     def work(self) -> int:
-        """How many bytes could be moved in the time that one element takes, its window aside."""
+        """The number of bytes that could be moved in the time that one element takes, its window aside."""
         return _ROOTS_BYTES if self.has_roots else _POWER_BYTES
 
 
@@ -213,6 +215,12 @@ class LrnProblem(OperationProblem):
         _check_channels(call, src)
         return cls(parameters, src, dst, call.attr())
 
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        if len(tensors[0].dims) < 3:
+            raise Misfit("the source has channels and spatial dims")
+        return tensors[0].dims
+
     @property
     def verbose_aux(self) -> str:
         return self.parameters.shown
@@ -238,11 +246,11 @@ class LrnProblem(OperationProblem):
         rows = _ChannelRows(self.parameters, self.src)
         squares, element = rows.new("row"), src.load(*rows.index)
         omega = Let("omega", _K + _ALPHA * Ref("squares"))
-        made = dst.store(tuple(rows.index), element * self.parameters.power(Ref("omega")))
+        store = dst.store(tuple(rows.index), element * self.parameters.power(Ref("omega")))
         items = (
             *rows.ends(squares),
             rows.each(rows.store(squares, element * element)),
-            rows.each(rows.total("squares", squares), omega, made),
+            rows.each(rows.total("squares", squares), omega, store),
         )
         return Each(rows.outer, items, locals=(squares,))
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
@@ -26,6 +26,7 @@ from ..model.parse import check_written
 from ..model.primitive import Memories, Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, broadcast
 from ..model.runtime_shapes import check_fits, deferred_to_slots
 from ..plan.expression import Ref, TreeAxis, index_of
 from ..plan.product_chain import FACTORS, ProductChain
@@ -142,6 +143,16 @@ class MatmulProblem(ProductProblem):
         if not bias.is_zero() and not fits:
             refuse_dims(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
 
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        left, right, *bias = (each.dims for each in tensors)
+        if not 2 <= len(left) == len(right) or left[-1] != right[-2]:
+            raise Misfit("ranks are equal, and rows of the right one as many as columns of the left")
+        dims = (*broadcast(left[:-2], right[:-2]), left[-2], right[-1])
+        if bias and broadcast(dims, bias[0]) != dims:
+            raise Misfit("the bias is larger than the result")
+        return dims
+
     @property
     def has_runtime(self) -> bool:
         """True where dims or strides are known only at execution."""
@@ -165,7 +176,7 @@ class MatmulProblem(ProductProblem):
         """
         types = {arg: md.data_type for arg, md in zip((ARG_SRC, ARG_WEIGHTS), self.tensors, strict=False)}
         grouped = {arg for arg in types if self._has_groups(arg)}
-        if all(each.is_integral for each in types.values()):
+        if all(data_type.is_integral for data_type in types.values()):
             if grouped:
                 return dict.fromkeys(types, DataType.f32)
             return {arg: DataType.s8 for arg, each in types.items() if each.bits < 8}
@@ -175,8 +186,8 @@ class MatmulProblem(ProductProblem):
         """True where a factor has scales or zero points that are not those of all of a row or column."""
         columns = 1 << self.dst.ndims - 1
         masks = {ARG_SRC: (0,), ARG_WEIGHTS: (0, columns)}[arg]
-        found = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
-        return any(each is not None and (each.mask not in masks or each.groups) for each in found)
+        value_args = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
+        return any(each is not None and (each.mask not in masks or each.groups) for each in value_args)
 
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want: weights in blocks of columns, the others row-major."""

@@ -13,7 +13,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from ..desc.arguments import (
     ARG_DIFF_DST,
@@ -43,6 +43,7 @@ from ..model.operation import GradientProblem, OperationProblem
 from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.channel_groups import (
     ChannelAxes,
     ChannelLoops,
@@ -214,6 +215,17 @@ class NormForwardProblem(Normalization, OperationProblem):
         is_training = call.prop_kind is PropKind.forward_training
         return cls(cls.norm_kind, src, dst, stats, weights, flags, is_training, groups, epsilon, attr)
 
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        dims, *others = (each.dims for each in tensors)
+        is_layer = cls.norm_kind is NormKind.layer
+        wanted = dims[-1:] if is_layer else dims[1:2]
+        types = {each.data_type for each in tensors[1:]}
+        if len(dims) < 2 or set(others) != {wanted} or types != {DataType.f32}:
+            where = "place of the last dim" if is_layer else "channel of the source"
+            raise Misfit(f"each of the others has an f32 for each {where}")
+        return dims
+
     @property
     def verbose_aux(self) -> str:
         return _shown(self)
@@ -368,8 +380,8 @@ class NormForwardProblem(Normalization, OperationProblem):
         operands = [tensors[f"x{i}"] for i in range(len(computed.operands))]
         old = [tensors["old"]] if "old" in tensors else []
         before = old_element(old, tensors["dst"], axes.at)
-        made = with_steps(result, computed.compute, operand_loads(operands, axes.at), before, 1)
-        return (*items, tensors["dst"].store(axes.at, made))
+        computation = with_steps(result, computed.compute, operand_loads(operands, axes.at), before, 1)
+        return (*items, tensors["dst"].store(axes.at, computation))
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +427,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
                     PropKind.forward_training,
                 ),
             )
-        made = cls(
+        problem = cls(
             cls.norm_kind,
             src,
             diff_src,
@@ -429,10 +441,10 @@ class NormBackwardProblem(Normalization, GradientProblem):
             epsilon,
             call.attr(),
         )
-        workspace = made.sources().get(ARG_WORKSPACE)
+        workspace = problem.sources().get(ARG_WORKSPACE)
         if hint is not None and workspace is not None:
             check_hint_workspace(call.what, hint.outputs()[ARG_WORKSPACE], workspace)
-        return made
+        return problem
 
     @property
     def verbose_aux(self) -> str:
@@ -601,10 +613,10 @@ class NormBackwardProblem(Normalization, GradientProblem):
         """What the gradients of a channel's elements have in common, so that none takes a division."""
         count, inverse_of = Const(float(axes.count)), parts.tensors["inverse"].load(*axes.stats)
         scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
-        found = {"factor": inverse_of * scale, "slope": scale_sum / count * inverse_of}
-        found |= {} if self.flags.rms_norm else {"offset": Ref("shift_sum") / count}
+        names = {"factor": inverse_of * scale, "slope": scale_sum / count * inverse_of}
+        names |= {} if self.flags.rms_norm else {"offset": Ref("shift_sum") / count}
         return [
-            parts.temporary(name, self.stats.dims).store(axes.channel, value) for name, value in found.items()
+            parts.temporary(name, self.stats.dims).store(axes.channel, value) for name, value in names.items()
         ]
 
     def _data(self, parts: ProgramParts, axes: NormAxes, *, sums: bool) -> Each:
@@ -691,15 +703,15 @@ class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
         return self._exec_args().get(ARG_VARIANCE, _NO_DESC)
 
     def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
-        found = {name: mds for name, mds in super()._named().items() if name}
+        descs = {name: mds for name, mds in super()._named().items() if name}
         if not self:
-            return found
+            return descs
         problem = self._normalization()
         if problem.flags.use_scale or problem.flags.use_shift:
-            found["weights"] = (problem.weights,)
+            descs["weights"] = (problem.weights,)
             if isinstance(problem, NormBackwardProblem) and problem.has_weights:
-                found["diff_weights"] = (problem.diff_weights,)
-        return found
+                descs["diff_weights"] = (problem.diff_weights,)
+        return descs
 
 
 # --- checks -------------------------------------------------------------------------------------------------

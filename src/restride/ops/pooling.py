@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
+from typing import Any, ClassVar
 
 import ml_dtypes
 
@@ -29,6 +30,7 @@ from ..model.operation import GradientProblem, OperationProblem, is_computed_wid
 from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation, ComputationWriter, OperandSource
 from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
@@ -72,6 +74,7 @@ class PoolingProblem(OperationProblem):
     algorithms = _ALGORITHMS
     parts = ("windows",)
     in_place = False
+    node_values: ClassVar = {"dilation": lambda node, dst: node.dilates}
     arguments = """
     `algorithm`: "pooling_max", "pooling_avg_include_padding" or "pooling_avg_exclude_padding". Tensors have a
     batch, channels and 1 to 3 spatial dims, and the numbers are one for each of these; a dilation of 0 leaves
@@ -94,6 +97,20 @@ class PoolingProblem(OperationProblem):
         leaves = algorithm == MAX and call.prop_kind is PropKind.forward_training
         return cls(algorithm, windows, src, dst, leaves, call.attr("post_ops", of={ARG_DST: dst}))
 
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        (source,) = tensors
+        windows = Windows(node.strides, node.kernel, node.dilates, node.padding_l, node.padding_r)
+        ranks = {len(getattr(windows, name)) for name in _WINDOWS}
+        if ranks != {len(source.dims) - 2} or len(source.dims) < 3:
+            raise Misfit(f"the window has {len(node.kernel)} spatial dims")
+        if min((*node.kernel, *node.strides)) < 1 or min(node.dilates) < 0:
+            raise Misfit("a kernel and a stride are at least 1, a dilation at least 0")
+        spatial = tuple(windows.output(dim, n) for dim, n in enumerate(source.dims[2:]))
+        if min(spatial) < 1:
+            raise Misfit("the window is larger than the padded source")
+        return (*source.dims[:2], *spatial)
+
     @property
     def verbose_aux(self) -> str:
         return f"alg:{self.algorithm} {_shown(self.windows)}"
@@ -110,8 +127,8 @@ class PoolingProblem(OperationProblem):
             self.dst.dims, is_wide=is_computed_wide(self.src, self.dst), sources=len(self._counts())
         )
         writer.finish(self.attr)
-        made = writer.computation()
-        return replace(made, operands=(*self._counts(), *made.operands))
+        total_computation = writer.computation()
+        return replace(total_computation, operands=(*self._counts(), *total_computation.operands))
 
     def tree(self) -> LoopTree:
         """The loop tree."""
@@ -124,15 +141,17 @@ class PoolingProblem(OperationProblem):
         guards = self.windows.guards(at, self.dst.dims[2:], self.src.dims[2:])
         value = src.load(*outer[:2], *at)
 
-        def stored(found: Expr) -> Store:
-            return chain.store(outer, self._result(found, [each.load(*outer) for each in chain.operands]))
+        def stored(total: Expr) -> Store:
+            return chain.store(
+                outer, self._result(total, [operand.load(*outer) for operand in chain.operands])
+            )
 
         rows = PoolingRows(self.windows, self.src, self.dst, self.algorithm == MAX)
         if rows.are_faster and not self.leaves_positions:
             loop = rows.loop(src, outer, stored)
         else:
-            found = Ref("most" if self.algorithm == MAX else "total")
-            items: list[Item] = [Each(taps, self._folds(value, taps), guards), stored(found)]
+            total = Ref("most" if self.algorithm == MAX else "total")
+            items: list[Item] = [Each(taps, self._folds(value, taps), guards), stored(total)]
             if self.leaves_positions:
                 items.append(places.store(outer, Ref("position")))
             loop = Each(outer, tuple(items))
@@ -148,11 +167,11 @@ class PoolingProblem(OperationProblem):
         position = Coordinate(self.windows.position(taps))
         return (Fold("argmax", ("most", "position"), (value, position)),)
 
-    def _result(self, found: Expr, loads: Sequence[Expr]) -> Expr:
+    def _result(self, total: Expr, loads: Sequence[Expr]) -> Expr:
         if self.algorithm == MAX:
             least = least_of(self.dst.data_type)
-            return apply("select", apply("lt", found, least), least, found)
-        return found / (loads[0] if self._counts() else float(self.windows.positions))
+            return apply("select", apply("lt", total, least), least, total)
+        return total / (loads[0] if self._counts() else float(self.windows.positions))
 
     def outputs(self) -> dict[int, MemoryDesc]:
         """The workspace."""
@@ -198,15 +217,15 @@ class PoolingBackwardProblem(GradientProblem):
         diff_dst = resolved(diff_dst, hint.dst if hint else MemoryDesc(diff_dst.dims, diff_dst.data_type))
         windows = _read_windows(call, ("diff_src", diff_src), ("diff_dst", diff_dst))
         call.check_written("diff_src", diff_src)
-        made = cls(algorithm, windows, diff_src, diff_dst, call.attr())
+        problem = cls(algorithm, windows, diff_src, diff_dst, call.attr())
         if hint is not None:
             pairs = {"algorithm": (hint.algorithm, algorithm), "windows": (hint.windows, windows)}
             call.check_hint(**pairs, dims=(hint.src.dims, diff_src.dims))
             if algorithm == MAX:
                 check_hint_workspace(
-                    call.what, hint.outputs().get(ARG_WORKSPACE, MemoryDesc()), made.workspace
+                    call.what, hint.outputs().get(ARG_WORKSPACE, MemoryDesc()), problem.workspace
                 )
-        return made
+        return problem
 
     @property
     def verbose_aux(self) -> str:
@@ -268,16 +287,18 @@ class PoolingBackwardProblem(GradientProblem):
     def _by_phases(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
         """Positions that are multiples of the strides, and those that follow: no window takes a division."""
         sizes, outputs = self.diff_src.dims[2:], self.diff_dst.dims[2:]
-        found = [self.windows.phases(dim, *both) for dim, both in enumerate(zip(sizes, outputs, strict=True))]
+        dim_phases = [
+            self.windows.phases(dim, *both) for dim, both in enumerate(zip(sizes, outputs, strict=True))
+        ]
         outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
         items: list[Item] = []
-        for number, phases in enumerate(product(*(phases for _, phases in found))):
+        for number, phases in enumerate(product(*(phases for _, phases in dim_phases))):
             made = self._phase(number, outer, phases, (gradient, out, *more))
             inside = tuple(guard for phase in phases for guard in phase.inside)
             items += [Each((), made, inside)] if inside else made
         # Stores last: so that what several phases read is read once.
         items.sort(key=lambda item: isinstance(item, Store))
-        return Each((*outer, *(axis for axis, _ in found)), tuple(items))
+        return Each((*outer, *(axis for axis, _ in dim_phases)), tuple(items))
 
     def _phase(
         self,
@@ -386,9 +407,9 @@ def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int
         items = tuple[object, ...](value)  # type: ignore[arg-type]
     except Exception:  # what iterates may raise anything
         items = ()
-    found = tuple(parse_int(each, f"{what}: {name}") for each in items)
-    if len(found) == count and all(_LEAST[name] <= each < 2**31 for each in found):
-        return found
+    numbers = tuple(parse_int(item, f"{what}: {name}") for item in items)
+    if len(numbers) == count and all(_LEAST[name] <= number < 2**31 for number in numbers):
+        return numbers
     least = _LEAST[name]
     raise refuse(
         "RS-V02:whole-numbers",

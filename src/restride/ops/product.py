@@ -102,6 +102,7 @@ class ProductProblem(OperationProblem):
     # The dim of the result that outputs of the weights are along, and a bias has values for.
     _columns: ClassVar[int] = 1
     in_place = False
+    node_reads = "src", "weights", "bias?"
 
     tensors: Tensors
     bias: MemoryDesc
@@ -122,7 +123,7 @@ class ProductProblem(OperationProblem):
             args = *args[:bias], None, *args[bias:]
         if "dilates" in names:
             start = names.index("strides")
-            runs = [_is_run(each) for each in args[start : start + 4]]
+            runs = [_is_run(arg) for arg in args[start : start + 4]]
             if runs[:3] == [True] * 3 and runs[3:] != [True]:
                 args = *args[: start + 1], None, *args[start + 1 :]
         return args, named
@@ -210,7 +211,7 @@ class ProductProblem(OperationProblem):
     @property
     def is_integral(self) -> bool:
         """True where integers are summed, which is exact."""
-        return self.is_forward and all(each.is_integral for each in self.factor_types)
+        return self.is_forward and all(data_type.is_integral for data_type in self.factor_types)
 
     @property
     def is_wide(self) -> bool:
@@ -239,7 +240,7 @@ class ProductProblem(OperationProblem):
         """The program: moves into formats that have vectors, the loops, moves back."""
         chain = self.chain()
         rows = zip(self.names, self.direction.args, self.tensors, strict=True)
-        roles = [TensorRole(*each) for each in rows]
+        roles = [TensorRole(*row) for row in rows]
         written = roles.pop(self.direction.written)
         first, second = roles
         work = ContractionWork(
@@ -263,7 +264,7 @@ class ProductProblem(OperationProblem):
 
     @property
     def terms(self) -> int:
-        """How many products are added up in all."""
+        """The number of products that are added up in all."""
         raise NotImplementedError
 
     def preferred(self) -> dict[str, MemoryDesc]:

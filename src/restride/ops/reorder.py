@@ -185,7 +185,7 @@ def _frozen(attr: object) -> Attr:
         return DEFAULT_ATTR
     if isinstance(attr, PrimitiveAttr):
         return attr.freeze()
-    raise _usage(f"attr is no rs.PrimitiveAttr but {type(attr).__name__}")
+    raise _usage(f"attr is no rs.onednn.PrimitiveAttr but {type(attr).__name__}")
 
 
 _OF_MDS = Form(
@@ -356,7 +356,7 @@ class Reorder(Primitive):
 
     PrimitiveDesc = ReorderPrimitiveDesc
     kind = "Reorder"
-    usage = "rs.Reorder(pd) or rs.Reorder(src, dst)"
+    usage = "rs.onednn.Reorder(pd) or rs.onednn.Reorder(src, dst)"
     _may_be_in_place = True
 
     __slots__ = ()
@@ -365,12 +365,12 @@ class Reorder(Primitive):
         self, *args: object, src: object = None, dst: object = None, attr: object = None, pd: object = None
     ) -> None:
         args = args if pd is None else (pd, *args)
-        made = args[0] if len(args) == 1 else None
+        argument = args[0] if len(args) == 1 else None
         is_alone = src is dst is attr is None
-        if isinstance(made, ReorderPrimitiveDesc):
+        if isinstance(argument, ReorderPrimitiveDesc):
             if not is_alone:
                 raise _usage("a primitive descriptor has its attributes already")
-            self._take(made, is_empty=False)
+            self._take(argument, is_empty=False)
             return
         ends = {} if is_alone else {"src_mem": src, "dst_mem": dst, "attr": attr}
         named = {name: value for name, value in ends.items() if value is not None}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..model.forms import Args, NamedArgs
 from ..model.operation import GradientProblem, OperationProblem
 from ..model.pointwise import check_known, check_open
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Array, Computation, ComputationWriter, OperandSource
 from ..plan.nest import Compute, LoopNest, Step
 from ..plan.pointwise import moved_bytes
@@ -57,7 +58,7 @@ class _Pass(NamedTuple):
         weights = [term.weights for term in self.terms if term.weights is not None]
         if len(weights) < len(self.terms):
             return None
-        found = np.any([each != 0 for each in weights], axis=0)
+        found = np.any([weight != 0 for weight in weights], axis=0)
         return None if found.all() else found.astype(np.float32)
 
 
@@ -81,10 +82,10 @@ class _Writer:
 
     def steps(self) -> Iterator[tuple[_Pass, list[Tap], bool, bool]]:
         """The nests in order: their pass, terms, and whether they are the first and the last of it."""
-        for each in self.passes:
-            chunks = [each.terms[i : i + _MOST_TERMS] for i in range(0, len(each.terms), _MOST_TERMS)]
+        for step in self.passes:
+            chunks = [step.terms[i : i + _MOST_TERMS] for i in range(0, len(step.terms), _MOST_TERMS)]
             for number, chunk in enumerate(chunks):
-                yield each, chunk, number == 0, number == len(chunks) - 1
+                yield step, chunk, number == 0, number == len(chunks) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,12 +170,12 @@ class _Resampling:
         computed = ComputationWriter(dst.dims, is_wide=self.is_wide, sources=len(places))
         if is_last:
             computed.finish(self.attr)
-        made = computed.computation()
-        readers += [TableOperand.of_operand(tensor) for tensor in made.tensors]
-        compute = Compute((*steps, *made.compute.steps), self.is_wide)
+        computation = computed.computation()
+        readers += [TableOperand.of_operand(tensor) for tensor in computation.tensors]
+        compute = Compute((*steps, *computation.compute.steps), self.is_wide)
         nests = tuple(table_nest(dst, readers, compute, part) for part in parts_of(dst, readers))
         src = each.src if is_first else _kept(each.dst, self.is_wide)
-        return _ResamplingDraft(nests, src, dst, tuple(places), made, not is_first, ends, len(terms))
+        return _ResamplingDraft(nests, src, dst, tuple(places), computation, not is_first, ends, len(terms))
 
     @staticmethod
     def _add_weight(
@@ -256,6 +257,14 @@ class ResamplingProblem(OperationProblem):
     src: MemoryDesc
     dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        dims, sizes = tensors[0].dims, node.sizes
+        if len(dims) != len(sizes) + 2 or not sizes or min(sizes) < 1:
+            shown = "x".join(map(str, sizes)) or "scalar"
+            raise Misfit(f"the result has spatial dims {shown}")
+        return (*dims[:2], *sizes)
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
@@ -406,11 +415,11 @@ def _scaled(call: ArgumentReader, src: MemoryDesc) -> tuple[int, ...] | None:
     if factors is None:
         return None
     try:
-        found = [] if isinstance(factors, str | bytes) else list(factors)  # type: ignore[call-overload]
+        values = [] if isinstance(factors, str | bytes) else list(factors)  # type: ignore[call-overload]
     except Exception:  # what iterates may raise anything
-        found = []
-    numbers = [to_f32(each, f"{call.what}: factors[{i}]") for i, each in enumerate(found)]
-    if len(numbers) == src.ndims - 2 and all(0 < each < float("inf") for each in numbers):
+        values = []
+    numbers = [to_f32(value, f"{call.what}: factors[{i}]") for i, value in enumerate(values)]
+    if len(numbers) == src.ndims - 2 and all(0 < number < float("inf") for number in numbers):
         return (*src.dims[:2], *(int(n * f) for n, f in zip(src.dims[2:], numbers, strict=True)))
     raise refuse("RS-V02:factors", what=call.what, factors=short_repr(factors), ndims=src.ndims - 2)
 

@@ -36,14 +36,14 @@ class ForwardWriter:
 
     def __init__(self, problem: RnnProblem) -> None:
         self.problem, self.cell, self.md = problem, problem.cell, problem.tensors
-        found = self.md.items()
-        args = {NAMES[name]: name in OUTPUTS for name in found}
+        descs = self.md.items()
+        args = {NAMES[name]: name in OUTPUTS for name in descs}
         if problem.trains:
             args[ARG_WORKSPACE] = True
         if problem.is_quantised:
             args[FACTORS] = False
         self.writer = RnnProgramWriter(args, scalars=len(problem.computation().scalars))
-        self.stored = {name: self.writer.argument(NAMES[name], md) for name, md in found.items()}
+        self.stored = {name: self.writer.argument(NAMES[name], md) for name, md in descs.items()}
         self.ones: dict[int, StepTensor] = {}
         self.workspace: dict[str, PlacedTensor] = {}
         if problem.trains:
@@ -66,9 +66,9 @@ class ForwardWriter:
             ("weights_layer", rows >= _LEAST_ROWS),
             ("weights_iter", steps >= LEAST_STEPS),
         ):
-            wanted, found = self.problem.preferred()[name], self.stored[name]
-            if is_used or found.md.strides[-1] != 1 or found.md.layout.inner_blks:
-                self.stored[name] = self.writer.moved(found, wanted)
+            wanted, held = self.problem.preferred()[name], self.stored[name]
+            if is_used or held.md.strides[-1] != 1 or held.md.layout.inner_blks:
+                self.stored[name] = self.writer.moved(held, wanted)
 
     # --- a direction, a layer, a step -----------------------------------------------------------------------
 
@@ -115,15 +115,15 @@ class ForwardWriter:
             return {}
         target = self.writer.temporary((self.cell.gates, self.md.channels)).slice()
         own = weights.slice(layer, d)
-        found = {"weights": own, "offsets": target, "ones": self._ones(own.tensor.sizes[0])}
-        self.writer.once(offset_loop(named_tensors(found)), found)
+        operands = {"weights": own, "offsets": target, "ones": self._ones(own.tensor.sizes[0])}
+        self.writer.once(offset_loop(named_tensors(operands)), operands)
         return {"offsets": target}
 
     def _ones(self, size: int) -> StepTensor:
         """So many ones, as bytes."""
         if size not in self.ones:
-            made = self.ones[size] = self.writer.temporary((size,), DataType.u8).slice()
-            self.writer.once(ones_loop(replace(made.tensor, name="ones")), {"ones": made})
+            ones = self.ones[size] = self.writer.temporary((size,), DataType.u8).slice()
+            self.writer.once(ones_loop(replace(ones.tensor, name="ones")), {"ones": ones})
         return self.ones[size]
 
     def _train(self, own: dict[str, StepTensor], layer: int, d: int) -> PlacedTensor:
@@ -190,8 +190,8 @@ class ForwardWriter:
         """The part of the destination that is of a direction, in the order of its steps."""
         channels = self.md.channels
         start = d * channels if self.problem.direction == "concat" else 0
-        found = self.stored["dst_layer"].part(2, start, channels)
-        return found.flipped() if is_backwards(self.problem.direction, d) else found
+        part = self.stored["dst_layer"].part(2, start, channels)
+        return part.flipped() if is_backwards(self.problem.direction, d) else part
 
     def _cell_state(self, layer: int, d: int) -> StepTensor:
         md = self.md
@@ -201,23 +201,23 @@ class ForwardWriter:
 
     def _between(self) -> dict[str, StepTensor]:
         """What loops of one step leave to each other."""
-        md, found = self.md, dict[str, StepTensor]()
+        md, tensors = self.md, dict[str, StepTensor]()
         if self.problem.is_quantised:
-            found["totals"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
+            tensors["totals"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
         if self.cell.kind != "vanilla_gru":
-            return found
-        found |= {"reset_h": self.writer.temporary((md.batch, md.channels), self.state_type).slice()}
+            return tensors
+        tensors |= {"reset_h": self.writer.temporary((md.batch, md.channels), self.state_type).slice()}
         if not self.problem.trains:
-            found["gates"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
-        return found
+            tensors["gates"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
+        return tensors
 
     def _before(self, name: str, data_type: DataType, layer: int, d: int) -> StepTensor:
         """The caller's first state, as the steps read it."""
-        found = self.stored[name].slice(layer, d)
-        if found.tensor.data_type is data_type:
-            return found
-        target = self.writer.temporary(found.tensor.sizes, data_type).slice()
-        self._copy(found, target)
+        tensor = self.stored[name].slice(layer, d)
+        if tensor.tensor.data_type is data_type:
+            return tensor
+        target = self.writer.temporary(tensor.tensor.sizes, data_type).slice()
+        self._copy(tensor, target)
         return target
 
     # --- copies ---------------------------------------------------------------------------------------------
@@ -239,9 +239,9 @@ class ForwardWriter:
     def _copy(self, *tensors: StepTensor) -> None:
         """The sum of all but the last tensor, into that."""
         names = [*(f"x{number}" for number in range(len(tensors) - 1)), "dst"]
-        found = dict(zip(names, tensors, strict=True))
-        *sources, target = named_tensors(found).values()
-        self.writer.once(copy_loop(target, *sources), found)
+        named = dict(zip(names, tensors, strict=True))
+        *sources, target = named_tensors(named).values()
+        self.writer.once(copy_loop(target, *sources), named)
 
     def _results(self, last: list[PlacedTensor]) -> None:
         """Write the states of the last layer."""
@@ -272,9 +272,9 @@ class BackwardWriter:
     def program(self) -> Program:
         """The program."""
         for name, wanted in self.problem.preferred().items():
-            found = self.stored[name]
-            if self.md.steps >= LEAST_STEPS or found.md.strides[2] != 1 or found.md.layout.inner_blks:
-                self.stored[name] = self.writer.moved(found, wanted)
+            tensor = self.stored[name]
+            if self.md.steps >= LEAST_STEPS or tensor.md.strides[2] != 1 or tensor.md.layout.inner_blks:
+                self.stored[name] = self.writer.moved(tensor, wanted)
         for d in range(self.md.directions):
             self._direction(d)
         return self.writer.program(self.problem.sources())

@@ -90,10 +90,10 @@ def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
     axes = cuts(nest)
     if not axes or nest.axes[axes[0]].bound >= 0:
         return None
-    made = in_blocks(nest, axes[0], machine)
-    if made is None or not 0 < made.scratch_elements * nest.dst_type.bits // 8 <= _FIRST_CACHE_BYTES:
+    result = in_blocks(nest, axes[0], machine)
+    if result is None or not 0 < result.scratch_elements * nest.dst_type.bits // 8 <= _FIRST_CACHE_BYTES:
         return None
-    return made
+    return result
 
 
 def cuts(nest: LoopNest) -> list[int]:
@@ -180,11 +180,11 @@ def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[BlockRange, .
     """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
     step, is_free = as_int(nest.axes[cut].dst), nest.axes[cut].bound < 0
     boxes = [part for box in peel(nest) for part in _split_partly_read(box, cut)]
-    found = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
-    ends = {end for start, box in found for end in (start, start + box.axes[cut].extent)}
+    placed_boxes = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
+    ends = {end for start, box in placed_boxes for end in (start, start + box.axes[cut].extent)}
     sections = []
     for first, end in pairwise(sorted(ends)):
-        inside = [(at, box) for at, box in found if at <= first < at + box.axes[cut].extent]
+        inside = [(at, box) for at, box in placed_boxes if at <= first < at + box.axes[cut].extent]
         boxes = [_within(box, cut, at) for at, box in inside]
         sections.append(BlockRange(first, end, _plans(boxes, nest.moved_bytes, machine)))
     return tuple(sections)
@@ -251,8 +251,8 @@ def fuse_sums(nest: LoopNest, reduction: ReductionNest, machine: Machine) -> Fus
     if nest.is_empty or len(reduction.boxes) != 1:
         return None
     nest = nest if nest.bounds else normalise(nest)
-    found = (_fuse_along(nest, index, reduction, machine) for index in cuts(nest))
-    return next(filter(None, found), None)
+    candidates = (_fuse_along(nest, index, reduction, machine) for index in cuts(nest))
+    return next(filter(None, candidates), None)
 
 
 def _fuse_along(nest: LoopNest, cut: int, reduction: ReductionNest, machine: Machine) -> FusedSums | None:

@@ -67,7 +67,7 @@ class ChannelAxes:
 
     @property
     def count(self) -> Const:
-        """How many elements a group has."""
+        """The number of elements a group has."""
         return Const(float(self.place.extent * prod(axis.extent for axis in self.spatial)))
 
     @property
@@ -134,9 +134,9 @@ class ChannelLoops:
         elif n.extent >= _MANY_IMAGES:
             self.parts.step(Each((n,), items), work_bytes)
         else:
-            for each in items:
-                assert isinstance(each, Each)
-                self.parts.step(replace(each, axes=(n, *each.axes)), work_bytes)
+            for item in items:
+                assert isinstance(item, Each)
+                self.parts.step(replace(item, axes=(n, *item.axes)), work_bytes)
 
 
 def use_known_stats(
@@ -144,8 +144,8 @@ def use_known_stats(
 ) -> None:
     """What channels need of statistics that are there: numbers of these names."""
     factor: Expr = Ref("inverse") if scale is None else Ref("inverse") * scale.load(loops.axes.in_group)
-    found = {"inverse": Ref("inverse"), "factor": factor, "centre": mean}
-    wanted = [(name, value) for name in names if (value := found[name]) is not None]
+    values = {"inverse": Ref("inverse"), "factor": factor, "centre": mean}
+    wanted = [(name, value) for name in names if (value := values[name]) is not None]
     loops.share((), [Let("inverse", inverse(variance))], wanted)
 
 

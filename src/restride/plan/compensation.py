@@ -56,20 +56,20 @@ def sum_steps(program: Program, wanted: Compensation, dst: MemoryDesc) -> Progra
     """The program with steps that find the sums of its destination; their slots are its last ones."""
     args = output_args(wanted)
     outputs = tuple((Place(len(program.slots) + i), FACTORS[arg]) for i, arg in enumerate(args))
-    made = replace(program, slots=(*program.slots, *(Slot(arg, is_written=True) for arg in args)))
+    result = replace(program, slots=(*program.slots, *(Slot(arg, is_written=True) for arg in args)))
     if dst.data_type.bits >= 8:
-        steps, temporaries = _sums(dst, wanted.mask, Place(DST), outputs, len(made.temporaries))
-        return made.with_steps((*made.steps, *steps), temporaries).verify()
+        steps, temporaries = _sums(dst, wanted.mask, Place(DST), outputs, len(result.temporaries))
+        return result.with_steps((*result.steps, *steps), temporaries).verify()
     # 4-bit elements are summed in bytes of their own, whose padding is zero too.
     wide = dst.as_type(wide_type(dst.data_type))
     spans = dst.extent_range(), wide.extent_range()
-    bytes_at = Place(~len(made.temporaries))
+    bytes_at = Place(~len(result.temporaries))
     widen = NestStep(
         reorder_nest(dst, wide, Compute()), Place(DST), bytes_at, dst.nelems, *spans, is_named=False
     )
-    made = made.with_steps((*made.steps, widen), (max(wide.extent_range()[1], 1),))
-    steps, temporaries = _sums(wide, wanted.mask, bytes_at, outputs, len(made.temporaries))
-    return made.with_steps((*made.steps, *steps), temporaries).verify()
+    result = result.with_steps((*result.steps, widen), (max(wide.extent_range()[1], 1),))
+    steps, temporaries = _sums(wide, wanted.mask, bytes_at, outputs, len(result.temporaries))
+    return result.with_steps((*result.steps, *steps), temporaries).verify()
 
 
 def _sums(

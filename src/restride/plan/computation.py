@@ -102,7 +102,7 @@ class Computation:
 
     def descs(self) -> dict[int, MemoryDesc]:
         """What the memories of the arguments may look like."""
-        return {each.arg: each.memory_desc() for each in self.operands if each.values is None}
+        return {operand.arg: operand.memory_desc() for operand in self.operands if operand.values is None}
 
     def slots(self) -> tuple[Slot, ...]:
         """The operands as arguments of a program."""

@@ -188,7 +188,7 @@ def _cuts(size: int, sides: list[tuple[list[int], int]]) -> Iterator[tuple[int, 
 
 
 def _indices_to_carry(steps: list[int], at: int) -> int:
-    """How many indices from `at` on have the digits of 0, 1, 2, ... above those of `at`."""
+    """The number of indices from `at` on that have the digits of 0, 1, 2, ... above those of `at`."""
     inner = max(step for step in steps if at % step == 0)
     outer = min((step for step in steps if step > inner), default=0)
     return outer - at % outer if outer else _ENDLESS

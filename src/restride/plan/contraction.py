@@ -155,7 +155,7 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
     limited = {name for limit in limits for name, _ in limit.terms}
     starts = [_access(tree, second).base for _, second in products]
     targets = (DESTINATION, *range(len(reached) - len(others), len(reached)))
-    found = Contraction(
+    contraction = Contraction(
         accesses,
         tuple(names.index(access.tensor.name) for access in accesses),
         merged_loops(_loops(outer.axes, digits, tree, reached), limited, dict(roles)),
@@ -169,7 +169,7 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
         tree.scalars,
         tree.wide,
     )
-    return _turned(found)
+    return _turned(contraction)
 
 
 def _distinct(loads: Iterable[Load]) -> tuple[Load, ...]:
@@ -209,27 +209,27 @@ def _digits(
                 return None
             for name in single:
                 steps[name].update(digit.step for digit in digits)
-    found: dict[str, tuple[int, ...]] = {}
+    roles: dict[str, tuple[int, ...]] = {}
     for axis in axes:
         chain = sorted(step for step in steps[axis.name] if step < axis.extent or step == 1)
         if any(high % low for low, high in pairwise(chain)):
             return None
-        found[axis.name] = tuple(reversed(chain))
-    return found
+        roles[axis.name] = tuple(reversed(chain))
+    return roles
 
 
 def _loops(
     axes: Sequence[TreeAxis], digits: dict[str, tuple[int, ...]], tree: LoopTree, loads: Sequence[Load]
 ) -> tuple[ContractionLoop, ...]:
-    found: list[ContractionLoop] = []
+    loops: list[ContractionLoop] = []
     for axis in axes:
         above = -(-axis.extent // digits[axis.name][0]) * digits[axis.name][0]
         for step in digits[axis.name]:
             strides = tuple(_stride(tree, load, axis.name, step) for load in loads)
             extent = min(above // step, -(-axis.extent // step))
-            found.append(ContractionLoop(axis.name, step, extent, axis.extent, strides))
+            loops.append(ContractionLoop(axis.name, step, extent, axis.extent, strides))
             above = step
-    return tuple(found)
+    return tuple(loops)
 
 
 def _stride(tree: LoopTree, load: Load, axis: str, step: int) -> int:
@@ -307,12 +307,12 @@ def lane_loop(contraction: Contraction) -> ContractionLoop | None:
 _OTHER_ROLE = {"row": "column", "column": "row", "batch": "batch"}
 
 
-def _turned(found: Contraction) -> Contraction | None:
+def _turned(contraction: Contraction) -> Contraction | None:
     """The factors exchanged where the destination is contiguous along a row; None where sums share it."""
-    lanes = lane_loop(found)
-    if lanes is None or found.role(lanes) != "row":
-        return found
-    if len(found.parts) > 1:
+    lanes = lane_loop(contraction)
+    if lanes is None or contraction.role(lanes) != "row":
+        return contraction
+    if len(contraction.parts) > 1:
         return None
 
     names: dict[str, Expr] = {ROW_SUMS: Ref(COLUMN_SUMS), COLUMN_SUMS: Ref(ROW_SUMS)}
@@ -321,13 +321,13 @@ def _turned(found: Contraction) -> Contraction | None:
         return tuple(replace(loop, strides=_exchanged(loop.strides)) for loop in loops)
 
     return replace(
-        found,
-        accesses=_exchanged(found.accesses),
-        places=_exchanged(found.places),
-        outer=turned(found.outer),
-        summed=turned(found.summed),
-        roles=tuple((axis, _OTHER_ROLE[role]) for axis, role in found.roles),
-        results=tuple(replace(result, value=replaced(result.value, names)) for result in found.results),
+        contraction,
+        accesses=_exchanged(contraction.accesses),
+        places=_exchanged(contraction.places),
+        outer=turned(contraction.outer),
+        summed=turned(contraction.summed),
+        roles=tuple((axis, _OTHER_ROLE[role]) for axis, role in contraction.roles),
+        results=tuple(replace(result, value=replaced(result.value, names)) for result in contraction.results),
     )
 
 

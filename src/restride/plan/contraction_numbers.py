@@ -82,18 +82,20 @@ class _KernelSpecializer:
         self.column_kinds, self.table = self._column_kinds(), self._table()
 
     def kernel(self) -> ContractionKernel:
-        plan, found = self.plan, self.contraction
-        loads = tuple(Load(str(i), ()) for i in range(len(found.loads)))
-        names = dict(zip(found.loads, loads, strict=True))
+        plan, contraction = self.plan, self.contraction
+        loads = tuple(Load(str(i), ()) for i in range(len(contraction.loads)))
+        names = dict(zip(contraction.loads, loads, strict=True))
         return ContractionKernel(
-            types=tuple(access.tensor.data_type for access in found.accesses),
-            places=found.places,
-            strides=tuple(self._strides(i) for i in range(len(found.accesses))),
-            tensors=found.tensors,
-            results=tuple(replace(each, value=_with_loads(each.value, names)) for each in found.results),
+            types=tuple(access.tensor.data_type for access in contraction.accesses),
+            places=contraction.places,
+            strides=tuple(self._strides(i) for i in range(len(contraction.accesses))),
+            tensors=contraction.tensors,
+            results=tuple(
+                replace(result, value=_with_loads(result.value, names)) for result in contraction.results
+            ),
             loads=loads,
-            parts=tuple(self._nbytes(SECOND, part) for part in found.parts),
-            is_integral=found.is_integral,
+            parts=tuple(self._nbytes(SECOND, part) for part in contraction.parts),
+            is_integral=contraction.is_integral,
             lanes=plan.lanes,
             grid=self._grid(),
             groups=self._brought(plan.groups),
@@ -195,7 +197,7 @@ class _KernelSpecializer:
     def _jumps(self, extents: Sequence[int], strides: Sequence[Sequence[int]]) -> LaunchNumber:
         """The first number of the table."""
         first = LaunchNumber(len(self.numbers))
-        self.numbers += [each for jumps in _jumps(extents, strides) for each in jumps]
+        self.numbers += [jump for jumps in _jumps(extents, strides) for jump in jumps]
         return first
 
     def _column_kinds(self) -> tuple[ColumnTile, ...]:
@@ -303,5 +305,5 @@ def _with_loads(value: Expr, names: Mapping[Load, Load]) -> Expr:
     if isinstance(value, Load):
         return names[value]
     if isinstance(value, Apply):
-        return Apply(value.op, tuple(_with_loads(each, names) for each in value.args))
+        return Apply(value.op, tuple(_with_loads(arg, names) for arg in value.args))
     return value

@@ -35,7 +35,7 @@ class Pack:
 
     @property
     def rest(self) -> int:
-        """How many positions the last pack has; 0 where it is full."""
+        """The number of positions the last pack has; 0 where it is full."""
         return self.loop.size % self.count
 
 
@@ -57,9 +57,9 @@ def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machi
         fitting = [loop for loop in loops if loop.size == 1]
     if not fitting:
         return None
-    found = Pack(fitting[0], count)
-    is_whole = not found.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
-    return found if is_whole else None
+    pack = Pack(fitting[0], count)
+    is_whole = not pack.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
+    return pack if is_whole else None
 
 
 def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
@@ -72,7 +72,7 @@ def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
 
 
 def packed_count(first: DataType, second: DataType) -> int:
-    """How many products of these types are added at once at most."""
+    """The number of products of these types that are added at once at most."""
     if all(each.is_integral and each.bits == 8 for each in (first, second)):
         return 4
     return 2 if first is second is DataType.bf16 else 1

@@ -62,18 +62,20 @@ def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
         return None
     if any(guard.index.divisor != 1 for guard in inner.guards):
         return None
-    found = tuple(_product(fold, number, outer, inner) for number, fold in enumerate(inner.folds))
-    products = tuple(each for each in found if each is not None)
-    if len(products) < len(found) or not _are_side_by_side(tree, [each.factors for each in products]):
+    candidates = tuple(_product(fold, number, outer, inner) for number, fold in enumerate(inner.folds))
+    products = tuple(product for product in candidates if product is not None)
+    if len(products) < len(candidates) or not _are_side_by_side(
+        tree, [product.factors for product in products]
+    ):
         return None
-    totals = {fold.names[0]: each.total for fold, each in zip(inner.folds, products, strict=True)}
+    totals = {fold.names[0]: product.total for fold, product in zip(inner.folds, products, strict=True)}
     results = _results(others, totals)
-    is_plain = all(each.total == Ref(total_name(number)) for number, each in enumerate(products))
+    is_plain = all(product.total == Ref(total_name(number)) for number, product in enumerate(products))
     if not results or (tree.wide and not _fits_integers(tree, products[0].factors, inner)):
         return None
     if not is_plain and (not tree.wide or len(products) > 1):
         return None
-    return ContractionParts(outer, inner, tuple(each.factors for each in products), results)
+    return ContractionParts(outer, inner, tuple(product.factors for product in products), results)
 
 
 class _Product(NamedTuple):
@@ -110,15 +112,15 @@ def _are_side_by_side(tree: LoopTree, products: Sequence[tuple[Load, Load]]) -> 
 
 def _results(items: Sequence[object], names: Mapping[str, Expr]) -> tuple[tuple[Store, Expr], ...]:
     """The stores behind a fold with their values, names put in; none where there is anything else."""
-    known, found = dict(names), list[tuple[Store, Expr]]()
+    known, stores = dict(names), list[tuple[Store, Expr]]()
     for item in items:
-        if isinstance(item, Let) and not found:
+        if isinstance(item, Let) and not stores:
             known[item.name] = replaced(item.value, known)
         elif isinstance(item, Store):
-            found.append((item, replaced(item.value, known)))
+            stores.append((item, replaced(item.value, known)))
         else:
             return ()
-    return tuple(found) if all(_is_simple(value, len(names)) for _, value in found) else ()
+    return tuple(stores) if all(_is_simple(value, len(names)) for _, value in stores) else ()
 
 
 _Factor = tuple[Load, Expr | None]
@@ -167,8 +169,8 @@ def _shifted_total(
 def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> bool:
     """True where bytes are multiplied, so few that 32 bits hold their sums."""
     types = [tree.tensor(load.tensor).data_type for load in product]
-    are_bytes = all(each in _LARGEST for each in types)
-    return are_bytes and inner.positions * prod(_LARGEST[each] for each in types) < 1 << 31
+    are_bytes = all(data_type in _LARGEST for data_type in types)
+    return are_bytes and inner.positions * prod(_LARGEST[data_type] for data_type in types) < 1 << 31
 
 
 def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
@@ -176,7 +178,7 @@ def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
     if isinstance(value, Ref):
         return known.get(value.name, value)
     if isinstance(value, Apply):
-        return Apply(value.op, tuple(replaced(each, known) for each in value.args))
+        return Apply(value.op, tuple(replaced(arg, known) for arg in value.args))
     return value
 
 

@@ -196,16 +196,16 @@ class ContractionWork:
     def _rate(self, descs: Mapping[str, MemoryDesc]) -> int:
         """How fast the slowest part of the loops is."""
         tree = self._tree(descs)
-        parts = (replace(tree, items=(each,)) for each in tree.items if each.folds or len(each.items) > 1)
+        parts = (replace(tree, items=(item,)) for item in tree.items if item.folds or len(item.items) > 1)
         return min((self._part_rate(part) for part in parts), default=_FULL_RATE)
 
     def _part_rate(self, part: LoopTree) -> int:
-        found = find_contraction(part)
+        contraction = find_contraction(part)
         machine = _BYTE_MACHINE if self.pack > 1 else _MACHINE
-        plan = None if found is None else schedule_contraction(found, machine)
-        if found is None or plan is None:
+        plan = None if contraction is None else schedule_contraction(contraction, machine)
+        if contraction is None or plan is None:
             return 0
-        is_real = all(access.tensor.data_type is DataType.f32 for access in found.accesses[:2])
+        is_real = all(access.tensor.data_type is DataType.f32 for access in contraction.accesses[:2])
         return _FULL_RATE if is_real or plan.pack is not None else 1
 
 

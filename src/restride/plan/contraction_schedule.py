@@ -93,7 +93,7 @@ class ContractionPlan:
 
     @property
     def groups(self) -> int:
-        """How many tiles cover the columns."""
+        """The number of tiles that cover the columns."""
         return -(-self.columns // (self.lanes * self.vectors))
 
     @property
@@ -121,7 +121,7 @@ class ContractionPlan:
 
     @property
     def shared_taps(self) -> int:
-        """How many taps of the innermost summed loop are done at once, so that rows share what they read."""
+        """The number of taps of the innermost summed loop done at once, so that rows share what they read."""
         return shared_taps(self.contraction, self.row) if self.is_by_lanes else 0
 
     def __str__(self) -> str:
@@ -237,7 +237,7 @@ def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[Contr
 
 
 def shared_taps(contraction: Contraction, row: ContractionLoop) -> int:
-    """How many taps the innermost summed loop has, where the vectors of a row with one tap are those of
+    """The number of taps the innermost summed loop has, where the vectors of a row with one tap are those of
     another row with another tap, as in the windows of a depthwise convolution; else 0.
     """
     loop = next(reversed(summed_order(contraction)), None)
@@ -364,7 +364,7 @@ def _order(
 
 
 def _unroll(plan: ContractionPlan, operations: int) -> int:
-    """How many steps of the innermost summed loop are written out: a divisor of what every run of it has."""
+    """The number of steps of the innermost summed loop written out: a divisor of what every run of it has."""
     contraction, tap = plan.contraction, plan.tiling.tap
     inner = next(reversed(plan.loops), None)
     if inner is None:

@@ -124,7 +124,7 @@ class RowTiling:
 
     @property
     def count(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return self.runs[-1][1]
 
 
@@ -138,14 +138,14 @@ def row_tiling(contraction: Contraction, row: ContractionLoop, rows: int) -> Row
         first, end = _rows_inside(limit, row, tap)
         low = min(-(-max(first, 0) // rows), count)
         high = max(min(end // rows, high), low)
-    found: list[tuple[RowTile, int]] = []
+    tiles: list[tuple[RowTile, int]] = []
     for place in (*range(low), *([high - 1] if high > low else []), *range(high, count)):
         tile = RowTile(rows) if low <= place < high else _edge_tile(limit, row, tap, place * rows, rows)
-        if found and found[-1][0] == tile:
-            found.pop()
-        found.append((tile, place + 1))
-    kinds = tuple(dict.fromkeys(tile for tile, _ in found))
-    runs = tuple((kinds.index(tile), end) for tile, end in found)
+        if tiles and tiles[-1][0] == tile:
+            tiles.pop()
+        tiles.append((tile, place + 1))
+    kinds = tuple(dict.fromkeys(tile for tile, _ in tiles))
+    runs = tuple((kinds.index(tile), end) for tile, end in tiles)
     return RowTiling(rows, kinds, runs, tap.axis if tap is not None else "")
 
 

@@ -23,7 +23,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _NUMPY = NumpyArithmetic()
 _MOVE = Compute()
-_INT_TYPES = tuple(each for each in DataType if each.is_integral or each is DataType.boolean)
+_INT_TYPES = tuple(
+    data_type for data_type in DataType if data_type.is_integral or data_type is DataType.boolean
+)
 _TINY_FLOATS = (DataType.f8_e5m2, DataType.f8_e4m3, DataType.e8m0, DataType.f4_e2m1, DataType.f4_e3m0)
 PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)
 
@@ -41,7 +43,7 @@ def _float_below(limit: int) -> float:
     return float(near if int(near) <= limit else np.nextafter(near, np.float32(0)))
 
 
-INTEGER_LIMITS = {each: _integer_limits(each) for each in DataType if each.is_integral}
+INTEGER_LIMITS = {data_type: _integer_limits(data_type) for data_type in DataType if data_type.is_integral}
 # What a double saturates to: integers of up to 32 bits are doubles.
 DOUBLE_LIMITS = {each: (float(low), float(high)) for each, (low, high) in INTEGER_LIMITS.items()}
 # What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).

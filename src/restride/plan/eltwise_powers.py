@@ -70,8 +70,8 @@ def _log2(x: Term[V]) -> Term[V]:
     f = (bits - (biased << 52)).real() - 1.0
     s = f / (f + 2.0)
     z = s * s
-    found = s * (z * polynomial(_LOG2, z) + _TWICE_LOG2_E) + k
-    return (x < math.inf).where(x.equals(0.0).where(-math.inf, found), x)
+    result = s * (z * polynomial(_LOG2, z) + _TWICE_LOG2_E) + k
+    return (x < math.inf).where(x.equals(0.0).where(-math.inf, result), x)
 
 
 def _exp2(x: Term[V]) -> Term[V]:

@@ -169,10 +169,10 @@ def _normal_tail(a: Term[V]) -> tuple[Term[V], Term[V]]:
 def _by_pairs(coefficients: Sequence[float], x: Term[V], square: Term[V]) -> Term[V]:
     """A polynomial by powers of the square: of a quotient of two, what rounds the square cancels."""
     firsts, seconds = coefficients[::2], coefficients[1::2]
-    found = [x * second + first for first, second in zip(firsts, seconds, strict=False)]
-    result = found.pop() if len(firsts) == len(seconds) else square.number(firsts[-1])
-    while found:
-        result = result * square + found.pop()
+    terms = [x * second + first for first, second in zip(firsts, seconds, strict=False)]
+    result = terms.pop() if len(firsts) == len(seconds) else square.number(firsts[-1])
+    while terms:
+        result = result * square + terms.pop()
     return result
 
 
@@ -211,8 +211,8 @@ def _above(s: Term[V], least: float) -> Term[V]:
 def log(x: Term[V]) -> Term[V]:
     """The natural logarithm: -infinity of a zero, NaN of less."""
     k, f = _split(x)
-    found = k * _LN2_HIGH - ((_log_rest(f) - k * _LN2_LOW) - f)
-    finite = (x < math.inf).where(x.equals(0.0).where(-math.inf, found), x)
+    result = k * _LN2_HIGH - ((_log_rest(f) - k * _LN2_LOW) - f)
+    finite = (x < math.inf).where(x.equals(0.0).where(-math.inf, result), x)
     return (x < 0.0).where(math.nan, finite)
 
 
@@ -238,8 +238,8 @@ def soft_relu(s: Term[V], alpha: Term[V]) -> Term[V]:
     u = exp((y.bits() | _SIGN).real(), (y < 0.0).where(rest, 0.0 - rest))
     is_large = u > _ROOT_2_LESS_1
     f = is_large.where(u * 0.5 - 0.5, u)
-    found = is_large.where(_LN2, u.number(0.0)) + (f - _log_rest(f))
-    return (y < 0.0).where(-0.0, s) + found / alpha
+    result = is_large.where(_LN2, u.number(0.0)) + (f - _log_rest(f))
+    return (y < 0.0).where(-0.0, s) + result / alpha
 
 
 # --- derivatives that do not cancel: `plan/eltwise_gradients.py` --------------------------------------------

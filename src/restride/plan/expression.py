@@ -201,15 +201,15 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 def apply(op: str, *args: Expr | float) -> Apply:
     """An operation on expressions and numbers."""
-    return Apply(op, tuple(each if isinstance(each, Expr) else Const(float(each)) for each in args))
+    return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(float(arg)) for arg in args))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:
     """An expression and all that it is made of."""
     yield expr
     if isinstance(expr, Apply):
-        for each in expr.args:
-            yield from parts_of(each)
+        for arg in expr.args:
+            yield from parts_of(arg)
 
 
 # --- operations ---------------------------------------------------------------------------------------------
@@ -324,14 +324,14 @@ def in_single(value: Expr) -> Expr:
 
 
 def operands_of(op: str) -> int:
-    """How many arguments an operation takes; of an eltwise function at most."""
+    """The number of arguments an operation takes; of an eltwise function at most."""
     return OPERATIONS[op][0] if op in OPERATIONS else 3
 
 
 def evaluate(op: str, ar: Arithmetic[V], args: Sequence[V]) -> V:
     """The value of an operation on values of an arithmetic."""
     if op in OPERATIONS:
-        result: Term[V] = OPERATIONS[op][1](*(Term(ar, each) for each in args))
+        result: Term[V] = OPERATIONS[op][1](*(Term(ar, arg) for arg in args))
         return result.value
     value, *more = args
     alpha, beta = (*more, *[ar.constant(0.0, value)] * 2)[:2]

@@ -109,8 +109,8 @@ def _pays(whole: list[Axis], along: Axis, positions: int, lanes: int, bits: int)
 
 def _offsets(axes: list[Axis]) -> list[tuple[int, int]]:
     """Offsets of all positions of some axes, in the source and in the destination."""
-    found = [(0, 0)]
+    offsets = [(0, 0)]
     for axis in axes:
         moves = [(axis.src_offset(i), axis.dst_offset(i)) for i in range(axis.extent)]
-        found = [(a + src, b + dst) for a, b in found for src, dst in moves]
-    return found
+        offsets = [(a + src, b + dst) for a, b in offsets for src, dst in moves]
+    return offsets

@@ -130,10 +130,10 @@ def _rows(quantization: GroupQuantization, run: GroupAxis, vector_bytes: int) ->
         beside = [axis for axis in quantization.across if axis.scale == 1]
         walked = next(reversed((*quantization.across, *beside)), None)
     outer = tuple(axis for axis in quantization.across if axis is not walked)
-    found = GroupSchedule(quantization, run, False, lanes, batch, walked, outer, inner)
-    if walked is None or walked.scale != 1 or not found.is_held:
-        return found
-    return replace(found, batches=_batches(walked.extent, batch, run.extent))
+    schedule = GroupSchedule(quantization, run, False, lanes, batch, walked, outer, inner)
+    if walked is None or walked.scale != 1 or not schedule.is_held:
+        return schedule
+    return replace(schedule, batches=_batches(walked.extent, batch, run.extent))
 
 
 def _batches(extent: int, batch: int, run: int) -> int:

@@ -112,11 +112,11 @@ def _schedule_blocks(
     if fills or sum(map(len, plans)) > _MOST_SCHEDULES:
         return None
     types = tuple(nest.src_type for nest in inner)
-    made = InterleavedNests(inner[0].dst_type, types, outer, along, block, tuple(plans), None, 0)
+    nests = InterleavedNests(inner[0].dst_type, types, outer, along, block, tuple(plans), None, 0)
     if start is None or written < machine.l3:
-        return made
+        return nests
     plans = [_schedules(replace(nest, dst_base=nest.dst_base - start), machine) for nest in whole]
-    return replace(made, plans=tuple(plans), flush=Flush((), block * along.dst, ()), start=start)
+    return replace(nests, plans=tuple(plans), flush=Flush((), block * along.dst, ()), start=start)
 
 
 def _schedules(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
@@ -125,14 +125,14 @@ def _schedules(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
 def _common_axes(nests: Sequence[LoopNest]) -> list[CommonAxis]:
     """The axes that all nests have, outermost in the destination first."""
-    found: list[CommonAxis] = []
+    axes: list[CommonAxis] = []
     for axis in nests[0].axes:
         alike = [other for nest in nests for other in nest.axes if _is_alike(axis, other)]
         if axis.extent > 1 and len(alike) == len(nests):
-            found.append(
+            axes.append(
                 CommonAxis(axis.extent, as_int(axis.dst), tuple(as_int(other.src) for other in alike))
             )
-    return sorted(found, key=lambda common: -abs(common.dst))
+    return sorted(axes, key=lambda common: -abs(common.dst))
 
 
 def _is_alike(axis: Axis, other: Axis) -> bool:

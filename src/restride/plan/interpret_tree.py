@@ -47,7 +47,7 @@ class _Scope:
 
     @property
     def positions(self) -> int:
-        """How many positions are run at once."""
+        """The number of positions that are run at once."""
         return prod(stop - start for start, stop in self.ranges.values())
 
 
@@ -65,8 +65,8 @@ class _Interpreter:
     def run(self) -> None:
         for name in self.tree.written:
             self.clear_padding(self.tensors[name])
-        for each in self.tree.items:
-            self.each(each, _Scope({}, {}))
+        for item in self.tree.items:
+            self.each(item, _Scope({}, {}))
 
     def clear_padding(self, tensor: TreeTensor) -> None:
         """Zeros at all places that no index has."""
@@ -171,11 +171,11 @@ class _Interpreter:
         if item.tensor in scope.rows:
             row = scope.rows[item.tensor]
             places = self.row_places(row, index, scope)
-            full = np.broadcast_shapes(shape, *(each.shape for each in places))
+            full = np.broadcast_shapes(shape, *(place.shape for place in places))
             chosen = np.broadcast_to(chosen, full)
-            row[tuple(np.broadcast_to(each, full)[chosen] for each in places)] = np.broadcast_to(value, full)[
-                chosen
-            ]
+            row[tuple(np.broadcast_to(place, full)[chosen] for place in places)] = np.broadcast_to(
+                value, full
+            )[chosen]
             return
         bits = from_real(_canonical(np.broadcast_to(value, shape)[chosen]), tensor.data_type)
         places_of = np.broadcast_to(self.offsets(tensor, index), shape)[chosen]
@@ -190,7 +190,7 @@ class _Interpreter:
         if isinstance(expr, Load):
             return self.load(expr, scope)
         if isinstance(expr, Apply):
-            args = [self.value(each, scope) for each in expr.args]
+            args = [self.value(arg, scope) for arg in expr.args]
             with np.errstate(all="ignore"):
                 return np.asarray(evaluate(expr.op, _NUMPY, args))
         if isinstance(expr, Coordinate):
@@ -255,7 +255,7 @@ def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -
         shape = [1 if i == place else n for i, n in enumerate(states[0].shape)]
         return [np.full(shape, nothing, nothing.dtype) for nothing in empty]
     while count > 1:
-        last = [np.take(each, [count - 1], place) for each in states] if count % 2 else []
+        last = [np.take(state, [count - 1], place) for state in states] if count % 2 else []
         even, odd = ([np.take(s, range(i, count - count % 2, 2), place) for s in states] for i in (0, 1))
         states = list(fold(op, _NUMPY, even, odd))
         if last:

@@ -78,7 +78,7 @@ class Step:
 
     @property
     def scalars(self) -> int:
-        """How many scalars the step reads."""
+        """The number of scalars the step reads."""
         if self.is_eltwise:
             return _ELTWISE_SCALARS
         if self.name in _SUMS:
@@ -128,7 +128,7 @@ class Compute:
 
     @property
     def scalars(self) -> int:
-        """How many scalars the chain reads."""
+        """The number of scalars the chain reads."""
         return sum(step.scalars for step in self.steps)
 
     def steps_with_scalars(self) -> Iterator[tuple[Step, int]]:
@@ -303,7 +303,7 @@ class LoopNest:
         named = {a.bound for a in self.axes}
         if any(i not in named and b.padded > 1 for i, b in enumerate(self.bounds)):
             raise ValueError(f"bound without an axis in\n{self}")
-        if any(each >= len(self.operands) for step in self.compute.steps for each in step.operands):
+        if any(operand >= len(self.operands) for step in self.compute.steps for operand in step.operands):
             raise ValueError(f"step without its operand in\n{self}")
         return self
 

@@ -67,7 +67,7 @@ class NormAxes:
 
     @property
     def count(self) -> int:
-        """How many elements a statistic is of."""
+        """The number of elements a statistic is of."""
         return prod(axis.extent for axis in self.inner)
 
     @property
@@ -156,13 +156,13 @@ def column_statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Ite
     at = replace(value, index=tuple(index.with_axes(moved) for index in value.index))
     if is_rms:
         piece: tuple[Item, ...] = (Each(inside, (fold_over("sum", "piece", at * at),)),)
-        found = fold_over("sum", "squares", Ref("piece"))
+        fold = fold_over("sum", "squares", Ref("piece"))
     else:
         piece = _moments(at, inside, Const(float(count)), "piece")
         states = (Const(float(count)), Ref("part"), Ref("piece"))
-        found = Fold("moments", ("count", "mean", "squares"), states)
+        fold = Fold("moments", ("count", "mean", "squares"), states)
     mean = (Let("mean", Const(0.0)),) if is_rms else ()
-    return (Each(outside, (*piece, found)), *mean, Let("variance", Ref("squares") / Const(float(axes.count))))
+    return (Each(outside, (*piece, fold)), *mean, Let("variance", Ref("squares") / Const(float(axes.count))))
 
 
 def _moments(value: Expr, inside: tuple[TreeAxis, ...], count: Const, squares: str) -> tuple[Item, ...]:

@@ -68,20 +68,22 @@ def spread_bytes(program: Program, splits: Callable[[NestStep], bool]) -> Progra
 
 def _spread(writer: _ProgramWriter, step: NestStep) -> None:
     nest = step.nest
-    made = byte_nest(nest, step.read, step.written)
+    bytes_nest = byte_nest(nest, step.read, step.written)
     notes = (step.note, "through bytes, as 4-bit elements of one byte are apart")
-    inner = replace(step, nest=made.nest, staged=None, note="; ".join(filter(None, notes)))
-    if made.src is not None:
-        inner = replace(inner, src=_unpacked(writer, step.src, nest.src_type, made.src))
-    if made.dst is None:
+    inner = replace(step, nest=bytes_nest.nest, staged=None, note="; ".join(filter(None, notes)))
+    if bytes_nest.src is not None:
+        inner = replace(inner, src=_unpacked(writer, step.src, nest.src_type, bytes_nest.src))
+    if bytes_nest.dst is None:
         writer.steps.append(inner)
         return
-    first, count = made.dst
-    if made.reads_old is not None:
-        old = _unpacked(writer, step.dst, made.reads_old, made.dst)
+    first, count = bytes_nest.dst
+    if bytes_nest.reads_old is not None:
+        old = _unpacked(writer, step.dst, bytes_nest.reads_old, bytes_nest.dst)
         inner = replace(inner, operands=(*inner.operands, old))
     wide = (
-        _unpacked(writer, step.dst, nest.dst_type, made.dst) if made.keeps_gaps else writer.temporary(count)
+        _unpacked(writer, step.dst, nest.dst_type, bytes_nest.dst)
+        if bytes_nest.keeps_gaps
+        else writer.temporary(count)
     )
     writer.steps.append(replace(inner, dst=wide))
     packed = Place(step.dst.buffer, step.dst.offset + first // 2)
@@ -179,8 +181,8 @@ def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
             packed.append(_line_step(_line(real, tensor.data_type, count), wide, start))
         tensors[i], places[i] = replace(tensor, data_type=real, base=tensor.base - first), wide
     note = "; ".join(filter(None, (step.note, "through floats, as 4-bit elements have no addresses")))
-    made = replace(tree, tensors=tuple(tensors)).verify()
-    writer.steps += [replace(step, tree=made, places=tuple(places), note=note), *packed]
+    result = replace(tree, tensors=tuple(tensors)).verify()
+    writer.steps += [replace(step, tree=result, places=tuple(places), note=note), *packed]
 
 
 def _line(read: DataType, written: DataType, count: int) -> LoopNest:
@@ -246,19 +248,19 @@ def _partial_sum(
     )
     before = () if start else tuple(each for each in nest.compute.steps if not each.is_accumulation)
     added = tuple(ComputeStep("add", operand=i, factor=SCALAR) for i in range(len(chosen)))
-    made = replace(
+    result = replace(
         nest,
         axes=axes,
         compute=Compute((*before, *added), nest.compute.wide),
         operands=tuple(nest.operands[i] for i in chosen),
     )
     if start:
-        made = replace(made, src_type=real, src_base=nest.dst_base - below)
+        result = replace(result, src_type=real, src_base=nest.dst_base - below)
     if stop < count:
-        made = replace(made, dst_type=real, dst_base=nest.dst_base - below)
+        result = replace(result, dst_type=real, dst_base=nest.dst_base - below)
     return replace(
         step,
-        nest=made.verify(),
+        nest=result.verify(),
         src=place if start else step.src,
         dst=place if stop < count else step.dst,
         read=_moved(step.written, below) if start else step.read,

@@ -79,7 +79,7 @@ class PoolingGradientRows:
 
     @property
     def _rows(self) -> int:
-        """How many rows of sums there are."""
+        """The number of rows of sums."""
         return self.windows.kernel[-1] if self.is_max else 1
 
     @property
@@ -183,15 +183,15 @@ class PoolingGradientRows:
             places = (last.tap if self.is_max else Affine(), last.output + self._ends[0])
             if tap.extent <= _WRITTEN_OUT:
                 numbers = ({tap.name: Affine((), number)} for number in range(tap.extent))
-                total = _sum_of([rows.load(*(each.with_axes(at) for each in places)) for at in numbers])
+                total = _sum_of([rows.load(*(place.with_axes(at) for place in places)) for at in numbers])
             else:
                 name = f"total.{rows.tensor.name}.{last.source.constant}"
                 items.append(Each((tap,), (fold_over("sum", name, rows.load(*places)),)))
                 total = Ref(name)
             value = result(total)
-        made = out.store((*outer, *(phase.source for phase in phases)), value)
+        store = out.store((*outer, *(phase.source for phase in phases)), value)
         guards = tuple(guard for phase in phases for guard in phase.inside)
-        return [*items, Each((), (made,), guards) if guards else made]
+        return [*items, Each((), (store,), guards) if guards else store]
 
 
 def _sum_of(values: Sequence[Expr]) -> Expr:

@@ -49,7 +49,7 @@ class PoolingRows:
 
     @property
     def _size(self) -> int:
-        """How many elements of a row the windows look at, those of the padding too."""
+        """The number of elements of a row the windows look at, those of the padding too."""
         return (self.dst.dims[-1] - 1) * self.windows.strides[-1] + self.windows.span(-1)
 
     @property

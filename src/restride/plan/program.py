@@ -242,9 +242,9 @@ class Program:
 
 def are_independent(steps: Iterable[Step]) -> bool:
     """True where no step reads what another one writes, so that their order does not matter."""
-    found = list(steps)
-    written = {place.buffer for step in found for place in step.targets}
-    return not any(place.buffer in written for step in found for place in step.sources)
+    sequence = list(steps)
+    written = {place.buffer for step in sequence for place in step.targets}
+    return not any(place.buffer in written for step in sequence for place in step.sources)
 
 
 def _lines(program: Program) -> Iterator[str]:

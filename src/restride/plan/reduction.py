@@ -59,7 +59,7 @@ class Op(enum.Enum):
 
     @property
     def results(self) -> int:
-        """How many numbers there are for each kept index."""
+        """The number of numbers for each kept index."""
         return 2 if self is Op.min_max else 1
 
     @property

@@ -47,9 +47,9 @@ def bias_of(data_type: DataType) -> int:
 def new_planes(reduction: ReductionNest, planes: int) -> Array:
     """Planes in which nothing is folded yet."""
     bits = accumulated_bits(reduction)
-    made = np.empty((reduction.op.results, planes, reduction.outputs), _SIGNED[bits])
-    made.fill(0 if reduction.op is Op.total else -(1 << bits - 1))
-    return made
+    planes_of_results = np.empty((reduction.op.results, planes, reduction.outputs), _SIGNED[bits])
+    planes_of_results.fill(0 if reduction.op is Op.total else -(1 << bits - 1))
+    return planes_of_results
 
 
 def finish(reduction: ReductionNest, planes: Array) -> tuple[Array, ...]:

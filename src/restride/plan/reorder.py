@@ -37,8 +37,8 @@ IndexDigits = tuple[IndexDigit, ...]
 
 def index_digits(md: MemoryDesc, dim: int) -> IndexDigits:
     """The digits of one dimension, the least significant first."""
-    found = (level for level in layout_digits(md.layout) if level.axis == dim)
-    return tuple(IndexDigit(level.weight, level.stride) for level in sorted(found, key=lambda v: v.weight))
+    levels = (level for level in layout_digits(md.layout) if level.axis == dim)
+    return tuple(IndexDigit(level.weight, level.stride) for level in sorted(levels, key=lambda v: v.weight))
 
 
 def stride_at(of: IndexDigits, step: int) -> int:

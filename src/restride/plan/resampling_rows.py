@@ -81,8 +81,8 @@ def _phases(src: int, dst: int) -> tuple[_Phase, ...] | None:
 def _added(terms: Sequence[tuple[float, Expr]]) -> Expr:
     """Products added up, from the first on."""
     total, *others = [value if weight == 1.0 else value * weight for weight, value in terms]
-    for each in others:
-        total = total + each
+    for other in others:
+        total = total + other
     return total
 
 

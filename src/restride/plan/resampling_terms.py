@@ -77,7 +77,7 @@ class Tap(NamedTuple):
 
 def taps_of(by_dim: dict[int, tuple[DimTerm, ...]], sizes: Sequence[int]) -> list[Tap]:
     """All combinations of what is added along some dims, of a result whose spatial dims have these sizes."""
-    found: list[Tap] = []
+    taps: list[Tap] = []
     for chosen in itertools.product(*by_dim.values()):
         weights = np.ones((), np.float32)
         parts = dict(zip(by_dim, chosen, strict=True))
@@ -85,5 +85,5 @@ def taps_of(by_dim: dict[int, tuple[DimTerm, ...]], sizes: Sequence[int]) -> lis
             along = np.array(parts[dim].weights, np.float32) if dim in parts else np.ones(size, np.float32)
             weights = weights[..., None] * along
         is_one = bool((weights == 1).all())
-        found.append(Tap({dim: part.index for dim, part in parts.items()}, None if is_one else weights))
-    return found
+        taps.append(Tap({dim: part.index for dim, part in parts.items()}, None if is_one else weights))
+    return taps

@@ -95,7 +95,7 @@ def peel(nest: LoopNest) -> tuple[LoopNest, ...]:
 
 
 def peeled_boxes(nest: LoopNest) -> int:
-    """How many boxes `peel` would make, without making them."""
+    """The number of boxes `peel` would make, without making them."""
     return prod(sum(1 for _ in _cover(*_radix(nest, i))) for i in range(len(nest.bounds)))
 
 
@@ -343,8 +343,8 @@ def _sum_from_operand(nest: LoopNest, first: int) -> tuple[LoopNest, DataType]:
     each = byte_step(old)
     axes = tuple(replace(axis, more=(*axis.more, multiplied(axis.dst, each))) for axis in nest.axes)
     operand = Operand(wide_type(old), (nest.dst_base - first) * each)
-    made = replace(nest, compute=Compute(steps), axes=axes, operands=(*nest.operands, operand))
-    return made, old
+    result = replace(nest, compute=Compute(steps), axes=axes, operands=(*nest.operands, operand))
+    return result, old
 
 
 def in_pairs(nest: LoopNest) -> LoopNest:
@@ -389,5 +389,5 @@ def wide_type(data_type: DataType) -> DataType:
 
 
 def byte_step(data_type: DataType) -> int:
-    """How many elements of `wide_type` a byte is."""
+    """The number of elements of `wide_type` a byte is."""
     return 1 if data_type in _WIDE else _HALVES

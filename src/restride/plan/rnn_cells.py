@@ -37,7 +37,7 @@ class RnnCell:
 
     @property
     def gates(self) -> int:
-        """How many gates a step has."""
+        """The number of gates a step has."""
         return GATES[self.kind]
 
     @property
@@ -167,8 +167,8 @@ class StepLoops:
         return self.tensors[name].load(*index)
 
     def _sum_of_gate(self, gate: int) -> Expr:
-        found: Expr = self._at("gates_in", gate)
-        return found + self._total(gate) if self.has_state else found
+        gate_value: Expr = self._at("gates_in", gate)
+        return gate_value + self._total(gate) if self.has_state else gate_value
 
     def _total(self, gate: int) -> Expr:
         """The sums of a gate, as reals."""
@@ -276,9 +276,9 @@ def copy_loop(target: TreeTensor, *sources: TreeTensor) -> Each:
     """
     axes = tuple(TreeAxis(f"d{dim}", size) for dim, size in enumerate(target.sizes))
     value: Expr = sources[0].load(*axes) if sources else Const(0.0)
-    for each in sources[1:]:
-        value = value + each.load(*axes)
-    types = {each.data_type for each in sources}
+    for source in sources[1:]:
+        value = value + source.load(*axes)
+    types = {source.data_type for source in sources}
     is_byte = DataType.u8 in types
     if is_byte and len(sources) > 1:
         value = apply("min", value, 255.0)

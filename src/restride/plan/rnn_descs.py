@@ -80,8 +80,8 @@ class RnnTensors:
 
     def items(self) -> dict[str, MemoryDesc]:
         """Those that there are, in the order of slots."""
-        found = {name: getattr(self, name) for name in NAMES}
-        return {name: md for name, md in found.items() if not md.is_zero()}
+        descs = {name: getattr(self, name) for name in NAMES}
+        return {name: md for name, md in descs.items() if not md.is_zero()}
 
     @property
     def steps(self) -> int:
@@ -124,15 +124,15 @@ class RnnWorkspace:
         runs = tensors.layers, tensors.directions
         states = tensors.src_layer.data_type
         inner = tensors.weights_iter.dims[2]
-        found = {
+        descs = {
             "h": MemoryDesc((*runs, steps + 1, batch, max(inner, channels)), states),
             "gates": MemoryDesc((*runs, steps, batch, cell.gates, channels), "f32"),
         }
         if cell.has_cell_state:
-            found["c"] = MemoryDesc((*runs, steps + 1, batch, channels), "f32")
+            descs["c"] = MemoryDesc((*runs, steps + 1, batch, channels), "f32")
         if cell.kind == "lbr_gru":
-            found["sums"] = MemoryDesc((*runs, steps, batch, channels), "f32")
-        return cls(tuple(found.items()))
+            descs["sums"] = MemoryDesc((*runs, steps, batch, channels), "f32")
+        return cls(tuple(descs.items()))
 
     @property
     def desc(self) -> MemoryDesc:

@@ -108,10 +108,10 @@ class GradientLoops:
             2: Ref("do"),
         }
         n, c = self._axes_of("above")
-        made = self._loop(lets, gates, {"carry": Ref("dh") * u})
+        loop = self._loop(lets, gates, {"carry": Ref("dh") * u})
         inner = {**gates, 2: Ref("do") * r}
         stores = tuple(self.tensors["inner"].store((n, gate, c), value) for gate, value in inner.items())
-        return (Each(made.axes, (*made.items, *stores)),)
+        return (Each(loop.axes, (*loop.items, *stores)),)
 
     @staticmethod
     def _logistic(result: Expr) -> Expr:

@@ -63,10 +63,10 @@ class PlacedTensor:
 
     def run(self, layer: int, direction: int) -> PlacedTensor:
         """The tensor of one layer and direction, which are the first two dims."""
-        found = self.slice(layer, direction)
+        tensor = self.slice(layer, direction)
         md = self.md
         rest = MemoryDesc.from_strides(md.dims[2:], md.data_type, md.strides[2:])
-        return PlacedTensor(rest, found.place)
+        return PlacedTensor(rest, tensor.place)
 
     def part(self, dim: int, start: int, size: int) -> PlacedTensor:
         """Some indices of a dim."""
@@ -143,42 +143,42 @@ class RnnProgramWriter:
         """Trees that run in turn, so many times."""
         if turns < 1:
             return
-        made = [self._tree(loop, tensors) for loop in loops]
+        trees = [self._tree(loop, tensors) for loop in loops]
         if turns == 1:
-            self.steps += [step for step, _ in made]
+            self.steps += [step for step, _ in trees]
             return
-        strides = tuple(moved for _, moved in made)
-        self.steps.append(RepeatStep(turns, tuple(step for step, _ in made), strides))
+        strides = tuple(moved for _, moved in trees)
+        self.steps.append(RepeatStep(turns, tuple(step for step, _ in trees), strides))
 
     def _tree(self, loop: Each, tensors: Tensors) -> tuple[TreeStep, tuple[int, ...]]:
         every = tuple(replace(each.tensor, name=name) for name, each in tensors.items())
         whole = LoopTree(every, (loop,), self.scalars, wide=_sums_bytes(loop, tensors))
         used = {load.tensor for load in whole.loads} | set(whole.written)
         tree = replace(whole, tensors=tuple(each for each in every if each.name in used)).verify()
-        found = [tensors[each.name] for each in tree.tensors]
-        places = tuple(each.place for each in found)
+        operands = [tensors[tensor.name] for tensor in tree.tensors]
+        places = tuple(operand.place for operand in operands)
         step = TreeStep(tree, places, _work_of(tree), (0, self.scalars))
-        return step, tuple(each.stride for each in found)
+        return step, tuple(operand.stride for operand in operands)
 
 
 def _sums_bytes(loop: Each, tensors: Tensors) -> bool:
     """True for sums of products of bytes, which are integers."""
-    inner = [each for each in loop.items if isinstance(each, Each)]
+    inner = [item for item in loop.items if isinstance(item, Each)]
     types = {tensors[load.tensor].tensor.data_type for load in _factors(inner)}
-    return len(types) > 1 and all(each.is_integral for each in types)
+    return len(types) > 1 and all(data_type.is_integral for data_type in types)
 
 
 def _factors(loops: Sequence[Each]) -> list[Load]:
     """What is multiplied in loops that sum products."""
-    values = [value for each in loops for fold in each.folds for value in fold.values]
+    values = [value for loop in loops for fold in loop.folds for value in fold.values]
     return [part for value in values for part in parts_of(value) if isinstance(part, Load)]
 
 
 def _work_of(tree: LoopTree) -> int:
-    """How many bytes could be moved in the time that a tree takes."""
-    moved = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors)
+    """The number of bytes that could be moved in the time that a tree takes."""
+    moved = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors)
     (outer,) = tree.items
-    inner = [each for each in outer.items if isinstance(each, Each)]
+    inner = [item for item in outer.items if isinstance(item, Each)]
     summed = sum(each.positions * len(each.folds) for each in inner)
     types = [tree.tensor(load.tensor).data_type for load in _factors(inner)[:2]]
     pack = packed_count(*types) if len(types) > 1 else 1

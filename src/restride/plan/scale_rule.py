@@ -73,7 +73,7 @@ class ScaleRule:
 
     @property
     def operands(self) -> int:
-        """How many numbers of its group an element is computed with."""
+        """The number of numbers of its group an element is computed with."""
         return 2 if self.has_zeros else 1
 
     def scales(

@@ -86,7 +86,7 @@ class ShuffledAxis:
         return [table, self._digit(run, 1, self.columns)]
 
     def _uncut(self, border: int) -> int:
-        """How many values of u come before a border of the source; 0 where it does not matter."""
+        """The number of values of u that come before a border of the source; 0 where it does not matter."""
         if self.columns % border == 0:
             return 0
         return border // self.columns if border % self.columns == 0 else 1

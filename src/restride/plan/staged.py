@@ -54,14 +54,14 @@ class Flush:
 
 def runs_of(axes: Iterable[StridedRun]) -> tuple[StridedRun, ...]:
     """Axes as runs, innermost first: those that follow each other without a gap are one."""
-    found: list[StridedRun] = []
+    runs: list[StridedRun] = []
     for axis in sorted(axes, key=lambda axis: abs(axis.stride)):
-        last = found[-1] if found else StridedRun(1, axis.stride)
+        last = runs[-1] if runs else StridedRun(1, axis.stride)
         if axis.stride == last.extent * last.stride:
-            found[-1:] = [StridedRun(last.extent * axis.extent, last.stride)]
+            runs[-1:] = [StridedRun(last.extent * axis.extent, last.stride)]
         else:
-            found.append(axis)
-    return tuple(found)
+            runs.append(axis)
+    return tuple(runs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,16 +57,16 @@ class TableOperand:
         """The same in a part of a dim, of a whole dim with its padding. Where values repeat themselves, the
         first of them are read each time: that is a broadcast.
         """
-        found = self.offsets(part.dim, padded)
+        offsets = self.offsets(part.dim, padded)
         if part.extent < size:
-            found = found[part.first : part.first + part.extent]
+            offsets = offsets[part.first : part.first + part.extent]
         if self.values is None or part.period == 1:
-            return found
+            return offsets
         values = np.moveaxis(self.values, part.dim - 2, 0)[part.first : part.first + part.extent]
         rows = values.reshape(-1, part.period, *values.shape[1:])
         if (rows != rows[:1]).any():
-            return found
-        return found[np.arange(len(found)) % part.period]
+            return offsets
+        return offsets[np.arange(len(offsets)) % part.period]
 
 
 class DimPart(NamedTuple):
@@ -96,8 +96,8 @@ def parts_of(dst: MemoryDesc, readers: Sequence[TableOperand]) -> tuple[DimPart,
                 if all(_repeats(table[first : first + count], period) for table in tables):
                     behind = first + count
                     middle = DimPart(dim, first, count, period)
-                    found = (DimPart(dim, 0, first), middle, DimPart(dim, behind, size - behind))
-                    return tuple(part for part in found if part.extent)
+                    parts = (DimPart(dim, 0, first), middle, DimPart(dim, behind, size - behind))
+                    return tuple(part for part in parts if part.extent)
     return (DimPart(dim, 0, size),)
 
 

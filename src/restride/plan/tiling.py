@@ -92,11 +92,11 @@ def contiguous(nest: LoopNest, side: str) -> list[int]:
     chain: list[int] = []
     expected = 1
     while True:
-        found = _axis_of_stride(nest, side, expected, chain)
-        if found is None:
+        axis = _axis_of_stride(nest, side, expected, chain)
+        if axis is None:
             return chain
-        chain.append(found)
-        expected *= nest.axes[found].extent
+        chain.append(axis)
+        expected *= nest.axes[axis].extent
 
 
 def _axis_of_stride(nest: LoopNest, side: str, stride: int, taken: list[int]) -> int | None:
@@ -178,12 +178,12 @@ def _permute_chunks(
     quarter = 128 // max(mid.bits, 8)
     is_half = nest.axes[along_src[0]].extent >= quarter and _is_line_of_half(nest, mid, lanes, machine)
     written = lanes // 2 if is_half else lanes
-    found = _chunks_writing(nest, (along_dst, along_src), written, mid, machine)
+    chunks = _chunks_writing(nest, (along_dst, along_src), written, mid, machine)
     is_large = nest.dst_type.bits == 4 and nest.moved_bytes >= machine.l3
-    if is_large and _run_taken(nest, along_dst, dict(enumerate(found))) < 2 * machine.line:
+    if is_large and _run_taken(nest, along_dst, dict(enumerate(chunks))) < 2 * machine.line:
         # A register of bytes is half a line of 4-bit elements, and past the caches whole lines are written.
         return _chunks_writing(nest, (along_dst, along_src), 2 * machine.line, mid, machine)
-    return found
+    return chunks
 
 
 def _chunks_writing(
@@ -246,7 +246,7 @@ def _is_bytes_in_caches(nest: LoopNest, read: int, machine: Machine) -> bool:
 
 
 def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
-    """How many consecutive elements of a chain are in a tile already."""
+    """The number of consecutive elements of a chain that are in a tile already."""
     run = 1
     for index in along:
         run *= chunks.get(index, 1)

@@ -196,7 +196,7 @@ class Each:
 
     @property
     def positions(self) -> int:
-        """How many positions there are, guards aside."""
+        """The number of positions, guards aside."""
         return prod(axis.extent for axis in self.axes)
 
     @property
@@ -254,20 +254,20 @@ class LoopTree:
     def written(self) -> tuple[str, ...]:
         """The tensors of the caller that are written."""
         names = {store.tensor for store in self.stores}
-        return tuple(each.name for each in self.tensors if each.name in names)
+        return tuple(tensor.name for tensor in self.tensors if tensor.name in names)
 
     @property
     def is_empty(self) -> bool:
         """True when there is nothing to write."""
-        sizes = {each.name: each.padded for each in self.tensors}
+        sizes = {tensor.name: tensor.padded for tensor in self.tensors}
         return all(0 in sizes[name] for name in self.written)
 
     def verify(self) -> LoopTree:
         """Return self if well formed; else raise ValueError: a fault of the planner, never of a user."""
-        names = [each.name for each in (*self.tensors, *_locals(self.items))]
+        names = [tensor.name for tensor in (*self.tensors, *_locals(self.items))]
         if len(set(names)) < len(names):
             raise ValueError(f"two tensors of one name in\n{self}")
-        known = {each.name: each for each in self.tensors}
+        known = {tensor.name: tensor for tensor in self.tensors}
         for item in self.items:
             if item.folds:
                 raise ValueError(f"a fold in the outermost loop of\n{self}")

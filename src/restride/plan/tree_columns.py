@@ -111,7 +111,7 @@ def _tensor_of(name: str, axes: Axes, data_type: DataType) -> TreeTensor:
 
 def _folds_of(inner: Each, value: Callable[[str], Expr]) -> tuple[Item, ...]:
     """The folds of what folds have found."""
-    return tuple(Fold(each.op, each.names, tuple(map(value, each.names))) for each in inner.folds)
+    return tuple(Fold(fold.op, fold.names, tuple(map(value, fold.names))) for fold in inner.folds)
 
 
 def _positions(axes: Axes) -> int:

@@ -42,8 +42,8 @@ def _guards_inside(each: Each) -> Iterator[Guard]:
 def _positions(guard: Guard, axis: str, factor: int, extents: Mapping[str, int]) -> tuple[int, int]:
     """The first position of an axis, and one past the last, where a guard holds for all others."""
     others = [(extents[name] - 1) * each for name, each in guard.index.terms if name != axis]
-    least = guard.index.constant + sum(min(each, 0) for each in others)
-    most = guard.index.constant + sum(max(each, 0) for each in others)
+    least = guard.index.constant + sum(min(other, 0) for other in others)
+    most = guard.index.constant + sum(max(other, 0) for other in others)
     # 0 <= factor * position + least, and factor * position + most <= size - 1.
     if factor > 0:
         return -(least // factor), (guard.size - 1 - most) // factor + 1

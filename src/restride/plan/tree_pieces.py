@@ -104,5 +104,5 @@ def _value(expr: Expr, by: Mapping[str, Affine]) -> Expr:
     if isinstance(expr, Coordinate):
         return Coordinate(expr.index.with_axes(by))
     if isinstance(expr, Apply):
-        return replace(expr, args=tuple(_value(each, by) for each in expr.args))
+        return replace(expr, args=tuple(_value(arg, by) for arg in expr.args))
     return expr

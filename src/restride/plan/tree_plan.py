@@ -151,14 +151,14 @@ class TreeSchedule:
         plan, loops = self.plan, [loads_of(each) for each in self.plan.inner]
         again = set().union(*loops[:number], *loops[number + 1 :])
         rows = self._rows_ahead(plan.inner[number])
-        found = {access: step for access, step in rows.items() if access not in again}
+        streams = {access: step for access, step in rows.items() if access not in again}
         for access in loops[number]:
             is_last = access not in set().union(*loops[number + 1 :])
             is_again = access in set().union(*loops[:number])
             step = self._next_step(plan, access)
             if is_last and is_again and access[0] not in self.rows and 0 < step <= _MOST_AHEAD:
-                found[access] = step
-        return found
+                streams[access] = step
+        return streams
 
     def _rows_ahead(self, windows: EachPlan) -> dict[Access, int]:
         """What a loop over windows asks for: how far its accesses move to the next row of windows.
@@ -168,13 +168,13 @@ class TreeSchedule:
         outside = {axis.name for axis in self.plan.each.axes}
         axes = (axis for plan in plans_of(windows) for axis in plan.each.axes)
         inside = {axis.name for axis in axes if axis.extent > 1}
-        found: dict[Access, int] = {}
+        steps: dict[Access, int] = {}
         for access in loads_of(windows):
             names = [{name for name, _ in index.terms} for index in access[1]]
             is_window = any(each & inside and each & outside for each in names)
             if is_window and not self.computed[access]:
-                found[access] = self._row_step(access)
-        return {access: step for access, step in found.items() if step}
+                steps[access] = self._row_step(access)
+        return {access: step for access, step in steps.items() if step}
 
     def _row_step(self, access: Access) -> int:
         """How far an access moves for the innermost digit that takes it to another page; 0 if that is far."""

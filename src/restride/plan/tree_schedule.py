@@ -132,10 +132,12 @@ class _Scheduler:
         extents = outer | {axis.name: axis.extent for axis in each.axes}
         inner = tuple(self._plain(item, extents) for item in each.items if isinstance(item, Each))
         inside = {**extents, **_extents_inside(each)}
-        found = [self._digits(axis, each, inside) for axis in each.axes]
-        digits = [digit for digits, _ in found for digit in digits]
+        axes_digits = [self._digits(axis, each, inside) for axis in each.axes]
+        digits = [digit for digits, _ in axes_digits for digit in digits]
         limits = tuple(
-            (axis.name, limit) for axis, (_, limit) in zip(each.axes, found, strict=True) if limit is not None
+            (axis.name, limit)
+            for axis, (_, limit) in zip(each.axes, axes_digits, strict=True)
+            if limit is not None
         )
         order = self._fused(self._ordered(digits), frozenset(name for name, _ in limits))
         return EachPlan(each, order, limits, 1, inner)
@@ -152,11 +154,11 @@ class _Scheduler:
 
     def _fused(self, order: tuple[TreeDigit, ...], bounded: frozenset[str]) -> tuple[TreeDigit, ...]:
         """Digits that continue each other as one."""
-        made: tuple[TreeDigit, ...] = ()
+        fused: tuple[TreeDigit, ...] = ()
         while order:
             order = fused_digits(order, bounded, self.read_axes, frozenset())
-            made, order = (*made, order[0]), order[1:]
-        return made
+            fused, order = (*fused, order[0]), order[1:]
+        return fused
 
     def _digits(
         self, axis: TreeAxis, each: Each, extents: dict[str, int]
@@ -200,17 +202,17 @@ class _Scheduler:
         """
         tensor_name, index = access
         tensor = self.tensors[tensor_name]
-        found: list[IndexDigits] = []
+        dims: list[IndexDigits] = []
         for digits, at in zip(tensor.digits, index, strict=True):
             if any(each == name for each, _ in at.terms):
                 moves = axis_digits(digits, at, extents)
                 if moves is not None:
-                    found.append(moves[name])
-        if len(found) < 2:
-            return found[0] if found else ()
+                    dims.append(moves[name])
+        if len(dims) < 2:
+            return dims[0] if dims else ()
         # A diagonal: the steps of all, and what each moves for them.
-        steps = sorted({digit.step for digits in found for digit in digits})
-        return tuple(IndexDigit(step, sum(stride_at(digits, step) for digits in found)) for step in steps)
+        steps = sorted({digit.step for digits in dims for digit in digits})
+        return tuple(IndexDigit(step, sum(stride_at(digits, step) for digits in dims)) for step in steps)
 
     # --- vectors
 
@@ -268,7 +270,7 @@ class _Scheduler:
         return any(name in names for dim in self.computed[access] for name, _ in index[dim].terms)
 
     def _lanes(self, each: Each, names: set[str]) -> int:
-        """How many lanes vectors along a digit of these axes have at most."""
+        """The number of lanes vectors along a digit of these axes have at most."""
         items = list(items_of((each,)))
         parts = (part for item in items for value in values_of(item) for part in parts_of(value))
         most = _COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else _LANES

@@ -38,34 +38,32 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     already.
     """
     (outer,) = step.tree.items
-    found = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
-    if found is None or found is not outer.items[0] or not _is_plain(outer, found):
+    loop = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
+    if loop is None or loop is not outer.items[0] or not _is_plain(outer, loop):
         return (step,), ()
-    columns = folds_by_rows(step.tree, outer, found)
+    columns = folds_by_rows(step.tree, outer, loop)
     if columns is not None:
         return _steps(step, columns.loops, columns.partial, temporaries)
-    if outer.positions >= _FEW_OUTPUTS or found.positions < 2 * _PIECE:
+    if outer.positions >= _FEW_OUTPUTS or loop.positions < 2 * _PIECE:
         return (step,), ()
-    axis, size = _cut(found, step.tree)
+    axis, size = _cut(loop, step.tree)
     count = axis.extent // size
     if count < 2:
         return (step,), ()
     pieces, inner = TreeAxis("piece", count), TreeAxis(axis.name, size)
     index = {axis.name: pieces * size + inner}
-    states = [name for fold in found.folds for name in fold.names]
+    states = [name for fold in loop.folds for name in fold.names]
     shape = (count, *(each.extent for each in outer.axes))
     real = DataType.f64 if step.tree.wide else DataType.f32
     partial = [TreeTensor.row_major(f"{name}.pieces", shape, real) for name in states]
     at = (pieces, *outer.axes)
     stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))
-    axes = tuple(inner if each == axis else each for each in found.axes)
-    body = tuple(with_axes(item, index) for item in found.items)
-    guards = tuple(Guard(guard.index.with_axes(index), guard.size) for guard in found.guards)
-    first = Each((pieces, *outer.axes), (replace(found, axes=axes, items=body, guards=guards), *stores))
+    axes = tuple(inner if each == axis else each for each in loop.axes)
+    body = tuple(with_axes(item, index) for item in loop.items)
+    guards = tuple(Guard(guard.index.with_axes(index), guard.size) for guard in loop.guards)
+    first = Each((pieces, *outer.axes), (replace(loop, axes=axes, items=body, guards=guards), *stores))
     loads = dict(zip(states, (tensor.load(*at) for tensor in partial), strict=True))
-    folds = tuple(
-        Fold(each.op, each.names, tuple(loads[name] for name in each.names)) for each in found.folds
-    )
+    folds = tuple(Fold(each.op, each.names, tuple(loads[name] for name in each.names)) for each in loop.folds)
     second = replace(outer, items=(Each((pieces,), folds), *outer.items[1:]))
     return _steps(step, (first, second), tuple(partial), temporaries)
 
@@ -111,10 +109,10 @@ def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
     )
     counts = [(axis, _pieces(axis.extent, 2 * wanted)) for axis in axes]
     apart = [each for each in counts if step_along(each[0], inner, tree) != 1 and each[1] > 1]
-    found = next((each for each in apart if each[1] >= min(wanted, _ENOUGH)), None)
-    if found and found[0].extent <= _MOST_ALONE and inner.positions // found[0].extent >= _ALONE:
-        return found[0], 1
-    axis, count = found or max(apart or counts, key=lambda each: each[1], default=(inner.axes[0], 1))
+    cut = next((each for each in apart if each[1] >= min(wanted, _ENOUGH)), None)
+    if cut and cut[0].extent <= _MOST_ALONE and inner.positions // cut[0].extent >= _ALONE:
+        return cut[0], 1
+    axis, count = cut or max(apart or counts, key=lambda each: each[1], default=(inner.axes[0], 1))
     return axis, axis.extent // count
 
 

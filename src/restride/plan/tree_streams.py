@@ -23,7 +23,7 @@ _NEAR = (1, 2)
 def has_streams(schedule: TreeSchedule) -> bool:
     """True where some stores may go past the caches."""
     lanes = {each for plan in plans_of(schedule.plan) for each in (plan.widest, plan.longest)}
-    return any(streamed(schedule, each) for each in lanes)
+    return any(streamed(schedule, lane) for lane in lanes)
 
 
 def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:

@@ -20,6 +20,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int, ...]
 
 
+def window_span(kernel: int, dilation: int) -> int:
+    """How far a window reaches along a dim: a dilation of 0 leaves nothing out."""
+    return (kernel - 1) * (dilation + 1) + 1
+
+
+def window_count(size: int, padding: int, span: int, stride: int) -> int:
+    """How many windows lie in so many elements and both paddings together; below 1 where none does."""
+    return (size + padding - span) // stride + 1
+
+
 @dataclass(frozen=True, slots=True)
 class WindowPhase:
     """The source positions along a dim that are a multiple of the stride and so many more.
@@ -49,17 +59,17 @@ class Windows:
 
     @property
     def positions(self) -> int:
-        """How many positions a window has."""
+        """The number of positions a window has."""
         return prod(self.kernel)
 
     def span(self, dim: int) -> int:
         """How far a window reaches along a dim."""
-        return (self.kernel[dim] - 1) * (self.dilation[dim] + 1) + 1
+        return window_span(self.kernel[dim], self.dilation[dim])
 
     def output(self, dim: int, size: int) -> int:
-        """How many windows there are along a dim of this size, padding included."""
-        whole = size + self.padding_l[dim] + self.padding_r[dim] - self.span(dim)
-        return whole // self.strides[dim] + 1
+        """The number of windows along a dim of this size, padding included."""
+        padding = self.padding_l[dim] + self.padding_r[dim]
+        return window_count(size, padding, self.span(dim), self.strides[dim])
 
     def kernel_axes(self) -> tuple[TreeAxis, ...]:
         """The loops over a window."""
@@ -67,10 +77,10 @@ class Windows:
 
     def position(self, taps: Sequence[TreeAxis | Affine]) -> Affine:
         """The number of a position in its window, row by row."""
-        found = Affine()
+        index = Affine()
         for extent, tap in zip(self.kernel, taps, strict=True):
-            found = found * extent + tap
-        return found
+            index = index * extent + tap
+        return index
 
     def sources(self, outputs: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
         """Where the positions of windows are in the source."""
@@ -133,7 +143,7 @@ class Windows:
         return WindowPhase(source, output, tap * every + first, (tap,), inside, guards)
 
     def counts(self, outputs: Dims, sizes: Dims) -> Array:
-        """How many positions of each window are within the source; 1 where there is none."""
+        """The number of positions of each window that are within the source; 1 where there is none."""
         found = np.ones((), np.float32)
         for dim, (count, size) in enumerate(zip(outputs, sizes, strict=True)):
             starts = np.arange(count)[:, None] * self.strides[dim] - self.padding_l[dim]

@@ -114,7 +114,7 @@ DevicePlan = ItemPlan | SumPlan | TreePlan
 
 def plan_trees(tree: LoopTree, device: DeviceFacts) -> tuple[TreePlan, ...]:
     """Schedule a tree that is not empty for a device: a plan for each outermost loop."""
-    return tuple(_planned(replace(tree, items=(each,)), device) for each in tree.items)
+    return tuple(_planned(replace(tree, items=(item,)), device) for item in tree.items)
 
 
 def _planned(tree: LoopTree, device: DeviceFacts) -> TreePlan:

@@ -164,23 +164,22 @@ def _exported(data: Any) -> Array:
 
 
 def _no_buffer(data: object) -> Error:
-    hint = "pass an array, bytes, bytearray, memoryview, mmap or array.array; or rs.NO_DATA for no buffer yet"
+    none = "rs.onednn.NO_DATA for no buffer yet"
+    hint = f"pass an array, bytes, bytearray, memoryview, mmap or array.array; or {none}"
     if isinstance(data, int):
         hint = "a bare address needs a length: rs.Memory.from_pointer(address, nbytes, md, engine)"
     elif data is None or has_attribute(data, "__dlpack__"):
-        hint = (
-            "pass an array, rs.Memory.from_dlpack(x) for another library's, or rs.NO_DATA for no buffer yet"
-        )
+        hint = f"pass an array, rs.Memory.from_dlpack(x) for another library's, or {none}"
     return refuse("RS-M37:data-no-buffer", type=type(data).__name__, hint=hint)
 
 
 def _check_elements(array: Array, data_type: DataType) -> None:
-    found = array.dtype
-    unsigned = found.kind == "u" and found.isnative and found.itemsize * 8 == data_type.bits
-    if found in _BYTES or unsigned or (found == data_type.numpy and data_type.bits >= 8):
+    dtype = array.dtype
+    unsigned = dtype.kind == "u" and dtype.isnative and dtype.itemsize * 8 == data_type.bits
+    if dtype in _BYTES or unsigned or (dtype == data_type.numpy and data_type.bits >= 8):
         return
     twin = "uint8" if data_type.bits < 8 else str(data_type.numpy)
-    raise refuse("RS-M37:data-another-type", data_type=data_type, found=str(found)[:60], twin=twin)
+    raise refuse("RS-M37:data-another-type", data_type=data_type, found=str(dtype)[:60], twin=twin)
 
 
 def _check_dense(array: Array) -> None:

@@ -54,7 +54,7 @@ class Executable(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many threads, or work-items, may share a run."""
+        """The number of threads, or work-items, that may share a run."""
 
     @property
     def call(self) -> Callable[[int, int, int], None] | None:

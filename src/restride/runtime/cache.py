@@ -75,15 +75,15 @@ class LruCache(Generic[T]):
 
         Where it was not, `make` is called once for all who ask meanwhile.
         """
-        found = self._get(key)
-        if found is not None:
-            return found, True
+        value = self._get(key)
+        if value is not None:
+            return value, True
         with self._lock:
             turn = self._making.setdefault(key, _Turn())
         with turn.lock:
-            found = self._get(key) if turn.value is None else self._taken(turn.value)
-            if found is not None:
-                return found, True
+            value = self._get(key) if turn.value is None else self._taken(turn.value)
+            if value is not None:
+                return value, True
             return self._make(key, turn, make), False
 
     def trim(self, capacity: int) -> None:
@@ -238,7 +238,7 @@ def cache_info() -> dict[str, CacheInfo]:
 
 
 def get_primitive_cache_capacity() -> int:
-    """How many primitives are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
+    """The number of primitives that are kept; RESTRIDE_PRIMITIVE_CACHE_CAPACITY, or 1024."""
     if _capacity is not None:
         return _capacity
     return lookup_int("PRIMITIVE_CACHE_CAPACITY", _DEFAULT_CAPACITY, low=0, high=_MOST)

@@ -170,18 +170,18 @@ def _in_elements(shape: Shape, strides: Shape, itemsize: int) -> list[int]:
 
 def _data_type(dtype: NumpyType) -> DataType:
     try:
-        found = DataType.parse(dtype)
+        data_type = DataType.parse(dtype)
     except InvalidArguments:
         raise refuse(
             "RS-A02:elements", refused=_WRAPPED.refused, dtype=str(dtype)[:60], hint=_hint(dtype)
         ) from None
-    if found.bits < 8:
+    if data_type.bits < 8:
         raise refuse(
-            "RS-A02:arrays-numpy-keeps" if found.kind == "float" else "RS-A02:arrays-numpy-keeps-element",
+            "RS-A02:arrays-numpy-keeps" if data_type.kind == "float" else "RS-A02:arrays-numpy-keeps-element",
             refused=_WRAPPED.refused,
-            found=found,
+            found=data_type,
         )
-    return found
+    return data_type
 
 
 def _hint(dtype: NumpyType) -> str:

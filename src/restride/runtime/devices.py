@@ -95,8 +95,8 @@ def sycl_objects(what: str, device: Device) -> tuple[Any, Any]:
     load_whole("restride.runtime.sycl.device")
     from .sycl import device as sycl
 
-    found = sycl.sycl_device(what, device)
-    return found.device, found.context
+    sycl_device = sycl.sycl_device(what, device)
+    return sycl_device.device, sycl_device.context
 
 
 # "any" names no device, hence none of it can be opened.

@@ -48,7 +48,7 @@ class Engine:
 
     @staticmethod
     def get_count(kind: str | EngineKind) -> int:
-        """How many engines of `kind` there are (`dnnl::engine::get_count`)."""
+        """The number of engines of `kind` there are (`dnnl::engine::get_count`)."""
         _, platform, selector = _parse_kind(kind)
         return platform.count(selector)
 
@@ -56,10 +56,10 @@ class Engine:
     def _of_sycl(cls, kind: object, device: object, context: object) -> Engine:
         """The engine of dpctl's device in dpctl's context."""
         word, _, _ = _parse_kind(kind)
-        made = cls.of_device(sycl_device_in("Engine", device, context))
-        if word.partition(":")[0] in ("sycl", "any", made.kind):
-            return made
-        raise refuse("RS-P03:device-no", word=word[:60], made=made)
+        engine = cls.of_device(sycl_device_in("Engine", device, context))
+        if word.partition(":")[0] in ("sycl", "any", engine.kind):
+            return engine
+        raise refuse("RS-P03:device-no", word=word[:60], made=engine)
 
     @classmethod
     def of_device(cls, device: Device) -> Engine:
@@ -130,9 +130,9 @@ def _opened(device: Device) -> Engine:
 def _parse_kind(kind: object) -> tuple[str, Platform, str]:
     """The word of a kind, the devices that it names, and what narrows them down."""
     word = kind.name if isinstance(kind, EngineKind) else kind.lower() if isinstance(kind, str) else ""
-    found = find_platform(word)
-    if found is not None:
-        return word, *found
+    platform = find_platform(word)
+    if platform is not None:
+        return word, *platform
     raise refuse("RS-P03:unknown-kind", kind=_shown(kind))
 
 

@@ -45,11 +45,11 @@ def refused(md: MemoryDesc, what: str) -> Error:
 def array(md: MemoryDesc, held: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
     """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
     is_packed = md.data_type.bits < 8
-    found = views.logical(md, held) if is_packed else views.strided(md, held)
-    wanted = found.dtype if dtype is None else np.dtype(dtype)
-    if copy is False and (is_packed or wanted != found.dtype):
-        raise refuse("RS-A16:needs-copy", dtype=found.dtype, wanted=wanted, md=md)
-    return found.astype(wanted, copy=bool(copy))
+    values = views.logical(md, held) if is_packed else views.strided(md, held)
+    wanted = values.dtype if dtype is None else np.dtype(dtype)
+    if copy is False and (is_packed or wanted != values.dtype):
+        raise refuse("RS-A16:needs-copy", dtype=values.dtype, wanted=wanted, md=md)
+    return values.astype(wanted, copy=bool(copy))
 
 
 def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
         raise refuse(
             "RS-A16:two-elements-share", error=NotCarried, md=md, wider=_WIDER.get(md.data_type, "s8")
         )
-    found = views.strided(md, held)
+    values = views.strided(md, held)
     device = options.get("dl_device")
     if device is not None and not (isinstance(device, tuple | list) and tuple(device) == _CPU):
         raise refuse("RS-A16:another-device", error=NotExported, device=short_repr(device))
@@ -113,4 +113,4 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
     if options.get("copy") is not None:
         parse_bool("Memory.__dlpack__: copy", options["copy"])
     given = {name: value for name, value in options.items() if value is not None}
-    return exported(found, given | {"dl_device": _CPU} if device is not None else given)
+    return exported(values, given | {"dl_device": _CPU} if device is not None else given)

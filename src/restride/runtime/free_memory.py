@@ -27,8 +27,8 @@ def free_memory(proc: str = _PROC, groups: str = _GROUPS) -> FreeMemory:
 
     `proc` and `groups`: where Linux tells of them. Files that are not there, or say something else, set none.
     """
-    found = [_of_machine(proc), *_of_groups(proc, groups)]
-    return FreeMemory(min(each.total for each in found), min(each.free for each in found))
+    limits = [_of_machine(proc), *_of_groups(proc, groups)]
+    return FreeMemory(min(limit.total for limit in limits), min(limit.free for limit in limits))
 
 
 def check_room(nbytes: int) -> None:

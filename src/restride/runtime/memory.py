@@ -117,10 +117,10 @@ class Memory(ArrayNames):
         if copy is not None:
             parse_bool("Memory.from_dlpack: copy", copy)
         try:
-            found = imported(x)
+            array = imported(x)
         except Exception as error:  # a foreign __dlpack__ may raise anything
             raise not_imported("Memory.from_dlpack: x", x, error) from error
-        return cls.from_numpy(found.copy() if copy else found, None, engine)
+        return cls.from_numpy(array.copy() if copy else array, None, engine)
 
     @classmethod
     def from_pointer(
@@ -179,9 +179,9 @@ class Memory(ArrayNames):
     @property
     def T(self) -> Memory:  # noqa: N802 - NumPy's name
         """A memory over the same bytes with its axes in reverse order, as NumPy's `T`."""
-        made = Memory(self._desc.T, self.engine, NO_DATA)
-        made._attach(self._buffer)
-        return made
+        transposed = Memory(self._desc.T, self.engine, NO_DATA)
+        transposed._attach(self._buffer)
+        return transposed
 
     @property
     def readonly(self) -> bool:

@@ -77,7 +77,7 @@ def cannot_replace_buffer(memory: object, *, is_mapped: bool) -> Error:
     if not memory:
         hint = "make it with a descriptor and an engine"
         return refuse("RS-M36:memory-set-data", where="", hint=hint)
-    hint = "pass a buffer, or rs.NO_DATA"
+    hint = "pass a buffer, or rs.onednn.NO_DATA"
     return refuse("RS-M37:memory-set-data", memory=memory, hint=hint)
 
 

@@ -77,9 +77,9 @@ class _ProgramMemory:
 
     def flat(self, place: Place, data_type: DataType) -> tuple[Array, int]:
         """The storage of a buffer, and at which element of it the place is."""
-        found = self._slots[place.buffer] if place.buffer >= 0 else self._temporaries[~place.buffer]
+        buffer = self._slots[place.buffer] if place.buffer >= 0 else self._temporaries[~place.buffer]
         dtype = storage_dtype(data_type)
-        raw = found.bytes()
+        raw = buffer.bytes()
         whole = raw[: len(raw) // dtype.itemsize * dtype.itemsize].view(dtype)
         return whole, place.offset * 8 // data_type.bits
 
@@ -118,9 +118,9 @@ def _run_tree(step: TreeStep, memory: _ProgramMemory, scalars: Sequence[float]) 
     from ..plan.interpret_tree import interpret_tree
 
     pairs = zip(step.tree.tensors, step.places, strict=True)
-    found = [memory.flat(place, tensor.data_type) for tensor, place in pairs]
+    flats = [memory.flat(place, tensor.data_type) for tensor, place in pairs]
     first, count = step.scalars
-    interpret_tree(step.tree, [flat[at:] for flat, at in found], scalars[first : first + count])
+    interpret_tree(step.tree, [flat[at:] for flat, at in flats], scalars[first : first + count])
 
 
 DEVICE = ReferenceDevice("reference")

@@ -112,7 +112,7 @@ class ResultPool:
 
     def _collect(self, wanted: int = 0) -> ResultBlock | None:
         """Put back the blocks of arrays that have died, but for the last one of the size `wanted`."""
-        found = None
+        match = None
         while self._ended:
             try:
                 finalizer = self._ended.popleft()
@@ -120,10 +120,10 @@ class ResultPool:
                 break
             block = self._reclaimed(finalizer)
             if block is not None and block.size == wanted:
-                found, block = block, found
+                match, block = block, match
             if block is not None:
                 self._put_back(block)
-        return found
+        return match
 
     def _collect_lost(self) -> None:
         """The same where what told of an end was interrupted before the block was put back."""
@@ -259,12 +259,12 @@ def result_pool() -> ResultPool:
 
     Raises InvalidArguments where that is no number of bytes.
     """
-    found = _pools.get("results")
-    if found is None:
+    pool = _pools.get("results")
+    if pool is None:
         usual = min(free_memory().total // 4, _MOST_IDLE_BYTES)
         limit = lookup_int("RESULT_POOL", usual, low=0, high=2**63 - 1)
-        found = _pools.setdefault("results", ResultPool(limit))
-    return found
+        pool = _pools.setdefault("results", ResultPool(limit))
+    return pool
 
 
 def empty_cache() -> int:

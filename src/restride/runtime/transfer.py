@@ -31,10 +31,10 @@ def to_engine(memory: Memory, engine: Engine) -> Memory:
     device = engine.device
     if memory.engine.device is device or (device.is_host and memory.engine.device.is_host):
         return memory
-    read, made = to_host(memory), Memory(memory.desc, engine)
-    if read._buffer is not None and made._buffer is not None:
-        device.upload(read._buffer, made._buffer, extent(memory.desc).high)
-    return made
+    read, copy = to_host(memory), Memory(memory.desc, engine)
+    if read._buffer is not None and copy._buffer is not None:
+        device.upload(read._buffer, copy._buffer, extent(memory.desc).high)
+    return copy
 
 
 def share_with(memory: Memory, engine: Engine) -> Memory:

@@ -80,11 +80,11 @@ class _Pool:
         """A worker for this thread alone; None where this process must compile."""
         with self._changed:
             while self._is_usable():
-                found = self._choose()
-                if found is not None:
-                    self._idle.remove(found)
-                    self._busy.append((found, threading.get_ident()))
-                    return found
+                worker = self._choose()
+                if worker is not None:
+                    self._idle.remove(worker)
+                    self._busy.append((worker, threading.get_ident()))
+                    return worker
                 self._start_or_wait()
         return None
 

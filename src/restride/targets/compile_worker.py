@@ -232,10 +232,10 @@ def _command() -> list[str]:
 
 def _folder_of_llvmlite() -> str:
     """Where it lies; this process needs it for less, and may never load it."""
-    found = importlib.util.find_spec("llvmlite")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("llvmlite")
+    if spec is None or spec.origin is None:
         raise WorkerUnusable
-    return os.path.dirname(os.path.dirname(os.path.abspath(found.origin)))
+    return os.path.dirname(os.path.dirname(os.path.abspath(spec.origin)))
 
 
 def _environment() -> dict[str, str]:

@@ -54,6 +54,6 @@ def lower_contraction(
     """Schedule a tree as a contraction; None where it is none, its layouts have no vectors, or there are no
     tiles of this rank.
     """
-    found = find_contraction(tree)
-    plan = None if found is None else schedule_contraction(found, machine_of(isa, caches), rank)
+    contraction = find_contraction(tree)
+    plan = None if contraction is None else schedule_contraction(contraction, machine_of(isa, caches), rank)
     return None if plan is None else LoweredContraction(plan, *kernel_of_plan(plan), isa)

@@ -108,7 +108,7 @@ class LoweredReduction(WrittenInOrder):
 
     @property
     def planes(self) -> int:
-        """How many planes of outputs the kernel folds into."""
+        """The number of planes of outputs the kernel folds into."""
         return sum(plan.planes for plan in self.plans)
 
     @property
@@ -221,9 +221,9 @@ class LoweredLoops(NamedTuple):
 
 def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors."""
-    parts = [replace(tree, items=(each,)) for each in tree.items]
+    parts = [replace(tree, items=(item,)) for item in tree.items]
     loops = tuple(lower_contraction(part, isa, caches) or _lowered(part, isa, caches) for part in parts)
-    trees = (each for each in loops if isinstance(each, LoweredTree))
+    trees = (loop for loop in loops if isinstance(loop, LoweredTree))
     names = dict.fromkeys(name for each in trees for name in each.schedule.uncovered)
     cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, loops)
@@ -231,7 +231,7 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
 
 def _lowered(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredTree:
     """A tree whose stores go past the caches where it is larger than these, and they are of whole lines."""
-    is_large = sum(each.data_type.nbytes(prod(each.padded)) for each in tree.tensors) >= caches.l3
+    is_large = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors) >= caches.l3
     return LoweredTree(tree, isa, is_large, streams=is_large and has_streams(schedule_tree(tree)))
 
 

@@ -181,10 +181,10 @@ def _kernel_features() -> dict[str, bool]:
         return {}
     try:
         with open(_AUXV, "rb") as file:
-            found = dict(_AUXV_ENTRY.iter_unpack(file.read()))
+            entries = dict(_AUXV_ENTRY.iter_unpack(file.read()))
     except (OSError, struct.error):
         return {}
-    return {name: bool(found.get(_HWCAP2, 0) & bit) for name, bit in _HWCAP2_BITS.items()}
+    return {name: bool(entries.get(_HWCAP2, 0) & bit) for name, bit in _HWCAP2_BITS.items()}
 
 
 def _flatten(features: Mapping[str, bool]) -> str:
@@ -209,18 +209,18 @@ def host_caches() -> CacheSizes:
 
 def read_caches(folder: str) -> CacheSizes:
     """Return the cache sizes that a Linux sysfs folder of `index*/{level,type,size}` tells."""
-    found = {}
+    sizes = {}
     for index in range(8):
         entry = os.path.join(folder, f"index{index}")
         level, kind = _read(entry, "level"), _read(entry, "type")
         size = _parse_size(_read(entry, "size"))
         if kind in ("Data", "Unified") and size:
-            found[level] = size
+            sizes[level] = size
     usual = CacheSizes()
-    l1d, l2 = found.get("1", usual.l1d), found.get("2", usual.l2)
+    l1d, l2 = sizes.get("1", usual.l1d), sizes.get("2", usual.l2)
     line = _parse_size(_read(os.path.join(folder, "index0"), "coherency_line_size")) or usual.line
     # Where there is no third level, or a hypervisor hides it, the second is the last.
-    return CacheSizes(l1d, l2, found.get("3", l2 if found else usual.l3), line)
+    return CacheSizes(l1d, l2, sizes.get("3", l2 if sizes else usual.l3), line)
 
 
 def _read(folder: str, name: str) -> str:

@@ -44,10 +44,10 @@ def llvm_facts() -> LlvmFacts:
     content = default_store().get(key) if key and "llvmlite.binding" not in sys.modules else None
     if content is not None:
         return LlvmFacts(**json.loads(content))
-    found = _asked()
+    facts = _asked()
     if key:
-        default_store().put(key, json.dumps(asdict(found)).encode())
-    return found
+        default_store().put(key, json.dumps(asdict(facts)).encode())
+    return facts
 
 
 def _asked() -> LlvmFacts:

@@ -107,10 +107,10 @@ class _Object:
         base = _libc().mmap(None, nbytes, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         if base == _FAILED:
             raise _Unfit
-        made = MappedCode(base, nbytes, {
-            each.name: base + places[each.section] + each.value
-            for each in symbols
-            if each.name and each.section in places
+        code = MappedCode(base, nbytes, {
+            symbol.name: base + places[symbol.section] + symbol.value
+            for symbol in symbols
+            if symbol.name and symbol.section in places
         })  # fmt: skip
         try:
             for section in sections:
@@ -121,15 +121,15 @@ class _Object:
             if _libc().mprotect(base, nbytes, _READ_EXECUTE):
                 raise _Unfit
         except BaseException:
-            made.close()
+            code.close()
             raise
-        return made
+        return code
 
     def _bytes(self, section: _Section) -> bytes:
-        found = self.content[section.offset : section.offset + section.size]
-        if len(found) != section.size:
+        content = self.content[section.offset : section.offset + section.size]
+        if len(content) != section.size:
             raise _Unfit
-        return found
+        return content
 
     def _sections(self) -> Iterator[_Section]:
         head = _HEAD.unpack_from(self.content)
@@ -139,12 +139,12 @@ class _Object:
         if width != _SECTION.size:
             raise _Unfit
         for number in range(count):
-            made = _Section(*_SECTION.unpack_from(self.content, start + number * width))
-            is_held = made.flags & _ALLOCATED
-            is_odd = made.flags & (_WRITTEN | _THREADS) or made.kind == _ZEROS
-            if is_held and (is_odd or made.size > len(self.content)):
+            section = _Section(*_SECTION.unpack_from(self.content, start + number * width))
+            is_held = section.flags & _ALLOCATED
+            is_odd = section.flags & (_WRITTEN | _THREADS) or section.kind == _ZEROS
+            if is_held and (is_odd or section.size > len(self.content)):
                 raise _Unfit
-            yield made
+            yield section
 
     def _symbols(self, sections: list[_Section]) -> Iterator[_Symbol]:
         for table in sections:
@@ -200,13 +200,13 @@ class _Object:
 def _laid_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
     """Where each section of code and constants begins, and where stubs may."""
     places, end = dict[int, int](), 0
-    for number, each in enumerate(sections):
-        if each.flags & _ALLOCATED and each.kind == _PROGRAM:
-            alignment = max(each.alignment, 1)
+    for number, section in enumerate(sections):
+        if section.flags & _ALLOCATED and section.kind == _PROGRAM:
+            alignment = max(section.alignment, 1)
             if alignment > mmap.PAGESIZE:
                 raise _Unfit
             places[number] = end = -(-end // alignment) * alignment
-            end += each.size
+            end += section.size
     return places, -(-end // _STUB_BYTES) * _STUB_BYTES
 
 

@@ -227,7 +227,7 @@ def _callers_level() -> int:
 
 def _entries(folder: int | None, path: str) -> list[tuple[str, int, float]]:
     """Return (name, bytes on disk, time of last use) of our files in the folder."""
-    found = []
+    entries = []
     with os.scandir(folder if folder is not None else path) as listing:
         for entry in listing:
             if not entry.name.endswith((_SUFFIX, _TEMPORARY)):
@@ -235,8 +235,8 @@ def _entries(folder: int | None, path: str) -> list[tuple[str, int, float]]:
             with contextlib.suppress(OSError):
                 status = entry.stat(follow_symlinks=False)
                 blocks = -(-status.st_size // _BLOCK_BYTES)
-                found.append((entry.name, blocks * _BLOCK_BYTES, status.st_mtime))
-    return found
+                entries.append((entry.name, blocks * _BLOCK_BYTES, status.st_mtime))
+    return entries
 
 
 def _is_stale(name: str, used: float) -> bool:

@@ -162,12 +162,12 @@ def object_code(lowered: Compilable, key: str = "") -> bytes:
     A hit costs no code generation.
     """
     kept, key = store.default_store(), key or object_key(lowered)
-    found = kept.get(key)
-    if found is None:
-        found = _compiled(lowered)
-        kept.put(key, found)
-    dump(lowered, key, found)
-    return found
+    code = kept.get(key)
+    if code is None:
+        code = _compiled(lowered)
+        kept.put(key, code)
+    dump(lowered, key, code)
+    return code
 
 
 def _compiled(lowered: Compilable) -> bytes:

@@ -34,8 +34,8 @@ def _versions() -> tuple[str, ...]:
 def object_code(ir_text: str, isa: Isa) -> bytes:
     """Return the object code of `ir_text`: from the default store, else compiled and kept there."""
     store, key = default_store(), object_key(ir_text, isa)
-    found = store.get(key)
-    if found is None:
-        found = jit.compile_ir(ir_text, isa)
-        store.put(key, found)
-    return found
+    content = store.get(key)
+    if content is None:
+        content = jit.compile_ir(ir_text, isa)
+        store.put(key, content)
+    return content

@@ -78,8 +78,8 @@ class _AxisDigit:
 
 def _digits(layout: Layout) -> list[_AxisDigit]:
     """The digits of all axes in the order of memory, outermost first."""
-    found = layout_digits(layout)
-    ordered = [*(found[d] for d in layout.outer_order), *found[len(layout.dims) :]]
+    digits = layout_digits(layout)
+    ordered = [*(digits[d] for d in layout.outer_order), *digits[len(layout.dims) :]]
     most = {level.axis: level.weight for level in sorted(ordered, key=lambda v: v.weight) if level.extent > 1}
     return [_AxisDigit(level, level.weight >= most.get(level.axis, 1)) for level in ordered]
 

@@ -98,15 +98,15 @@ def _radio(place: int, count: int) -> str:
 
 def _tab(place: int, picture: NetworkPicture) -> str:
     """What a rule costs: a line of the table that is also the switch."""
-    found = picture.formats
-    count = sum(not each.is_constant for each in found.reorders)
+    formats = picture.formats
+    count = sum(not reorder.is_constant for reorder in formats.reorders)
     reorders = f"{count} reorder{'s' * (count != 1)}"
     own = sum(row.seconds for row in picture.rows if row.kind == "reorder")
     total = sum(row.seconds for row in picture.rows)
     how = "measured" if picture.is_measured else "predicted"
     return (
-        f'<label for="r{place}"><b>{escape(found.rule)}</b><span>{reorders}</span>'
-        f"<span>{data_size(found.bytes_moved)} moved</span>"
+        f'<label for="r{place}"><b>{escape(formats.rule)}</b><span>{reorders}</span>'
+        f"<span>{data_size(formats.bytes_moved)} moved</span>"
         f"<span>{duration(own)} of {duration(total)} {how}</span></label>"
     )
 
@@ -114,7 +114,7 @@ def _tab(place: int, picture: NetworkPicture) -> str:
 def _picture(place: int, picture: NetworkPicture, colours: _Colours) -> str:
     rows, lanes = with_lanes(picture.rows)
     count = 1 + max((row.lane for row in rows), default=0)
-    count = max([count, *(1 + each.lane for each in lanes)])
+    count = max([count, *(1 + lane.lane for lane in lanes)])
     width = 2 * _EDGE + _LANE * (count - 1)
     longest = max((row.seconds for row in rows), default=0.0) or 1.0
     head = "".join(f"<th>{word}</th>" for word in _HEADINGS)
@@ -150,7 +150,7 @@ def _row(row: NetworkRow, colours: _Colours, longest: float) -> str:
 
 def _lanes(rows: Sequence[NetworkRow], lanes: Sequence[Lane], colours: _Colours, width: float) -> str:
     height = _ROW * len(rows)
-    paths = "".join(path for each in lanes for path in _paths(each, colours[each.md]))
+    paths = "".join(path for lane in lanes for path in _paths(lane, colours[lane.md]))
     marks = "".join(_mark(place, row, colours) for place, row in enumerate(rows))
     words = f"{len(rows)} rows from top to bottom; the lines are tensors"
     return (

@@ -74,7 +74,7 @@ def network_rows(
 class _RowWriter:
     def __init__(self, graph: Graph, formats: Propagation, times: MeasuredTimes) -> None:
         self._graph, self._formats, self._times = graph, formats, times
-        moved = (each for each in formats.reorders if not each.is_constant)
+        moved = (reorder for reorder in formats.reorders if not reorder.is_constant)
         self._waiting: dict[Tensor, InsertedReorder] = {(each.tensor, each.dst): each for each in moved}
         self._made = frozenset(self._waiting)
         self._found: list[NetworkRow] = []
@@ -140,7 +140,7 @@ def _words(graph: Graph, node: Node) -> str:
         own += f", {operation.groups} groups" * (operation.groups > 1)
     elif isinstance(operation, PoolingOperation):
         own += _window(operation.kernel, operation.strides)
-    rest = [each.operation.algorithm.partition("_")[2].replace("_", " ") for each in node.epilogues]
+    rest = [epilogue.operation.algorithm.partition("_")[2].replace("_", " ") for epilogue in node.epilogues]
     return " + ".join([own, *rest])
 
 
@@ -171,10 +171,10 @@ def with_lanes(rows: Sequence[NetworkRow]) -> tuple[tuple[NetworkRow, ...], tupl
             lanes[tensor] = lane if lane not in taken else _first_free(taken)
             if tensor in last:
                 taken[lanes[tensor]] = tensor
-    found = tuple(
+    placed_lanes = tuple(
         Lane(tensor[1], lanes[tensor], start, tuple(readers[tensor])) for tensor, start in starts.items()
     )
-    return tuple(placed), found
+    return tuple(placed), placed_lanes
 
 
 def _first_free(taken: Mapping[int, Tensor]) -> int:

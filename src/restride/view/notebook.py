@@ -36,10 +36,10 @@ def _values(memory: Memory) -> str:
     shown = (*(1 for _ in shape[:-2]), *map(min, shape[-2:], (_ROWS, _COLUMNS)[-len(shape) :]))
     try:
         window = memory.desc.submemory_desc(shown, (0,) * len(shape))
-        found = Memory(window, memory.engine, memory).to_numpy().reshape(-1, shown[-1])
+        values = Memory(window, memory.engine, memory).to_numpy().reshape(-1, shown[-1])
     except Error:  # a mapped memory, a view that ends within a block
         return ""
-    rows = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in found)
+    rows = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in values)
     at = ", ".join([*("0" for _ in shape[:-2]), *(f":{n}" for n in shown[-2:])])
     of = " &times; ".join(map(str, shape))
     return f'<table style="text-align:right"><caption>[{at}] of {of}</caption>{rows}</table>'

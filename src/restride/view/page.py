@@ -112,12 +112,12 @@ def _tables(outer: Sequence[LayoutDigit], dims: Sequence[int], most: int) -> Ite
     """The ordinals of the tables that are drawn at first: of every level the first ones and the last."""
     extents = [level.extent for level in outer]
     padded = [i for i, level in enumerate(outer) if dims[level.axis] % level.weight]
-    found = {prod(extents) - 1}
+    ordinals_shown = {prod(extents) - 1}
     kept = [some(n, k) for n, k in zip(extents, budget(extents, most, padded), strict=True)]
     ordinals = [0]
     for extent, digits in zip(extents, kept, strict=True):
         ordinals = [ordinal * extent + digit for ordinal in ordinals for digit in digits]
-    yield from sorted(found.union(ordinals))
+    yield from sorted(ordinals_shown.union(ordinals))
 
 
 def _order(walk: Walk) -> list[list[str]]:

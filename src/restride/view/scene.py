@@ -55,10 +55,10 @@ def memory(md: MemoryDesc, names: str, lines: int, cells: int) -> MemoryScene:
     row = walk.row.levels[0]
     columns = gaps(walk.row.kept(cells))
     groups = gaps(walk.groups.kept(cells // len(columns)))
-    found = tuple(_line(md, walk, line, groups, columns) for line in walk.lines(lines))
+    scene_lines = tuple(_line(md, walk, line, groups, columns) for line in walk.lines(lines))
     step = row.stride if row.extent > 1 else 1
     several = ("" if group is None else walk.group_name(group, names) for group in groups)
-    return MemoryScene(found, row.axis, step, tuple(several) if len(groups) > 1 else ())
+    return MemoryScene(scene_lines, row.axis, step, tuple(several) if len(groups) > 1 else ())
 
 
 def _line(

@@ -28,68 +28,68 @@ class BitField(NamedTuple):
 
 def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[BitField]:
     """All that lies in the first bytes of a buffer, in the order of its bits."""
-    found: list[BitField] = []
+    fields: list[BitField] = []
     for name, md in parts.items():
         width = md.data_type.bits
         for offset in range(nbytes * 8 // width):
             index = md.index(offset)
             if index is not None:
-                found.append(BitField(offset * width, width, name, index))
-    return sorted(found)
+                fields.append(BitField(offset * width, width, name, index))
+    return sorted(fields)
 
 
-def buffers(found: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
+def buffers(stored: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
     """The parts of each buffer by its name."""
-    if found.nbytes:
-        return {"": found.parts}
-    return {name: {name: md} for name, md in found.parts.items()}
+    if stored.nbytes:
+        return {"": stored.parts}
+    return {name: {name: md} for name, md in stored.parts.items()}
 
 
-def stored_text(found: TensorFormat) -> str:
+def stored_text(stored: TensorFormat) -> str:
     """What a format is, where the bytes of its first elements lie, and its descriptors."""
-    lines = [f"{found.name}: {found.about}.", "", _formula(found), ""]
-    for name, parts in buffers(found).items():
-        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _shown(found, parts)), ""]
-    for name, md in found.parts.items():
+    lines = [f"{stored.name}: {stored.about}.", "", _formula(stored), ""]
+    for name, parts in buffers(stored).items():
+        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _shown(stored, parts)), ""]
+    for name, md in stored.parts.items():
         lines += [f"{name}", explain(md), ""]
     return "\n".join(lines).rstrip()
 
 
-def stored_svg(found: TensorFormat) -> str:
+def stored_svg(stored: TensorFormat) -> str:
     """The same bytes as a picture: low halves below high ones, scales in a colour of their own."""
     drawing, top = Drawing(), 8.0
-    drawing.text(0, top, found.name, size=14, font_weight="bold")
-    drawing.text(0, top + 22, _formula(found), fill=FAINT)
+    drawing.text(0, top, stored.name, size=14, font_weight="bold")
+    drawing.text(0, top + 22, _formula(stored), fill=FAINT)
     top += 46
-    for parts in buffers(found).values():
+    for parts in buffers(stored).values():
         for name, md in parts.items():
-            drawing.text(0, top, f"{name}: {md}{_sharing(found, name)}", fill=FAINT)
+            drawing.text(0, top, f"{name}: {md}{_sharing(stored, name)}", fill=FAINT)
             top += 18
-        top = _draw(drawing, held_in(parts, count := _shown(found, parts)), count, top + 4) + 14
-    return drawing.document(f"the bytes of {found.name}")
+        top = _draw(drawing, held_in(parts, count := _shown(stored, parts)), count, top + 4) + 14
+    return drawing.document(f"the bytes of {stored.name}")
 
 
-def _formula(found: TensorFormat) -> str:
-    parts = found.parts
+def _formula(stored: TensorFormat) -> str:
+    parts = stored.parts
     value = "value"
     if "zero_point" in parts:
         value = "(value - zero_point)"
-    elif found.zero_point:
-        value = f"(value - {found.zero_point})"
-    whole = "tensor_scale * " if found.has_tensor_scale else ""
+    elif stored.zero_point:
+        value = f"(value - {stored.zero_point})"
+    whole = "tensor_scale * " if stored.has_tensor_scale else ""
     apart = "" if "scale" in parts else ", its scales held apart"
     return f"x = {whole}scale * {value}" + (" + minimum" if "minimum" in parts else "") + apart
 
 
-def _sharing(found: TensorFormat, name: str) -> str:
+def _sharing(stored: TensorFormat, name: str) -> str:
     """Of how many elements there is one such number."""
-    return "" if name == "values" else f", one for {'x'.join(map(str, found.groups))} elements"
+    return "" if name == "values" else f", one for {'x'.join(map(str, stored.groups))} elements"
 
 
-def _shown(found: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
-    """How many bytes are shown: those of the first block, a line or two of others."""
-    whole = found.nbytes or max(md.size for md in parts.values())
-    block = _block_of(parts) if found.nbytes else _MOST_BYTES // 2 - 2
+def _shown(stored: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
+    """The number of bytes that are shown: those of the first block, a line or two of others."""
+    whole = stored.nbytes or max(md.size for md in parts.values())
+    block = _block_of(parts) if stored.nbytes else _MOST_BYTES // 2 - 2
     return min(whole, block, _MOST_BYTES)
 
 

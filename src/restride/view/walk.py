@@ -61,7 +61,7 @@ class Span:
 
     @property
     def extent(self) -> int:
-        """How many ordinals there are; 1 where there is no level."""
+        """The number of ordinals; 1 where there is no level."""
         return prod(level.extent for level in self.levels)
 
     def digits(self, ordinal: int) -> tuple[int, ...]:
@@ -98,17 +98,17 @@ class Walk:
     @classmethod
     def over(cls, layout: Layout) -> Walk:
         """The walk over a layout that has elements."""
-        dims, found = layout.dims, layout_digits(layout)
-        outermost = [found[d] for d in layout.outer_order]
+        dims, digits = layout.dims, layout_digits(layout)
+        outermost = [digits[d] for d in layout.outer_order]
         position, offset = [0] * len(dims), layout.offset0
         for level in outermost:
             if level.stride < 0 and level.extent > 1:
                 position[level.axis] += (level.extent - 1) * level.weight
                 offset += (level.extent - 1) * level.stride
         outer = [_forwards(level) for level in outermost if level.extent > 1]
-        inner = [level for level in found[len(dims) :] if level.extent > 1]
+        inner = [level for level in digits[len(dims) :] if level.extent > 1]
         if not inner:
-            inner = [outer.pop() if outer else found[-1]]
+            inner = [outer.pop() if outer else digits[-1]]
         nested = len(layout.inner_blks) > 1
         # A step of an outer level begins anew with the blocks within it.
         within = [{level.axis for level in outer[i:]} for i in range(len(outer))]
@@ -133,7 +133,7 @@ class Walk:
 
     @property
     def line_count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return prod(level.extent for level in self.down)
 
     def blocks(self, most: int) -> Iterator[tuple[int, ...]]:
@@ -217,7 +217,7 @@ def _forwards(level: LayoutDigit) -> LayoutDigit:
 
 
 def budget(extents: Sequence[int], most: int, first: Sequence[int] = ()) -> list[int]:
-    """How many positions of each level to keep, so that their product is at most `most`.
+    """The number of positions of each level to keep, so that their product is at most `most`.
 
     Every level gets its first and last position as far as that goes, those named in `first` before others;
     then the innermost grow first.
@@ -238,19 +238,19 @@ def some(extent: int, count: int, turn: int | None = None) -> list[int]:
     last = {extent - 1} if count > 1 else set()
     if turn is not None and count > 3:
         last |= {turn, min(turn + 1, extent - 1)}
-    found = set(last)
+    chosen = set(last)
     at = 0
-    while len(found) < count:
-        found.add(at)
+    while len(chosen) < count:
+        chosen.add(at)
         at += 1
-    return sorted(found)
+    return sorted(chosen)
 
 
 def gaps(ordinals: Sequence[int]) -> list[int | None]:
     """The ordinals, with None between two that leave others out."""
-    found: list[int | None] = []
+    marked: list[int | None] = []
     for ordinal in ordinals:
-        if found and ordinal != (found[-1] or 0) + 1:
-            found.append(None)
-        found.append(ordinal)
-    return found
+        if marked and ordinal != (marked[-1] or 0) + 1:
+            marked.append(None)
+        marked.append(ordinal)
+    return marked

@@ -52,7 +52,7 @@ class Conversion:
 
     @property
     def tiles(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
         return self.firsts[-1]
 
     @property
@@ -72,8 +72,8 @@ class Conversion:
 
     def at(self, tile: int) -> tuple[int, int]:
         """The number of a tile's step, and the tile's number in it."""
-        found = bisect_right(self.firsts, tile) - 1
-        return found, tile - self.firsts[found]
+        number = bisect_right(self.firsts, tile) - 1
+        return number, tile - self.firsts[number]
 
     def weight_before(self, tile: int) -> int:
         """What the tiles before this one weigh."""
@@ -134,8 +134,8 @@ def plan_conversion(
 def _groups(source: ConversionSource, dst: str, is_folder: bool) -> list[tuple[str, list[int]]]:
     """The files of the result, each with the numbers of the files that go into it."""
     if is_folder:
-        return [(found.name, [at]) for at, found in enumerate(source.files)]
-    members = [at for at, found in enumerate(source.files) if found.contents is not None]
+        return [(source_file.name, [at]) for at, source_file in enumerate(source.files)]
+    members = [at for at, source_file in enumerate(source.files) if source_file.contents is not None]
     if not members:
         raise refuse("RS-F01:nothing-convert", path=shown(source.path))
     return [(dst, members)]
@@ -152,10 +152,10 @@ def _image(
     name: str, source: ConversionSource, members: list[int], arrays: list[StoredArray], make: MakeImage | None
 ) -> FileImage:
     """The file of these arrays, with the metadata of those they come from."""
-    found = [source.files[at] for at in members]
-    if found[0].index is not None:
+    source_files = [source.files[at] for at in members]
+    if source_files[0].index is not None:
         return FileImage((), (), (), 0)
-    if found[0].contents is None:
+    if source_files[0].contents is None:
         return raw_image(arrays[0])
     metadata = _metadata(source, members)
     maker = make or image_maker(name)
@@ -230,7 +230,7 @@ def _with_indexes(
 
 def _source_hash(source: ConversionSource) -> str:
     """What tells the source from another, or from itself after a change."""
-    facts = [found.identity for found in source.files]
+    facts = [source_file.identity for source_file in source.files]
     return hashlib.sha256(repr(facts).encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -238,12 +238,12 @@ def _plan_hash(
     files: Sequence[DraftFile], planned: Sequence[PlacedStep], rules: Sequence[ConversionRule]
 ) -> str:
     """What tells this work from other work on the same source, tiles and options included."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for file in files:
-        found.update(f"{file.name}\0{file.image.digest}\n".encode("utf-8", "surrogateescape"))
+        digest.update(f"{file.name}\0{file.image.digest}\n".encode("utf-8", "surrogateescape"))
     for placed in planned:
         step = placed.step
         facts = (str(step.rule), step.tiles, getattr(step, "grid", None), placed.targets)
-        found.update(repr(facts).encode("utf-8", "surrogateescape"))
-    found.update(repr([str(rule) for rule in rules]).encode("utf-8", "surrogateescape"))
-    return found.hexdigest()
+        digest.update(repr(facts).encode("utf-8", "surrogateescape"))
+    digest.update(repr([str(rule) for rule in rules]).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

@@ -113,7 +113,7 @@ class _ScaledStep:
         return errors + groups.summed_up(tolerance)
 
     def _groups_of(self, place: Ints, *, last: bool = True) -> Ints:
-        """How many groups begin before a place, along each axis; or how many end."""
+        """The number of groups that begin before a place, along each axis; or how many end."""
         return tuple(-(-n // g) if last else n // g for n, g in zip(place, self.groups, strict=True))
 
     def _read_back(
@@ -139,7 +139,7 @@ class _ScaledStep:
 
     @property
     def groups(self) -> Ints:
-        """How many elements along each axis share a scale."""
+        """The number of elements along each axis that share a scale."""
         raise NotImplementedError
 
     @property
@@ -230,11 +230,11 @@ class GroupedStep(_ScaledStep):
         # Groups are axes of plain layouts.
         plain = read.to(MemoryDesc(read.desc.dims, read.desc.data_type)) if read.desc.inner_blks else read
         largest = None if ends is None else max(map(abs, ends))
-        found = quantize_in_groups(plain, self.scaling, order_tag(dst.layout), largest=largest)
-        values = found.values if found.values.desc == dst else found.values.to(dst)
-        made = {"scale": found.scale, "zero_point": found.zero_point}
+        quantized = quantize_in_groups(plain, self.scaling, order_tag(dst.layout), largest=largest)
+        values = quantized.values if quantized.values.desc == dst else quantized.values.to(dst)
+        made = {"scale": quantized.scale, "zero_point": quantized.zero_point}
         if self.scaling.is_two_level:
-            whole = np.full((1,) * dst.ndims, found.tensor_scale, np.float32)
+            whole = np.full((1,) * dst.ndims, quantized.tensor_scale, np.float32)
             made["tensor_scale"] = Memory.from_numpy(whole)
         parts = []
         for result in self.results[1:]:

@@ -147,15 +147,15 @@ def _format_or_type(rule: object, word: object) -> tuple[str, Any]:
         return "named", word
     meant = ""
     try:
-        found = DataType.parse(word)
+        data_type = DataType.parse(word)
     except Error as error:
         if not isinstance(word, str):
             raise _bad(rule, f"{short_repr(word)} is neither a format nor a type") from None
         meant = next(iter(_MEANT.findall(error.hint)), "")
     else:
-        if found is DataType.undef:
+        if data_type is DataType.undef:
             raise _bad(rule, "elements need a type")
-        return "data_type", found
+        return "data_type", data_type
     try:
         parse_tag(word)
         is_layout = FormatTag.parse(word) not in (FormatTag.any, FormatTag.undef)
@@ -204,11 +204,11 @@ def _integer(rule: object, name: str, value: object) -> int:
 
 def _number(rule: object, value: object) -> float:
     try:
-        found = to_f32(float(value), "scale")  # type: ignore[arg-type]
+        number = to_f32(float(value), "scale")  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        found = float("nan")
-    if found and isfinite(found):
-        return found
+        number = float("nan")
+    if number and isfinite(number):
+        return number
     raise _bad(rule, f"scale is {short_repr(value)}: it is a number but 0, or one of {', '.join(_FOUND)}")
 
 

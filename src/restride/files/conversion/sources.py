@@ -87,12 +87,12 @@ class ConversionSource:
 
     def close(self) -> None:
         """Let go of all files."""
-        for found in self.files:
-            found.close()
+        for source_file in self.files:
+            source_file.close()
 
     def changed(self) -> str | None:
         """The path of a file that has changed since it was opened."""
-        return next((found.path for found in self.files if found.is_changed), None)
+        return next((source_file.path for source_file in self.files if source_file.is_changed), None)
 
 
 def open_source(
@@ -111,17 +111,17 @@ def open_source(
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         return _open_folder(folder, follow_links, spare)
     file, contents, state = tensor_file(path, spare) if override is None else _meant(path, override)
-    found = SourceFile(os.path.basename(path), path, file, state, contents)
-    return ConversionSource(path, is_folder=False, files=[found])
+    source_file = SourceFile(os.path.basename(path), path, file, state, contents)
+    return ConversionSource(path, is_folder=False, files=[source_file])
 
 
 def _meant(path: str, override: NpyOverride) -> TensorFile:
     """A .npy file, of which somebody says what it cannot say itself. Elements keep their order in memory."""
     file = opened(path)
     try:
-        found = read_npy(file, path, override)
-        tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in found.tensors)
-        return TensorFile(file, replace(found, tensors=tensors), state_of(file))
+        contents = read_npy(file, path, override)
+        tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in contents.tensors)
+        return TensorFile(file, replace(contents, tensors=tensors), state_of(file))
     except BaseException:
         file.close()
         raise
@@ -179,14 +179,14 @@ def _index_of(file: BinaryIO, path: str, nbytes: int) -> dict[str, Any]:
     """The index of a sharded checkpoint: an object with the names of files by those of tensors."""
     if nbytes > _MOST_INDEX:
         raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=nbytes)
-    found = parse_object(path, read_at(file, path, 0, nbytes))
-    shards = found.get("weight_map")
+    index = parse_object(path, read_at(file, path, 0, nbytes))
+    shards = index.get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
         raise refuse("RS-F01:no-weight-map", path=shown(path))
     for shard in set(shards.values()):
         if not shard or shard in (".", "..") or "/" in shard or "\\" in shard or "\0" in shard:
             raise refuse("RS-F01:names-shard-no", path=shown(path), shard=shard[:80])
-    return found
+    return index
 
 
 def _check_shards(source: ConversionSource) -> None:
@@ -196,9 +196,9 @@ def _check_shards(source: ConversionSource) -> None:
             continue
         folder = os.path.dirname(index.name)
         shards = {
-            os.path.basename(found.name): {tensor.array.name for tensor in found.tensors}
-            for found in source.files
-            if found.contents is not None and os.path.dirname(found.name) == folder
+            os.path.basename(source_file.name): {tensor.array.name for tensor in source_file.tensors}
+            for source_file in source.files
+            if source_file.contents is not None and os.path.dirname(source_file.name) == folder
         }
         for name, shard in index.index["weight_map"].items():
             if shard not in shards:

@@ -48,7 +48,7 @@ class ConversionStep(Protocol):
 
     @property
     def tiles(self) -> int:
-        """How many tiles there are."""
+        """The number of tiles."""
 
     @property
     def tile_bytes(self) -> int:

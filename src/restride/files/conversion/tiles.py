@@ -44,11 +44,11 @@ class TileGrid:
 
     def start(self, number: int) -> Ints:
         """The first index of a box."""
-        found: list[int] = []
+        starts: list[int] = []
         for count, b in zip(reversed(self.counts), reversed(self.box), strict=True):
             number, digit = divmod(number, count)
-            found.append(digit * b)
-        return tuple(reversed(found))
+            starts.append(digit * b)
+        return tuple(reversed(starts))
 
     def size(self, start: Ints) -> Ints:
         """The extents of the box that starts there."""

@@ -107,11 +107,11 @@ def expected_seconds(
 
 def _kinds(work: Conversion) -> dict[object, list[int]]:
     """Steps by what they do, as numbers; those of a kind run the same kernels."""
-    found: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for number, placed in enumerate(work.steps):
         if placed.step.tiles:
-            found.setdefault(_kind(placed), []).append(number)
-    return found
+            groups.setdefault(_kind(placed), []).append(number)
+    return groups
 
 
 def _kind(placed: PlacedStep) -> object:

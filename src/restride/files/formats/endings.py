@@ -48,7 +48,7 @@ def holds_metadata(path: str) -> bool:
 
 def image_maker(path: str) -> MakeImage:
     """What makes the image of a file of this name. Raises InvalidArguments for a name of no known end."""
-    found = _IMAGES.get(os.path.splitext(path)[1].lower())
-    if found is not None:
-        return found
+    image = _IMAGES.get(os.path.splitext(path)[1].lower())
+    if image is not None:
+        return image
     raise refuse("RS-F06", path=shown(path), value=", ".join((*_IMAGES, ".zarr")))

@@ -148,10 +148,10 @@ class _Entry:
 
 
 def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
-    found = metadata.get(_ALIGNMENT)
-    if found is None:
+    alignment = metadata.get(_ALIGNMENT)
+    if alignment is None:
         return _USUAL_ALIGNMENT
-    align = int.from_bytes(found.content, "little") if found.type == UINT32 else 0
+    align = int.from_bytes(alignment.content, "little") if alignment.type == UINT32 else 0
     if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
         return align
     raise refuse("RS-F01:alignment-no-power", path=shown(path))

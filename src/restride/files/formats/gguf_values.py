@@ -29,8 +29,8 @@ class GgufValue:
 
     def as_text(self) -> str:
         """The value for formats whose metadata are text: itself, or as JSON."""
-        found = GgufReader.over(self.content).value(self.type, is_read=True)
-        return found if isinstance(found, str) else json.dumps(found)
+        parsed_value = GgufReader.over(self.content).value(self.type, is_read=True)
+        return parsed_value if isinstance(parsed_value, str) else json.dumps(parsed_value)
 
 
 def metadata_as_text(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -80,9 +80,9 @@ class GgufReader:
         if end > len(self._held):
             whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, MOST_HEADER)
             self._held += self._read(len(self._held), whole - len(self._held))
-        found = self._held[self.at : end]
+        content = self._held[self.at : end]
         self.at = end
-        return found
+        return content
 
     def number(self, form: str) -> int:
         """An integer, little endian."""
@@ -99,15 +99,15 @@ class GgufReader:
 
     def metadata(self, count: int) -> dict[str, GgufValue]:
         """Keys with their values, unread."""
-        found: dict[str, GgufValue] = {}
+        values: dict[str, GgufValue] = {}
         for _ in range(count):
             key, type = self.text(), self.number("I")
-            if key in found:
+            if key in values:
                 raise self.damaged(f"the key {key[:60]!r} stands there twice")
             first = self.at
             self.value(type)
-            found[key] = GgufValue(type, self._held[first : self.at])
-        return found
+            values[key] = GgufValue(type, self._held[first : self.at])
+        return values
 
     def value(self, type: int, *, is_read: bool = False) -> Any:
         """A value of a type, passed over unless it `is_read`."""
@@ -129,8 +129,8 @@ class GgufReader:
             raise self.damaged(f"an array of values of type {inner} is not known")
         if count * 8 > self._size:
             raise self.damaged(f"an array of {count} texts")
-        found = [self.value(TEXT, is_read=is_read) for _ in range(count)]
-        return found if is_read else None
+        keys = [self.value(TEXT, is_read=is_read) for _ in range(count)]
+        return keys if is_read else None
 
 
 def value_of(value: object) -> GgufValue:

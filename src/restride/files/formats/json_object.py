@@ -18,17 +18,17 @@ def parse_object(path: str, text: bytes) -> dict[str, Any]:
     if (text.count(b"{") + text.count(b"[")) * _BYTES_PER_BRACKET > len(text) + 1024:
         raise refuse("RS-F01:header-nested-full", path=shown(path))
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+        parsed_object = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
         if b"\\ud" in text or b"\\uD" in text:
             # Halves of characters, which no file can be written with.
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(parsed_object, ensure_ascii=False).encode()
     except _TwiceError as error:
         raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=str(error)[:60]) from None
     except (ValueError, RecursionError):
         raise refuse("RS-F01:header-no-json-text", path=shown(path)) from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed_object, dict):
         raise refuse("RS-F01:header-no-json", path=shown(path))
-    return found
+    return parsed_object
 
 
 class _TwiceError(Exception):
@@ -36,12 +36,12 @@ class _TwiceError(Exception):
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in values:
             raise _TwiceError(name)
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _refuse(text: str) -> NoReturn:

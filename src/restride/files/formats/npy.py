@@ -101,9 +101,9 @@ def npy_form(array: StoredArray) -> StoredArray:
 
 def _kind_of(header: NpyHeader, dtype: np.dtype[Any]) -> ElementKind:
     """The kind of elements of this type. Raises InvalidArguments for a type that no file is written with."""
-    found = kind_of_dtype(dtype)
-    if found is not None:
-        return found
+    kind = kind_of_dtype(dtype)
+    if kind is not None:
+        return kind
     if dtype.kind == "V" and dtype.names is None:
         example = {1: "f8_e4m3", 2: "bf16"}.get(dtype.itemsize, "f32")
         raise refuse(
@@ -177,8 +177,8 @@ def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> Memo
 
 def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
     """A descriptor of the tensor in the file; what is wrong with it is the file's fault."""
-    found: MemoryDesc = about_file(header.path, MemoryDesc, dims, data_type, format, hint=_WRITE_AGAIN)
-    return found
+    desc: MemoryDesc = about_file(header.path, MemoryDesc, dims, data_type, format, hint=_WRITE_AGAIN)
+    return desc
 
 
 def _checked(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:

@@ -46,33 +46,33 @@ def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], fold
     try:
         # Of no name: nothing is left, whatever happens.
         is_usable = folder is not None and os.access(folder, os.W_OK | os.X_OK)
-        made = tempfile.TemporaryFile(dir=folder if is_usable else None)  # noqa: SIM115
+        copy = tempfile.TemporaryFile(dir=folder if is_usable else None)  # noqa: SIM115
     except OSError as error:
         raise system_error("expand", path, error, "set TMPDIR to a folder with room") from None
     try:
-        _check_room(made.fileno(), path, sum(member.file_size for member in members))
-        with zipfile.ZipFile(file) as archive, zipfile.ZipFile(made, "w", allowZip64=True) as target:
+        _check_room(copy.fileno(), path, sum(member.file_size for member in members))
+        with zipfile.ZipFile(file) as archive, zipfile.ZipFile(copy, "w", allowZip64=True) as target:
             for member in members:
                 plain = zipfile.ZipInfo(member.filename)
                 with archive.open(member) as read, target.open(plain, "w", force_zip64=True) as written:
                     _copy(read, written, path, member)
     except Error:
-        made.close()
+        copy.close()
         raise
     except _DAMAGED as error:
-        made.close()
+        copy.close()
         raise refuse("RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]) from None
     except OSError as error:
-        made.close()
+        copy.close()
         if error.errno is None:  # of bzip2
             raise refuse(
                 "RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]
             ) from None
         raise system_error("expand", path, error, "free space, or set TMPDIR to a folder with room") from None
     except BaseException:
-        made.close()
+        copy.close()
         raise
-    return made
+    return copy
 
 
 def _copy(read: IO[bytes], written: IO[bytes], path: str, member: zipfile.ZipInfo) -> None:
@@ -89,6 +89,6 @@ def _copy(read: IO[bytes], written: IO[bytes], path: str, member: zipfile.ZipInf
 
 def _check_room(handle: int, path: str, nbytes: int) -> None:
     """Refuse what cannot fit: a small archive may say that it expands to any length."""
-    found = os.fstatvfs(handle)
-    if nbytes > found.f_bavail * found.f_frsize:
+    space = os.fstatvfs(handle)
+    if nbytes > space.f_bavail * space.f_frsize:
         raise refuse("RS-F02:cannot-expand", path=shown(path), nbytes=nbytes)

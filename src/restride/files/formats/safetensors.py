@@ -95,8 +95,8 @@ def _starts(arrays: Sequence[StoredArray]) -> list[int]:
     if not any(start * 8 % max(array.kind.bits, 8) for start, array in zip(starts, arrays, strict=True)):
         return starts
     order = sorted(range(len(arrays)), key=lambda i: -arrays[i].kind.bits)
-    found = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
-    return [found[i] for i in range(len(arrays))]
+    offsets = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
+    return [offsets[i] for i in range(len(arrays))]
 
 
 def _header(
@@ -116,9 +116,9 @@ def _header(
     return header
 
 
-def _metadata(path: str, found: object) -> dict[str, Any]:
-    if isinstance(found, dict) and all(isinstance(value, str) for value in found.values()):
-        return dict(found)
+def _metadata(path: str, metadata: object) -> dict[str, Any]:
+    if isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values()):
+        return dict(metadata)
     raise refuse("RS-F01:metadata-no-strings", path=shown(path))
 
 

@@ -183,9 +183,9 @@ class AtomicOutput:
                 raise cannot_write(self.path, error) from None
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found = os.fstat(handle)
-                check_owner(self.path, found)
-                if os.path.samestat(found, os.stat(self._journal, follow_symlinks=False)):
+                status = os.fstat(handle)
+                check_owner(self.path, status)
+                if os.path.samestat(status, os.stat(self._journal, follow_symlinks=False)):
                     return handle
             except FileNotFoundError:
                 pass

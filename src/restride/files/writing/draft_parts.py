@@ -77,9 +77,9 @@ class FilePart:
         """A file that is there."""
         part = cls(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW), label, image)
         try:
-            found = os.fstat(part._handle)
-            check_owner(label, found)
-            if found.st_size != image.nbytes:
+            status = os.fstat(part._handle)
+            check_owner(label, status)
+            if status.st_size != image.nbytes:
                 raise FileNotFoundError
             # No checksum of a tile says whether they are what they were.
             part._write_heads()
@@ -118,9 +118,9 @@ class FilePart:
             os.close(self._handle)
 
 
-def check_owner(label: str, found: os.stat_result, *, is_folder: bool = False) -> None:
+def check_owner(label: str, status: os.stat_result, *, is_folder: bool = False) -> None:
     """Refuse what somebody else has put in the way."""
-    is_kind = stat.S_ISDIR(found.st_mode) if is_folder else stat.S_ISREG(found.st_mode)
-    if is_kind and found.st_uid == os.geteuid() and (is_folder or found.st_nlink <= 1):
+    is_kind = stat.S_ISDIR(status.st_mode) if is_folder else stat.S_ISREG(status.st_mode)
+    if is_kind and status.st_uid == os.geteuid() and (is_folder or status.st_nlink <= 1):
         return
     raise refuse("RS-F02:file-same-folder", label=shown(label))

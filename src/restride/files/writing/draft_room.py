@@ -28,8 +28,8 @@ def room_for(path: str) -> int | None:
     """
     part, _ = draft_paths(os.path.realpath(path))
     try:
-        found = os.statvfs(os.path.dirname(part))
-        return found.f_bavail * found.f_frsize + _held_bytes(part)
+        space = os.statvfs(os.path.dirname(part))
+        return space.f_bavail * space.f_frsize + _held_bytes(part)
     except (OSError, AttributeError):
         return None
 
@@ -37,9 +37,9 @@ def room_for(path: str) -> int | None:
 def _held_bytes(part: str) -> int:
     """Bytes on the disk of a file, or of all files of a folder; 0 where there is nothing."""
     with contextlib.suppress(FileNotFoundError):
-        found = os.lstat(part)
-        if not stat.S_ISDIR(found.st_mode):
-            return found.st_blocks * _STAT_BLOCK
+        status = os.lstat(part)
+        if not stat.S_ISDIR(status.st_mode):
+            return status.st_blocks * _STAT_BLOCK
     return sum(
         os.lstat(os.path.join(folder, name)).st_blocks * _STAT_BLOCK
         for folder, _, names in os.walk(part)

@@ -74,8 +74,8 @@ class ZarrPlace:
             extents = tuple(last - first for first, last in ends)
             files.gather(tuple(first for first, _ in ends), extents, into.view(files.dtype).reshape(extents))
             return
-        found = read_box(self.array, box, self.path)
-        little = found.astype(found.dtype.newbyteorder("<"), copy=False)
+        values = read_box(self.array, box, self.path)
+        little = values.astype(values.dtype.newbyteorder("<"), copy=False)
         into[:] = np.ascontiguousarray(little).reshape(-1).view(np.uint8)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
@@ -86,15 +86,15 @@ class ZarrPlace:
 
     def first_place(self, desc: MemoryDesc, start: Ints, size: Ints) -> Ints:
         """The first place of a box along each axis of the array, in elements of the tensor."""
-        found = physical_box(desc, self.shape, start, size)
-        return (0,) * len(self.shape) if found is None else tuple(first for first, _ in found)
+        physical = physical_box(desc, self.shape, start, size)
+        return (0,) * len(self.shape) if physical is None else tuple(first for first, _ in physical)
 
     def _box(self, desc: MemoryDesc, start: Ints, size: Ints) -> tuple[slice, ...]:
         """The box of the array that holds a box of the tensor; all of it where that is no box."""
-        found = physical_box(desc, self.shape, start, size)
-        if found is None:
+        physical = physical_box(desc, self.shape, start, size)
+        if physical is None:
             return tuple(slice(None) for _ in self.array.shape)
-        *outer, last = found
+        *outer, last = physical
         shared = self.shape[-1] // max(self.array.shape[-1], 1)
         return (*(slice(*part) for part in outer), slice(last[0] // shared, -(-last[1] // shared)))
 
@@ -142,11 +142,11 @@ class ZarrFolder:
 
 def tree_state(folder: str) -> str:
     """A hash of names, lengths and times of all files of a folder."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, entry in sorted(_files(folder, "")):
         facts = (name, *FileState.of(entry))
-        found.update(repr(facts).encode("utf-8", "surrogateescape"))
-    return found.hexdigest()
+        digest.update(repr(facts).encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
@@ -187,8 +187,8 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
         if not follow_links:
             check_links(path)
         state = tree_state(path)
-        found = zarr.open(path, mode="r")
-        arrays, attributes, groups = _members(zarr, found, path)
+        node = zarr.open(path, mode="r")
+        arrays, attributes, groups = _members(zarr, node, path)
     except (Error, MemoryError):
         raise
     except OSError as error:
@@ -210,7 +210,7 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
         Contents(tensors, attributes, groups=groups),
         arrays,
         state,
-        isinstance(found, zarr.Array),
+        isinstance(node, zarr.Array),
     )
 
 
@@ -259,13 +259,13 @@ def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKi
     if dtype.kind not in "biufcV":
         raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
     little = np.dtype(dtype).newbyteorder("<")
-    found = kind_of_dtype(little)
+    element_kind = kind_of_dtype(little)
     if word is not None:
-        found = KINDS.get(word) if isinstance(word, str) else None
-        if found is not None and stored_dtype(found) != little:
-            found = None
-    if found is not None and (word is None or little.kind == "u"):
-        return found
+        element_kind = KINDS.get(word) if isinstance(word, str) else None
+        if element_kind is not None and stored_dtype(element_kind) != little:
+            element_kind = None
+    if element_kind is not None and (word is None or little.kind == "u"):
+        return element_kind
     raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
 
 

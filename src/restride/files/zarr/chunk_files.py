@@ -91,10 +91,10 @@ class ChunkFiles:
                     part[...] = self.fill
                     continue
                 at = tuple(a - b for a, b in zip(low, first, strict=True))
-                found = part if part.flags.c_contiguous else np.empty(part.shape, self.dtype)
-                place.read(chunk, at, part.shape, found.reshape(-1).view(np.uint8))
-                if found is not part:
-                    part[...] = found
+                buffer = part if part.flags.c_contiguous else np.empty(part.shape, self.dtype)
+                place.read(chunk, at, part.shape, buffer.reshape(-1).view(np.uint8))
+                if buffer is not part:
+                    part[...] = buffer
 
     @contextlib.contextmanager
     def _opened(self, number: Ints) -> Iterator[FilePlace | None]:
@@ -131,9 +131,9 @@ class ChunkFiles:
     def _is_empty(self, chunk: Array) -> bool:
         """True where every element is the fill value, to the bit: of floats, -0 is none."""
         bits = np.dtype(f"u{min(self.dtype.itemsize, 8)}")
-        found = chunk.reshape(-1).view(bits).reshape(-1, self.dtype.itemsize // bits.itemsize)
+        elements = chunk.reshape(-1).view(bits).reshape(-1, self.dtype.itemsize // bits.itemsize)
         fill = np.array([self.fill], self.dtype).view(bits)
-        return bool((found[0] == fill).all() and (found == fill).all())
+        return bool((elements[0] == fill).all() and (elements == fill).all())
 
 
 def chunk_files(array: Any) -> ChunkFiles | None:
@@ -171,10 +171,10 @@ def chunk_files(array: Any) -> ChunkFiles | None:
 
 def part_files(array: Any) -> ChunkFiles | None:
     """The files of an array's chunks, where `gather` reads parts of them; None where the library must."""
-    found = chunk_files(array)
-    if found is None or found.dtype.itemsize > 8 or len(found.shape) > MAX_NDIMS or 0 in found.extents:
+    direct = chunk_files(array)
+    if direct is None or direct.dtype.itemsize > 8 or len(direct.shape) > MAX_NDIMS or 0 in direct.extents:
         return None
-    return found
+    return direct
 
 
 class ChunkMover:
@@ -225,7 +225,7 @@ class ChunkMover:
         )
         high = tuple(map(min, *ends))
         rows = slice(low[0] - first[0], high[0] - first[0])
-        found = source.read(number, rows, self._buffer())
+        chunk = source.read(number, rows, self._buffer())
         base = (low[0], *first[1:])
         for place in target.within(low, tuple(b - a for a, b in zip(low, high, strict=True))):
             begin = target.first(place)
@@ -233,7 +233,7 @@ class ChunkMover:
             end = (at + n for at, n in zip(begin, target.extents, strict=True))
             two = tuple(map(min, high, end))
             into = chunks[place][_within(one, two, begin)]
-            into[...] = source.fill if found is None else found[_within(one, two, base)]
+            into[...] = source.fill if chunk is None else chunk[_within(one, two, base)]
 
     def _buffer(self) -> Array:
         """This thread's memory for a chunk of the source."""

@@ -67,10 +67,10 @@ def zarr_image(
             raise refuse("RS-F03:array-zarr", word=array.kind.word, name=array.name)
     names = [array.name for array in arrays]
     _check_names(names)
-    found = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
+    shapes = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
     said = {**metadata, KEY: {"version": VERSION, "order": names}}
     apart = {name: about for name, about in (groups or {}).items() if name not in names}
-    return ZarrImage(tuple(arrays), tuple(found), said, apart)
+    return ZarrImage(tuple(arrays), tuple(shapes), said, apart)
 
 
 def _usual_chunk(array: StoredArray) -> Ints:
@@ -117,8 +117,8 @@ def _attributes_of(array: StoredArray) -> dict[str, Any]:
 
 def _axis_names_of(array: StoredArray) -> list[str | None] | None:
     """The names of the axes, where the array has them in the order of the tensor's."""
-    found = array.unknown.get("dimension_names")
-    names = found if isinstance(found, list) else []
+    dimension_names = array.unknown.get("dimension_names")
+    names = dimension_names if isinstance(dimension_names, list) else []
     is_plain = array.desc is None or (is_row_major(array.desc) and array.shape == array.desc.dims)
     if (
         names
@@ -227,5 +227,5 @@ class DraftedZarrPlace:
         """A chunk, which is remembered."""
         self.inner.write(desc, start, size, content)
         first = self.inner.first_place(desc, start, size)
-        found = tuple(at // max(n, 1) for at, n in zip(first, self.chunk, strict=True))
-        self.part.remember(self.inner.array, found)
+        position = tuple(at // max(n, 1) for at, n in zip(first, self.chunk, strict=True))
+        self.part.remember(self.inner.array, position)

@@ -66,10 +66,10 @@ class CpuExecutable:
         self.launches: tuple[Launch, ...] = tuple(launches_of(self.program, isa, caches))
         self.name, self.why = name_and_reason(self.launches, isa)
         self.temporary_offsets, self.scratch_bytes = temporary_places(self.program.temporaries)
-        work = sum(each.work_bytes for each in self.launches if isinstance(each, NATIVE))
-        repeats = any(isinstance(each, RepeatLaunch) for each in self.launches)
+        work = sum(launch.work_bytes for launch in self.launches if isinstance(launch, NATIVE))
+        repeats = any(isinstance(launch, RepeatLaunch) for launch in self.launches)
         most = REPEAT_BYTES if repeats else SHORT_BYTES
-        self._is_native = work < most and all(each.is_native for each in self.launches)
+        self._is_native = work < most and all(launch.is_native for launch in self.launches)
         self._lists: dict[tuple[bool, int], LaunchList] = {}
         self._pieces: dict[RepeatLaunch, RepeatPieces] = {}
         self.call: Call = self._call_first
@@ -81,14 +81,16 @@ class CpuExecutable:
 
     @property
     def threads(self) -> int:
-        """How many threads may share a run."""
-        return max((threads_of(each) for each in self.launches), default=1)
+        """The number of threads that may share a run."""
+        return max((threads_of(launch) for launch in self.launches), default=1)
 
     @property
     def lowered(self) -> LoweredNest | None:
         """The schedule of the nest that does the work; None where there is nothing to do."""
-        nests = (each for each in self.launches if isinstance(each, NestLaunch) and each.step.is_named)
-        return next((each.lowered for each in nests), None)
+        nests = (
+            launch for launch in self.launches if isinstance(launch, NestLaunch) and launch.step.is_named
+        )
+        return next((nest.lowered for nest in nests), None)
 
     def prepare(self) -> Call:
         """Compile; later calls go straight to the machine code where nothing has to be decided."""
@@ -144,12 +146,12 @@ class CpuExecutable:
 
     def _direct_list(self) -> Call | None:
         """The native code that goes through all launches, where one thread does them at any address."""
-        if not self._is_native or self.scratch_bytes or any(_is_shared(each) for each in self.launches):
+        if not self._is_native or self.scratch_bytes or any(_is_shared(launch) for launch in self.launches):
             return None
         # A call holds no more than the address of the list: the first one stays, whoever prepares again.
         key = True, 0
-        found = self._lists.get(key) or self._lists.setdefault(key, self._new_list(is_aligned=True))
-        return found.alone()
+        launch_list = self._lists.get(key) or self._lists.setdefault(key, self._new_list(is_aligned=True))
+        return launch_list.alone()
 
     def _call_single(self, src: int, dst: int, words: int) -> None:
         single = self.launches[0]
@@ -159,8 +161,8 @@ class CpuExecutable:
     def _call_list(self, src: int, dst: int, words: int, scratch: int = 0) -> None:
         held = None if scratch or not self.scratch_bytes else allocate(self.scratch_bytes)
         scratch = held.address if held else scratch
-        if self._is_native and (found := self._native_list(dst, scratch)) is not None:
-            found.run(src, dst, words, scratch)
+        if self._is_native and (native_list := self._native_list(dst, scratch)) is not None:
+            native_list.run(src, dst, words, scratch)
             return
         memory = self._addresses(src, dst, words, scratch)
         for launch in self.launches:
@@ -170,29 +172,29 @@ class CpuExecutable:
                 launch.run(memory)
 
     def _pieces_of(self, repeat: RepeatLaunch) -> RepeatPieces:
-        found = self._pieces.get(repeat)
-        if found is None:
+        pieces = self._pieces.get(repeat)
+        if pieces is None:
             load_whole("restride.runtime.cpu.launch_list")
             from .launch_list import RepeatPieces
 
-            found = self._pieces.setdefault(repeat, RepeatPieces(repeat))
-        return found
+            pieces = self._pieces.setdefault(repeat, RepeatPieces(repeat))
+        return pieces
 
     def _native_list(self, dst: int, scratch: int) -> LaunchList | None:
         pool = default_pool()
         is_aligned = dst % LINE == 0 and scratch % LINE == 0
-        found = self._lists.get((is_aligned, pool.threads))
-        if found is None:
+        launch_list = self._lists.get((is_aligned, pool.threads))
+        if launch_list is None:
             if any(map(_is_shared, self.launches)) and pool.native_team() is None:
                 return None
-            found = self._lists[is_aligned, pool.threads] = self._new_list(is_aligned)
-        return found
+            launch_list = self._lists[is_aligned, pool.threads] = self._new_list(is_aligned)
+        return launch_list
 
     def _new_list(self, is_aligned: bool) -> LaunchList:
         load_whole("restride.runtime.cpu.launch_list")
         from .launch_list import LaunchList
 
-        launches = [each for each in self.launches if isinstance(each, NATIVE)]
+        launches = [launch for launch in self.launches if isinstance(launch, NATIVE)]
         return LaunchList(launches, self.temporary_offsets, len(self.program.slots), is_aligned)
 
     def _addresses(self, src: int, dst: int, words: int, scratch: int) -> Addresses:

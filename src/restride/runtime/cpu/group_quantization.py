@@ -49,11 +49,11 @@ class GroupProgram:
     def _kernel(self, *, is_aligned: bool) -> Kernel:
         """The kernel for elements that begin at a cache line, or not: where it streams these are two."""
         assert self._lowered is not None
-        found = self._kernels.get(is_aligned)
-        if found is None:
+        kernel = self._kernels.get(is_aligned)
+        if kernel is None:
             plain = None if is_aligned else self._lowered.without_streams()
-            found = self._kernels[is_aligned] = kernel_of(plain or self._lowered, self._moved_bytes)
-        return found
+            kernel = self._kernels[is_aligned] = kernel_of(plain or self._lowered, self._moved_bytes)
+        return kernel
 
 
 _programs: LruCache[GroupProgram] = cache_level("sums")

@@ -47,12 +47,12 @@ def _offsets(nest: LoopNest, end: Callable[[Axis], int]) -> Array:
 def _positions(nest: LoopNest, end: Callable[[Axis], int]) -> list[Array]:
     """Positions of each axis: one where it stays near, else so many that no page is missed."""
     width, left = nest.dst_type.bits, _HUGE_PAGE * 8
-    found: dict[int, Array] = {}
+    positions: dict[int, Array] = {}
     for index in sorted(range(len(nest.axes)), key=lambda i: _reach(nest.axes[i])):
         axis = nest.axes[index]
         left -= _reach(axis) * width
-        found[index] = np.array([end(axis)]) if left >= 0 else _samples(axis, width)
-    return [found[index] for index in range(len(nest.axes))]
+        positions[index] = np.array([end(axis)]) if left >= 0 else _samples(axis, width)
+    return [positions[index] for index in range(len(nest.axes))]
 
 
 def _samples(axis: Axis, width: int) -> Array:

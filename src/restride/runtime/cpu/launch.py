@@ -95,7 +95,7 @@ class _StepLaunch(Generic[_StepT, _LoweredT]):
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that it takes."""
+        """The number of bytes that could be moved in the time that it takes."""
         return self.step.work_bytes
 
     def prepare(self) -> None:
@@ -105,13 +105,13 @@ class _StepLaunch(Generic[_StepT, _LoweredT]):
     def kernel(self, dst: int) -> Kernel:
         """The kernel for a destination at this address: streaming stores need whole cache lines."""
         is_aligned = self.lower_unaligned is None or not dst % LINE
-        found = self._kernels.get(is_aligned)
-        if found is None:
+        native_kernel = self._kernels.get(is_aligned)
+        if native_kernel is None:
             lowered = self.lowered if is_aligned or self.lower_unaligned is None else self.lower_unaligned()
             # The first one stays: another thread may already hold its address, and no more than that.
-            found = kernel_of(lowered, self.work_bytes, lowered.numbers)
-            found = self._kernels.setdefault(is_aligned, found)
-        return found
+            native_kernel = kernel_of(lowered, self.work_bytes, lowered.numbers)
+            native_kernel = self._kernels.setdefault(is_aligned, native_kernel)
+        return native_kernel
 
 
 # What was lowered is loaded with the first problem alone.
@@ -244,25 +244,25 @@ class RepeatLaunch:
     @property
     def kind(self) -> str:
         """The kinds of kernel of a turn."""
-        return "+".join(dict.fromkeys(each.kind for each in self.launches))
+        return "+".join(dict.fromkeys(launch.kind for launch in self.launches))
 
     @property
     def why(self) -> str:
         """The reasons for them."""
-        return "; ".join(dict.fromkeys(each.why for each in self.launches))
+        return "; ".join(dict.fromkeys(launch.why for launch in self.launches))
 
     @property
     def turn_bytes(self) -> int:
-        """How many bytes could be moved in the time that one turn takes."""
-        return sum(each.work_bytes for each in self.launches)
+        """The number of bytes that could be moved in the time that one turn takes."""
+        return sum(launch.work_bytes for launch in self.launches)
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that all turns take."""
+        """The number of bytes that could be moved in the time that all turns take."""
         return self.turns * self.turn_bytes
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.turns} times:", *(f"  {each}" for each in self.launches)])
+        return "\n".join([f"{self.turns} times:", *(f"  {launch}" for launch in self.launches)])
 
     def prepare(self) -> None:
         """Compile."""
@@ -272,8 +272,8 @@ class RepeatLaunch:
     def part(self, first: int, turns: int) -> RepeatLaunch:
         """Some of the turns, the first of them number `first`."""
         moved = tuple(
-            replace(each, step=replace(each.step, places=moved_places(each.places, strides, first)))
-            for each, strides in zip(self.launches, self.strides, strict=True)
+            replace(launch, step=replace(launch.step, places=moved_places(launch.places, strides, first)))
+            for launch, strides in zip(self.launches, self.strides, strict=True)
         )
         return RepeatLaunch(turns, moved, self.strides)
 
@@ -353,8 +353,8 @@ class FusedSumsLaunch:
         else:
             planes = np.zeros((parts if is_shared else 1, reduction.outputs), np.int32)
             self._call(ends, address_of(planes), outputs.factor, parts)
-            found = np.add.reduce(planes, axis=0, dtype=np.int32)
-            ctypes.memmove(outputs.address, address_of(found), found.nbytes)
+            sums = np.add.reduce(planes, axis=0, dtype=np.int32)
+            ctypes.memmove(outputs.address, address_of(sums), sums.nbytes)
         outputs.multiply()
 
     def _call(self, ends: tuple[int, int, int], sums: int, factor: int, parts: int) -> None:

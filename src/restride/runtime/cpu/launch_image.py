@@ -115,7 +115,7 @@ class ImageWriter:
     ) -> None:
         """Add all launches of a program that `is_native`, whose slots and temporaries lie there."""
         temporaries = [
-            scratch._replace(offset=scratch.offset + each) for each in executable.temporary_offsets
+            scratch._replace(offset=scratch.offset + offset) for offset in executable.temporary_offsets
         ]
         places, first = _ImagePlaces(tuple(slots), tuple(temporaries)), len(self.scalars)
         self.scalars.extend(scalars)
@@ -124,11 +124,11 @@ class ImageWriter:
             self._add(launch, places, first)
 
     def _add(self, launch: NativeLaunch, places: _ImagePlaces, first: int) -> None:
-        made = launch_words(launch, places, first)
-        for at, code in made.kernels:
+        words = launch_words(launch, places, first)
+        for at, code in words.kernels:
             number = self._numbers.setdefault(code, len(self._numbers))
             self._sites.append((HEAD_WORDS + len(self._words) + at, number))
-        self._words.extend(made.words)
+        self._words.extend(words.words)
         self._count += count_launches(launch)
         self._most = max(self._most, most_params(launch))
         self._work += launch.work_bytes
@@ -146,16 +146,16 @@ class ImageWriter:
         for at, number in self._sites:
             words[at] = words[at + 1] = number
         sites, numbers = zip(*self._sites, strict=True)
-        made = LaunchTable(tuple(words), sites, numbers, self._work)
+        table = LaunchTable(tuple(words), sites, numbers, self._work)
         self._words, self._sites, self._count, self._most, self._work = [], [], 0, 0, 0
-        return made
+        return table
 
 
 def is_native(executable: CpuExecutable) -> bool:
     """True where tables may have all launches of a program: Ctrl-C need not wait long for any of them."""
     return all(
-        isinstance(each, NATIVE) and each.is_native and each.work_bytes < _LONG_BYTES
-        for each in executable.launches
+        isinstance(launch, NATIVE) and launch.is_native and launch.work_bytes < _LONG_BYTES
+        for launch in executable.launches
     )
 
 
@@ -171,12 +171,12 @@ class _ImagePlaces:
         return base._replace(offset=base.offset + place.offset)
 
     def words(self, place: Place) -> tuple[int, int]:
-        found = self._at(place)
-        return _FIRST_WORD + found.number, found.offset
+        address = self._at(place)
+        return _FIRST_WORD + address.number, address.offset
 
     def is_aligned(self, place: Place) -> bool:
-        found = self._at(place)
-        return found.is_aligned and found.offset % LINE == 0
+        address = self._at(place)
+        return address.is_aligned and address.offset % LINE == 0
 
 
 class LinkedTable:
@@ -208,7 +208,7 @@ def of_process(code: KernelCode) -> LinkedKernel:
 
 def row(memories: Sequence[int], scalars: Sequence[float]) -> Array:
     """What a run reads: the address of each memory, and the scalars as doubles."""
-    made = np.empty(len(memories) + len(scalars), _WORD)
-    made[: len(memories)] = memories
-    made[len(memories) :].view(np.float64)[:] = scalars
-    return made
+    words = np.empty(len(memories) + len(scalars), _WORD)
+    words[: len(memories)] = memories
+    words[len(memories) :].view(np.float64)[:] = scalars
+    return words

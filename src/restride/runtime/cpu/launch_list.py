@@ -104,12 +104,12 @@ class RepeatPieces:
             self._list(count, pool.threads).run(0, 0, words.address, 0)
 
     def _list(self, turns: int, threads: int) -> LaunchList:
-        found = self._lists.get((turns, threads))
-        if found is None:
+        launch_list = self._lists.get((turns, threads))
+        if launch_list is None:
             slots = DST + 1 + len(self._strides)
             repeat = replace(self._repeat, turns=turns)
-            found = self._lists[turns, threads] = LaunchList([repeat], (), slots, is_aligned=False)
-        return found
+            launch_list = self._lists[turns, threads] = LaunchList([repeat], (), slots, is_aligned=False)
+        return launch_list
 
 
 def _with_own_words(repeat: RepeatLaunch) -> RepeatLaunch:
@@ -145,12 +145,12 @@ def launch_words(launch: NativeLaunch, places: PlaceWords, first_scalar: int = 0
     """What a table says of a launch. `first_scalar`: the number of the first scalar of its program."""
     if not isinstance(launch, RepeatLaunch):
         return _one_launch_words(launch, (0,) * len(launch.places), places, first_scalar)
-    made = LaunchWords([0, launch.turns, len(launch.launches)], [])
+    words = LaunchWords([0, launch.turns, len(launch.launches)], [])
     for each, strides in zip(launch.launches, launch.strides, strict=True):
         one = _one_launch_words(each, strides, places, first_scalar)
-        made.kernels.extend((len(made.words) + at, kernel) for at, kernel in one.kernels)
-        made.words.extend(one.words)
-    return made
+        words.kernels.extend((len(words.words) + at, kernel) for at, kernel in one.kernels)
+        words.words.extend(one.words)
+    return words
 
 
 def _one_launch_words(
@@ -180,7 +180,7 @@ def _one_launch_words(
 
 
 def count_launches(launch: NativeLaunch) -> int:
-    """How many kernels a launch calls, each once."""
+    """The number of kernels a launch calls, each once."""
     return len(_launches(launch))
 
 

@@ -55,8 +55,8 @@ def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
     load_whole("restride.plan.passes")
     from ...plan.passes import split_sums, spread_bytes, unpack_operands, widen_trees
 
-    made = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
-    return spread_bytes(split_sums(made, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
+    widened = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
+    return spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
 
 
 def _adds(step: NestStep) -> bool:
@@ -204,7 +204,7 @@ def _fused(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) -> 
 
 def name_and_reason(launches: Sequence[Launch], isa: Isa) -> tuple[str, str]:
     """A name and a reason for all launches that are named: `jit:avx512:copy+transpose`."""
-    named = [each for each in launches if each.kind]
+    named = [launch for launch in launches if launch.kind]
     if not named:
         return "jit:nothing", "there are no elements"
     kinds, whys = dict.fromkeys(each.kind for each in named), dict.fromkeys(each.why for each in named)
@@ -221,7 +221,7 @@ def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
 
 
 def threads_of(launch: Launch) -> int:
-    """How many threads a launch may use."""
+    """The number of threads a launch may use."""
     if isinstance(launch, RepeatLaunch):
         return max((threads_of(each) for each in launch.launches), default=1)
     if not isinstance(launch, NestLaunch | TreeLaunch) or is_small(launch.lowered.steps, launch.work_bytes):

@@ -57,7 +57,7 @@ class ThreadPool:
 
     @property
     def threads(self) -> int:
-        """How many threads a region may use."""
+        """The number of threads a region may use."""
         return self._threads
 
     def run(

@@ -55,7 +55,13 @@ def make_handler(work: XlaWork, sources: Sequence[XlaOperand], dst: XlaOperand) 
     absent = [XlaOperand(0, 0)] * (MOST_SOURCES - len(sources))
     operands = [(each.type_number, each.elements) for each in (dst, *sources, *absent)]
     facts = (ctypes.c_uint64 * len(FACT_NAMES)).from_address(library.address(FACTS))
-    facts[:] = [work.whole, address, work.params, len(sources), *(word for each in operands for word in each)]
+    facts[:] = [
+        work.whole,
+        address,
+        work.params,
+        len(sources),
+        *(word for operand in operands for word in operand),
+    ]
     _KEPT.append((library, callback, work))
     return library.address(HANDLER)
 

@@ -170,9 +170,9 @@ class SyclDevice(Device):
 
     def constant(self, values: Buffer) -> Buffer:
         """The same bytes in memory of the device."""
-        made = self.allocate(values.nbytes)
-        self.upload(values, made, values.nbytes)
-        return made
+        buffer = self.allocate(values.nbytes)
+        self.upload(values, buffer, values.nbytes)
+        return buffer
 
     def launch(
         self, executable: Executable, arguments: Arguments, queue: Queue | None, deps: Sequence[Waitable] = ()
@@ -228,7 +228,7 @@ _devices_lock = threading.RLock()
 
 
 def count_devices(selector: str) -> int:
-    """How many SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
+    """The number of SYCL devices a filter such as "gpu" or "opencl:cpu" names; "" names all."""
     sdk = find_sdk()
     return 0 if sdk is None else len(sdk.devices(selector))
 
@@ -236,10 +236,10 @@ def count_devices(selector: str) -> int:
 def open_device(selector: str, index: int) -> SyclDevice | None:
     """The device of that number in its default context; None where there is none."""
     sdk = find_sdk()
-    found = [] if sdk is None else sdk.devices(selector)
-    if sdk is None or index >= len(found):
+    devices = [] if sdk is None else sdk.devices(selector)
+    if sdk is None or index >= len(devices):
         return None
-    return device_in(sdk, found[index], sdk.default_context(found[index]))
+    return device_in(sdk, devices[index], sdk.default_context(devices[index]))
 
 
 def device_in(sdk: Sdk, device: object, context: object) -> SyclDevice:

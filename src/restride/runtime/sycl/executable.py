@@ -64,9 +64,9 @@ class SyclExecutable:
     def _named(self) -> list[ItemLaunch | ItemTreeLaunch]:
         """The launches that do the work, not those that serve others."""
         return [
-            each
-            for each in self.launches
-            if isinstance(each, ItemTreeLaunch) or (isinstance(each, ItemLaunch) and each.step.is_named)
+            launch
+            for launch in self.launches
+            if isinstance(launch, ItemTreeLaunch) or (isinstance(launch, ItemLaunch) and launch.step.is_named)
         ]
 
 
@@ -79,8 +79,8 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
     def splits_bytes(step: NestStep) -> bool:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
 
-    made = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
-    return move_rows(spread_bytes(made, splits_bytes), facts)
+    sums = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
+    return move_rows(spread_bytes(sums, splits_bytes), facts)
 
 
 def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
@@ -134,7 +134,7 @@ def _name_of(launches: Sequence[ItemLaunch | ItemTreeLaunch]) -> tuple[str, str]
     if not launches:
         return "jit:nothing", "there are no elements"
     kinds, whys = (
-        dict.fromkeys(each.plan.kind for each in launches),
-        dict.fromkeys(each.why for each in launches),
+        dict.fromkeys(launch.plan.kind for launch in launches),
+        dict.fromkeys(launch.why for launch in launches),
     )
     return f"jit:spirv:{'+'.join(kinds)}", "; ".join(whys)

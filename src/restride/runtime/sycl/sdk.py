@@ -140,5 +140,5 @@ def _installed_driver() -> Path | None:
         files = metadata.files(_DRIVER_PACKAGE) or []
     except metadata.PackageNotFoundError:
         return None
-    found = (Path(str(file.locate())).resolve() for file in files if file.name == _DRIVER)
-    return next((path for path in found if path.exists()), None)
+    paths = (Path(str(file.locate())).resolve() for file in files if file.name == _DRIVER)
+    return next((path for path in paths if path.exists()), None)
