@@ -88,7 +88,8 @@ def test_types_for_annotations_are_public() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text"), [
+    ("path", "text"),
+    [
         ("__init__.pyi", onednn_stub.package_text),
         ("onednn.pyi", onednn_stub.onednn_text),
         ("arrays/functions.pyi", array_stub.text),

@@ -1,7 +1,7 @@
 """One protocol for functions on arrays: what each of them does, but for the problem that is its own.
 
-signature -> `calls` -> CompiledCall         a call like an earlier one: addresses are packed, machine code runs
-arrays -> memories -> problem -> run      the first of its kind: all is checked, and what was found is kept
+signature -> `calls` -> CompiledCall   a call like an earlier one: addresses are packed, machine code runs
+arrays -> memories -> problem -> run   the first of its kind: all is checked, and its call is stored
 """
 
 from __future__ import annotations
