@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.arrays import products
 from support.convolved import Case, forward
 from support.errors import refused
 
@@ -124,3 +125,62 @@ def test_arrays_of_other_libraries_come_back_as_theirs():
     made = rs.matmul(x, w)
     assert isinstance(made, torch.Tensor)
     assert torch.equal(made, x @ w)
+
+
+@pytest.fixture
+def warm(monkeypatch: pytest.MonkeyPatch):
+    """The result of a call for whose kind all has been checked before: it is not checked again."""
+
+    def shut(*_: object, **__: object) -> None:
+        raise AssertionError("this call checks everything")
+
+    def call(work, *arrays):
+        with monkeypatch.context() as patch:
+            patch.setattr(products, "execute_product", shut)
+            return work(*arrays)
+
+    return call
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("left", [(5, 33), (2, 3, 33)])
+def test_a_warm_matmul_reads_the_arrays_that_it_gets(warm, left, has_bias, is_packed):
+    def numbers(seed):
+        w = _numbers((33, 20), seed + 1)
+        held = rs.pack_weights(w) if is_packed else w
+        return _numbers(left, seed), held, _numbers((20,), seed + 2) if has_bias else None
+
+    rs.matmul(*numbers(1))
+    for seed in (4, 7):
+        x, w, bias = numbers(seed)
+        made = warm(rs.matmul, x, w, bias)
+        wanted = x @ (w.to_numpy() if is_packed else w) + (0 if bias is None else bias)
+        np.testing.assert_array_equal(made, wanted)
+
+
+def test_a_warm_convolution_reads_the_arrays_that_it_gets(warm):
+    def work(x, w, bias):
+        return rs.convolution(x, w, bias, stride=[1, 2], padding=1)
+
+    first, second = (
+        [_numbers((2, 3, 9, 8), seed), _numbers((4, 3, 3, 3), seed + 1), _numbers((4,), seed + 2)]
+        for seed in (1, 4)
+    )
+    wanted = rs.convolution(*[each.astype(np.float64) for each in second], stride=[1, 2], padding=1)
+    work(*first)
+    np.testing.assert_array_equal(warm(work, *second), wanted)
+
+
+def test_a_warm_product_into_its_own_operand_is_refused_still():
+    x, w, out = _numbers((8, 8), 1), _numbers((8, 8), 2), np.empty((8, 8), np.float32)
+    for _ in range(2):
+        assert rs.matmul(x, w, out=out) is out
+        for shared in (x, w):
+            with refused("overlap"):
+                rs.matmul(x, w, out=shared)
+        with refused("read-only"):
+            out.flags.writeable = False
+            rs.matmul(x, w, out=out)
+        out.flags.writeable = True
+    np.testing.assert_array_equal(out, x @ w)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import restride as rs
 from restride.arrays import concat_and_sum
+from restride.arrays.calls import function
 from restride.arrays.calls.binder import CompiledCall
 from restride.runtime.cache import calls
 from restride.runtime.cpu.executable import CpuExecutable
@@ -26,7 +28,7 @@ def only_known(monkeypatch: pytest.MonkeyPatch):
     def check(*args: object) -> None:
         raise AssertionError("the arguments were checked in full")
 
-    return lambda: monkeypatch.setattr(concat_and_sum, "SeveralArrays", check)
+    return lambda: monkeypatch.setattr(function, "is_foreign", check)
 
 
 def _views(seed: int) -> list[np.ndarray]:
@@ -149,8 +151,14 @@ def test_a_known_kind_still_has_its_verbose_lines(capfd) -> None:
         ([np.zeros(2)], None, ["f4"]),
     ],
 )
-def test_what_is_not_plain_is_of_no_kind(arrays: object, layout: object, dtype: object) -> None:
-    assert concat_and_sum._signed(("concat", 0), arrays, layout, dtype, None) is None
+def test_what_is_not_plain_is_of_no_kind(
+    monkeypatch: pytest.MonkeyPatch, arrays: object, layout: object, dtype: object
+) -> None:
+    kinds: list[object] = []
+    monkeypatch.setattr(concat_and_sum, "_computed", lambda *call: kinds.append(call[-1]))
+    with contextlib.suppress(rs.Error):
+        rs.concat(arrays, 0, layout, dtype)
+    assert not any(kinds)
 
 
 @pytest.mark.parametrize("scales", [3.0, [True], ["1"], [2**24 + 1], [np.float32(1)], np.ones(2)])

@@ -40,7 +40,6 @@ _OURS = (
     "files",
     "emit.work_items",
     "arrays.groups",
-    "arrays.calls.lists",
     "arrays.openvino.ir",
     "jax",
     "arrays.concat_and_sum",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import re
 import shutil
@@ -19,7 +20,7 @@ import restride as rs
 from restride.desc.literals import BlockedTag, NibbleName, PlainTag, TypeName, WayName
 from restride.desc.tags import to_tag
 from restride.dtypes import _WORDS
-from support import onednn_stub
+from support import array_stub, onednn_stub
 
 _ROOT = Path(__file__).parents[1]
 _USES = _ROOT / "tests" / "typing" / "uses.py"
@@ -87,14 +88,29 @@ def test_types_for_annotations_are_public() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("onednn", onednn_stub.onednn_text), ("__init__", onednn_stub.package_text)]
+    ("path", "text"),
+    [
+        ("__init__.pyi", onednn_stub.package_text),
+        ("onednn.pyi", onednn_stub.onednn_text),
+        ("arrays/functions.pyi", array_stub.text),
+    ],
 )
-def test_a_stub_is_that_of_its_module(
-    name: str, text: Callable[[], str], request: pytest.FixtureRequest
+def test_the_stubs_are_those_of_what_runs(
+    request: pytest.FixtureRequest, path: str, text: Callable[[], str]
 ) -> None:
-    """`--update-golden` writes it."""
-    path = Path(rs.__file__).parent / f"{name}.pyi"
+    """`--update-golden` writes them."""
+    whole = Path(rs.__file__).parent / path
     if request.config.getoption("--update-golden"):
-        path.write_text(text(), "utf-8")
-        subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(path)], check=True, cwd=_ROOT)
-    assert ast.dump(ast.parse(path.read_text("utf-8"))) == ast.dump(ast.parse(text()))
+        whole.write_text(text(), "utf-8")
+        subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(whole)], check=True, cwd=_ROOT)
+    assert ast.dump(ast.parse(whole.read_text("utf-8"))) == ast.dump(ast.parse(text()))
+
+
+def test_every_function_whose_result_is_of_many_types_is_in_the_stub() -> None:
+    functions = {name: value for name in rs.__all__ if inspect.isfunction(value := getattr(rs, name))}
+    of_many = {
+        name
+        for name, value in functions.items()
+        if value.__module__.startswith("restride.arrays") and value.__annotations__["return"] == "Any"
+    }
+    assert of_many == set(array_stub.NAMES)

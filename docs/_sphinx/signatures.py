@@ -1,7 +1,8 @@
 """One signature for a function that type checkers see as several: every argument, with all that it may be.
 
 Overloads say which call gives what; as a list in front of a function they fill a screen. The last one of each
-is the general one. What a call gives is the union of what they give.
+is the general one. What a call gives is the union of what they give. Those of functions on arrays stand in a
+stub.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 from sphinx.pycode import ModuleAnalyzer
 
 import restride.typing
 
+_STUB = Path(restride.typing.__file__).parent / "arrays" / "functions.pyi"
 _EMPTY = inspect.Parameter.empty
 # What stands for a type of the caller's own, in words that say what may be passed.
 _BOUNDS = {"Owned": "OtherArray", "NDArray[Scalar]": "NDArray[Any]"}
@@ -31,7 +34,15 @@ def setup(app: Any) -> dict[str, bool]:
         analyze(self)
         if is_new and self.modname.partition(".")[0] == "restride":
             module = importlib.import_module(self.modname)
-            self.overloads = {name: [_joined(module, name, all_)] for name, all_ in self.overloads.items()}
+            stub = ModuleAnalyzer.for_file(str(_STUB), "functions")
+            analyze(stub)
+            own = {
+                name: all_
+                for name, all_ in stub.overloads.items()
+                if getattr(getattr(module, name, None), "__module__", "") == self.modname
+            }
+            found = {**self.overloads, **own}
+            self.overloads = {name: [_joined(module, name, all_)] for name, all_ in found.items()}
 
     ModuleAnalyzer.analyze = analyzed
     return {"parallel_read_safe": True}
@@ -53,17 +64,23 @@ def _joined(module: Any, name: str, overloads: list[inspect.Signature]) -> inspe
 
 def _annotation(parameter: inspect.Parameter, overloads: list[inspect.Signature]) -> Any:
     """What the last overload that has the argument says of it, or one that says the same and more."""
-    found = [each for overload in overloads for each in _said_of(parameter, overload)]
+    last = overloads[-1].parameters.get(parameter.name)
+    general = "" if last is None else str(last.annotation)
+    found = [each for overload in overloads for each in _said_of(parameter, overload, general)]
     if not found:
         return _EMPTY
-    last = set(found[-1].split(" | "))
-    return max((each for each in found if last <= set(each.split(" | "))), key=lambda each: each.count(" | "))
+    whole = set(found[-1].split(" | "))
+    return max(
+        (each for each in found if whole <= set(each.split(" | "))), key=lambda each: each.count(" | ")
+    )
 
 
-def _said_of(parameter: inspect.Parameter, overload: inspect.Signature) -> list[str]:
+def _said_of(parameter: inspect.Parameter, overload: inspect.Signature, general: str) -> list[str]:
     found = overload.parameters.get(parameter.name)
     if found is not None and found.annotation is not _EMPTY:
+        # What only stands before a needed argument says the same in the general overload.
         is_left_out = found.default is _EMPTY and parameter.default is None
+        is_left_out = is_left_out and str(found.annotation) not in general
         return [_told(found.annotation) + (" | None" if is_left_out else "")]
     for rest in overload.parameters.values():
         options = _OPTIONS.fullmatch(str(rest.annotation))

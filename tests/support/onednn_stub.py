@@ -11,6 +11,8 @@ from restride import onednn
 from restride.model.base import PrimitiveDescBase
 from restride.model.primitive import Primitive
 
+from . import array_stub
+
 _HEAD = '''"""Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
@@ -105,6 +107,8 @@ def _imports(module: Any) -> str:
 
 def _origin(module: Any, name: str) -> str:
     """The module that a name is imported from, below `restride`."""
+    if name in array_stub.NAMES and module is restride:
+        return "arrays.functions"
     value = getattr(module, name)
     where = value.__module__ if isinstance(value, type) or inspect.isfunction(value) else _CONSTANTS[name]
     return str(where).removeprefix("restride.")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, overload
-
-import numpy as np
+from typing import Any
 
 from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.parse import parse_bool
@@ -14,25 +11,14 @@ from ..model.pointwise import check_known, check_same_dims
 from ..ops.softmax import SoftmaxProblem
 from ..runtime.memory import Memory
 from .calls.binder import CallKey
+from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
-from .calls.problems import ArrayFunction
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, OtherArray, Owned
 
 __all__ = ["softmax"]
 
-_SOFTMAX = ArrayFunction("softmax", "softmax", is_real=True)
+_SOFTMAX = ArrayFunction("softmax", is_real=True)
 
 
-@overload
-def softmax(x: OtherArray | ArrayLike, axis: int = -1, *, log: bool = False, out: Owned) -> Owned: ...
-@overload
-def softmax(x: Owned, axis: int = -1, *, log: bool = False) -> Owned: ...
-@overload
-def softmax(x: ArrayLike, axis: int = -1, *, log: bool = False) -> NDArray[Any]: ...
 def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> Any:
     """`e**(x - m) / s` along an axis: m the largest there, s the sum of these powers.
 
@@ -54,21 +40,18 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
     array([[0.5 , 0.5 ],
            [0.25, 0.75]], dtype=float32)
     """
-    is_log = parse_bool("log", log)
-    return _SOFTMAX.by_signature(partial(_softmax, axis, is_log), (axis, int(is_log)), x, out)
+    parameters = axis, int(parse_bool("log", log))
+    return _SOFTMAX.call(_softmax, parameters, plain_key(parameters), x, out)
 
 
-def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: CallKey | None) -> Any:
-    engine = engine_of(x, out, None)
+def _softmax(x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey | None) -> Memory:
+    (axis, is_log), engine = parameters, engine_of(x, out, None)
     source = _SOFTMAX.source(x, engine)
     src = check_known(_SOFTMAX.name, "x", source.desc)
     target = _SOFTMAX.target(out, src, src.dims, engine)
     check_same_dims(_SOFTMAX.name, [("x", src), ("out", target.desc)])
     check_written(_SOFTMAX.name, "out", target.desc)
-    problem = SoftmaxProblem(
-        "log" if is_log else "accurate", src, target.desc, _SOFTMAX.axis(axis, src.ndims, src)
-    )
-    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, problem.verbose_aux, signed)
-    if out is not None:
-        return out
-    return target if isinstance(x, Memory) else np.asarray(target)
+    at = _SOFTMAX.axis(axis, src.ndims, src)
+    problem = SoftmaxProblem("log" if is_log else "accurate", src, target.desc, at)
+    _SOFTMAX.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, signed)
+    return target

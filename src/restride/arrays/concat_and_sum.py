@@ -3,91 +3,57 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
 import numpy as np
 
+from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
+from ..desc.attr_value import MOST_SOURCES
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int, renamed
+from ..desc.parse import parse_int, renamed, short_repr
 from ..dtypes import DataType
-from ..errors import Error, refuse
+from ..errors import Error, InvalidArguments, refuse
 from ..model.base import DEFAULT_ATTR
 from ..model.checks import Names
-from ..ops.concat import ConcatProblem, concat_problem
+from ..model.derived import find_operation
+from ..model.implementation import Implementation
+from ..model.prop_kind import PropKind
+from ..model.several import SeveralProblem, implementation_in_place
+from ..ops.concat import concat_problem
 from ..ops.sum import parse_scales, sum_problem
-from ..runtime.memory import Memory
-from .calls.array_kinds import read_from, write_to
-from .calls.binder import find_call
-from .calls.several import Descs, SeveralArrays, SignedArrays, common_target
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from ..typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        OtherArray,
-        Owned,
-        PlainFormat,
-        TypeLike,
-        WholeType,
-    )
+from ..runtime.describe import Subject, describe
+from ..runtime.engine import Engine
+from ..runtime.memory import Memory, allocated_memory
+from ..runtime.transfer import from_host, refuse_host_out
+from .calls.binder import CallKey
+from .calls.carriers import (
+    as_bytes,
+    bits_of,
+    format_of_bits,
+    halves,
+    is_nibbles,
+    is_same_type,
+    of_bits,
+    own_format,
+    unnamed_type,
+)
+from .calls.formats import format_key, type_key
+from .calls.function import ArrayFunction, Parameters
+from .calls.tensors import as_array, is_torch
+from .jax.arrays import is_jax
 
 __all__ = ["add_n", "concat"]
 
+_LAYOUTS = (type(None), str, MemoryDesc)
+_TYPES = (str, DataType)
+# Integers that f32 holds, and so does the double that stands for them in a key.
+_WHOLE = 1 << 24
+Descs = tuple[MemoryDesc, ...]
+_CPU = Engine("cpu")
 
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int = 0,
-    dst: FormatLike = None,
-    dtype: TypeLike | None = None,
-    *,
-    out: Owned,
-    layout: FormatLike = None,
-) -> Owned: ...
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int,
-    dst: BlockedTag,
-    dtype: TypeLike | None = None,
-) -> Memory: ...
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int = 0,
-    *,
-    dst: BlockedTag,
-    dtype: TypeLike | None = None,
-) -> Memory: ...
-@overload
-def concat(
-    arrays: Iterable[Owned],
-    axis: int = 0,
-    dst: PlainFormat = None,
-    dtype: WholeType = None,
-    *,
-    layout: PlainFormat = None,
-) -> Owned: ...
-@overload
-def concat(
-    arrays: Iterable[ArrayLike], axis: int = 0, dst: PlainFormat = None, dtype: WholeType = None
-) -> NDArray[Any]: ...
-@overload
-def concat(
-    arrays: Iterable[OtherArray | ArrayLike],
-    axis: int = 0,
-    dst: FormatLike = None,
-    dtype: TypeLike | None = None,
-    out: OtherArray | None = None,
-    *,
-    layout: FormatLike = None,
-) -> Any: ...
+
 def concat(
     arrays: Any,
     axis: int = 0,
@@ -120,39 +86,12 @@ def concat(
            [1, 1]], dtype=int8)
     """
     dst = renamed("concat: dst", dst, layout=layout) if layout is not None else dst
-    signed = _signed(("concat", axis), arrays, dst, dtype, out) if type(axis) is int else None
-    is_done, made = _remembered(signed, out)
-    if is_done:
-        return made
-    try:
-        call = SeveralArrays("concat", arrays, dst, dtype, out)
-        number = call.axis_of(parse_int(axis, "concat: axis"))
-        problem = _concat_problem(call.descs, number, call.dst, call.dtype, call.names)
-        return call.run(problem, signed)
-    except Error as error:
-        error.drop_frames()
-        raise
+    key = _key(dtype, axis, dst) if type(axis) is int and type(dst) in _LAYOUTS else None
+    if not (type(arrays) in (list, tuple) and 0 < len(arrays) <= MOST_SOURCES):
+        arrays = _array_list("concat", arrays)
+    return _CONCAT.call(_computed, (_CONCAT, axis, dst, dtype), key, arrays[0], out, arrays[1:])
 
 
-@overload
-def add_n(
-    arrays: Iterable[OtherArray | ArrayLike],
-    scales: Iterable[float] | None = None,
-    dtype: TypeLike | None = None,
-    *,
-    out: Owned,
-) -> Owned: ...
-@overload
-def add_n(
-    arrays: Iterable[Owned], scales: Iterable[float] | None = None, dtype: WholeType = None
-) -> Owned: ...
-@overload
-def add_n(
-    arrays: Iterable[OtherArray | ArrayLike],
-    scales: Iterable[float] | None = None,
-    dtype: TypeLike | None = None,
-    out: OtherArray | None = None,
-) -> Any: ...
 def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Add arrays of the same dims in one pass: `scales[0] * arrays[0] + scales[1] * arrays[1] + ...`.
 
@@ -173,49 +112,120 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     >>> rs.add_n([np.full(3, 100, np.uint8), np.full(3, 100, np.uint8), np.full(3, 100, np.uint8)])
     array([255, 255, 255], dtype=uint8)
     """
-    scales_key = _scales_key(scales)
-    signed = None if scales_key is None else _signed(("add_n", scales_key), arrays, None, dtype, out)
-    is_done, made = _remembered(signed, out)
-    if is_done:
-        return made
+    factors = _scales_key(scales)
+    key = None if factors is None else _key(dtype, factors)
+    if not (type(arrays) in (list, tuple) and 0 < len(arrays) <= MOST_SOURCES):
+        arrays = _array_list("add_n", arrays)
+    return _ADD_N.call(_computed, (_ADD_N, scales, None, dtype), key, arrays[0], out, arrays[1:])
+
+
+def _computed(
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
+) -> Any:
+    """Arrays as memories on one engine, the descriptor of the result, and the run."""
+    (function, how, dst, dtype), call = parameters, parameters[0].name
+    arrays = [x, *(as_array(each, f"{call}: array {i}") for i, each in enumerate(operands, 1))]
+    if dtype is None and out is None and all(map(is_nibbles, arrays)):
+        dtype = x.dtype
+    moved = None
+    if function is _CONCAT and not isinstance(dst, MemoryDesc):
+        # The type of arrays whose bits are moved, as no data type is named after it; None to convert.
+        moved = unnamed_type(arrays if out is None else [*arrays, out])
+        moved = moved if moved is not None and (dtype is None or is_same_type(dtype, moved)) else None
+    engine = next((each.engine for each in (*arrays, out) if isinstance(each, Memory) and each), _CPU)
+
+    def memory_of(name: str, array: Any, subject: Subject) -> Memory:
+        if isinstance(array, Memory):
+            return _on_engine(array, engine, name)
+        array = as_bytes(array) if is_nibbles(array) and array is not out else array
+        array = array if moved is None else bits_of(array)
+        described = describe(array, None, subject)
+        return from_host(described.desc, engine, described.buffer_of(array))
+
+    sources = []
+    for i, each in enumerate(arrays):
+        name = f"{call}: array {i}"
+        sources.append(memory_of(name, each, Subject(f"{name} cannot be read", f"{name} does not fit")))
+    descs = tuple(memory.desc for memory in sources)
+    data_type = None if moved is not None else _type(call, dtype)
+    wanted: Any = _format(call, dst)
+    if moved is not None and halves(moved):
+        is_open = wanted is None and out is None
+        wanted = own_format(x) if is_open else format_of_bits(wanted, moved, x.ndim)
+    target = None
+    if out is not None:
+        refuse_host_out(f"{call}: out will not do", out, engine)
+        target = memory_of(f"{call}: out", out, Subject.target(call))
+        _check_layout(call, target.desc, wanted)
+        wanted = target.desc
+    names = Names(call, "array", "dst" if out is None else "out")
+    if function is _CONCAT:
+        axis = parse_int(how, "concat: axis")
+        if moved is not None and halves(moved):  # the halves of an element are no axis
+            ndims = descs[0].ndims - 1
+            axis = axis % ndims if -ndims <= axis < ndims else axis + (1 if axis > 0 else -1)
+        problem: SeveralProblem = _concat_problem(descs, axis, wanted, data_type, names)
+    else:
+        factors = parse_scales(call, how, len(descs))
+        dims = descs[0].dims
+        problem = sum_problem(
+            factors, descs, _target_desc(names, descs, dims, wanted, data_type), DEFAULT_ATTR, names
+        )
+    impl = find_operation(problem, engine)
+    if moved is not None and problem.dst.inner_blks:
+        raise refuse("RS-A02:no-blocks", call=call, moved=moved)
+    target = allocated_memory(problem.dst, engine) if target is None else target
+    function.execute(impl, {**dict(enumerate(sources, ARG_MULTIPLE_SRC)), ARG_DST: target}, signed, moved)
+    return target if moved is None or out is not None else of_bits(np.asarray(target), moved)
+
+
+# --- parameters and problems --------------------------------------------------------------------------------
+
+
+def _array_list(call: str, arrays: Any) -> list[Any]:
+    """The arrays of a call. One array is no list of its rows."""
+    if isinstance(arrays, np.ndarray | Memory | str | bytes) or not isinstance(arrays, Iterable):
+        is_array = isinstance(arrays, np.ndarray | Memory)
+        hint = "write [x]" if is_array else "pass a list of arrays"
+        raise refuse("RS-A13:no-list", call=call, type=type(arrays).__name__, hint=hint)
+    if is_torch(arrays) or is_jax(arrays):
+        why = "it is one tensor" if is_torch(arrays) else "it is one array"
+        raise refuse("RS-A13:one-array", call=call, why=why)
     try:
-        call = SeveralArrays("add_n", arrays, None, dtype, out)
-        factors = parse_scales("add_n", scales, len(call.descs))
-        target = common_target(call.names, call.descs, call.descs[0].dims, call.dst, call.dtype)
-        problem = sum_problem(factors, call.descs, target, DEFAULT_ATTR, call.names)
-        return call.run(problem, signed)
-    except Error as error:
-        error.drop_frames()
-        raise
+        found = list(islice(arrays, MOST_SOURCES + 1))
+    except Exception as error:  # a foreign iterator may raise anything
+        why = f"{type(arrays).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
+        raise refuse("RS-A13:text", call=call, why=why) from None
+    if 1 <= len(found) <= MOST_SOURCES:
+        return found
+    why, hint = (
+        ("there are more", "join some of them first")
+        if found
+        else ("there is none", "pass at least one array")
+    )
+    raise refuse("RS-A13:1-arrays", call=call, most_sources=MOST_SOURCES, why=why, hint=hint)
 
 
-# --- calls whose signature is known -------------------------------------------------------------------------
-
-_LAYOUTS = (type(None), str, MemoryDesc)
-_TYPES = (type(None), str, DataType)
-_NUMPY_TYPES = (type, np.dtype)
-# Integers that f32 holds, and so does the double that stands for them in a key.
-_WHOLE = 1 << 24
-
-
-def _signed(how: Hashable, arrays: Any, dst: Any, dtype: Any, out: Any) -> SignedArrays | None:
-    """What a call is remembered by; None where its arguments are not plain. `how`: call and number."""
-    if type(arrays) not in (list, tuple):
-        return None
-    if type(dst) not in _LAYOUTS or not (type(dtype) in _TYPES or isinstance(dtype, _NUMPY_TYPES)):
-        return None
-    target = None if out is None else write_to(out)
-    sources = [source for x in arrays if (source := read_from(x)) is not None]
-    if len(sources) < len(arrays) or (target is None and out is not None):
-        return None
-    kinds = tuple([source[0] for source in sources])
-    return (how, kinds, dst, type(dtype), dtype, target and target[0]), sources, target
+def _on_engine(memory: Memory, engine: Engine, name: str) -> Memory:
+    """The memory, if it is one of a tensor on the engine that runs the call: the first memory's."""
+    if not memory:
+        why, hint = "it has no descriptor", "give it a descriptor and an engine"
+        raise refuse("RS-M36:empty-memory", name=name, why=why, hint=hint)
+    if memory.engine is engine:
+        return memory
+    raise refuse("RS-R05:another-engine", name=name, memory=memory, engine=engine)
 
 
-def _scales_key(scales: Any) -> Hashable | None:
+def _key(dtype: Any, *more: Hashable) -> Hashable | None:
+    """Parameters as a key; None for a type that is no plain word."""
+    is_plain = dtype is None or type(dtype) in _TYPES or isinstance(dtype, type | np.dtype)
+    return (type(dtype), dtype, *more) if is_plain else None
+
+
+def _scales_key(scales: Any) -> bytes | None:
     """Scales as a key that tells 0.0 from -0.0; None for what is no plain number."""
     if scales is None:
-        return ()
+        return b""
     if type(scales) not in (list, tuple) or not all(map(_is_plain_number, scales)):
         return None
     return struct.pack(f"{len(scales)}d", *scales)
@@ -225,27 +235,77 @@ def _is_plain_number(value: object) -> bool:
     return type(value) is float or (type(value) is int and -_WHOLE <= value <= _WHOLE)
 
 
-def _remembered(signed: SignedArrays | None, out: Any) -> tuple[bool, Any]:
-    """Whether a call of this signature was known and has been done, and its result."""
-    if signed is None:
-        return False, None
-    signature, sources, target = signed
-    call = find_call(signature)
-    if call is None:
-        return False, None
-    is_done, made = call.join(sources, target)
-    return is_done, made if out is None else out
+def _type(call: str, dtype: Any) -> DataType | None:
+    try:
+        key = type_key(dtype)
+        return None if key is None else DataType.parse(key)
+    except Error as error:
+        what, where = f"{call}: dtype is no data type", error.where or f"dtype {short_repr(dtype)}"
+        why = error.why or error.what
+        raise InvalidArguments(what, code=error.code, where=where, why=why, hint=error.hint) from None
 
 
-# --- problems -----------------------------------------------------------------------------------------------
+def _format(call: str, dst: Any) -> Hashable:
+    try:
+        return format_key(dst)
+    except Error as error:
+        what, where = f"{call}: dst is no format", f"dst {short_repr(dst)}"
+        raise InvalidArguments(what, code=error.code, where=where, why=error.why, hint=error.hint) from None
 
 
-def _concat_problem(descs: Descs, axis: int, dst: Any, dtype: DataType | None, names: Names) -> ConcatProblem:
-    number = axis + descs[0].ndims if axis < 0 else axis
-    inside = range(descs[0].ndims)
-    if number not in inside:
-        raise refuse("RS-A10:bad-axis", axis=axis, descs=descs[0], count=len(inside), last=len(inside) - 1)
+def _check_layout(call: str, out: MemoryDesc, dst: Any) -> None:
+    """Raise InvalidArguments for an `out` that does not lie as `dst` says."""
+    if dst is None:
+        return
+    wanted = dst if isinstance(dst, MemoryDesc) else _in_format(call, out.dims, out.data_type, dst)
+    if wanted != out:
+        raise refuse("RS-A07:out-not-lie-dst", call=call, out=out, wanted=wanted)
+
+
+def _target_desc(
+    names: Names, descs: Descs, dims: tuple[int, ...], dst: Any, dtype: DataType | None
+) -> MemoryDesc | None:
+    """The descriptor of the result: of format "any" where only its type is said, None where nothing is."""
+    if isinstance(dst, MemoryDesc):
+        if dtype in (None, dst.data_type):
+            return dst
+        raise refuse("RS-A06:dtype", names=names, dtype=dtype, dst=dst)
+    kinds = dict.fromkeys(md.data_type for md in descs)
+    if dtype is None and len(kinds) > 1:
+        raise refuse("RS-A06:no-type-result", call=names.call, kinds=", ".join(map(str, kinds)))
+    if dst is None and dtype in (None, descs[0].data_type):
+        return None
+    return _in_format(names.call, dims, dtype or descs[0].data_type, "any" if dst is None else dst)
+
+
+def _in_format(call: str, dims: tuple[int, ...], dtype: DataType, dst: Any) -> MemoryDesc:
+    """The descriptor of a result in the format `dst`."""
+    try:
+        return MemoryDesc(dims, dtype, dst)
+    except Error as error:
+        raise error.with_context(f"{call}: dst: {error.what}") from None
+
+
+def _concat_problem(
+    descs: Descs, axis: int, dst: Any, dtype: DataType | None, names: Names
+) -> SeveralProblem:
+    count = descs[0].ndims
+    number = axis + count if axis < 0 else axis
+    if number not in range(count):
+        raise refuse("RS-A10:bad-axis", axis=axis, descs=descs[0], count=count, last=count - 1)
     whole = sum(md.dims[number] for md in descs if number < md.ndims)
     dims = (*descs[0].dims[:number], whole, *descs[0].dims[number + 1 :])
-    target = common_target(names, descs, dims, dst, dtype)
+    target = _target_desc(names, descs, dims, dst, dtype)
     return concat_problem(number, descs, target, DEFAULT_ATTR, names)
+
+
+def _in_place(call: str, impl: Implementation, memories: Mapping[int, Memory]) -> Implementation:
+    """The implementation for arrays of which some lie in `out`."""
+    *sources, target = memories.values()
+    return implementation_in_place(Names(call, "array", "out"), impl, sources, target)
+
+
+_CONCAT, _ADD_N = (
+    ArrayFunction(name, PropKind.undef, False, is_several=True, narrows_lists=False, overlap=_in_place)
+    for name in ("concat", "add_n")
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -24,46 +25,18 @@ from ..plan.normalization import NormKind, stat_dims
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from .calls.binder import CallKey
+from .calls.function import ArrayFunction, Parameters, ndims_of, plain_key, with_axis_at, with_axis_last
 from .calls.operands import engine_of
-from .calls.problems import ArrayFunction, with_axis_at, with_axis_last
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, OtherArray, Owned, Vector
 
 __all__ = ["batch_norm", "group_norm", "layer_norm"]
 
-_LAYER = ArrayFunction("layer_norm", "layer_normalization", is_real=True)
-_GROUP = ArrayFunction("group_norm", "group_normalization", is_real=True)
-_BATCH = ArrayFunction("batch_norm", "batch_normalization", is_real=True)
-_PROBLEMS: dict[NormKind, type[NormForwardProblem]] = {
-    NormKind.layer: LayerNormalizationProblem,
-    NormKind.group: GroupNormalizationProblem,
-    NormKind.batch: BatchNormalizationProblem,
-}
+_LAYER, _GROUP, _BATCH = (
+    ArrayFunction(name, is_real=True) for name in ("layer_norm", "group_norm", "batch_norm")
+)
 # Types that scale and shift are read as; all else is converted to f32.
 _WEIGHT_TYPES = tuple(kind.numpy for kind in (DataType.f32, DataType.bf16, DataType.f16))
 
 
-@overload
-def layer_norm(
-    x: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    out: Owned,
-) -> Owned: ...
-@overload
-def layer_norm(
-    x: Owned, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
-) -> Owned: ...
-@overload
-def layer_norm(
-    x: ArrayLike, scale: Vector = None, shift: Vector = None, *, axis: int = -1, epsilon: float = 1e-5
-) -> NDArray[Any]: ...
 def layer_norm(
     x: Any, scale: Any = None, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
@@ -92,38 +65,10 @@ def layer_norm(
     [[-1.22  0.    1.22]
      [-0.71 -0.71  1.41]]
     """
-
-    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: CallKey | None) -> Any:
-        where, at = _placed(_LAYER, x, axis)
-        ndims = _ndims_of(_LAYER, where)
-        if ndims == 1:
-            return _row_alone(where, out, _weights(scale, shift), epsilon)
-        target = None if out is None else with_axis_last(_of_axes(_LAYER, out, x), at)
-        weights, known = _weights(scale, shift), signed if at == ndims - 1 else None
-        made = _normalized(_LAYER, NormKind.layer, where, target, weights, epsilon=epsilon, signed=known)
-        return out if out is not None else with_axis_at(made, at)
-
-    return _LAYER.by_signature(compute, (axis, epsilon), x, out, scale, shift)
+    weights = () if scale is shift is None else (scale, shift)
+    return _LAYER.call(_layer, (axis, epsilon), plain_key((axis, epsilon)), x, out, weights)
 
 
-@overload
-def group_norm(
-    x: OtherArray | ArrayLike,
-    groups: int,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-    out: Owned,
-) -> Owned: ...
-@overload
-def group_norm(
-    x: Owned, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
-) -> Owned: ...
-@overload
-def group_norm(
-    x: ArrayLike, groups: int, scale: Vector = None, shift: Vector = None, *, epsilon: float = 1e-5
-) -> NDArray[Any]: ...
 def group_norm(
     x: Any, groups: int, scale: Any = None, shift: Any = None, *, epsilon: float = 1e-5, out: Any = None
 ) -> Any:
@@ -139,48 +84,10 @@ def group_norm(
      [ 0.    0.  ]
      [ 0.    0.  ]]
     """
-
-    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: CallKey | None) -> Any:
-        count = parse_int(groups, "group_norm: groups")
-        weights = _weights(scale, shift)
-        return _normalized(
-            _GROUP, NormKind.group, x, out, weights, groups=count, epsilon=epsilon, signed=signed
-        )
-
-    return _GROUP.by_signature(compute, (groups, epsilon), x, out, scale, shift)
+    weights = () if scale is shift is None else (scale, shift)
+    return _GROUP.call(_group, (groups, epsilon), plain_key((groups, epsilon)), x, out, weights)
 
 
-@overload
-def batch_norm(
-    x: OtherArray | ArrayLike,
-    mean: OtherArray | ArrayLike,
-    variance: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-    out: Owned,
-) -> Owned: ...
-@overload
-def batch_norm(
-    x: Owned,
-    mean: OtherArray | ArrayLike,
-    variance: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-) -> Owned: ...
-@overload
-def batch_norm(
-    x: ArrayLike,
-    mean: OtherArray | ArrayLike,
-    variance: OtherArray | ArrayLike,
-    scale: Vector = None,
-    shift: Vector = None,
-    *,
-    epsilon: float = 1e-5,
-) -> NDArray[Any]: ...
 def batch_norm(
     x: Any,
     mean: Any,
@@ -200,43 +107,55 @@ def batch_norm(
     >>> rs.batch_norm(np.ones((1, 2, 1, 1), np.float32), [0, 1], [4, 1], epsilon=0).ravel().tolist()
     [0.5, 0.0]
     """
-
-    def compute(
-        x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any, signed: CallKey | None
-    ) -> Any:
-        weights = _weights(scale, shift) | {ARG_MEAN: mean, ARG_VARIANCE: variance}
-        return _normalized(_BATCH, NormKind.batch, x, out, weights, epsilon=epsilon, signed=signed)
-
-    return _BATCH.by_signature(compute, (epsilon,), x, out, mean, variance, scale, shift)
+    operands = mean, variance, scale, shift
+    return _BATCH.call(_batch, (epsilon,), plain_key((epsilon,)), x, out, operands)
 
 
-# --- what they share ----------------------------------------------------------------------------------------
+# --- their problems -----------------------------------------------------------------------------------------
 
 
-def _weights(scale: Any, shift: Any) -> dict[int, Any]:
-    return {arg: value for arg, value in ((ARG_SCALE, scale), (ARG_SHIFT, shift)) if value is not None}
+def _layer(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
+    (scale, shift), (axis, epsilon) = operands or (None, None), parameters
+    ndims = _ndims_read(x)
+    at = _LAYER.axis(axis, ndims, x.desc if isinstance(x, Memory) else x.shape)
+    if out is not None and _LAYER.destination(out, engine_of(x, out, None)).desc.ndims != ndims:
+        ndims_of_out = ndims_of(out)
+        raise refuse("RS-R10:tensors-different-shapes", call="layer_norm", ndims=ndims, ndims2=ndims_of_out)
+    weights = {ARG_SCALE: scale, ARG_SHIFT: shift}
+    if ndims == 1:  # a row alone, as one of a batch of one
+        row, target = (None if each is None else _reshaped(each, (1, *_dims(each))) for each in (x, out))
+        return _reshaped(_normalized(LayerNormalizationProblem, row, target, weights, epsilon), _dims(x))
+    turned, target = (None if each is None else with_axis_last(each, at) for each in (x, out))
+    known = signed if at == ndims - 1 else None
+    made = _normalized(LayerNormalizationProblem, turned, target, weights, epsilon, signed=known)
+    return with_axis_at(made, at)
 
 
-def _placed(function: ArrayFunction, x: Any, axis: Any) -> tuple[Any, int]:
-    """The array with its axis last, and which axis it was."""
-    ndims = _ndims_of(function, x)
-    at = function.axis(axis, ndims, x.desc if isinstance(x, Memory) else x.shape)
-    return with_axis_last(x, at), at
+def _group(
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
+) -> Memory:
+    (scale, shift), (groups, epsilon) = operands or (None, None), parameters
+    count, weights = parse_int(groups, "group_norm: groups"), {ARG_SCALE: scale, ARG_SHIFT: shift}
+    return _normalized(GroupNormalizationProblem, x, out, weights, epsilon, groups=count, signed=signed)
 
 
-def _ndims_of(function: ArrayFunction, x: Any) -> int:
+def _batch(
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
+) -> Memory:
+    mean, variance, scale, shift = operands
+    numbers = {ARG_SCALE: scale, ARG_SHIFT: shift, ARG_MEAN: mean, ARG_VARIANCE: variance}
+    return _normalized(BatchNormalizationProblem, x, out, numbers, parameters[0], signed=signed)
+
+
+def _ndims_read(x: Any) -> int:
     """How many axes there are. Raises InvalidArguments for what cannot be read."""
     if isinstance(x, np.ndarray) and x.ndim:
         return x.ndim
-    return function.source(x, engine_of(x, None, None)).desc.ndims
+    return _LAYER.source(x, engine_of(x, None, None)).desc.ndims
 
 
-def _row_alone(row: Any, out: Any, weights: dict[int, Any], epsilon: Any) -> Any:
-    """The normalized row, as one of a batch of one."""
-    dims = row.desc.dims if isinstance(row, Memory) else row.shape
-    target = None if out is None else _reshaped(_of_axes(_LAYER, out, row), (1, *dims))
-    made = _normalized(_LAYER, NormKind.layer, _reshaped(row, (1, *dims)), target, weights, epsilon=epsilon)
-    return _reshaped(made, dims) if out is None else out
+def _dims(x: Any) -> tuple[int, ...]:
+    return tuple(x.desc.dims if isinstance(x, Memory) else x.shape)
 
 
 def _reshaped(x: Any, dims: tuple[int, ...]) -> Any:
@@ -244,27 +163,19 @@ def _reshaped(x: Any, dims: tuple[int, ...]) -> Any:
     return Memory(x.desc.reshape(dims), x.engine, x) if isinstance(x, Memory) else x.reshape(dims)
 
 
-def _of_axes(function: ArrayFunction, out: Any, x: Any) -> Any:
-    """`out`, if it has the axes of `x`."""
-    engine = engine_of(x, out, None)
-    ndims = function.destination(out, engine).desc.ndims, _ndims_of(function, x)
-    if ndims[0] == ndims[1]:
-        return out
-    raise refuse("RS-R10:tensors-different-shapes", call=function.name, ndims=ndims[1], ndims2=ndims[0])
-
-
 def _normalized(
-    function: ArrayFunction,
-    kind: NormKind,
+    of: type[NormForwardProblem],
     x: Any,
     out: Any,
     weights: dict[int, Any],
-    *,
     epsilon: Any,
+    *,
     groups: int = 1,
     signed: CallKey | None = None,
-) -> Any:
-    """`weights`: scale, shift and statistics by argument."""
+) -> Memory:
+    """What is written. `weights`: scale, shift and statistics by argument, None where there is none."""
+    kind = of.norm_kind
+    function = {NormKind.layer: _LAYER, NormKind.group: _GROUP, NormKind.batch: _BATCH}[kind]
     engine = engine_of(x, out, None)
     source = function.source(x, engine)
     src = check_known(function.name, "x", source.desc)
@@ -273,34 +184,25 @@ def _normalized(
     check_data(function, target.desc)
     check_same_dims(function.name, [("x", src), ("out", target.desc)])
     check_written(function.name, "out", target.desc)
-    if kind is NormKind.group:
-        _check_groups(function, src, groups)
+    if kind is NormKind.group and not (groups > 0 and src.dims[1] % groups == 0):
+        raise refuse("RS-R10:groups", call=function.name, groups=groups, src=src, dims=src.dims[1])
     small = parse_epsilon(function.name, epsilon)
     count = src.dims[-1 if kind is NormKind.layer else 1]
     real = DataType.f64 if DataType.f64 in (src.data_type, target.desc.data_type) else DataType.f32
+    weights = {arg: value for arg, value in weights.items() if value is not None or arg not in _TYPED}
     numbers = numbers_of(function, weights, count, real)
     types = (DataType.parse(numbers[arg].dtype) for arg in _TYPED if arg in numbers)
-    problem = _PROBLEMS[kind](
-        kind,
-        src,
-        target.desc,
-        MemoryDesc(stat_dims(kind, src.dims, groups), real),
-        MemoryDesc((count,), next(types, real), "a"),
-        NormFlags(
-            use_global_stats=kind is NormKind.batch,
-            use_scale=ARG_SCALE in weights,
-            use_shift=ARG_SHIFT in weights,
-        ),
-        False,
-        groups,
-        small,
+    flags = NormFlags(
+        use_global_stats=kind is NormKind.batch,
+        use_scale=ARG_SCALE in weights,
+        use_shift=ARG_SHIFT in weights,
     )
+    stats = MemoryDesc(stat_dims(kind, src.dims, groups), real)
+    own = MemoryDesc((count,), next(types, real), "a")
+    problem = of(kind, src, target.desc, stats, own, flags, False, groups, small)
     more = {arg: function.source(each, engine) for arg, each in numbers.items()}
-    how = f"eps:{small:g}" + (f" groups:{groups}" if kind is NormKind.group else "")
-    function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, how, signed)
-    if out is not None:
-        return out
-    return target if isinstance(x, Memory) else np.asarray(target)
+    function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, signed)
+    return target
 
 
 def parse_epsilon(what: str, epsilon: Any) -> float:
@@ -310,12 +212,6 @@ def parse_epsilon(what: str, epsilon: Any) -> float:
         return small
     why, hint = "it is added to a variance below the root", "take a small number, such as 1e-5"
     raise refuse("RS-P06:epsilon", what=what, small=small, why=why, hint=hint)
-
-
-def _check_groups(function: ArrayFunction, src: MemoryDesc, groups: int) -> None:
-    if groups > 0 and src.dims[1] % groups == 0:
-        return
-    raise refuse("RS-R10:groups", call=function.name, groups=groups, src=src, dims=src.dims[1])
 
 
 def check_data(function: ArrayFunction, md: MemoryDesc) -> None:

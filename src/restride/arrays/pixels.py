@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,24 +13,14 @@ from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..runtime.describe import Subject
 from ..runtime.memory import Memory
-from .calls.error_translation import translate_hint
+from .calls.function import permuted
 from .calls.operands import engine_of, memory_of
-from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+from .calls.tensors import as_array, as_numpy, for_owner, is_foreign
 from .reorders import reorder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        OtherArray,
-        PlainFormat,
-        Tensor,
-        TypeLike,
-        WholeType,
-    )
 
 __all__ = ["normalize"]
 
@@ -40,51 +30,6 @@ _LARGEST = 255.0
 Numbers = tuple[float, ...]
 
 
-@overload
-def normalize(
-    x: OtherArray | ArrayLike,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: BlockedTag,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: TypeLike = "f32",
-) -> Memory: ...
-@overload
-def normalize(
-    x: Tensor,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: PlainFormat = None,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: WholeType = "f32",
-) -> Tensor: ...
-@overload
-def normalize(
-    x: ArrayLike | Memory,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: PlainFormat = None,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: WholeType = "f32",
-) -> NDArray[Any]: ...
-@overload
-def normalize(
-    x: OtherArray | ArrayLike | Memory,
-    mean: ArrayLike,
-    std: ArrayLike,
-    dst: FormatLike = None,
-    *,
-    axis: int = -1,
-    unit: float | None = None,
-    dtype: TypeLike = "f32",
-    out: Any = None,
-) -> Any: ...
 def normalize(
     x: Any,
     mean: Any,
@@ -119,30 +64,19 @@ def normalize(
     >>> rs.normalize(photos, (0.5, 0.5, 0.25), (0.5, 0.25, 0.25))[0, :, 0, 0].round(4).tolist()
     [1.0, 2.0, 3.0]
     """
+
     try:
+        how = (mean, std), dst, axis, unit, dtype
         if is_foreign(x) or is_foreign(out):
-            return _foreign(x, (mean, std), dst, axis, unit, dtype, out)
-        return _normalized(as_array(x, f"{_CALL}: x"), (mean, std), dst, axis, unit, dtype, out)
+            return for_owner(f"{_CALL}: x", x, out, partial(_normalized, how))
+        return _normalized(how, as_array(x, f"{_CALL}: x"), out)
     except Error as error:
         error.drop_frames()
         raise
 
 
-def _foreign(x: Any, factors: tuple[Any, Any], dst: Any, axis: Any, unit: Any, dtype: Any, out: Any) -> Any:
-    source = as_numpy(x, f"{_CALL}: x")
-    target = None if out is None else as_target(out, f"{_CALL}: out")
-    try:
-        made = _normalized(source, factors, dst, axis, unit, dtype, target)
-    except Error as error:
-        raise translate_hint(x if is_foreign(x) else out, error) from None
-    if out is not None:
-        return written(out)
-    return made if isinstance(made, Memory) else back_to(x, made)
-
-
-def _normalized(
-    x: Any, factors: tuple[Any, Any], dst: Any, axis: Any, unit: Any, dtype: Any, out: Any
-) -> Any:
+def _normalized(how: tuple[Any, ...], x: Any, out: Any) -> Any:
+    factors, dst, axis, unit, dtype = how
     images, kind, dims = _with_channels(x, axis)
     one = (_LARGEST if kind is DataType.u8 else 1.0) if unit is None else unit
     place = _place(len(dims))
@@ -169,8 +103,8 @@ def _with_channels(x: Any, axis: Any) -> tuple[Any, DataType, tuple[int, ...]]:
         kind, ndim = DataType.parse(x.dtype), x.ndim
     order = _order(ndim, parse_int(axis, f"{_CALL}: axis"))
     if isinstance(x, Memory):
-        x = Memory(x.desc.permute_axes([order.index(i) for i in range(ndim)]), x.engine, x.data)
-        return x, kind, x.desc.dims
+        turned = permuted(x, order)
+        return turned, kind, turned.desc.dims
     x = x.transpose(order)
     return x, kind, x.shape
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,53 +16,17 @@ from ..ops.pooling import PoolingProblem, check_windows
 from ..plan.windows import Windows
 from ..runtime.memory import Memory
 from .calls.binder import CallKey
+from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
-from .calls.problems import ArrayFunction
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, Extents, OtherArray, Owned
 
 __all__ = ["pool"]
 
-_POOL = ArrayFunction("pool", "pooling", may_be_in_place=False)
+_POOL = ArrayFunction("pool", may_be_in_place=False)
 # As `avg` is known elsewhere: torch and oneDNN have the same two under other names.
 _SHORT = {"avg": "avg_include_padding"}
 Dims = tuple[int, ...]
 
 
-@overload
-def pool(
-    x: OtherArray | ArrayLike,
-    kernel: Extents | None = None,
-    *,
-    alg: str = "max",
-    stride: Extents | None = None,
-    padding: Extents | Sequence[Sequence[int]] = 0,
-    dilation: Extents = 1,
-    out: Owned,
-) -> Owned: ...
-@overload
-def pool(
-    x: Owned,
-    kernel: Extents | None = None,
-    *,
-    alg: str = "max",
-    stride: Extents | None = None,
-    padding: Extents | Sequence[Sequence[int]] = 0,
-    dilation: Extents = 1,
-) -> Owned: ...
-@overload
-def pool(
-    x: ArrayLike,
-    kernel: Extents | None = None,
-    *,
-    alg: str = "max",
-    stride: Extents | None = None,
-    padding: Extents | Sequence[Sequence[int]] = 0,
-    dilation: Extents = 1,
-) -> NDArray[Any]: ...
 def pool(
     x: Any,
     kernel: Any = None,
@@ -102,12 +65,13 @@ def pool(
     >>> rs.pool(image, alg="avg").ravel().tolist()
     [7.5]
     """
-    numbers = kernel, stride, padding, dilation
-    known = [tuple(each) if type(each) is list else each for each in (alg, *numbers)]
-    return _POOL.by_signature(partial(_pooled, alg, numbers), known, x, out)
+    parameters = alg, kernel, stride, padding, dilation
+    key = plain_key(tuple([tuple(each) if type(each) is list else each for each in parameters]))
+    return _POOL.call(_pooled, parameters, key, x, out)
 
 
-def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, signed: CallKey | None) -> Any:
+def _pooled(x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey | None) -> Memory:
+    alg, *numbers = parameters
     engine = engine_of(x, out, None)
     source = _POOL.source(x, engine)
     src = check_known("pool", "x", source.desc)
@@ -116,11 +80,8 @@ def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, sign
     check_windows("pool", found.windows, ("x", src), ("out", target.desc))
     check_written("pool", "out", target.desc)
     problem = PoolingProblem(chosen, found.windows, src, target.desc)
-    how = f"alg:{chosen} kernel:{'x'.join(map(str, found.windows.kernel))}"
-    _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, how, signed)
-    if out is not None:
-        return out
-    return target if isinstance(x, Memory) else np.asarray(target)
+    _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, signed)
+    return target
 
 
 def parse_alg(alg: Any) -> str:

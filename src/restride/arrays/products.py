@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,53 +11,31 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, parse_word
 from ..desc.tags import Tag
 from ..dtypes import DataType
-from ..errors import Error, refuse
+from ..errors import refuse
+from ..model.primitive import Primitive
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .calls.error_translation import translate_hint
+from .calls.binder import CallKey
+from .calls.function import ArrayFunction, Parameters, plain_key
 from .calls.operands import engine_of
 from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
-from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
+from .calls.tensors import as_array, as_numpy
 from .reorders import reorder
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..typing import ArrayLike, Extents, OtherArray, Owned, TypeLike, Vector
+    from ..typing import ArrayLike, OtherArray, TypeLike
 
 __all__ = ["convolution", "matmul", "pack_weights"]
 
 _PRIMITIVES = "matmul", "convolution"
 _MATRIX = 2
+_MATMUL, _CONVOLUTION = (
+    ArrayFunction(name, narrows_lists=False, others=("weights", "bias")) for name in _PRIMITIVES
+)
 
 
-@overload
-def matmul(
-    x: OtherArray | ArrayLike,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    dtype: TypeLike | None = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def matmul(
-    x: NDArray[Any],
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    dtype: TypeLike | None = None,
-) -> NDArray[Any]: ...
-@overload
-def matmul(
-    x: Owned, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
-) -> Owned: ...
-@overload
-def matmul(
-    x: ArrayLike, weights: OtherArray | ArrayLike, bias: Vector = None, *, dtype: TypeLike | None = None
-) -> NDArray[Any]: ...
 def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: Any = None) -> Any:
     """The product of matrices, `x @ weights + bias`.
 
@@ -79,58 +57,9 @@ def matmul(x: Any, weights: Any, bias: Any = None, *, dtype: Any = None, out: An
     array([[11., 22.],
            [13., 24.]], dtype=float32)
     """
-    return _for_owner("matmul", x, out, lambda x, out: _matmul(x, weights, bias, dtype, out))
+    return _MATMUL.call(_matmul, (dtype,), plain_key((dtype,)), x, out, (weights, bias))
 
 
-@overload
-def convolution(
-    x: OtherArray | ArrayLike,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def convolution(
-    x: NDArray[Any],
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-) -> NDArray[Any]: ...
-@overload
-def convolution(
-    x: Owned,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-) -> Owned: ...
-@overload
-def convolution(
-    x: ArrayLike,
-    weights: OtherArray | ArrayLike,
-    bias: Vector = None,
-    *,
-    stride: Extents = 1,
-    padding: Extents = 0,
-    dilation: Extents = 1,
-    groups: int = 1,
-    dtype: TypeLike | None = None,
-) -> NDArray[Any]: ...
 def convolution(
     x: Any,
     weights: Any,
@@ -163,20 +92,9 @@ def convolution(
     >>> rs.convolution(x, np.ones((1, 1, 2, 2), np.float32)).tolist()
     [[[[8.0, 12.0], [20.0, 24.0]]]]
     """
-
-    def run(x: Any, out: Any) -> Any:
-        engine = engine_of(x, out, None)
-        source = operand_of("convolution", "x", x, engine)
-        count = source.desc.ndims - 2
-        window = SlidingWindow(
-            numbers_of_dims("stride", stride, count),
-            tuple(each - 1 for each in numbers_of_dims("dilation", dilation, count)),
-            numbers_of_dims("padding", padding, count),
-        )
-        table = _grouped("convolution", weights, groups, engine)
-        return _convolution(x, source, table, bias, window, dtype, out)
-
-    return _for_owner("convolution", x, out, run)
+    parameters = stride, padding, dilation, groups, dtype
+    key = plain_key(tuple([tuple(each) if type(each) is list else each for each in parameters]))
+    return _CONVOLUTION.call(_convolution, parameters, key, x, out, (weights, bias))
 
 
 def pack_weights(
@@ -206,23 +124,33 @@ def pack_weights(
     source = _grouped("pack_weights", weights, groups if is_grouped else 1, engine)
     md = source.desc
     kind = md.data_type if dtype is None else DataType.parse(dtype)
+    open_md = MemoryDesc(md.dims, md.data_type, "any")
+    made: Primitive
     if is_grouped:
-        wanted = _wanted_of_convolution(engine, md, kind, groups)
+        ndims = md.ndims - (groups > 1)
+        outputs, kernel = outputs_and_kernel(md, ndims)
+        inputs = md.dims[1] if groups == 1 else md.dims[0] * md.dims[2]
+        window = SlidingWindow(*((each,) * len(kernel) for each in (1, 0, 0)))
+        src = MemoryDesc((1, inputs, *kernel), kind, "any")
+        dst = MemoryDesc((1, outputs, *[1] * len(kernel)), "f32", "any")
+        made = convolution_primitive(engine, src, open_md, None, dst, window)
     else:
-        wanted = _wanted_of_matmul(engine, md, kind)
-    made = Memory(wanted, engine)
-    reorder(source, None, out=made)
-    return made
+        *batch, k, n = md.dims if md.ndims >= _MATRIX else (0, 0)
+        src, dst = MemoryDesc((*batch, 1, k), kind), MemoryDesc((*batch, 1, n), "f32")
+        made = matmul_primitive(engine, src, open_md, None, dst)
+    packed = Memory(made.get_primitive_desc().weights_desc(), engine)
+    reorder(source, None, out=packed)
+    return packed
 
 
-# --- matmul -------------------------------------------------------------------------------------------------
+# --- products -----------------------------------------------------------------------------------------------
 
 
-def _matmul(x: Any, weights: Any, bias: Any, dtype: Any, out: Any) -> Any:
-    engine = engine_of(x, out, None)
+def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None) -> Any:
+    (weights, bias), (dtype,), engine = operands, parameters, engine_of(x, out, None)
     table = operand_of("matmul", "weights", weights, engine)
     if isinstance(x, np.ndarray) and x.ndim > table.desc.ndims == _MATRIX:
-        return _by_rows(x, table, bias, dtype, out)
+        return _by_rows(x, out, (weights, bias), dtype, table.desc.dims[-1])
     source = operand_of("matmul", "x", x, engine)
     dims, rows = source.desc.dims, table.desc.dims
     if not _MATRIX <= len(dims) == len(rows):
@@ -234,27 +162,32 @@ def _matmul(x: Any, weights: Any, bias: Any, dtype: Any, out: Any) -> Any:
     target = target_of("matmul", result, out, engine)
     shifts = None if bias is None else bias_of("matmul", bias, engine, result.ndims)
     descs = source.desc, table.desc, None if shifts is None else shifts.desc, target.desc
-    execute_product(matmul_primitive(engine, *descs), source, table, shifts, target)
-    return _result(x, target, out)
+    execute_product(matmul_primitive(engine, *descs), source, table, shifts, target, signed)
+    return target
 
 
-def _by_rows(x: Array, table: Memory, bias: Any, dtype: Any, out: Any) -> Any:
+def _by_rows(x: Array, out: Any, operands: Sequence[Any], dtype: Any, columns: int) -> Any:
     """One product of all rows of a batch with the same weights: kernels see one long matrix."""
-    dims = (*x.shape[:-1], table.desc.dims[-1])
-    if isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous:
-        _matmul(x.reshape(-1, x.shape[-1]), table, bias, dtype, out.reshape(-1, dims[-1]))
-        return out
-    made = _matmul(x.reshape(-1, x.shape[-1]), table, bias, dtype, None).reshape(dims)
-    return made if out is None else reorder(made, None, out=out)
-
-
-# --- convolution --------------------------------------------------------------------------------------------
+    dims, rows = (*x.shape[:-1], columns), x.reshape(-1, x.shape[-1])
+    is_direct = isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous
+    target, key = out.reshape(-1, columns) if is_direct else None, plain_key((dtype,))
+    made = _MATMUL.call(_matmul, (dtype,), key, rows, target, operands).reshape(dims)
+    return made if is_direct or out is None else reorder(made, None, out=out)
 
 
 def _convolution(
-    x: Any, source: Memory, table: Memory, bias: Any, window: SlidingWindow, dtype: Any, out: Any
-) -> Any:
-    md, engine = source.desc, source.engine
+    x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, signed: CallKey | None
+) -> Memory:
+    (weights, bias), (stride, padding, dilation, groups, dtype) = operands, parameters
+    engine = engine_of(x, out, None)
+    source = operand_of("convolution", "x", x, engine)
+    md, count = source.desc, source.desc.ndims - 2
+    window = SlidingWindow(
+        numbers_of_dims("stride", stride, count),
+        tuple(each - 1 for each in numbers_of_dims("dilation", dilation, count)),
+        numbers_of_dims("padding", padding, count),
+    )
+    table = _grouped("convolution", weights, groups, engine)
     outputs, kernel = outputs_and_kernel(table.desc, md.ndims)
     dims = (md.dims[0], outputs, *window.points(md.dims[2:], kernel))
     tag = Tag(md.outer_order) if not isinstance(x, Memory) else "any"
@@ -264,8 +197,8 @@ def _convolution(
     descs = md, table.desc, None if shifts is None else shifts.desc, result
     primitive = convolution_primitive(engine, *descs, window)
     target = Memory(primitive.get_primitive_desc().dst_desc(), engine) if target is None else target
-    execute_product(primitive, source, table, shifts, target)
-    return _result(x, target, out)
+    execute_product(primitive, source, table, shifts, target, signed)
+    return target
 
 
 def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]]:
@@ -285,51 +218,3 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
     if number < 1 or held.ndim < 1 or held.shape[0] % number:
         raise refuse("RS-X01:every-group-many", call=call, number=number, shape=held.shape)
     return operand_of(call, "weights", held.reshape(number, held.shape[0] // number, *held.shape[1:]), engine)
-
-
-# --- packing ------------------------------------------------------------------------------------------------
-
-
-def _wanted_of_matmul(engine: Engine, md: MemoryDesc, kind: DataType) -> MemoryDesc:
-    *batch, k, n = md.dims if md.ndims >= _MATRIX else (0, 0)
-    open_md = MemoryDesc(md.dims, md.data_type, "any")
-    src, dst = MemoryDesc((*batch, 1, k), kind), MemoryDesc((*batch, 1, n), "f32")
-    wanted: MemoryDesc = matmul_primitive(engine, src, open_md, None, dst).get_primitive_desc().weights_desc()
-    return wanted
-
-
-def _wanted_of_convolution(engine: Engine, md: MemoryDesc, kind: DataType, groups: int) -> MemoryDesc:
-    ndims = md.ndims - (groups > 1)
-    outputs, kernel = outputs_and_kernel(md, ndims)
-    inputs = md.dims[1] if groups == 1 else md.dims[0] * md.dims[2]
-    window = SlidingWindow(*((each,) * len(kernel) for each in (1, 0, 0)))
-    src = MemoryDesc((1, inputs, *kernel), kind, "any")
-    dst = MemoryDesc((1, outputs, *[1] * len(kernel)), "f32", "any")
-    open_md = MemoryDesc(md.dims, md.data_type, "any")
-    primitive = convolution_primitive(engine, src, open_md, None, dst, window)
-    wanted: MemoryDesc = primitive.get_primitive_desc().weights_desc()
-    return wanted
-
-
-# --- arguments and results ----------------------------------------------------------------------------------
-
-
-def _for_owner(call: str, x: Any, out: Any, run: Callable[[Any, Any], Any]) -> Any:
-    """What `run` makes of NumPy's arrays, as an array of the library of `x`."""
-    try:
-        source = x if isinstance(x, Memory) else as_numpy(as_array(x, f"{call}: x"), f"{call}: x")
-        target = out if out is None or isinstance(out, Memory) else as_target(out, f"{call}: out")
-        made = run(source, target)
-    except Error as error:
-        told = translate_hint(x if is_foreign(x) else out, error)
-        told.drop_frames()
-        raise told from None
-    if out is not None:
-        return written(out) if is_foreign(out) else out
-    return back_to(x, made) if is_foreign(x) else made
-
-
-def _result(x: Any, target: Memory, out: Any) -> Any:
-    if out is not None:
-        return out
-    return target if isinstance(x, Memory) else np.asarray(target)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
 from ..dtypes import DataType
-from ..errors import InvalidArguments, refuse
+from ..errors import refuse
 from ..foreign import plain_text
 from ..model.base import PrimitiveDescBase
 from ..ops.convolution import ConvolutionForward
@@ -52,7 +52,13 @@ def recommended_desc(md: MemoryDesc, primitive: str | None = None, argument: str
     """
     if not isinstance(md, MemoryDesc) or md.is_zero():
         raise refuse("RS-V08:nothing-recommend", md=short_repr(md))
-    name, which = _primitive(md, primitive), _word("argument", argument, _ARGUMENTS)
+    if primitive is not None:
+        name = _word("primitive", primitive, tuple(_LEAST))
+    elif md.ndims <= _MATRIX:
+        name = "inner_product"
+    else:
+        name = "convolution" if md.ndims <= _MOST_OF_CONVOLUTION else "matmul"
+    which = _word("argument", argument, _ARGUMENTS)
     if md.ndims < _LEAST[name] or md.layout.has_runtime:
         raise refuse("RS-M04:nothing-recommend", md=md, name=name, least=_LEAST[name])
     dims, types = _dims(md.dims, name, which), _types(md.data_type, which)
@@ -61,14 +67,6 @@ def recommended_desc(md: MemoryDesc, primitive: str | None = None, argument: str
     wanted = {"src": pd.src_desc, "weights": pd.weights_desc, "dst": pd.dst_desc}[which]()
     assert isinstance(wanted, MemoryDesc)
     return wanted
-
-
-def _primitive(md: MemoryDesc, primitive: object) -> str:
-    if primitive is not None:
-        return _word("primitive", primitive, tuple(_LEAST))
-    if md.ndims <= _MATRIX:
-        return "inner_product"
-    return "convolution" if md.ndims <= _MOST_OF_CONVOLUTION else "matmul"
 
 
 def _word(what: str, value: object, words: tuple[str, ...]) -> str:
@@ -81,7 +79,10 @@ def _word(what: str, value: object, words: tuple[str, ...]) -> str:
 def _dims(dims: Sizes, name: str, which: str) -> _ProductDims:
     """A product that has a tensor of these dims there, and as many outputs as inputs elsewhere."""
     if name == "matmul":
-        return _matmul_dims(dims, which)
+        batches, (rows, columns) = dims[:-2], dims[-2:]
+        if which == "weights":
+            return _ProductDims((*batches, 1, rows), dims, (*batches, 1, columns))
+        return _ProductDims(dims, (*batches, columns, columns), dims)
     batch, channels, sizes = dims[0], dims[1], dims[2:]
     points = (1,) * len(sizes) if name == "convolution" else ()
     if which == "weights":
@@ -89,13 +90,6 @@ def _dims(dims: Sizes, name: str, which: str) -> _ProductDims:
     if name == "inner_product" and which == "src":
         return _ProductDims(dims, (channels, *dims[1:]), (batch, channels))
     return _ProductDims(dims, (channels, channels, *points), dims)
-
-
-def _matmul_dims(dims: Sizes, which: str) -> _ProductDims:
-    batch, (rows, columns) = dims[:-2], dims[-2:]
-    if which == "weights":
-        return _ProductDims((*batch, 1, rows), dims, (*batch, 1, columns))
-    return _ProductDims(dims, (*batch, columns, columns), dims)
 
 
 def _types(kind: DataType, which: str) -> tuple[DataType, DataType, DataType]:
@@ -116,9 +110,3 @@ def _descriptor(name: str, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc
     zeros, ones = ([each] * (src.ndims - 2) for each in (0, 1))
     head = engine, "forward_inference", "convolution_direct", src, weights, None, dst
     return ConvolutionForward.PrimitiveDesc(*head, ones, zeros, zeros, zeros)
-
-
-def _refused(code: str, where: str, why: str, hint: str) -> InvalidArguments:
-    return InvalidArguments(
-        "recommended_desc: nothing to recommend", code=code, where=where, why=why, hint=hint
-    )

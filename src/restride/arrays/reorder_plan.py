@@ -70,7 +70,14 @@ class _Job:
         call = partial(primitive.execute, stream, src, dst)
         if self.bound.extras:
             call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
-        return call if self.engine.device.is_host else partial(_to_its_end, call, stream)
+        if self.engine.device.is_host:
+            return call
+
+        def to_its_end() -> None:
+            call()
+            stream.wait()
+
+        return to_its_end
 
 
 def _filled(memory: Memory) -> Memory:
@@ -79,11 +86,6 @@ def _filled(memory: Memory) -> Memory:
         mapped.view(np.uint8)[...] = _FILLED
     memory.unmap_data(mapped)
     return memory
-
-
-def _to_its_end(call: Callable[[], None], stream: Stream) -> None:
-    call()
-    stream.wait()
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,9 @@ class Plan:
         count = parse_int(rounds, "measure: rounds")
         if not 1 <= count <= _MOST_ROUNDS:
             raise refuse("RS-V05:rounds", count=short_repr(count), most_rounds=_MOST_ROUNDS)
-        _check_room(self)
+        needed, available = self.src.size + self.dst.size, available_memory()
+        if available is not None and needed > available:
+            raise refuse("RS-D01:memories-take-bytes", needed=needed, plan=self, available=available)
         self._job.measure(count)
         return self._job.log[-1]
 
@@ -159,43 +163,32 @@ class Plan:
         return assembly(self.ir, self._lowered.isa)
 
     def __str__(self) -> str:
+        predicted, found, threads = self.predicted, self.measured, self._shared(self.threads)
+        foretold, measured = "nothing to predict", "not measured"
+        if predicted is not None:
+            foretold = f"predicted {predicted.gb_per_s:.3g} GB/s ({_time(predicted.seconds)})"
+        if found is not None:
+            often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
+            shared = self._shared(found.threads)
+            measured = f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
         head = [
             f"src      {self.src}",
             f"dst      {self.dst}",
             f"moves    {self.bytes_moved} bytes; {self.padding} elements of padding written as zero",
-            f"kernel   {self.impl}: {self.why}; {self._shared(self.threads)}",
-            f"speed    {_foretold(self.predicted)}; {self._found(self.measured)}",
+            f"kernel   {self.impl}: {self.why}; {threads}",
+            f"speed    {foretold}; {measured}",
         ]
         return "\n".join([*head, "nest", _indented(self.nest), "schedule", _indented(self.schedule)])
 
-    def _found(self, found: Measured | None) -> str:
-        if found is None:
-            return "not measured"
-        often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
-        shared = self._shared(found.threads)
-        return f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
-
     def _shared(self, threads: int) -> str:
-        return _threads(threads) if self._job.engine.device.is_host else f"{threads} work-items"
-
-
-def _foretold(found: Prediction | None) -> str:
-    return f"predicted {found.gb_per_s:.3g} GB/s ({_time(found.seconds)})" if found else "nothing to predict"
+        if not self._job.engine.device.is_host:
+            return f"{threads} work-items"
+        return "1 thread" if threads == 1 else f"up to {threads} threads"
 
 
 def _time(seconds: float) -> str:
     unit, name = next((u, n) for u, n in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (0, "ns")) if seconds >= u)
     return f"{seconds / (unit or 1e-9):.3g} {name}"
-
-
-def _check_room(plan: Plan) -> None:
-    needed, available = plan.src.size + plan.dst.size, available_memory()
-    if available is not None and needed > available:
-        raise refuse("RS-D01:memories-take-bytes", needed=needed, plan=plan, available=available)
-
-
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"up to {count} threads"
 
 
 def _indented(text: str) -> str:
@@ -237,10 +230,24 @@ def plan(
 def _planned(
     x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
 ) -> Plan:
-    source = _concrete(_desc_of(x, src), "x")
+    if not isinstance(x, MemoryDesc | Memory):
+        source = describe(x, src, Subject.source("plan")).desc
+    elif src is not None:
+        raise refuse("RS-A14:src-descriptor")
+    else:
+        source = x if isinstance(x, MemoryDesc) else x.desc
+    source = _concrete(source, "x")
     if isinstance(dst, MemoryDesc):
         _concrete(dst, "dst")
-    target = target_desc(source, dst, dtype) if out is None else _desc_of_out(source, dst, dtype, out)
+    if out is None:
+        target = target_desc(source, dst, dtype)
+    elif isinstance(out, Memory):
+        target = out.desc
+        check_out(target, wanted_of_out(source, target, dst, dtype))
+    elif isinstance(out, np.ndarray):
+        target = out_desc(source, describe(out, None, Subject.target("plan")), dst, dtype).desc
+    else:
+        raise refuse("RS-V08:plan-out", type=type(out).__name__)
     device = engine_of(x, out, engine)
     bound = bind(given, source, target, device)
     problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
@@ -265,20 +272,3 @@ def _concrete(md: MemoryDesc, name: str) -> MemoryDesc:
     if md.layout.has_runtime:
         raise refuse("RS-S17:dims-known-only", name=name, md=md)
     return md
-
-
-def _desc_of(x: Any, src: Any) -> MemoryDesc:
-    if not isinstance(x, MemoryDesc | Memory):
-        return describe(x, src, Subject.source("plan")).desc
-    if src is not None:
-        raise refuse("RS-A14:src-descriptor")
-    return x if isinstance(x, MemoryDesc) else x.desc
-
-
-def _desc_of_out(src: MemoryDesc, dst: Any, dtype: Any, out: Any) -> MemoryDesc:
-    if isinstance(out, Memory):
-        check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
-        return out.desc
-    if isinstance(out, np.ndarray):
-        return out_desc(src, describe(out, None, Subject.target("plan")), dst, dtype).desc
-    raise refuse("RS-V08:plan-out", type=type(out).__name__)

@@ -6,48 +6,38 @@ first call, and kept (`arrays/calls/binder.py`); later ones bring addresses and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..desc.arguments import ARG_FROM, ARG_TO
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..errors import Error, refuse
+from ..foreign import attribute_of
+from ..model.checks import overlaps
+from ..ops.reorder import Reorder
+from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory, register_mover
-from .calls.arithmetic import CallArithmetic
+from ..runtime.stream import Stream
+from ..runtime.transfer import synchronize
+from .calls.arithmetic import CallArithmetic, bind
 from .calls.array_kinds import read_from, write_to
-from .calls.binder import CallKey, find_call
-from .calls.error_translation import translate_hint
-from .calls.formats import format_key, target_desc, type_key
-from .calls.signature import NO_VALUES, Values, read_values
-from .calls.tensors import (
-    as_numpy,
-    as_target,
-    back_to,
-    is_foreign,
-    written,
+from .calls.binder import CallKey, ParamPacker, cache_call, find_call
+from .calls.carriers import (
+    NumpyType,
+    as_bytes,
+    is_nibbles,
+    is_same_type,
+    move_of_bits,
+    of_bits,
+    shape_of_array,
 )
-from .checked_reorder import as_source, reorder_anything
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    from ..typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        Host,
-        NibbleName,
-        OtherArray,
-        Owned,
-        PlainFormat,
-        PlainTag,
-        ReorderOptions,
-        Scalar,
-        Tensor,
-        TypeLike,
-        WholeType,
-    )
+from .calls.formats import format_key, target_desc, type_key
+from .calls.operands import engine_of, source_of, target_of
+from .calls.signature import NO_VALUES, Values, read_values
+from .calls.tensors import as_array, for_owner, is_foreign, narrowed
 
 __all__ = ["reorder", "target_desc"]
 
@@ -55,96 +45,6 @@ _CPU = Engine("cpu")
 _NO_BETA = 0.0
 
 
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: FormatLike = None,
-    *,
-    src: FormatLike = None,
-    dtype: TypeLike | None = None,
-    out: Owned,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Owned: ...
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: BlockedTag,
-    *,
-    src: FormatLike = None,
-    dtype: TypeLike | None = None,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Memory: ...
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: FormatLike = None,
-    *,
-    src: FormatLike = None,
-    dtype: NibbleName,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Memory: ...
-@overload
-def reorder(
-    x: NDArray[Scalar],
-    dst: PlainFormat = None,
-    *,
-    src: FormatLike = None,
-    dtype: None = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Scalar]: ...
-@overload
-def reorder(
-    x: NDArray[Any],
-    dst: PlainFormat = None,
-    *,
-    src: FormatLike = None,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Any]: ...
-@overload
-def reorder(
-    x: Memory,
-    dst: PlainTag | Sequence[int],
-    *,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Any]: ...
-@overload
-def reorder(
-    x: Tensor,
-    dst: PlainFormat | torch.memory_format = None,
-    *,
-    src: FormatLike = None,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> Tensor: ...
-@overload
-def reorder(
-    x: ArrayLike,
-    dst: PlainFormat = None,
-    *,
-    src: FormatLike = None,
-    dtype: WholeType = None,
-    engine: None = None,
-    **options: Unpack[ReorderOptions],
-) -> NDArray[Any]: ...
-@overload
-def reorder(
-    x: OtherArray | ArrayLike,
-    dst: FormatLike = None,
-    *,
-    src: FormatLike = None,
-    dtype: TypeLike | None = None,
-    engine: Host = None,
-    **options: Unpack[ReorderOptions],
-) -> Any: ...
 def reorder(
     x: Any,
     dst: Any = None,
@@ -218,26 +118,146 @@ def reorder(
                 elif call.into(source, target, values):
                     return out
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
-        if is_foreign(x) or is_foreign(out):
-            return _of_others(as_source(x, dtype, arithmetic, out), dst, src, dtype, arithmetic, out, engine)
-        return reorder_anything(x, dst, src, dtype, arithmetic, out, engine, signed)
+        asked = _Asked(x, dst, src, dtype, arithmetic, out, engine, signed)
+        if not is_foreign(x) and not is_foreign(out):
+            return _general(asked)
+        return _of_others(asked)
     except Error as error:
         error.drop_frames()
         raise
 
 
-def _of_others(
-    x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
-) -> Any:
+class _Asked(NamedTuple):
+    """The arguments of a call, and what later ones find it by; `dtype` and the rest as in `reorder`.
+
+    `moved`: the type of the elements whose bits are moved.
+    """
+
+    x: Any
+    dst: Any = None
+    src: Any = None
+    dtype: Any = None
+    arithmetic: CallArithmetic = CallArithmetic()
+    out: Any = None
+    engine: Engine | str | None = None
+    signed: CallKey | None = None
+    moved: NumpyType | None = None
+
+    def read(self) -> Any:
+        """Lists and the like as arrays; arrays, memories and tensors as they are."""
+        read = as_array(self.x, "reorder: x")
+        if read is self.x:
+            return read
+        # NumPy makes int64 of the integers of a list, which moves can do and arithmetic cannot.
+        wanted = attribute_of(self.out, "dtype") if self.dtype is None else self.dtype
+        is_moved = self.arithmetic.is_nothing and (wanted is None or is_same_type(wanted, read.dtype))
+        return read if is_moved else narrowed(read)
+
+
+def _of_others(asked: _Asked) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
-    target: Any = None if out is None else as_target(out, "reorder: out")
-    named = {name: getattr(given, name) for name in ("scale", "zero_point", "axis", "beta", "post_ops")}
-    source = as_numpy(x, "reorder: x")
-    try:
-        made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
-    except Error as error:
-        raise translate_hint(x if is_foreign(x) else out, error) from None
-    return back_to(x, made) if out is None else written(out)
+    given = asked.arithmetic
+    names = ("scale", "zero_point", "axis", "beta", "post_ops")
+    options = {name: getattr(given, name) for name in names} | {"dtype": asked.dtype, "engine": asked.engine}
+
+    def work(x: Any, out: Any) -> Any:
+        return reorder(x, asked.dst, src=asked.src, out=out, **options)
+
+    return for_owner("reorder: x", asked.read(), asked.out, work)
+
+
+def _general(asked: _Asked) -> Any:
+    """A reorder of arrays of NumPy, what NumPy makes arrays of, and memories: `out`, or the new result."""
+    x, out, dst, dtype = asked.read(), asked.out, asked.dst, asked.dtype
+    if isinstance(x, np.ndarray) and x.ndim == 0:  # one number, as an array of one axis
+        target = out.reshape(1) if isinstance(out, np.ndarray) and out.ndim == 0 else out
+        made = _general(asked._replace(x=x.reshape(1), out=target, signed=None))
+        made = made.reshape(()) if isinstance(made, np.ndarray) else made
+        return made if out is None else out
+    if is_nibbles(x):
+        dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
+        x = as_bytes(x)
+    asked = asked._replace(x=x, dtype=dtype)
+    if is_nibbles(out):
+        return _into_nibbles(asked)
+    move = move_of_bits(x, format_key(dst), asked.src, dtype, out) if asked.arithmetic.is_nothing else None
+    if move is not None:
+        asked = asked._replace(
+            x=move.x, dst=move.dst, src=move.src, dtype=None, out=move.out, moved=move.dtype
+        )
+    made = _run(asked)
+    return made if out is None else out
+
+
+def _run(asked: _Asked) -> Any:
+    """Check, run and remember a call on arrays of NumPy and memories; the new result, or None for `out`."""
+    x, out, moved, given = asked.x, asked.out, asked.moved, asked.arithmetic
+    runs = engine_of(x, out, asked.engine)
+    source = source_of(x, asked.src, runs, out)
+    if out is None:
+        target = Memory(target_desc(source.desc, asked.dst, asked.dtype), runs)
+    else:
+        target = target_of(source.desc, asked.dst, asked.dtype, out, runs)
+    is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and target.engine.device.is_host
+    if moved is not None and out is None and not is_array:
+        near = {"i": "convert, x.astype(np.int32), or ", "f": "convert, x.astype(np.float32), or "}
+        raise refuse(
+            "RS-A02:no-memory",
+            moved=moved,
+            where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
+            near=near.get(moved.kind, ""),
+            shape_of_array=shape_of_array(target.desc, moved),
+        )
+    ends = target.engine, source.engine
+    if not runs.device.is_host and all(end.device.is_host for end in ends):
+        # Done on a device for memories of the host: `out` is brought there, written, and brought back.
+        there = Memory(target.desc, runs)
+        _general(_Asked(target, out=there, engine=runs))
+        _general(_Asked(source, arithmetic=given, out=there, engine=runs))
+        _general(_Asked(there, out=target, engine=runs))
+        return None
+    # A device that holds one of the two does the work.
+    runs = next((end for end in ends if not end.device.is_host), runs)
+    bound = bind(given, source.desc, target.desc, runs)
+    attr = bound.attr.freeze()
+    if out is None and attr.reads_dst:
+        raise refuse("RS-A09")
+    if overlaps(source, target):
+        raise refuse("RS-N09:x-out-overlap", desc=source.desc, target_desc=target.desc)
+    primitive, stream = Reorder(source, target, bound.attr), Stream(runs)
+    synchronize(source, target, *bound.extras.values())
+    primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
+    stream.wait()
+    if asked.signed is not None:  # later calls of the same signature go straight to the machine code
+        impl, values = primitive._check_usable(), asked.signed.values
+        if values is NO_VALUES:
+            words: ParamPacker | None = ParamPacker(impl.computation)
+        else:
+            words = ParamPacker.of_values(impl.computation, values, attr, bound.extras)
+        if words is not None:
+            cache_call(asked.signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)
+    if out is not None or not is_array:
+        return target
+    return np.asarray(target) if moved is None else of_bits(np.asarray(target), moved)
+
+
+def _into_nibbles(asked: _Asked) -> Array:
+    """Pack, and give NumPy its elements one to a byte."""
+    out, dtype, engine = asked.out, asked.dtype, asked.engine
+    kind = DataType.parse(out.dtype)
+    if dtype is not None and DataType.parse(dtype) is not kind:
+        raise refuse("RS-A06:out-holds-dtype", kind=kind)
+    device = engine_of(asked.x, out, engine)
+    packed = Memory(target_desc(source_of(asked.x, asked.src, device).desc, asked.dst, kind), device)
+    if packed.desc.dims != out.shape:
+        raise refuse("RS-A07:shape", desc=packed.desc, shape=out.shape)
+    if not out.flags.writeable:
+        raise refuse("RS-A07:read-only", desc=packed.desc)
+    _general(_Asked(out, out=packed, engine=engine))
+    _general(asked._replace(dtype=None, out=packed, signed=None))
+    out[...] = packed.to_numpy()
+    written: Array = out
+    return written
 
 
 def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
@@ -245,7 +265,8 @@ def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     if not memory:
         raise refuse("RS-M36:memory-empty")
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
-    return reorder(memory, None, out=target)
+    reorder(memory, None, out=target)
+    return target
 
 
 register_mover(_moved)

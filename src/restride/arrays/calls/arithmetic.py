@@ -36,7 +36,7 @@ from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host
 from ..scaling.group_values import are_of_groups, group_sizes, levels_of, scale_memory, zero_point_memory
-from .nibbles import is_nibbles
+from .carriers import is_nibbles
 from .tensors import as_numpy, is_foreign
 
 _OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder: the operand does not fit")
@@ -108,7 +108,8 @@ def _bind_scale(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, e
 def _bind_zero_point(
     made: BoundAttributes, given: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
 ) -> None:
-    if _is_no_shift(given.zero_point):
+    is_integer = isinstance(given.zero_point, int | np.integer) and not isinstance(given.zero_point, bool)
+    if given.zero_point is None or (is_integer and operator.index(given.zero_point) == 0):
         return
     arg = ARG_DST if dst.data_type.is_integral else ARG_SRC
     if not (dst if arg == ARG_DST else src).data_type.is_integral:
@@ -127,7 +128,11 @@ def _bind_zero_point(
         except Error as error:
             raise _told_of("zero_point", error) from None
         return
-    values = _integers(_one_per_index("zero_point", given.zero_point, given.axis, dst))
+    values, limits = _one_per_index("zero_point", given.zero_point, given.axis, dst), np.iinfo(np.int32)
+    ends = (values.min(), values.max()) if values.size else (0, 0)
+    if values.dtype.kind not in "iu" or not (limits.min <= ends[0] and ends[1] <= limits.max):
+        raise refuse("RS-R27:zero-point", values=short_repr(values))
+    values = np.ascontiguousarray(values, np.int32)
     made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
     made.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
 
@@ -137,26 +142,15 @@ def _all_dims(dst: MemoryDesc) -> int:
     return (1 << dst.ndims) - 1
 
 
-def _integers(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    limits = np.iinfo(np.int32)
-    is_whole = values.dtype.kind in "iu" and (values.size == 0 or (values >= limits.min).all())
-    if is_whole and (values.size == 0 or (values <= limits.max).all()):
-        return np.ascontiguousarray(values, np.int32)
-    raise refuse("RS-R27:zero-point", values=short_repr(values))
-
-
 def to_factor(value: Any, name: str) -> float:
     """`scale` or `beta` of a call as an f32 value. Raises InvalidArguments for what is no number."""
-    if _is_number(value):
+    try:
+        is_number = type(value) is float or np.ndim(value) == 0
+    except Exception:
+        is_number = False
+    if is_number:
         return to_f32(value, f"reorder: {name}")
     raise refuse("RS-V02:no-number", name=name, value=short_repr(value), type=type(value).__name__)
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        return type(value) is float or np.ndim(value) == 0
-    except Exception:
-        return False
 
 
 # --- one value for each index of an axis ------------------------------------------------------------------
@@ -185,12 +179,6 @@ def _is_all_zero(values: Any) -> bool:
         return _is_list(values) and not np.asarray(values).any()
     except Exception:
         return False
-
-
-def _is_no_shift(zero_point: Any) -> bool:
-    """True for no zero point, and for the integer 0: it shifts nothing."""
-    is_integer = isinstance(zero_point, int | np.integer) and not isinstance(zero_point, bool)
-    return zero_point is None or (is_integer and operator.index(zero_point) == 0)
 
 
 def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.ndarray[Any, Any]:
@@ -230,7 +218,10 @@ def _chain(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, engine
     if beta != 0.0:
         chain.append_sum(beta)
     if isinstance(given.post_ops, PostOps):
-        return _copied(chain, given.post_ops)
+        entries = given.post_ops.freeze()
+        if any(isinstance(entry, BinaryOp | PReLUOp) for entry in entries):
+            raise refuse("RS-A12:post-ops-names")
+        return PostOps.of((*chain.freeze(), *entries))
     for entry in entries_of(given.post_ops):
         try:
             _append(chain, made, entry, dst, engine)
@@ -245,13 +236,6 @@ def _told_of(name: str, error: Error) -> Error:
     return error if error.what.startswith("reorder: ") else error.with_context(f"reorder: {name}: {what}")
 
 
-def _copied(chain: PostOps, given: PostOps) -> PostOps:
-    entries = given.freeze()
-    if any(isinstance(entry, BinaryOp | PReLUOp) for entry in entries):
-        raise refuse("RS-A12:post-ops-names")
-    return PostOps.of((*chain.freeze(), *entries))
-
-
 def entries_of(post_ops: Any) -> Iterable[Any]:
     """The entries of a chain: one alone, or several in a list or tuple."""
     if post_ops is None:
@@ -260,8 +244,8 @@ def entries_of(post_ops: Any) -> Iterable[Any]:
         return (post_ops,)
     if isinstance(post_ops, list | tuple):
         entries = _items(post_ops, post_ops)
-        is_one = isinstance(post_ops, tuple) and len(entries) > 1 and not _names_op(entries[1])
-        return (post_ops,) if is_one and isinstance(entries[0], str) else entries
+        is_one = isinstance(post_ops, tuple) and len(entries) > 1 and isinstance(entries[0], str)
+        return (post_ops,) if is_one and not isinstance(entries[1], str | tuple | list) else entries
     raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(post_ops))
 
 
@@ -273,10 +257,6 @@ def _items(values: Any, entry: Any) -> Sequence[Any]:
         return tuple(values)
     except Exception:
         raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry)) from None
-
-
-def _names_op(entry: Any) -> bool:
-    return isinstance(entry, str | tuple | list)
 
 
 def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
@@ -297,7 +277,10 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
         raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry))
     else:
         plain = name.removesuffix("_use_dst_for_bwd")
-        chain.append_eltwise(alg, *_eltwise_numbers(plain, params, entry))
+        least, words, example = _NEEDED.get(plain, (0, "", ""))
+        if len(params) < least:
+            raise refuse("RS-A12:takes", entry=short_repr(entry), name=plain, words=words, example=example)
+        chain.append_eltwise(alg, *(params or _USUAL.get(plain, ())))
 
 
 # What functions that are nothing without their numbers take where none is given: torch's.
@@ -316,13 +299,6 @@ _NEEDED = {
 }
 
 
-def _eltwise_numbers(name: str, params: list[Any], entry: Any) -> Sequence[Any]:
-    least, words, example = _NEEDED.get(name, (0, "", ""))
-    if len(params) >= least:
-        return params or _USUAL.get(name, ())
-    raise refuse("RS-A12:takes", entry=short_repr(entry), name=name, words=words, example=example)
-
-
 def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
     """The operand of a binary post-op: an array that broadcasts as NumPy's do, or a memory."""
     if isinstance(x, Memory):
@@ -336,11 +312,10 @@ def _operand(x: Any, dst: MemoryDesc, engine: Engine) -> Memory:
         array = array.astype(np.int8)
     if isinstance(array, np.ndarray) and array.ndim < dst.ndims:
         array = array.reshape((1,) * (dst.ndims - array.ndim) + array.shape)
-    described = describe(array, None, _OPERAND)
-    return from_host(described.desc, engine, described.buffer_of(array))
+    return _at(array, engine)
 
 
-def _at(values: np.ndarray[Any, Any], engine: Engine) -> Memory:
-    """One value for each index, on the engine that runs the call."""
+def _at(values: Any, engine: Engine) -> Memory:
+    """Values on the engine that runs the call."""
     described = describe(values, None, _OPERAND)
     return from_host(described.desc, engine, described.buffer_of(values))

@@ -12,8 +12,7 @@ from ...runtime.alloc import Array, Buffer, address_of
 from ...runtime.describe import SOURCE, Described, Shape, Subject, describe_kind
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
-from .carriers import NumpyType
-from .nibbles import NIBBLES
+from .carriers import NIBBLES, NumpyType
 
 ArrayKind = tuple[Shape, Shape, NumpyType]
 PhysicalKind = tuple[Shape, Shape, NumpyType, Any]
@@ -29,6 +28,7 @@ A bare tuple, as naming its parts would take as long as all else that a warm cal
 _CPU = Engine("cpu")
 # A name of this module: a look-up in NumPy's is a tenth of what is done here.
 _ndarray = np.ndarray
+# What surely has a hash, and may say how an array lies.
 _CONFIRMING = (str, MemoryDesc, FormatTag, Tag, GenericTag)
 
 
@@ -40,7 +40,9 @@ def read_from(x: Any, format: Any = None) -> ArrayOperand | None:
             return None
         if format is None:
             return (x.shape, x.strides, dtype), address_of(x), x
-        return ((x.shape, x.strides, dtype, format), address_of(x), x) if _confirms(format) else None
+        return (
+            ((x.shape, x.strides, dtype, format), address_of(x), x) if type(format) in _CONFIRMING else None
+        )
     return _memory(x) if type(x) is Memory and format is None else None
 
 
@@ -58,11 +60,6 @@ def _memory(x: Memory) -> tuple[MemoryDesc, int, Buffer] | None:
     if buffer is None or x._engine is not _CPU or x._mapped:
         return None
     return x._desc, buffer[0], buffer
-
-
-def _confirms(format: Any) -> bool:
-    """True for what surely has a hash, and may say how an array lies."""
-    return type(format) in _CONFIRMING
 
 
 def described(kind: Kind, subject: Subject = SOURCE) -> Described:

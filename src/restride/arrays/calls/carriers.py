@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
@@ -100,17 +101,17 @@ def as_type(make: Callable[[], tuple[int, Array]], dtype: NumpyType) -> Callable
 
 def unnamed_type(arrays: list[Any]) -> NumpyType | None:
     """The one type of all these arrays, where no data type is named after it, and its bits can be moved."""
-    kinds = {x.dtype if isinstance(x, np.ndarray) and not is_masked(x) else None for x in arrays}
+    kinds: set[NumpyType | None] = {
+        x.dtype if isinstance(x, np.ndarray) and not is_masked(x) else None for x in arrays
+    }
     dtype = kinds.pop() if len(kinds) == 1 else None
-    return None if dtype is None or carried(dtype) == dtype or _is_named(dtype) else dtype
-
-
-def _is_named(dtype: NumpyType) -> bool:
+    if dtype is None or carried(dtype) == dtype:
+        return None
     try:
         DataType.parse(dtype)
     except InvalidArguments:
-        return False
-    return True
+        return dtype
+    return None
 
 
 class BitMove(NamedTuple):
@@ -167,3 +168,24 @@ def _physical_bits(x: Array, blocks: tuple[int, ...], ndims: int) -> Array:
     """The bits of an array; of a physical one the two halves are a block of an axis of their own."""
     bits = bits_of(x)
     return np.expand_dims(bits, ndims) if blocks and halves(x.dtype) else bits
+
+
+# --- 4-bit elements: NumPy keeps one to a byte, memories two ------------------------------------------------
+
+_BYTES: dict[int, type] = {
+    np.dtype(ml_dtypes.int4).num: np.int8,
+    np.dtype(ml_dtypes.uint4).num: np.uint8,
+    np.dtype(ml_dtypes.float4_e2m1fn).num: ml_dtypes.float8_e4m3fn,
+}
+NIBBLES = frozenset(_BYTES)
+"""NumPy's numbers of the 4-bit types."""
+
+
+def is_nibbles(x: Any) -> bool:
+    """True for an array of NumPy's 4-bit types."""
+    return isinstance(x, np.ndarray) and x.dtype.num in NIBBLES
+
+
+def as_bytes(x: Array) -> Array:
+    """4-bit elements as 8-bit ones, which hold every one of them."""
+    return x.astype(_BYTES[x.dtype.num])

@@ -39,18 +39,12 @@ def format_key(dst: object) -> Hashable:
     is_sequence = isinstance(dst, Sequence) and not isinstance(dst, bytes | bytearray | memoryview)
     if is_sequence or (isinstance(dst, np.ndarray) and dst.ndim == 1):
         return parse_ints(dst, "reorder: dst")
-    kind = _type_named(dst)
-    if kind is not None:
-        raise refuse("RS-A05:data-type", dst=short_repr(dst), kind=kind, name=str(kind))
-    raise refuse("RS-A05:no-layout", dst=short_repr(dst), type=type(dst).__name__)
-
-
-def _type_named(value: object) -> DataType | None:
-    """The data type that was passed where a format belongs."""
     try:
-        return DataType.parse(value)
+        kind = DataType.parse(dst)
     except InvalidArguments:
-        return None
+        raise refuse("RS-A05:no-layout", dst=short_repr(dst), type=type(dst).__name__) from None
+    # The data type was passed where a format belongs.
+    raise refuse("RS-A05:data-type", dst=short_repr(dst), kind=kind, name=str(kind))
 
 
 def tag_text(dst: object) -> str:
@@ -96,25 +90,14 @@ def target_desc(src: MemoryDesc, dst: Any, dtype: Any) -> MemoryDesc:
 @lru_cache(maxsize=1024)
 def _target(src: MemoryDesc, dst: Any, data_type: DataType | None) -> MemoryDesc:
     if isinstance(dst, MemoryDesc):
-        found = _target_of_desc(dst, data_type)
-        is_open = found.format_kind == "any" and found.ndims == src.ndims
-        return MemoryDesc(found.dims, found.data_type, _own_format(src)) if is_open else found
-    if dst is None:
-        return _same_format(src, data_type or src.data_type)
-    return MemoryDesc(src.dims, data_type or src.data_type, dst)
-
-
-def _target_of_desc(dst: MemoryDesc, data_type: DataType | None) -> MemoryDesc:
-    if data_type is None or data_type is dst.data_type:
-        return dst
-    raise refuse("RS-A06:dtype-dst-disagree", dst=dst, data_type=data_type)
-
-
-def _same_format(src: MemoryDesc, data_type: DataType) -> MemoryDesc:
-    """The same order of axes and blocks, dense."""
-    if src.format_kind != "blocked":
+        if data_type not in (None, dst.data_type):
+            raise refuse("RS-A06:dtype-dst-disagree", dst=dst, data_type=data_type)
+        is_open = dst.format_kind == "any" and dst.ndims == src.ndims
+        return MemoryDesc(dst.dims, dst.data_type, _own_format(src)) if is_open else dst
+    if dst is None and src.format_kind != "blocked":
         return src
-    return MemoryDesc(src.dims, data_type, _own_format(src))
+    # The same order of axes and blocks, dense, where there is no other format.
+    return MemoryDesc(src.dims, data_type or src.data_type, _own_format(src) if dst is None else dst)
 
 
 def _own_format(src: MemoryDesc) -> Tag | None:
@@ -130,8 +113,10 @@ def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described
     A blocked `dst` makes `out` its physical array. Raises InvalidArguments where `out` differs.
     """
     wanted = wanted_of_out(src, out.desc, dst, dtype)
-    if wanted is not None and wanted.inner_blks and _physical_of(wanted) == out.desc:
-        return Described(wanted, 0)
+    if wanted is not None and wanted.inner_blks and not wanted.offset0:
+        physical = wanted.physical_shape, wanted.data_type, wanted.physical_strides
+        if len(physical[0]) <= MAX_NDIMS and MemoryDesc.from_strides(*physical) == out.desc:
+            return Described(wanted, 0)
     check_out(out.desc, wanted)
     if wanted is None and out.desc.dims != src.dims and (hint := _transposed(out.desc.dims, src)):
         raise refuse("RS-A07:shape-not", src=src, desc=out.desc, dims=out.desc.dims, hint=hint)
@@ -172,13 +157,6 @@ def _transposed(shape: tuple[int, ...], wanted: MemoryDesc) -> str:
             axes = ", ".join(str(order.index(d)) for d in range(rank))
             return f"dims are logical, in every format: pass out.transpose({axes})"
     return ""
-
-
-def _physical_of(wanted: MemoryDesc) -> MemoryDesc | None:
-    """The plain descriptor of a physical array of a blocked descriptor; None where there is none."""
-    if wanted.offset0 or len(wanted.physical_shape) > MAX_NDIMS:
-        return None
-    return MemoryDesc.from_strides(wanted.physical_shape, wanted.data_type, wanted.physical_strides)
 
 
 def _difference(out: MemoryDesc, wanted: MemoryDesc) -> str:

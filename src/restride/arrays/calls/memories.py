@@ -8,7 +8,7 @@ from ...runtime.describe import Subject, describe
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..reorders import reorder
-from .nibbles import is_nibbles
+from .carriers import is_nibbles
 from .tensors import as_array, as_numpy, is_foreign
 
 

@@ -50,23 +50,20 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
     """
     if not isinstance(x, Memory):
         described = describe(x, src, SOURCE)
-        desc = described.desc if isinstance(src, MemoryDesc) else _without_padding(described.desc, out)
+        desc, dims = described.desc, ()
+        if isinstance(out, np.ndarray) or (isinstance(out, Memory) and out):
+            dims = tuple(out.shape)
+        is_padded = desc.inner_blks and len(dims) == desc.ndims and dims != desc.dims
+        if is_padded and not isinstance(src, MemoryDesc):
+            found = MemoryDesc(dims, desc.data_type, Tag(desc.layout.outer_order, *desc.layout.inner))
+            # The blocks of a physical array with the dims of `out`, where those fill as many.
+            desc = found if found.padded_dims == desc.dims and found.strides == desc.strides else desc
         return Memory(desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise refuse("RS-A14:src-memory")
     if not x:
         raise refuse("RS-M36:source-memory-empty")
     return share_with(x, engine)
-
-
-def _without_padding(physical: MemoryDesc, out: Any) -> MemoryDesc:
-    """The blocks of a physical array with the dims of `out`, where those fill as many; else as they are."""
-    dims = out.shape if isinstance(out, np.ndarray) or (isinstance(out, Memory) and out) else ()
-    if not physical.inner_blks or len(dims) != physical.ndims or dims == physical.dims:
-        return physical
-    found = MemoryDesc(dims, physical.data_type, Tag(physical.layout.outer_order, *physical.layout.inner))
-    is_same = found.padded_dims == physical.dims and found.strides == physical.strides
-    return found if is_same else physical
 
 
 def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from ...desc.arguments import (
@@ -23,6 +22,8 @@ from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.stream import Stream
 from ...runtime.transfer import synchronize
+from .binder import CallKey
+from .function import remember
 
 _PrimitiveT = TypeVar("_PrimitiveT", bound=Primitive)
 _ALGORITHM = "convolution_direct"
@@ -50,11 +51,7 @@ def matmul_primitive(
     engine: Engine, src: MemoryDesc, weights: MemoryDesc, bias: MemoryDesc | None, dst: MemoryDesc
 ) -> Matmul:
     """The product of matrices of these descriptors."""
-
-    def made() -> Matmul:
-        return Matmul(Matmul.PrimitiveDesc(engine, src, weights, bias, dst))
-
-    return _found((Matmul, engine, src, weights, bias, dst), made)
+    return _primitive(Matmul, (engine, src, weights, bias, dst))
 
 
 def convolution_primitive(
@@ -66,23 +63,14 @@ def convolution_primitive(
     window: SlidingWindow,
 ) -> ConvolutionForward:
     """The convolution of these descriptors."""
-
-    def made() -> ConvolutionForward:
-        head = engine, "forward_inference", _ALGORITHM, src, weights, bias, dst
-        return ConvolutionForward(ConvolutionForward.PrimitiveDesc(*head, *window.arguments))
-
-    return _found((ConvolutionForward, engine, src, weights, bias, dst, window), made)
+    head = engine, "forward_inference", _ALGORITHM, src, weights, bias, dst
+    return _primitive(ConvolutionForward, head, window)
 
 
 def source_gradient(diff_src: Memory, weights: Memory, diff_dst: Memory, window: SlidingWindow) -> None:
     """Write the gradient of a convolution's source."""
-    engine, descs = diff_dst.engine, (diff_src.desc, weights.desc, diff_dst.desc)
-
-    def made() -> ConvolutionBackwardData:
-        pd = ConvolutionBackwardData.PrimitiveDesc(engine, _ALGORITHM, *descs, *window.arguments)
-        return ConvolutionBackwardData(pd)
-
-    primitive = _found((ConvolutionBackwardData, engine, descs, window), made)
+    head = diff_dst.engine, _ALGORITHM, diff_src.desc, weights.desc, diff_dst.desc
+    primitive = _primitive(ConvolutionBackwardData, head, window)
     execute(primitive, {ARG_WEIGHTS: weights, ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src})
 
 
@@ -90,24 +78,27 @@ def weights_gradient(
     src: Memory, diff_weights: Memory, diff_bias: Memory | None, diff_dst: Memory, window: SlidingWindow
 ) -> None:
     """Write the gradients of a convolution's weights and bias."""
-    engine, bias = diff_dst.engine, None if diff_bias is None else diff_bias.desc
-    descs = src.desc, diff_weights.desc, bias, diff_dst.desc
-
-    def made() -> ConvolutionBackwardWeights:
-        pd = ConvolutionBackwardWeights.PrimitiveDesc(engine, _ALGORITHM, *descs, *window.arguments)
-        return ConvolutionBackwardWeights(pd)
-
-    primitive = _found((ConvolutionBackwardWeights, engine, descs, window), made)
+    bias = None if diff_bias is None else diff_bias.desc
+    head = diff_dst.engine, _ALGORITHM, src.desc, diff_weights.desc, bias, diff_dst.desc
+    primitive = _primitive(ConvolutionBackwardWeights, head, window)
     written = {ARG_DIFF_WEIGHTS: diff_weights, **({} if diff_bias is None else {ARG_DIFF_BIAS: diff_bias})}
     execute(primitive, {ARG_SRC: src, ARG_DIFF_DST: diff_dst, **written})
 
 
 def execute_product(
-    primitive: Primitive, src: Memory, weights: Memory, bias: Memory | None, dst: Memory
+    primitive: Primitive,
+    src: Memory,
+    weights: Memory,
+    bias: Memory | None,
+    dst: Memory,
+    signed: CallKey | None = None,
 ) -> None:
-    """Run a forward product to its end."""
+    """Run a forward product to its end. `signed`: what later calls find this one by."""
     more = {} if bias is None else {ARG_BIAS: bias}
-    execute(primitive, {ARG_SRC: src, ARG_WEIGHTS: weights, **more, ARG_DST: dst})
+    memories = {ARG_SRC: src, ARG_WEIGHTS: weights, **more, ARG_DST: dst}
+    execute(primitive, memories)
+    if signed is not None:
+        remember(signed, primitive._check_usable(), memories)
 
 
 def execute(primitive: Primitive, memories: dict[int, Memory]) -> None:
@@ -118,10 +109,14 @@ def execute(primitive: Primitive, memories: dict[int, Memory]) -> None:
     stream.wait()
 
 
-def _found(key: tuple[object, ...], make: Callable[[], _PrimitiveT]) -> _PrimitiveT:
-    """The primitive of a key, made at the first call."""
+def _primitive(
+    kind: type[_PrimitiveT], head: tuple[object, ...], window: SlidingWindow | None = None
+) -> _PrimitiveT:
+    """The primitive of a descriptor's arguments, made at the first call."""
+    key = kind, head, window
     found: _PrimitiveT | None = calls.find(key)
     if found is None:
-        return calls.keep(key, make())
+        pd = kind.PrimitiveDesc(*head, *(() if window is None else window.arguments))
+        return calls.keep(key, kind(pd))
     calls.count_hit()
     return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -13,20 +14,14 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import parse_ints
 from ...desc.tags import Tag
 from ...errors import raises_at_the_call
-from ...runtime.alloc import Array, address_of, extent
+from ...runtime.alloc import address_of, extent
 from ...runtime.engine import Engine
-from ...runtime.memory import Memory, allocated_memory
+from ...runtime.memory import allocated_memory
 from ...runtime.memory_checks import checked_desc
 from ...runtime.result_pool import POOLED_BYTES, allocate, block_size, new_array, new_buffer
 from ...runtime.views import element_type
 from .carriers import NumpyType, as_type
 from .formats import parse_type
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ...desc.literals import BlockedTag, NibbleName, PlainTag, TorchType, TypeLike, TypeName
-    from ...dtypes import DataType
 
 _CPU = Engine("cpu")
 # A name of this module, for calls that take a microsecond.
@@ -36,20 +31,6 @@ Make = Callable[[], tuple[int, Any]]
 """Makes an empty result: the address of element offset 0, and the result."""
 
 
-@overload
-def empty(dims: Sequence[int], dtype: TypeLike, format: BlockedTag) -> Memory: ...
-@overload
-def empty(dims: Sequence[int], dtype: TypeLike = "f32", *, format: BlockedTag) -> Memory: ...
-@overload
-def empty(dims: Sequence[int], dtype: NibbleName, format: Format = None) -> Memory: ...
-@overload
-def empty(
-    dims: Sequence[int],
-    dtype: TypeName | DataType | np.dtype[Any] | type[Any] | TorchType = "f32",
-    format: PlainTag | Sequence[int] | None = None,
-) -> NDArray[Any]: ...
-@overload
-def empty(dims: Sequence[int], dtype: TypeLike = "f32", format: Format = None) -> Any: ...
 @raises_at_the_call
 def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any:
     """A new array of undefined content, in the memory that results get: for `out=`, and for sources.
@@ -76,64 +57,32 @@ def maker_of(md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool 
 
     `dtype`: the type of arrays whose bits go as another type.
     """
-    if is_memory or md.inner_blks or md.data_type.bits < 8:
-        return _memory_maker(md)
-    return _array_maker(md) if dtype is None else as_type(_array_maker(md), dtype)
+    if not is_memory and not md.inner_blks and md.data_type.bits >= 8:
+        return _array_maker(md) if dtype is None else as_type(_array_maker(md), dtype)
+    needed = extent(md).needed
+    if needed >= POOLED_BYTES and md.data_type.bits >= 8:
+        size = block_size(needed)
+        return lambda: ((memory := allocated_memory(md, _CPU, new_buffer(size, needed)))._address, memory)
+    return lambda: ((memory := allocated_memory(md, _CPU))._address, memory)
 
 
 def _array_maker(md: MemoryDesc) -> Make:
     twin = element_type(md)
     if not md.nelems:
-        return lambda: _viewed(md)
+        return lambda: ((memory := allocated_memory(md, _CPU))._address, np.asarray(memory))
     needed = extent(md).needed
     if needed >= POOLED_BYTES:
         steps = tuple(stride * twin.itemsize for stride in md.strides)
         return partial(new_array, block_size(needed), md.dims, twin, md.offset0 * twin.itemsize, steps)
-    if not _is_dense(md):
-        return lambda: _new_aligned(md, twin)
-    order = _outermost_first(md)
+    order = sorted(range(md.ndims), key=lambda d: (-md.strides[d], -md.dims[d], d))
+    dense = [prod(md.dims[inner] for inner in order[i + 1 :]) for i in range(md.ndims)]
+    if md.offset0 or dense != [md.strides[d] for d in order]:  # with gaps
+        return lambda: (
+            (buffer := allocate(needed)).address,
+            buffer.view(twin, md.dims, md.strides, md.offset0),
+        )
     shape = tuple(md.dims[d] for d in order)
     back = tuple(order.index(d) for d in range(md.ndims))
     if back == tuple(range(md.ndims)):
         return lambda: (address_of(result := _empty(shape, twin)), result)
     return lambda: (address_of(result := _empty(shape, twin).transpose(back)), result)
-
-
-def _outermost_first(md: MemoryDesc) -> list[int]:
-    return sorted(range(md.ndims), key=lambda d: (-md.strides[d], -md.dims[d], d))
-
-
-def _is_dense(md: MemoryDesc) -> bool:
-    expected = 1
-    for d in reversed(_outermost_first(md)):
-        if md.strides[d] != expected:
-            return False
-        expected *= md.dims[d]
-    return md.offset0 == 0
-
-
-def _viewed(md: MemoryDesc) -> tuple[int, Array]:
-    address, memory = _new_memory(md)
-    return address, np.asarray(memory)
-
-
-def _new_aligned(md: MemoryDesc, twin: NumpyType) -> tuple[int, Array]:
-    buffer = allocate(extent(md).needed)
-    return buffer.address, buffer.view(twin, md.dims, md.strides, md.offset0)
-
-
-def _memory_maker(md: MemoryDesc) -> Make:
-    needed = extent(md).needed
-    if needed >= POOLED_BYTES and md.data_type.bits >= 8:
-        return partial(_new_pooled_memory, md, block_size(needed), needed)
-    return partial(_new_memory, md)
-
-
-def _new_pooled_memory(md: MemoryDesc, size: int, needed: int) -> tuple[int, Memory]:
-    memory = allocated_memory(md, _CPU, new_buffer(size, needed))
-    return memory._address, memory
-
-
-def _new_memory(md: MemoryDesc) -> tuple[int, Memory]:
-    memory = allocated_memory(md, _CPU)
-    return memory._address, memory

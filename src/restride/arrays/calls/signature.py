@@ -16,7 +16,7 @@ from ...desc.post_op_values import BINARY, ELTWISE, FIXED_POWERS, EltwiseOp, Sum
 from ...desc.post_ops import PostOps
 from ...runtime.alloc import Array
 from .arithmetic import entries_of
-from .nibbles import NIBBLES
+from .carriers import NIBBLES
 
 _S32 = 2**31
 # Integers up to here are doubles as they are.
@@ -205,16 +205,13 @@ def _read_entry(values: Values, entry: Any) -> Hashable | None:
     if name not in _FUNCTIONS or len(params) > 3:
         return None
     numbers = [number for number in map(_real, params) if number is not None]
-    if len(numbers) < len(params) or (name in _CLIPS and not _is_range(*numbers)):
+    low, high, *_ = *numbers, *(1.0, 0.0)[len(numbers) :]
+    if len(numbers) < len(params) or (name in _CLIPS and low > high):
         return None
     values.scalars += numbers
     if name in _POWERS and len(numbers) > 1:
         return name, len(numbers), FIXED_POWERS.get(numbers[1])
     return name, len(numbers)
-
-
-def _is_range(low: float = 1.0, high: float = 0.0, scale: float = 1.0) -> bool:
-    return low <= high
 
 
 def _read_operand(values: Values, name: str, x: Any) -> Hashable | None:

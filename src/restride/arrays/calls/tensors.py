@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
 
-from ...errors import refuse
+from ...errors import Error, refuse
 from ...foreign import has_attribute, text_of
 from ...runtime.alloc import Array
 from ...runtime.capsules import Exported, imported, not_imported
@@ -25,6 +26,21 @@ _CARRIED = {
     "float8_e8m0fnu": ("uint8", np.dtype(ml_dtypes.float8_e8m0fnu)),
 }
 _LONGEST = 200
+ErrorT = TypeVar("ErrorT", bound=Error)
+# Hints in the words of the library that an array is from: `x.float()` to whoever holds a tensor of torch.
+_WORDS_OF_TORCH = (
+    ("np.stack([x.real, x.imag], axis=-1)", "torch.view_as_real(x)"),
+    ("np.ascontiguousarray(x)", "x.contiguous()"),
+    ("x.astype(np.float32)", "x.float()"),
+    ("x.astype(np.int32)", "x.int()"),
+    ("x.astype(np.int8)", "x.to(torch.int8)"),
+    ("np.empty(dims, np.float32)", "torch.empty(dims)"),
+    ("out=np.empty((", "out=torch.empty(("),
+    ("), x.dtype)", "), dtype=x.dtype)"),
+    ("out.transpose(", "out.permute("),
+    ("a NumPy array", "a tensor"),
+)
+_WORDS_OF_JAX = (("x.astype(np.", "x.astype(jnp."), ("np.stack(", "jnp.stack("))
 # The functions on arrays that `restride.torch` has with gradients.
 _GRADED = ("channel_shuffle", "layer_norm", "pool", "reorder", "shuffle", "shuffle_channels", "softmax")
 _CARRIERS = {twin: (carrier, name) for name, (carrier, twin) in _CARRIED.items()}
@@ -105,6 +121,29 @@ def written(out: Any) -> Any:
     return out
 
 
+def translate_hint(x: object, error: ErrorT) -> ErrorT:
+    """The refusal with its hint in the words of the library of `x`."""
+    hint = error.hint
+    for ours, theirs in _WORDS_OF_TORCH if is_torch(x) else _WORDS_OF_JAX if is_jax(x) else ():
+        hint = hint.replace(ours, theirs)
+    return error if hint == error.hint else error.with_context(hint=hint)
+
+
+def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> Any:
+    """What `work(x, out)` makes of NumPy's arrays over the same bytes, as an array of the library of `x`.
+
+    Memories stay what they are. `what`: what messages call `x`, as "reorder: x".
+    """
+    source = x if isinstance(x, Memory) else as_numpy(x, what)
+    is_open = out is None or isinstance(out, Memory)
+    target = out if is_open else as_target(out, f"{what.partition(':')[0]}: out")
+    try:
+        made = work(source, target)
+    except Error as error:
+        raise translate_hint(x if is_foreign(x) else out, error) from None
+    return back_to(x, made) if out is None else written(out)
+
+
 def as_numpy(x: Any, name: str) -> Any:
     """A tensor of torch, an array of JAX, or what has `__dlpack__`, as a NumPy array over its bytes.
 
@@ -147,7 +186,11 @@ def _of_torch(x: Any, name: str) -> Array:
         )
     check_strided(x, name)
     try:
-        found = _bytes_of_torch(x) if is_whole(x) else None
+        found: Array | None = None
+        carrier = _CARRIED.get(str(x.dtype).removeprefix("torch."))
+        if is_whole(x):
+            bits = x if carrier is None else x.view(getattr(sys.modules["torch"], carrier[0]))
+            found = np.asarray(bits.numpy() if carrier is None else bits.numpy().view(carrier[1]))
     except (TypeError, RuntimeError) as error:
         why = str(error).strip().splitlines()[0]
         raise refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=_hint_of_torch(x)) from None
@@ -161,13 +204,6 @@ def is_whole(x: Any) -> bool:
     last = sum((n - 1) * step for n, step in zip(x.shape, x.stride(), strict=True))
     reach = (x.storage_offset() + last + 1) * x.element_size() if x.numel() else 0
     return bool(reach <= x.untyped_storage().nbytes())
-
-
-def _bytes_of_torch(x: Any) -> Array:
-    carrier, twin = _CARRIED.get(str(x.dtype).removeprefix("torch."), (None, None))
-    if carrier is None or twin is None:
-        return np.asarray(x.numpy())
-    return np.asarray(x.view(getattr(sys.modules["torch"], carrier)).numpy().view(twin))
 
 
 def _hint_of_torch(x: Any) -> str:

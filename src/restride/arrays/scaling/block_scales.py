@@ -60,7 +60,7 @@ def quantize_in_groups(
         None if scaling.zero_type is None else new_memory(MemoryDesc(extents, scaling.zero_type), engine),
         tensor_scale,
     )
-    if not _quantize_at_once(x, made, scaling):
+    if x.desc.nelems and not _quantize_at_once(x, made, scaling):
         _quantize_chunks(x, made, scaling)
     middle = MIDDLE.get(scaling.data_type) if made.zero_point is None else None
     return made if middle is None else replace(made, zero_point=_one_value(middle, scaling, md.ndims, engine))
@@ -123,35 +123,23 @@ def _ends(data_type: DataType) -> list[GroupStep]:
 
 def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> bool:
     """Quantise by one kernel; False where none does it."""
-    if not x.desc.nelems:
-        return False
-    program = _program_of(x.desc, made.values.desc, made.scale.desc, scaling.rule)
+    key = "quantize", x.desc, made.values.desc, made.scale.desc, scaling.rule
+    program: GroupProgram | None = calls.find(key)
+    if program is None:
+        views = split_views(x.desc, made.values.desc, [made.scale.desc])
+        program = calls.keep(key, group_program(views[0], views[1], views[2], scaling.rule))
+    else:
+        calls.count_hit()
     if program.is_provided:
-        zero = None if made.zero_point is None else _bytes_like(made.zero_point)
+        zero = made.zero_point
+        if zero is not None and zero.desc.data_type.bits < 8:  # kernels write a byte for each
+            kind = DataType.s8 if zero.desc.data_type is DataType.s4 else DataType.u8
+            zero = Memory(MemoryDesc(zero.desc.dims, kind), zero.engine)
         parts = (x, made.values, made.scale, *(() if zero is None else (zero,)))
         program.run(GroupAddresses(*(part.get_data_handle() for part in parts)), made.tensor_scale)
         if zero is not None and made.zero_point is not None and zero is not made.zero_point:
             reorder(zero, None, out=made.zero_point)
     return program.is_provided
-
-
-def _program_of(x: MemoryDesc, values: MemoryDesc, scale: MemoryDesc, rule: ScaleRule) -> GroupProgram:
-    """The program for tensors of these descriptors; what was made for a call serves all of its kind."""
-    key = "quantize", x, values, scale, rule
-    made: GroupProgram | None = calls.find(key)
-    if made is not None:
-        calls.count_hit()
-        return made
-    views = split_views(x, values, [scale])
-    return calls.keep(key, group_program(views[0], views[1], views[2], rule))
-
-
-def _bytes_like(zero: Memory) -> Memory:
-    """The memory of zero points itself where each has a byte, else a new one in which it has."""
-    if zero.desc.data_type.bits == 8:
-        return zero
-    kind = DataType.s8 if zero.desc.data_type is DataType.s4 else DataType.u8
-    return Memory(MemoryDesc(zero.desc.dims, kind), zero.engine)
 
 
 class _RowWindows:
@@ -219,26 +207,20 @@ class _Quantizer:
 def _quantize_chunks(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> None:
     """Chunk after chunk along the first axis, of whole groups and blocks."""
     md, values = x.desc, made.values.desc
-    if not md.nelems:
-        return
     group = scaling.groups[0]
     quantizer = _Quantizer(scaling, made.tensor_scale)
     whole = int(np.lcm.reduce([group, md.layout.blocks[0], values.layout.blocks[0]]))
     scales = [part for part in (made.scale, made.zero_point) if part is not None]
     parts = (_RowWindows(x), _RowWindows(made.values), *(_RowWindows(part, group) for part in scales))
     count = max(_CHUNK // max(md.size // md.dims[0], 1) // whole * whole, whole)
-    if min(md.strides) < 0 or not _begin_whole_bytes(made.values.desc, count):
+    begin_bits = count // values.layout.blocks[0] * values.strides[0] * values.data_type.bits
+    if min(md.strides) < 0 or begin_bits % 8:  # every chunk begins at a byte
         count = md.dims[0]
     for start in range(0, md.dims[0], count):
         stop = min(start + count, md.dims[0])
         window, written, *beside = (part.at(start, stop) for part in parts)
         scale, zero = beside[0], beside[1] if len(beside) > 1 else None
         quantizer.run(window, QuantizedTensor(written, scale, zero))
-
-
-def _begin_whole_bytes(md: MemoryDesc, count: int) -> bool:
-    """True where every chunk of so many indices begins at a byte."""
-    return count // md.layout.blocks[0] * md.strides[0] * md.data_type.bits % 8 == 0
 
 
 def _as_floats(largest: Array) -> Array:

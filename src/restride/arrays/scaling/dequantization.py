@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -19,89 +19,9 @@ from ..calls.tensors import as_target, back_to, is_foreign, written
 from ..reorders import reorder
 from .quantized_tensor import QuantizedTensor
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ...typing import (
-        ArrayLike,
-        BlockedTag,
-        Factor,
-        FormatLike,
-        OtherArray,
-        Owned,
-        PlainFormat,
-        PlainTag,
-        Tensor,
-        TypeLike,
-        WholeType,
-    )
-
 __all__ = ["dequantize"]
 
 
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: FormatLike = None,
-    out: Owned,
-) -> Owned: ...
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: BlockedTag,
-) -> Memory: ...
-@overload
-def dequantize(
-    q: Memory,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainTag | Sequence[int],
-) -> NDArray[Any]: ...
-@overload
-def dequantize(
-    q: Tensor,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainFormat = None,
-) -> Tensor: ...
-@overload
-def dequantize(
-    q: NDArray[Any] | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: WholeType = None,
-    dst: PlainFormat = None,
-) -> NDArray[Any]: ...
-@overload
-def dequantize(
-    q: QuantizedTensor | OtherArray | ArrayLike,
-    scale: Factor = None,
-    zero_point: Factor = None,
-    *,
-    axis: int | None = None,
-    dtype: TypeLike | None = None,
-    dst: FormatLike = None,
-) -> Any: ...
 @raises_at_the_call
 def dequantize(
     q: Any,
@@ -129,9 +49,17 @@ def dequantize(
     if isinstance(q, QuantizedTensor):
         _check_unused("a QuantizedTensor has its own", scale=scale, zero_point=zero_point, axis=axis)
         return _real_numbers(q, dtype, dst, out)
-    if _are_of_groups(q, scale):
+    rank = _rank(scale)
+    if rank > 1 and rank == _rank(q):  # scales of groups
         _check_unused("the dims of scales say the groups along all axes", axis=axis)
-        zero = None if zero_point is None else _zeros_of(zero_point, _rank(scale))
+        zero = None
+        if zero_point is not None and is_scalar(zero_point):  # one for the whole tensor
+            number = parse_int(zero_point, "dequantize: zero_point")
+            if not -(1 << 31) <= number < 1 << 31:
+                raise refuse("RS-A15:zero-point", number=short_repr(number))
+            zero = Memory.from_numpy(np.full((1,) * rank, number, np.int32))
+        elif zero_point is not None:
+            zero = memory_of(zero_point, "dequantize: zero_point")
         held = QuantizedTensor(memory_of(q, "dequantize: q"), memory_of(scale, "dequantize: scale"), zero)
         made = _real_numbers(held, dtype, dst, out)
         return back_to(q, made) if is_foreign(q) and out is None else made
@@ -151,16 +79,6 @@ def _check_unused(why: str, **parameters: Any) -> None:
             raise refuse("RS-A15:dequantize", name=name, value=short_repr(value), why=why)
 
 
-def _zeros_of(zero_point: Any, ndims: int) -> Memory:
-    """Zero points as a memory, one number too."""
-    if not is_scalar(zero_point):
-        return memory_of(zero_point, "dequantize: zero_point")
-    number = parse_int(zero_point, "dequantize: zero_point")
-    if not -(1 << 31) <= number < 1 << 31:
-        raise refuse("RS-A15:zero-point", number=short_repr(number))
-    return Memory.from_numpy(np.full((1,) * ndims, number, np.int32))
-
-
 def _check_real(kind: DataType, out: Any, dst: Any) -> None:
     if kind.kind != "float":
         raise refuse(
@@ -169,11 +87,6 @@ def _check_real(kind: DataType, out: Any, dst: Any) -> None:
             else "RS-A15:result-real-numbers-of-out",
             kind=kind,
         )
-
-
-def _are_of_groups(q: Any, scale: Any) -> bool:
-    """True for scales of as many dims as the tensor, which has several."""
-    return _rank(scale) > 1 and _rank(scale) == _rank(q)
 
 
 def _rank(x: Any) -> int:
@@ -187,19 +100,15 @@ def _real_numbers(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
     _check_real(kind, out, dst)
     try:
         if out is not None:
-            return _write(held, dtype, dst, out)
+            array = as_target(out, "dequantize: out")
+            target = array if isinstance(array, Memory) else wrapped(array, Subject.target("dequantize"))
+            check_out(target.desc, wanted_of_out(held.values.desc, target.desc, dst, dtype))
+            held.dequantize(out=target)
+            return written(out)
         made = held.dequantize(kind, dst)
     except Error as error:
         raise _as_ours(error) from None
     return made if made.desc.inner_blks or kind.bits < 8 else np.asarray(made)
-
-
-def _write(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
-    array = as_target(out, "dequantize: out")
-    target = array if isinstance(array, Memory) else wrapped(array, Subject.target("dequantize"))
-    check_out(target.desc, wanted_of_out(held.values.desc, target.desc, dst, dtype))
-    held.dequantize(out=target)
-    return written(out)
 
 
 def _as_ours(error: Error) -> Error:

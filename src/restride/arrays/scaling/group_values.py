@@ -13,13 +13,13 @@ import numpy as np
 from ...desc.attr_value import SCALE_TYPES, ZERO_POINT_TYPES
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...errors import InvalidArguments, refuse
+from ...errors import refuse
 from ...foreign import attribute_of, is_masked
 from ...runtime.describe import Subject, describe
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.transfer import from_host, to_engine
-from ..calls.nibbles import is_nibbles
+from ..calls.carriers import is_nibbles
 from ..calls.tensors import as_numpy, is_foreign
 
 _SUBJECT = Subject("reorder: the values of groups cannot be read", "reorder: the values of groups do not fit")
@@ -77,31 +77,19 @@ def _memory_of(
     is_real = kind.kind == "f"
     if is_nibbles(array):
         array = array.astype(np.float32 if is_real else np.int8)
-    data_type = None if is_masked(value) else _data_type_of(array)
-    if data_type not in allowed:
-        is_number = array.dtype.kind in ("iuf" if is_real else "iu") and not is_masked(value)
-        exact = _converted(array, kind) if is_number else None
-        if exact is None:
+    is_array = not is_masked(value)
+    if not is_array or not any(array.dtype == each.numpy for each in allowed if each.numpy is not None):
+        exact = array
+        if is_number := is_array and array.dtype.kind in ("iuf" if is_real else "iu"):
+            with np.errstate(all="ignore"):
+                exact = array.astype(kind)
+        if not is_number or not (is_real or bool((exact == array).all())):
             raise refuse(
                 "RS-V04:groups", name=name, data_type=array.dtype, allowed=", ".join(map(str, allowed))
             )
         array = exact
     described = describe(array, None, _SUBJECT)
     return from_host(described.desc, engine, described.buffer_of(array))
-
-
-def _data_type_of(array: np.ndarray[Any, Any]) -> DataType | None:
-    try:
-        return DataType.parse(array.dtype)
-    except InvalidArguments:
-        return None
-
-
-def _converted(array: np.ndarray[Any, Any], kind: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
-    """As f32, or as integers of 32 bits where those hold all; else None."""
-    with np.errstate(all="ignore"):
-        made = array.astype(kind)
-    return made if kind.kind == "f" or bool((made == array).all()) else None
 
 
 def _row_major(memory: Memory, engine: Engine) -> Memory:

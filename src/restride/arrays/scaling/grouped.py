@@ -106,10 +106,10 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
         raise refuse("RS-A15:destination-tensor", dims=dst.dims, dims2=dims)
     groups = [groups_of(dims, operand) for operand in operands]
     cuts = [_cuts(axis, n, [group[axis] for group in groups]) for axis, n in enumerate(dims)]
-    whole = _split(dims, cuts)
-    shared = [_split_operand(dims, cuts, group) for group in groups]
-    pairs = [(src, whole), (dst, whole), *zip(operands, shared, strict=True)]
-    return [_under(md, split) for md, split in pairs]
+    # The tensor has its dims in parts; an operand has 1 in place of those within its groups.
+    splits = [_split(dims, cuts, (1,) * len(dims))] * 2 + [_split(dims, cuts, group) for group in groups]
+    pairs = zip((src, dst, *operands), splits, strict=True)
+    return [md if md.dims == split else md.reshape(split) for md, split in pairs]
 
 
 def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
@@ -130,27 +130,11 @@ def _cuts(axis: int, n: int, groups: Sequence[int]) -> list[int]:
     return cuts
 
 
-def _split(dims: Dims, cuts: Sequence[list[int]]) -> Dims:
-    parts = [_parts(n, cut) for n, cut in zip(dims, cuts, strict=True)]
-    return tuple(part for found in parts for part in found)
-
-
-def _parts(n: int, cut: list[int]) -> Dims:
-    return tuple(outer // inner for outer, inner in pairwise(cut)) or (n,)
-
-
-def _split_operand(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
-    """The dims of an operand: those of the tensor above its groups, and 1 within."""
+def _split(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
     found: list[int] = []
     for n, cut, group in zip(dims, cuts, groups, strict=True):
-        parts = [outer // inner if inner >= group else 1 for outer, inner in pairwise(cut)]
-        found += parts or [n]
+        found += [outer // inner if inner >= group else 1 for outer, inner in pairwise(cut)] or [n]
     return tuple(found)
-
-
-def _under(md: MemoryDesc, dims: Dims) -> MemoryDesc:
-    """The same bytes under other dims."""
-    return md if md.dims == dims else md.reshape(dims)
 
 
 def over(memory: Memory, md: MemoryDesc, skipped: int = 0) -> Memory:

@@ -2,112 +2,102 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
-from ...desc.parse import parse_int, short_repr
+from ...desc.parse import parse_bool, parse_int, short_repr
 from ...dtypes import DataType
-from ...errors import Error, raises_at_the_call, refuse
+from ...errors import raises_at_the_call, refuse
 from ...foreign import plain_text
 from ...model.checks import check_memory
 from ...plan.reduction import Op
+from ...runtime.alloc import Array
+from ...runtime.cpu.reduction import amax, min_max
 from ...runtime.describe import Subject
 from ...runtime.memory import Memory
 from ...runtime.transfer import to_host
-from ..calls.error_translation import translate_hint
 from ..calls.memories import memory_of, wrapped
-from ..calls.tensors import as_array, as_numpy, back_to, is_foreign
+from ..calls.tensors import as_array, as_numpy, back_to, for_owner, is_foreign
 from ..reorders import reorder
-from .axis import TARGETS, TargetRange, ends_of, scale_and_zero, target_range
 from .block_scales import quantize_by_scales, quantize_in_groups
-from .group import NAMED, scaling_of
-from .quantized_tensor import QuantizedTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ...typing import (
-        ArrayLike,
-        BlockedTag,
-        FormatLike,
-        OtherArray,
-        PlainFormat,
-        Tensor,
-        TypeLike,
-        WayName,
-        WholeType,
-    )
+from .group import NAMED, parse_kind, scaling_of
 
 __all__ = ["quantize"]
 
 
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: WayName,
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: FormatLike = None,
-    *,
-    group: int | Sequence[int] | None = None,
-    scale: str | OtherArray = "absmax",
-    scale_type: TypeLike = "f32",
-) -> QuantizedTensor: ...
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: TypeLike | WayName = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: FormatLike = None,
-    *,
-    group: int | Sequence[int],
-    scale: str | OtherArray = "absmax",
-    scale_type: TypeLike = "f32",
-    format: WayName | None = None,
-) -> QuantizedTensor: ...
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: TypeLike = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    *,
-    dst: BlockedTag,
-) -> tuple[Memory, Any, Any]: ...
-@overload
-def quantize(
-    x: Tensor,
-    dtype: WholeType = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: PlainFormat = None,
-) -> tuple[Tensor, Any, Any]: ...
-@overload
-def quantize(
-    x: NDArray[Any] | ArrayLike,
-    dtype: WholeType = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: PlainFormat = None,
-) -> tuple[NDArray[Any], Any, Any]: ...
-@overload
-def quantize(
-    x: OtherArray | ArrayLike,
-    dtype: TypeLike | WayName = "s8",
-    axis: int | None = None,
-    symmetric: bool = True,
-    dst: FormatLike = None,
-    *,
-    group: int | Sequence[int] | None = None,
-    scale: str | OtherArray = "absmax",
-    scale_type: TypeLike = "f32",
-    format: WayName | None = None,
-) -> Any: ...
+@dataclass(frozen=True, slots=True)
+class TargetRange:
+    """What values are mapped to: [low, high], and where 0 goes when the range is symmetric."""
+
+    data_type: DataType
+    low: int
+    high: int
+    middle: int
+
+
+TARGETS = {
+    found.data_type: found
+    for found in (
+        TargetRange(DataType.s8, -128, 127, 0),
+        TargetRange(DataType.u8, 0, 255, 128),
+        TargetRange(DataType.s4, -8, 7, 0),
+        TargetRange(DataType.u4, 0, 15, 8),
+        TargetRange(DataType.f8_e4m3, -448, 448, 0),
+        TargetRange(DataType.f8_e5m2, -57344, 57344, 0),
+    )
+}
+"""What each type takes."""
+_KINDS = {kind.name: kind for kind in TARGETS}
+# Smaller scales would have no finite inverse.
+_SMALLEST = np.float32(2.0**-126)
+_LARGEST = np.finfo(np.float32).max
+_ONE = np.float32(1)
+
+
+def _target_range(dtype: Any, symmetric: Any) -> TargetRange:
+    """What values of a type are mapped to. Raises InvalidArguments for types that nothing is quantised to."""
+    kind = _KINDS.get(dtype) if type(dtype) is str else None
+    kind = kind or parse_kind(dtype)
+    if kind not in TARGETS:
+        raise refuse("RS-A15:values-quantised-s8", kind=kind)
+    if not parse_bool("quantize: symmetric", symmetric) and not kind.is_integral:
+        raise refuse("RS-A15:symmetric-false", kind=kind)
+    return TARGETS[kind]
+
+
+def _scale_and_zero(
+    source: Memory, axis: int | None, target: TargetRange, symmetric: bool
+) -> tuple[Any, Any]:
+    """Scales as f32 and zero points as s32, without axes where there is one of each."""
+    keep = 0 if axis is None else 1 << axis
+    source = to_host(source)
+    address = source.get_data_handle()
+    if symmetric:
+        largest = amax(source.desc, address, keep)
+        reach = min(target.middle - target.low, target.high - target.middle)
+        scale = _scale(largest, reach)
+        zero = np.full(scale.shape, target.middle, np.int32) if scale.ndim else target.middle
+    else:
+        low, high = (np.float64(ends) for ends in min_max(source.desc, address, keep))
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        scale = _scale(high / 2 - low / 2, (target.high - target.low) / 2)
+        exact = np.rint(target.low - low / scale.astype(np.float64))
+        zero = np.clip(exact, target.low, target.high).astype(np.int32)
+    return (scale[()], int(zero)) if axis is None else (scale, zero)
+
+
+def _scale(extent: Array, steps: float) -> Array:
+    """The f32 scale that maps `extent` to `steps`; 1 where there is no extent."""
+    exact = np.asarray(extent, np.float64) / steps
+    if (exact > _LARGEST).any():
+        raise refuse("RS-A15:large-step", exact=float(exact.max()))
+    scale = np.maximum(exact, _SMALLEST).astype(np.float32)
+    return np.where(exact > 0, scale, _ONE)
+
+
 @raises_at_the_call
 def quantize(
     x: Any,
@@ -152,33 +142,38 @@ def quantize(
     >>> w.values.desc, w.scale.desc, rs.dequantize(w, dtype="f16").mean()
     (<MemoryDesc f4_e2m1 4x64 ab>, <MemoryDesc e8m0 4x2 ab>, np.float16(1.0))
     """
-    dtype = _one_of(dtype, format)
+    if format is not None:
+        if not (type(dtype) is str and dtype == "s8"):
+            raise refuse("RS-V07:dtype-format", dtype=short_repr(dtype), format=short_repr(format))
+        dtype = format
     name = plain_text(dtype)
     is_passed = not isinstance(scale, str)
     if not is_passed and scale != "absmax":
         raise refuse("RS-A15:scale", scale=short_repr(scale))
     if group is not None or is_passed or (isinstance(name, str) and name in NAMED):
-        source = to_host(
-            _source_of(as_array(as_numpy(x, "quantize: x") if is_foreign(x) else x, "quantize: x"))
-        )
+        x = as_numpy(x, "quantize: x") if is_foreign(x) else as_array(x, "quantize: x")
+        source = to_host(_source_of(x))
         scaling = scaling_of(dtype, axis, symmetric, group, scale_type, source.desc.ndims)
         if not is_passed:
             return quantize_in_groups(source, scaling, dst)
         held = memory_of(scale, "quantize: scale")
         return quantize_by_scales(source, scaling, dst, held, has_groups=group is not None)
     if is_foreign(x):
-        read = as_numpy(x, "quantize: x")
-        try:
-            made = quantize(read, dtype, axis, symmetric, dst)
-        except Error as error:
-            raise translate_hint(x, error) from None
+        made = for_owner("quantize: x", x, None, lambda x, _: quantize(x, dtype, axis, symmetric, dst))
         q, scale, zero = (back_to(x, part) for part in made)
         return q, scale, zero
-    target = target_range(dtype, symmetric)
+    target = _target_range(dtype, symmetric)
     x = as_array(x, "quantize: x")
     source = _source_of(x)
-    at = None if axis is None else _axis_of(axis, source.desc)
-    scale, zero = scale_and_zero(source, at, target, symmetric)
+    at, md = None, source.desc
+    if axis is not None:
+        at = parse_int(axis, "quantize: axis")
+        if not -md.ndims <= at < md.ndims:
+            raise refuse(
+                "RS-A10:quantize", at=short_repr(at), dims=md.dims, least=-md.ndims, last=md.ndims - 1
+            )
+        at %= md.ndims
+    scale, zero = _scale_and_zero(source, at, target, symmetric)
     return _quantized(x, target, scale, zero, at, dst), scale, zero
 
 
@@ -191,18 +186,11 @@ def _quantized(x: Any, target: TargetRange, scale: Any, zero: Any, axis: int | N
     with np.errstate(all="ignore"):
         inverse = np.float32(1) / scale
     has_shift = zero if axis is None else zero.any()
-    shift, chain = (zero, "nan_to_zero") if has_shift else (None, ends_of(target))
+    # What saturates floats, which a reorder would make infinite or NaN beyond their ends.
+    ends: Any = None if target.data_type.is_integral else [("clip", target.low, target.high)]
+    shift, chain = (zero, "nan_to_zero") if has_shift else (None, ends)
     options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": axis, "post_ops": chain}
     return reorder(x, dst, dtype=target.data_type, **options)
-
-
-def _one_of(dtype: Any, format: Any) -> Any:
-    """The type or the way of quantising, under either name of the parameter."""
-    if format is None:
-        return dtype
-    if type(dtype) is str and dtype == "s8":
-        return format
-    raise refuse("RS-V07:dtype-format", dtype=short_repr(dtype), format=short_repr(format))
 
 
 def _given(value: Any) -> Any:
@@ -221,10 +209,3 @@ def _source_of(x: Any) -> Memory:
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
         types=", ".join(map(str, Op.amax.types)),
     )
-
-
-def _axis_of(axis: Any, md: MemoryDesc) -> int:
-    at = parse_int(axis, "quantize: axis")
-    if -md.ndims <= at < md.ndims:
-        return at % md.ndims
-    raise refuse("RS-A10:quantize", at=short_repr(at), dims=md.dims, least=-md.ndims, last=md.ndims - 1)

@@ -81,7 +81,12 @@ class QuantizedTensor:
         `dtype`: that of a `MemoryDesc` in `dst` unless given; else f32.
         """
         engine = self.values.engine
-        made = new_memory(self._target(dtype, dst), engine) if out is None else out
+        if out is not None:
+            made = out
+        elif isinstance(dst, MemoryDesc):
+            made = new_memory(target_desc(self.values.desc, dst, dtype), engine)
+        else:  # row-major unless `dst` says another format
+            made = new_memory(MemoryDesc(self.dims, DataType.f32 if dtype is None else dtype, dst), engine)
         steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
         steps.append(GroupStep("mul", self.scale))
         if self.tensor_scale != 1.0:
@@ -92,12 +97,6 @@ class QuantizedTensor:
             steps.append(GroupStep("add", self.minimum))
         reorder_in_groups(self.values, made, steps)
         return made
-
-    def _target(self, dtype: Any, dst: Any) -> MemoryDesc:
-        """What real numbers are written to: row-major unless `dst` says another format."""
-        if isinstance(dst, MemoryDesc):
-            return target_desc(self.values.desc, dst, dtype)
-        return MemoryDesc(self.dims, DataType.f32 if dtype is None else dtype, dst)
 
 
 _NUMBERS = ("int", "uint", "float")

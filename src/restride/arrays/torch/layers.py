@@ -37,7 +37,7 @@ from ...plan.windows import Windows
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..activations import softmax as softmax_arrays
-from ..calls.problems import ArrayFunction, with_axis_last
+from ..calls.function import ArrayFunction, with_axis_last
 from ..calls.tensors import as_numpy
 from ..norms import check_data, numbers_of, parse_epsilon
 from ..pools import PooledDims, parse_alg, parse_windows
@@ -46,10 +46,10 @@ from .modes import refuse_derivative, refuse_second
 from .operators import Operator
 
 _CPU = Engine("cpu")
-_NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training")
-_NORM_BACK = ArrayFunction("layer_norm", "layer_normalization", "backward")
-_POOL = ArrayFunction("pool", "pooling", "forward_training")
-_POOL_BACK = ArrayFunction("pool", "pooling", "backward_data")
+_NORM = ArrayFunction("layer_norm", "forward_training")
+_NORM_BACK = ArrayFunction("layer_norm", "backward")
+_POOL = ArrayFunction("pool", "forward_training")
+_POOL_BACK = ArrayFunction("pool", "backward_data")
 # Positions of windows up to so many are bytes.
 _MOST_IN_BYTES = 256
 

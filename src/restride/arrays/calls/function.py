@@ -1,0 +1,322 @@
+"""One protocol for functions on arrays: what each of them does, but for the problem that is its own.
+
+signature -> `calls` -> CompiledCall   a call like an earlier one: addresses are packed, machine code runs
+arrays -> memories -> problem -> run   the first of its kind: all is checked, and its call is stored
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ...desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_DST, ARG_MULTIPLE_SRC, ARG_SRC, NAMES
+from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import parse_int
+from ...desc.tags import Tag
+from ...dtypes import DataType
+from ...errors import Error, refuse
+from ...model.checks import check_destination, check_memory, overlaps, share_bytes
+from ...model.derived import describe_operation
+from ...model.implementation import Implementation, Problem, compiled, find_implementation
+from ...model.operation import SEVERAL_SOURCES
+from ...model.primitive import run
+from ...runtime.cpu.executable import CpuExecutable
+from ...runtime.describe import Subject
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.transfer import refuse_host_out, synchronize
+from ...verbose import flags, write
+from .array_kinds import ArrayOperand, Kind, read_from, write_to
+from .binder import CallKey, cache_call, find_call
+from .carriers import NumpyType
+from .operands import memory_of
+from .tensors import as_array, as_numpy, for_owner, is_foreign, narrowed
+
+Memories = Mapping[int, Memory]
+Parameters = tuple[Any, ...]
+Compute = Callable[[Any, Any, Sequence[Any], Parameters, CallKey | None], Any]
+# Types of parameters that may be in a signature.
+_PLAIN = frozenset((type(None), int, float, str, DataType, type))
+# What may be one memory, where both lie alike.
+_IN_PLACE = ((ARG_SRC, ARG_DST), (ARG_DIFF_DST, ARG_DIFF_SRC))
+
+
+def plain_key(parameters: Parameters) -> Parameters | None:
+    """Parameters as a key; None for more than numbers, words, types and tuples of integers.
+
+    All of these are equal where they mean the same.
+    """
+    types = tuple(map(type, parameters))
+    for each, kind in zip(parameters, types, strict=True):
+        is_plain = kind in _PLAIN or (kind is tuple and {*map(type, each)} <= {int})
+        if not is_plain and not isinstance(each, np.dtype):
+            return None
+    return types, parameters
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayFunction:
+    """A function on arrays: its name in messages, and its propagation kind in verbose lines.
+
+    `may_be_in_place`: what is read may be written, where both lie alike. `is_real`: what it makes of integers
+    and truth values are fractions, so that a new result of them is f32. `is_several`: its arrays are equals,
+    and numbered in messages. `narrows_lists`: integers of a list are s32, not as NumPy reads them. `others`:
+    the names of the operands. `overlap`: gives what is run where bytes are shared, or raises.
+    """
+
+    name: str
+    prop_kind: str = "forward_inference"
+    may_be_in_place: bool = True
+    is_real: bool = False
+    is_several: bool = False
+    narrows_lists: bool = True
+    others: tuple[str, ...] = ()
+    overlap: Callable[[str, Implementation, Memories], Implementation] | None = None
+
+    def call(
+        self,
+        compute: Compute,
+        parameters: Parameters,
+        key: Any,
+        x: Any,
+        out: Any,
+        operands: Sequence[Any] = (),
+    ) -> Any:
+        """What `compute(x, out, operands, parameters, signed)` writes, of NumPy's arrays and memories.
+
+        A call like an earlier one, with arrays of the same kinds and an equal key, takes what that one has
+        found; None is no key. The result is of the library of `x`.
+        """
+        signed, source, target = None, read_from(x), None if out is None else write_to(out)
+        if key is None or source is None or (out is not None and target is None):
+            pass  # this takes a closer look
+        elif not operands:
+            signature: Hashable = (self.name, key, source[0], target and target[0])
+            found = find_call(signature)
+            if found is None:
+                signed = CallKey(signature, (source,), target)
+            elif target is None:
+                return found.into_new(source)
+            elif found.into(source, target):
+                return out
+        else:
+            sources = [source]
+            kinds: list[Kind | None] = [source[0]]
+            for each in operands:
+                read = None if each is None else read_from(each)
+                if read is not None:
+                    sources.append(read)
+                    kinds.append(read[0])
+                elif each is None:
+                    kinds.append(None)
+                else:
+                    break
+            else:
+                signature = self.name, key, tuple(kinds), target and target[0]
+                found = find_call(signature)
+                if found is None:
+                    signed = CallKey(signature, sources, target)
+                else:
+                    is_done, made = found.join(sources, target)
+                    if is_done:
+                        return made if out is None else out
+        try:
+            if any(map(is_foreign, (x, out, *operands))):
+                return self._of_others(partial(self.call, compute, parameters, key), x, out, operands)
+            read = as_array(x, self._what(0))
+            read = narrowed(read) if self.narrows_lists and read is not x else read
+            made = compute(read, out, operands, parameters, signed)
+            return result_of(made, is_memory=isinstance(read, Memory)) if out is None else out
+        except Error as error:
+            error.drop_frames()
+            raise
+
+    def _of_others(self, call: Callable[..., Any], x: Any, out: Any, operands: Sequence[Any]) -> Any:
+        """`call(x, out, operands)` of arrays of other libraries."""
+
+        def of_numpy(x: Any, out: Any) -> Any:
+            named = enumerate(operands, 1)
+            return call(
+                x,
+                out,
+                [each if isinstance(each, Memory) else as_numpy(each, self._what(i)) for i, each in named],
+            )
+
+        return for_owner(self._what(0), x, out, of_numpy)
+
+    def _what(self, index: int) -> str:
+        """What messages call an array."""
+        if self.is_several:
+            return f"{self.name}: array {index}"
+        return f"{self.name}: {('x', *(self.others or ('a tensor beside x',) * index))[index]}"
+
+    # --- arrays as memories ---------------------------------------------------------------------------------
+
+    def source(self, x: Any, engine: Engine) -> Memory:
+        """What is read, as a memory on the engine."""
+        return memory_of(x, engine, Subject.source(self.name))
+
+    def target(self, out: Any, like: MemoryDesc, dims: Sequence[int], engine: Engine) -> Memory:
+        """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
+        if out is None:
+            tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
+            is_whole = like.data_type.is_integral or like.data_type is DataType.boolean
+            kind = DataType.f32 if self.is_real and is_whole else like.data_type
+            return Memory(MemoryDesc(dims, kind, tag), engine)
+        return self.destination(out, engine)
+
+    def destination(self, out: Any, engine: Engine) -> Memory:
+        """What is written, as a memory on the engine."""
+        subject = Subject.target(self.name)
+        refuse_host_out(subject.refused, out, engine)
+        return memory_of(out, engine, subject)
+
+    def axis(self, axis: Any, ndims: int, read: object) -> int:
+        """An axis, counted from 0. Raises InvalidArguments where there is none, and shows `read` as `x`."""
+        number = parse_int(axis, f"{self.name}: axis")
+        if -ndims <= number < ndims:
+            return number % ndims
+        raise refuse("RS-S05:x-axes", name=self.name, number=number, read=read, ndims=ndims)
+
+    # --- the run --------------------------------------------------------------------------------------------
+
+    def run(
+        self, problem: Problem, engine: Engine, memories: Memories, signed: CallKey | None = None
+    ) -> None:
+        """Find what does it, check, and run to the end. `memories` by argument."""
+        describe = partial(describe_operation, prop_kind=self.prop_kind)
+        impl = find_implementation(problem, engine, describe, lambda: compiled(problem, engine))
+        self.execute(impl, memories, signed)
+
+    def execute(
+        self,
+        impl: Implementation,
+        memories: Memories,
+        signed: CallKey | None = None,
+        dtype: NumpyType | None = None,
+    ) -> None:
+        """Check, and run to the end. `signed`: what later calls find this one by, whose new results are of
+        `dtype`.
+        """
+        slots = zip(impl.args, impl.executable.program.slots, strict=True)
+        outputs = {arg for arg, slot in slots if arg is not None and slot.is_written}
+        for arg, memory in memories.items():
+            check_memory(self.name, _name_of(arg), memory, memory.desc, impl.engine)
+            if arg in outputs:
+                check_destination(self.name, memory, _name_of(arg))
+        running = impl
+        for arg in outputs:
+            shared = {
+                a: other for a, other in memories.items() if a != arg and share_bytes(other, memories[arg])
+            }
+            if shared:
+                running = self._in_place(impl, memories, arg, shared)
+        synchronize(*memories.values())
+        running.executable.prepare()
+        start = perf_counter()
+        run(running, dict(memories))
+        if flags.profile_exec:
+            write(describe_operation("exec", running, (perf_counter() - start) * 1e3, self.prop_kind))
+        if signed is not None:
+            remember(signed, impl, memories, dtype, may_be_in_place=self.may_be_in_place)
+
+    def _in_place(
+        self, impl: Implementation, memories: Memories, arg: int, shared: Memories
+    ) -> Implementation:
+        """What runs where argument `arg` is written over bytes of `shared`; raises where that will not do."""
+        if self.overlap is not None:
+            return self.overlap(self.name, impl, memories)
+        for other, memory in shared.items():
+            is_pair = self.may_be_in_place and (other, arg) in _IN_PLACE
+            if not is_pair or overlaps(memory, memories[arg]):
+                raise refuse(
+                    "RS-N09:overlap",
+                    name=self.name,
+                    name_of=_name_of(other),
+                    name_of2=_name_of(arg),
+                    desc=memory.desc,
+                    target_desc=memories[arg].desc,
+                )
+        return impl
+
+
+def remember(
+    signed: CallKey,
+    impl: Implementation,
+    memories: Memories,
+    dtype: NumpyType | None = None,
+    *,
+    may_be_in_place: bool = False,
+) -> None:
+    """Let later calls go straight to the machine code, where that reads the bytes which a call brings."""
+    first, written, *others = impl.args
+    sources = [memories[arg] for arg in (first, *others) if arg is not None]
+    is_whole = written == ARG_DST and len(sources) == len(signed.sources) and not impl.computation.operands
+    if not is_whole or not isinstance(impl.executable, CpuExecutable):
+        return
+    if all(map(_has_bytes_of, signed.sources, sources)):
+        is_memory = isinstance(signed.sources[0][0], MemoryDesc)
+        cache_call(
+            signed,
+            impl,
+            sources,
+            memories[ARG_DST],
+            dtype=dtype,
+            is_memory=is_memory,
+            may_be_in_place=may_be_in_place,
+        )
+
+
+def result_of(made: Any, *, is_memory: bool) -> Any:
+    """What was written, as a result: an array where NumPy has such, unless it is to be a memory."""
+    if is_memory or not isinstance(made, Memory):
+        return made
+    md = made.desc
+    is_array = not md.inner_blks and md.data_type.bits >= 8 and made.engine.device.is_host
+    return np.asarray(made) if is_array else made
+
+
+def _has_bytes_of(operand: ArrayOperand, memory: Memory) -> bool:
+    """True for the memory of an operand itself, not of a copy in another type."""
+    kind, address, held = operand
+    if isinstance(kind, MemoryDesc):
+        return memory._buffer is held
+    return memory._lo <= address < memory._hi or memory._lo == memory._hi
+
+
+def _name_of(arg: int) -> str:
+    """What messages call an argument."""
+    if arg in SEVERAL_SOURCES:
+        return f"array {arg - ARG_MULTIPLE_SRC}"
+    return {ARG_SRC: "x", ARG_DST: "out"}.get(arg) or NAMES[arg].removeprefix("ARG_").lower()
+
+
+def with_axis_last(x: Any, axis: int) -> Any:
+    """An array or a memory with that axis behind all others, over the same bytes."""
+    return permuted(x, (*(i for i in range(ndims_of(x)) if i != axis), axis))
+
+
+def with_axis_at(x: Any, axis: int) -> Any:
+    """An array or a memory with its last axis at another place, over the same bytes."""
+    order = list(range(ndims_of(x) - 1))
+    order.insert(axis, len(order))
+    return permuted(x, tuple(order))
+
+
+def ndims_of(x: Any) -> int:
+    """How many axes an array or a memory has."""
+    return x.desc.ndims if isinstance(x, Memory) else x.ndim
+
+
+def permuted(x: Any, order: tuple[int, ...]) -> Any:
+    """An array or a memory over the same bytes, whose axis i is what axis `order[i]` was."""
+    if order == tuple(range(len(order))):
+        return x
+    if isinstance(x, Memory):
+        return Memory(x.desc.permute_axes([order.index(i) for i in range(len(order))]), x.engine, x)
+    return x.transpose(order)
