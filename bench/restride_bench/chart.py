@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .measure import geometric_mean
-from .report import SuiteReport, is_reference
-from .suite import SuiteRow
+from .pages import mean_of, ratio
+from .report import SuiteReport
+from .study import MEMCPY, OWN, Row
+from .suite import is_reference
 
 _COLOURS = {
     "restride": "#c1272d",
@@ -50,7 +51,7 @@ class Panel:
     """Rows under one title, with the words for each line from the top."""
 
     title: str
-    rows: Sequence[SuiteRow]
+    rows: Sequence[Row]
     words: Sequence[str]
     named: bool = True
 
@@ -62,9 +63,9 @@ class Panel:
     @property
     def goal(self) -> float:
         """The part of memcpy's speed that the rows are to reach."""
-        return _GOAL.get(self.rows[0].problem.group, _USUAL_GOAL)
+        return _GOAL.get(self.rows[0].about.group, _USUAL_GOAL)
 
-    def line(self, row: SuiteRow) -> int:
+    def line(self, row: Row) -> int:
         """Which line from the top a row stands on."""
         return self.words.index(_words(row))
 
@@ -97,27 +98,26 @@ def bands(report: SuiteReport) -> list[list[Panel]]:
     type, then the other groups, some to a band, the longest first.
     """
     found = [_by_type(_of_group(report.rows, group)) for group in _BY_TYPE]
-    others = [row for row in report.rows if row.problem.group not in _BY_TYPE]
-    groups = dict.fromkeys(row.problem.group for row in others)
+    others = [row for row in report.rows if row.about.group not in _BY_TYPE]
+    groups = dict.fromkeys(row.about.group for row in others)
     by_group = [_panel(name, rows, rows) for name in groups if (rows := _of_group(others, name))]
     by_group.sort(key=lambda panel: -len(panel.words))
     found += [by_group[i : i + _ABREAST] for i in range(0, len(by_group), _ABREAST)]
     return [_named_once(band) for band in found if band] or [[]]
 
 
-def _by_type(rows: Sequence[SuiteRow]) -> list[Panel]:
+def _by_type(rows: Sequence[Row]) -> list[Panel]:
     """One panel for each type of the source, all with the same lines."""
-    types = dict.fromkeys(row.problem.src_type for row in rows)
-    group = rows[0].problem.group if rows else ""
+    types = dict.fromkeys(row.about.src_type for row in rows)
+    group = rows[0].about.group if rows else ""
     prefix = "" if group == "layout" else f"{group} "
     return [
-        _panel(f"{prefix}{name}", [row for row in rows if row.problem.src_type == name], rows)
-        for name in types
+        _panel(f"{prefix}{name}", [row for row in rows if row.about.src_type == name], rows) for name in types
     ]
 
 
-def _of_group(rows: Sequence[SuiteRow], group: str) -> list[SuiteRow]:
-    return [row for row in rows if row.problem.group == group]
+def _of_group(rows: Sequence[Row], group: str) -> list[Row]:
+    return [row for row in rows if row.about.group == group]
 
 
 def _named_once(panels: Sequence[Panel]) -> list[Panel]:
@@ -130,21 +130,20 @@ def _named_once(panels: Sequence[Panel]) -> list[Panel]:
     return found
 
 
-def _panel(name: str, rows: Sequence[SuiteRow], lines: Sequence[SuiteRow]) -> Panel:
+def _panel(name: str, rows: Sequence[Row], lines: Sequence[Row]) -> Panel:
     words = list(dict.fromkeys(_words(row) for row in lines))
-    roofs = [spread.median for row in rows if (spread := row.of_roof())]
     own = [row for row in rows if not is_reference(row)]
-    beaten = [spread.median for row in own if (spread := row.over("oneDNN"))]
-    said = [f"{mean:.2f}{what}" for mean, what in ((geometric_mean(roofs), " of memcpy"),) if mean]
-    said += [f"{mean:.2f}× oneDNN" for mean in (geometric_mean(beaten),) if mean]
+    means = {" of memcpy": mean_of(row.over(MEMCPY) for row in rows)}
+    means["× oneDNN"] = mean_of(row.over("oneDNN") for row in own)
+    said = [f"{ratio(mean[0])}{what}" for what, mean in means.items() if mean]
     return Panel("\n".join([name, ", ".join(said)]) if said else name, rows, words)
 
 
-def _words(row: SuiteRow) -> str:
+def _words(row: Row) -> str:
     """What names a line: the type is in the title where there is a panel for each."""
-    problem = row.problem
+    problem = row.about
     if problem.group not in _BY_TYPE:
-        return problem.name
+        return str(problem.name)
     moved = problem.name.replace(f"{problem.src_type} ", "", 1).removeprefix("shuffle ")
     return f"{moved}  {'×'.join(map(str, problem.dims[1:]))}" if len(problem.dims) > 2 else moved
 
@@ -202,7 +201,7 @@ def _draw_panel(axis: Any, panel: Panel, report: SuiteReport, right: float) -> N
 def _draw_peer(axis: Any, panel: Panel, peer: str) -> None:
     colour, first = _COLOURS.get(peer, "black"), peer == "restride"
     for row in panel.rows:
-        spread = row.of_roof(peer)
+        spread = row.over(MEMCPY, peer)
         if spread is None:
             continue
         hollow = peer == "oneDNN" and is_reference(row)
@@ -221,8 +220,8 @@ def _draw_peer(axis: Any, panel: Panel, peer: str) -> None:
 def _draw_growth(axis: Any, report: SuiteReport) -> None:
     moved = [step.moved / 1e6 for step in report.steps]
     series = {
-        "memcpy": ([step.copy_rate / 1e9 for step in report.steps], _DARK),
-        "restride": ([step.rate / 1e9 for step in report.steps], _COLOURS["restride"]),
+        MEMCPY: ([step.rate(MEMCPY) / 1e9 for step in report.steps], _DARK),
+        OWN: ([step.rate() / 1e9 for step in report.steps], _COLOURS["restride"]),
     }
     for name, (rates, colour) in series.items():
         axis.plot(moved, rates, color=colour, marker="o", markersize=3.5, linewidth=1.2, label=name)
@@ -236,7 +235,7 @@ def _draw_growth(axis: Any, report: SuiteReport) -> None:
 
 
 def _right(panels: Sequence[Panel], report: SuiteReport) -> float:
-    spreads = [row.of_roof(peer) for panel in panels for row in panel.rows for peer in report.peers()]
+    spreads = [row.over(MEMCPY, peer) for panel in panels for row in panel.rows for peer in report.peers()]
     return max([1.08, *(spread.median * 1.04 for spread in spreads if spread)])
 
 

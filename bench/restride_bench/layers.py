@@ -11,7 +11,7 @@ bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -21,12 +21,12 @@ import numpy as np
 import restride as rs
 
 from .array_peers import Torch
-from .figures import BenchSetup
-from .measure import Call, alternate, batch_size, geometric_mean
+from .measure import Call, alternate, geometric_mean
 from .multiply_adds import peak
 from .onednn import OneDNN
-from .peer import nothing
-from .peers import OneDNNPeer
+from .pages import Columns, cells, mean_of, ratio, table
+from .peer import PreparedCall, nothing
+from .study import OWN, BenchSetup, Row, Study, Work, race
 
 TYPES = {"f32": ("f32",) * 3, "bf16": ("bf16",) * 3, "u8·s8": ("u8", "s8", "u8"), "s8·s8": ("s8",) * 3}
 TORCH_TYPES = {"f32": "float32", "bf16": "bfloat16"}
@@ -206,7 +206,7 @@ def _fill(held: np.ndarray[tuple[int], np.dtype[np.uint8]], kind: str, seed: int
 
 _FACTORS = {"f32": 1, "bf16": 2, "u8·s8": 4, "s8·s8": 4}
 _COPIED = 1 << 27
-_OWN, _ONEDNN, _TORCH = "restride", "oneDNN", "torch"
+_ONEDNN, _AGAIN = "oneDNN", ", reordered"
 LAYERS = (
     convolution("ResNet-50 3x3, 64→64 at 56", 64, 64, 56, 3),
     convolution("ResNet-50 3x3, 256→256 at 14", 256, 256, 14, 3),
@@ -235,70 +235,38 @@ LAYERS = (
 )
 
 
-@dataclass(frozen=True)
-class LayerTime:
-    """A layer of some types on so many threads: the peak, and seconds of restride and its peers by name; of
-    two of them with reorders too. `bandwidth`: bytes that come from memory and go there in a second. Ratios
-    are of the least times of all rounds, which other work on the machine changes least.
+def measure(setting: BenchSetup) -> list[Row]:
+    """All layers of all types, on one thread and on all.
+
+    A row says the types, the threads, the peak of operations, and bytes that come from memory and go there in
+    a second. Its sides have a twin with reorders, of which the name says so.
     """
-
-    name: str
-    types: str
-    threads: int
-    operations: int
-    moved: int
-    peak: float
-    seconds: float
-    peers: dict[str, float] = field(default_factory=dict)
-    reordered: dict[str, float] = field(default_factory=dict)
-    bandwidth: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Operations in a second."""
-        return self.operations / self.seconds
-
-    @property
-    def of_peak(self) -> float:
-        """The part of what a loop of multiply-adds would do."""
-        return self.rate / self.peak
-
-    @property
-    def over_onednn(self) -> float | None:
-        """How many times faster than oneDNN."""
-        return self.over(_ONEDNN)
-
-    def over(self, peer: str) -> float | None:
-        """How many times faster than a peer; None where there is none."""
-        found = self.peers.get(peer)
-        return None if found is None else found / self.seconds
-
-    @property
-    def over_reordered(self) -> float | None:
-        """How many times faster than oneDNN, both with their reorders."""
-        if _ONEDNN not in self.reordered:
-            return None
-        return self.reordered[_ONEDNN] / self.reordered[_OWN]
-
-
-def measure(setting: BenchSetup) -> list[LayerTime]:
-    """All layers of all types, on one thread and on all."""
-    before, found = rs.get_num_threads(), list[LayerTime]()
+    before, found = rs.get_num_threads(), list[Row]()
     try:
         for threads in sorted({1, setting.threads}):
-            rs.set_num_threads(threads)
-            for peer in setting.peers:
-                if isinstance(peer, OneDNNPeer):
-                    peer.library.set_num_threads(threads)
-                elif isinstance(peer, Torch):
-                    peer.torch.set_num_threads(threads)
+            there = replace(setting.on(threads), copiers=[])
             roof, bandwidth = peak(threads), memory_bandwidth()
             for types in TYPES:
-                times = (_measured(layer, types, threads, roof, setting) for layer in LAYERS)
-                found += [replace(each, bandwidth=bandwidth) for each in times]
+                about = {"types": types, "threads": threads}
+                about |= {"peak": roof * _FACTORS[types], "bandwidth": bandwidth}
+                found += [race(_work(layer, about, there), there) for layer in LAYERS]
     finally:
         rs.set_num_threads(before)
     return found
+
+
+def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> Work:
+    types = about["types"]
+    own, moved = restride_calls(layer, types)
+    made = {OWN: own}
+    if setting.onednn is not None:
+        made[_ONEDNN] = onednn_calls(setting.onednn.library, layer, types)
+    sides = {name: each.alone for name, each in made.items()}
+    if setting.torch is not None and TYPES[types][0] in TORCH_TYPES:
+        sides["torch"] = torch_call(setting.torch, layer, types)
+    sides |= {f"{name}{_AGAIN}": each.reordered for name, each in made.items()}
+    calls = {name: PreparedCall(call) for name, call in sides.items()}
+    return Work(layer.name, moved, calls, operations=layer.operations, about=about, is_by_least=True)
 
 
 def memory_bandwidth() -> float:
@@ -309,36 +277,44 @@ def memory_bandwidth() -> float:
     for memory in memories:
         np.asarray(memory.data).view(np.uint8)[:] = 1
     times = alternate({"copy": partial(copy.execute, rs.Stream(engine), *memories)}, rounds=5)
-    return 2 * _COPIED / min(times["copy"].seconds)
+    return 2 * _COPIED / times["copy"].least
 
 
-def _measured(layer: Layer, types: str, threads: int, roof: float, setting: BenchSetup) -> LayerTime:
-    own, moved = restride_calls(layer, types)
-    sides, others = {_OWN: own}, dict[str, Call]()
-    for peer in setting.peers:
-        if isinstance(peer, OneDNNPeer):
-            sides[_ONEDNN] = onednn_calls(peer.library, layer, types)
-        elif isinstance(peer, Torch) and TYPES[types][0] in TORCH_TYPES:
-            others[_TORCH] = torch_call(peer, layer, types)
-    calls = {**{name: each.alone for name, each in sides.items()}, **others}
-    both = {**calls, **{f"{name}, reordered": each.reordered for name, each in sides.items()}}
-    times = alternate(both, rounds=setting.rounds, number=batch_size(own.alone))
-    least = {name: min(timing.seconds) for name, timing in times.items()}
-    return LayerTime(
-        *(layer.name, types, threads, layer.operations, moved),
-        *(roof * _FACTORS[types], least[_OWN]),
-        {name: least[name] for name in calls if name != _OWN},
-        {name: least[f"{name}, reordered"] for name in sides},
-    )
+def of_peak(row: Row) -> float:
+    """The part of what a loop of multiply-adds would do."""
+    return float(row.operations / row.seconds() / row.about["peak"])
 
 
-def means(times: Sequence[LayerTime]) -> list[tuple[str, int, float, float, float | None, float | None]]:
-    """By types and threads: geometric mean and least of the part of the peak, and of the ratio to oneDNN."""
-    found = []
-    for types, threads in dict.fromkeys((each.types, each.threads) for each in times):
-        same = [each for each in times if (each.types, each.threads) == (types, threads)]
-        parts = [each.of_peak for each in same]
-        ratios = [each.over_onednn for each in same if each.over_onednn is not None]
-        over = (geometric_mean(ratios), min(ratios)) if ratios else (None, None)
-        found.append((types, threads, geometric_mean(parts) or 0.0, min(parts), *over))
+def by_kind(rows: Sequence[Row]) -> dict[tuple[str, int], list[Row]]:
+    """The rows of the same types and threads."""
+    found: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.about["types"], row.about["threads"]), []).append(row)
     return found
+
+
+_COLUMNS: Columns = {
+    "layer": lambda row: row.name,
+    "types": lambda row: str(row.about["types"]),
+    "threads": lambda row: str(row.about["threads"]),
+    "Gop/s": lambda row: f"{row.operations / row.seconds() / 1e9:.0f}",
+    "op/byte": lambda row: f"{row.operations / row.moved:.0f}",
+    "of the peak": lambda row: f"{of_peak(row):.0%}",
+    "x oneDNN": lambda row: ratio(row.over(_ONEDNN)),
+    "x oneDNN, with reorders": lambda row: ratio(row.over(f"{_ONEDNN}{_AGAIN}", f"{OWN}{_AGAIN}")),
+    "x torch": lambda row: ratio(row.over("torch")),
+}
+
+
+def page(rows: Sequence[Row]) -> str:
+    """The means by types and threads, and every layer."""
+    means = []
+    for (types, threads), same in by_kind(rows).items():
+        parts, over = [of_peak(row) for row in same], mean_of(row.over(_ONEDNN) for row in same)
+        means.append([types, str(threads), f"{geometric_mean(parts) or 0:.0%}", f"{min(parts):.0%}"])
+        means[-1] += [ratio(value) for value in over or (None, None)]
+    head = ["types", "threads", "of the peak, mean", "least", "x oneDNN, mean", "least"]
+    return f"{table(head, means)}\n\n{table([*_COLUMNS], cells(rows, _COLUMNS))}" if rows else ""
+
+
+STUDY = Study("Layers", measure, page)
