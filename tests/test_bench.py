@@ -26,7 +26,7 @@ from restride_bench.onednn_library import OneDNNError
 from restride_bench.peer import Peer, PeerRefusal
 from restride_bench.peers import PEERS, Restride, open_peers
 from restride_bench.problem import DenseFormat, PeerArithmetic, PeerProblem
-from restride_bench.study import WARM, BenchSetup, Row
+from restride_bench.study import WARM, BenchRow, BenchSetup
 
 
 @pytest.fixture(autouse=True)
@@ -396,20 +396,20 @@ def test_the_machine_is_described() -> None:
     assert int(facts["cores"]) >= 1
 
 
-def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group: str = "layout") -> Row:
+def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group: str = "layout") -> BenchRow:
     problem = PeerProblem(
         name, (2, 3, 4, 5), name.split()[0].split("→")[0], "abcd", "f32", "acdb", group=group
     )
     times = {peer: Timing((value,) * 3) for peer, value in seconds.items()}
     times["memcpy"] = Timing((0.5,) * 3)
-    return Row(problem.label, problem.moved, times, kernels={"oneDNN": kernel}, about=problem)
+    return BenchRow(problem.label, problem.moved, times, kernels={"oneDNN": kernel}, about=problem)
 
 
-def _report(measured: list[Row]) -> report.SuiteReport:
+def _report(measured: list[BenchRow]) -> report.SuiteReport:
     figure = Figure("one execute", Quartiles(0.5, 0.4, 0.6), "µs", 1.0, beside={"torch": 1.1})
     facts = {"processor": "a processor", "last-level cache": "32 MiB"}
     missing = {"torch": "pip install torch"}
-    step = Row("growth", 10, {"restride": Timing((10.0,)), "memcpy": Timing((5.0,))})
+    step = BenchRow("growth", 10, {"restride": Timing((10.0,)), "memcpy": Timing((5.0,))})
     return report.SuiteReport(facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [step])
 
 

@@ -7,7 +7,7 @@ import pytest
 from restride_bench import tiles
 from restride_bench.layers import convolution, matmul
 from restride_bench.measure import Timing
-from restride_bench.study import BenchSetup, Row
+from restride_bench.study import BenchRow, BenchSetup
 
 
 def test_layers_are_run_with_every_tile_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_layers_are_run_with_every_tile_that_fits(monkeypatch: pytest.MonkeyPatc
 def test_a_line_is_printed_for_each_layer(monkeypatch, capsys) -> None:
     monkeypatch.setattr(tiles, "LAYERS", (matmul("a product", 9, 16, 48), matmul("another", 9, 16, 48)))
     times = {"9 x 2": Timing((3.0, 4.0)), "9 x 3": Timing((2.0, 5.0))}
-    times = Row("a product", 0, times, is_by_least=True)
+    times = BenchRow("a product", 0, times, is_by_least=True)
     monkeypatch.setattr(tiles, "measure", lambda layer, kind: times if kind == "f32" else None)
     tiles.main(["f32", "a product"])
     assert capsys.readouterr().out.splitlines() == [

@@ -51,11 +51,11 @@ def _counted(instructions: int) -> CountedKernel:
 
 
 def test_levels_without_one_counter_have_the_other() -> None:
-    (both,) = instructions.joined({"stepping": [_counted(50)], "callgrind": [_counted(51)]})
-    (one,) = instructions.joined({"callgrind": [_counted(100)]})
+    (both,) = instructions.rows_of({"stepping": [_counted(50)], "callgrind": [_counted(51)]})
+    (one,) = instructions.rows_of({"callgrind": [_counted(100)]})
     assert both.about == {"elements": 100, "stepping": 50, "callgrind": 51}
     assert [instructions.instructions_of(row) for row in (both, one)] == [50, 100]
-    assert instructions.joined({}) == []
+    assert instructions.rows_of({}) == []
     page = instructions.page([both, one])
     assert "| f32 | jit | 1000 | 50 | 51 | 20.0 | 0.500 |" in page
     assert "| f32 | jit | 1000 | – | 100 | 10.0 | 1.000 |" in page
@@ -65,13 +65,13 @@ def test_what_cannot_be_run_is_named_with_the_reason(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(instructions.shutil, "which", lambda _: "valgrind")
     monkeypatch.setattr(instructions, "_CHILD", [sys.executable, "-c", "raise SystemExit('no such thing')"])
     with pytest.raises(Uncounted, match="no such thing"):
-        instructions.emulated("avx2", tmp_path)
+        instructions.by_callgrind("avx2", tmp_path)
     monkeypatch.setattr(instructions.shutil, "which", lambda _: None)
     with pytest.raises(Uncounted, match="valgrind is not installed"):
-        instructions.emulated("avx2", tmp_path)
+        instructions.by_callgrind("avx2", tmp_path)
     monkeypatch.setattr(instructions.sys, "platform", "plan9")
     with pytest.raises(Uncounted, match="only on Linux"):
-        instructions.stepped("avx2", tmp_path)
+        instructions.by_stepping("avx2", tmp_path)
 
 
 def test_the_five_are_of_different_kinds() -> None:

@@ -12,7 +12,7 @@ from restride_bench.measure import Timing
 from restride_bench.memory_bound_cases import CASES, PRIMITIVES
 from restride_bench.memory_bound_jax import CALLS, by_jax
 from restride_bench.peers import open_peers
-from restride_bench.study import BenchSetup, Row
+from restride_bench.study import BenchRow, BenchSetup
 
 
 def _setting(*names: str) -> BenchSetup:
@@ -98,8 +98,8 @@ def test_answers_that_differ_are_told() -> None:
 def test_the_table_has_means_and_wrong_answers() -> None:
     one, two = (Timing((value,)) for value in (1.0, 2.0))
     times = {"restride": one, "torch": two, "JAX": two, "memcpy": one}
-    rows = [Row("relu", 10**9, times, wrong={"JAX": "off by 1"})]
-    rows.append(Row("tanh", 10**9, {"restride": one, "memcpy": two}))
+    rows = [BenchRow("relu", 10**9, times, wrong={"JAX": "off by 1"})]
+    rows.append(BenchRow("tanh", 10**9, {"restride": one, "memcpy": two}))
     found = studies.Studies(rows={"primitives": rows})
     page = studies.as_markdown(found)
     assert "| relu | 1.0 | 1.00 | 2.00 | – |" in page

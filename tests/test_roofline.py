@@ -14,7 +14,7 @@ from restride_bench.array_peers import NumPy
 from restride_bench.measure import Timing
 from restride_bench.peers import Restride
 from restride_bench.roofline import SHAPES
-from restride_bench.study import MEMCPY, BenchSetup, Row
+from restride_bench.study import MEMCPY, BenchRow, BenchSetup
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +74,6 @@ def test_a_wrong_image_is_found(image: int) -> None:
 
 def test_the_mean_error_of_predictions_is_a_factor_either_way() -> None:
     predicted = {"a": 4.0, "b": 0.25, "c": None}
-    row = Row("8 B", 8, dict.fromkeys("abc", Timing((1.0,))), about={"predicted": predicted})
+    row = BenchRow("8 B", 8, dict.fromkeys("abc", Timing((1.0,))), about={"predicted": predicted})
     assert roofline.mean_error([row]) == pytest.approx(4.0)
     assert roofline.mean_error([]) is None

@@ -12,7 +12,7 @@ from restride_bench import curves, stored_formats, studies
 from restride_bench.array_peers import NumPy
 from restride_bench.measure import Timing
 from restride_bench.studies import STUDIES, Studies
-from restride_bench.study import MEMCPY, OWN, BenchSetup, Row, Study
+from restride_bench.study import MEMCPY, OWN, BenchRow, BenchSetup, Study
 
 SECOND, HALF = Timing((0.8, 0.9, 1.0, 1.1, 1.2)), {OWN: Timing((2.0, 2.0)), MEMCPY: Timing((1.0, 1.0))}
 ABOUT = {"machine": {"processor": "a processor"}, "versions": {"NumPy": "2"}, "settings": {"rounds": "15"}}
@@ -21,7 +21,7 @@ ABOUT = {"machine": {"processor": "a processor"}, "versions": {"NumPy": "2"}, "s
 def _studies(wrong: str = "") -> Studies:
     kernel = "f32 nchw→nhwc"
     points = [
-        Row(
+        BenchRow(
             f"{size / 1e9:g} GB",
             size,
             {kernel: SECOND, MEMCPY: SECOND},
@@ -35,13 +35,13 @@ def _studies(wrong: str = "") -> Studies:
         for threads in (1, 2)
         for size in (4_096, 4_000_000_000)
     ]
-    points.append(Row("8 GB", 8_000_000_000, {}, refused={OWN: "there is no room"}))
+    points.append(BenchRow("8 GB", 8_000_000_000, {}, refused={OWN: "there is no room"}))
     about = {"elements": 100, "stepping": 50, "callgrind": None}
-    counts = [Row(kernel, 1000, {}, kernels={OWN: "jit:avx2"}, about=about)]
-    counts.append(Row("not counted", 0, {}, refused={"callgrind": "not here"}))
+    counts = [BenchRow(kernel, 1000, {}, kernels={OWN: "jit:avx2"}, about=about)]
+    counts.append(BenchRow("not counted", 0, {}, refused={"callgrind": "not here"}))
     times, refused = {**HALF, "gguf": Timing((10.0, 10.0))}, {"torchao": "refused: no such type"}
     layers = [
-        Row(
+        BenchRow(
             *("a layer", 10**8, {name: Timing((seconds,)) for name, seconds in seconds.items()}),
             operations=8 * 10**9,
             about={"types": "f32", "threads": threads, "peak": 10e9, "bandwidth": 2e10},
@@ -54,9 +54,9 @@ def _studies(wrong: str = "") -> Studies:
     ]
     rows = {
         "roofline": points,
-        "ladder": [Row(kernel, 10**9, {"a loop": SECOND}, about={"threads": {"a loop": 1}})],
+        "ladder": [BenchRow(kernel, 10**9, {"a loop": SECOND}, about={"threads": {"a loop": 1}})],
         "instructions": counts,
-        "formats": [Row("dequantise q4_0", 4 * 10**9, times, refused=refused)],
+        "formats": [BenchRow("dequantise q4_0", 4 * 10**9, times, refused=refused)],
         "layers": layers,
     }
     return Studies(ABOUT, rows)

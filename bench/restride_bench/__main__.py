@@ -31,7 +31,7 @@ from .array_peers import NumPy
 from .driver import main as driver
 from .peers import PEERS, open_peers
 from .problem import PeerProblem
-from .study import BenchSetup, Row
+from .study import BenchRow, BenchSetup
 
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
 # A quick run begins nothing new after so many seconds.
@@ -155,9 +155,9 @@ def _measure(options: argparse.Namespace, work: Work, studied: studies.Studies) 
     # NumPy copies for the roof even when it is not a peer.
     copiers = [*peers, *([] if any(peer.name == "NumPy" for peer in peers) else [NumPy(options.threads)])]
     setting = BenchSetup(peers, copiers, options.threads, options.rounds, options.largest)
-    measured: list[Row] = []
+    measured: list[BenchRow] = []
     taken: list[figures.Figure] = []
-    steps: list[Row] = []
+    steps: list[BenchRow] = []
     notes = _settings(options)
     until = time.monotonic() + _QUICK_SECONDS if options.quick else None
 

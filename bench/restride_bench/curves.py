@@ -13,7 +13,7 @@ from . import layers, roofline
 from .chart import saved
 from .pages import size_words
 from .studies import Studies
-from .study import MEMCPY, Row
+from .study import MEMCPY, BenchRow
 
 _COLOURS = ("#c1272d", "#1f5fa8", "#3a8f4a", "#e08b00")
 _DARK, _PALE, _GREY = "#333333", "#e6e6e6", "#7d8a96"
@@ -46,7 +46,7 @@ def _layers(studied: Studies, pyplot: Any) -> Any:
         axis.set_axisbelow(True)
         axis.set_xlabel("operations for each byte that must be moved")
     axes[0].set_ylabel("operations in a second, 1e9")
-    return _framed(figure, axes, (4, -0.08), _title("Layers of networks, and what limits them", studied))
+    return _with_legend(figure, axes, (4, -0.08), _title("Layers of networks, and what limits them", studied))
 
 
 def _axes(pyplot: Any, counts: Sequence[int]) -> tuple[Any, Any]:
@@ -58,7 +58,7 @@ def _axes(pyplot: Any, counts: Sequence[int]) -> tuple[Any, Any]:
     return figure, axes[0]
 
 
-def _framed(figure: Any, axes: Any, legend: tuple[int, float], title: str) -> Any:
+def _with_legend(figure: Any, axes: Any, legend: tuple[int, float], title: str) -> Any:
     handles, words = axes[0].get_legend_handles_labels()
     columns, below = legend
     figure.legend(
@@ -68,7 +68,7 @@ def _framed(figure: Any, axes: Any, legend: tuple[int, float], title: str) -> An
     return figure
 
 
-def _draw_layers(axis: Any, rows: Sequence[Row], colour: str) -> None:
+def _draw_layers(axis: Any, rows: Sequence[BenchRow], colour: str) -> None:
     """Layers of some types, and their roof: bytes from memory, and the peak of multiply-adds."""
     about, intensities = rows[0].about, [row.operations / row.moved for row in rows]
     peak, bandwidth = about["peak"] / 1e9, about["bandwidth"] / 1e9
@@ -88,10 +88,10 @@ def _roofline(studied: Studies, pyplot: Any) -> Any:
     for axis in axes:
         _draw_caches(axis, host_caches())
     axes[0].set_ylabel("GB/s, bytes read and written")
-    return _framed(figure, axes, (3, -0.12), _title("Speed over size", studied))
+    return _with_legend(figure, axes, (3, -0.12), _title("Speed over size", studied))
 
 
-def _draw_sizes(axis: Any, rows: Sequence[Row]) -> None:
+def _draw_sizes(axis: Any, rows: Sequence[BenchRow]) -> None:
     for at, name in enumerate(rows[0].about["moved by"]):
         colour, width = (_DARK, 2.2) if name == MEMCPY else (_COLOURS[at - 1], 1.4)
         sizes = [row.about["moved by"][name] for row in rows]

@@ -22,7 +22,7 @@ from restride.runtime.cpu.thread_pool import ThreadPool
 from .measure import SETTLE, Call, Quartiles, Timing, alternate, batch_size
 from .peer import PeerRefusal
 from .problem import PeerArithmetic, PeerProblem
-from .study import OWN, BenchSetup, Row, Work, race
+from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
 _TINY = PeerProblem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = PeerProblem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")
@@ -160,13 +160,13 @@ def speed_up(setting: BenchSetup) -> Figure:
     return Figure("two threads against one", gained, "×", 1.6, more_is_better=True, note=note)
 
 
-def growth(setting: BenchSetup) -> list[Row]:
+def growth(setting: BenchSetup) -> list[BenchRow]:
     """A row for each size from 1 MB moved to the largest, by fours; the last is the largest itself."""
     rows = []
     for moved in growth_sizes(setting.largest):
         problem = replace(_GROWN, dims=(max(1, round(moved / _GROWN.moved)), *_GROWN.dims[1:]))
         call = setting.restride.prepare(problem, problem.source(), problem.destination())
-        rows.append(race(Work(problem.label, problem.moved, {OWN: call}), setting))
+        rows.append(race(RowPlan(problem.label, problem.moved, {OWN: call}), setting))
     return rows
 
 

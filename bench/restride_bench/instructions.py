@@ -28,7 +28,7 @@ from .pages import Columns, cells, table
 from .peers import Restride
 from .problem import Bytes
 from .rows import kernels
-from .study import OWN, BenchSetup, Row, Study
+from .study import OWN, BenchRow, BenchSetup, Study
 
 CALLS = 100
 _DIMS = (1, 64, 28, 28)
@@ -94,45 +94,45 @@ def _step(call: Call, functions: list[tuple[int, int]]) -> int:
     return inside
 
 
-def measure(setting: BenchSetup) -> list[Row]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """Count on the host's level, and on the one that both counters know; a last row says which is missing."""
     levels = list(dict.fromkeys([host_isa().name, _EMULATED]))
-    found, missing = list[Row](), dict[str, str]()
+    found, missing = list[BenchRow](), dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="restride-bench-") as folder:
         for level in levels if host_isa().name in ("avx512", "avx2") else levels[:1]:
-            counters = {"stepping": stepped} | ({"callgrind": emulated} if level == _EMULATED else {})
+            counters = {"stepping": by_stepping} | ({"callgrind": by_callgrind} if level == _EMULATED else {})
             by_counter: dict[str, list[CountedKernel]] = {}
             for name, counter in counters.items():
                 try:
                     by_counter[name] = counter(level, Path(folder))
                 except Uncounted as why:
                     missing[name] = str(why)
-            found += joined(by_counter)
-    return [*found, *([Row("not counted", 0, {}, refused=missing)] if missing else [])]
+            found += rows_of(by_counter)
+    return [*found, *([BenchRow("not counted", 0, {}, refused=missing)] if missing else [])]
 
 
 class Uncounted(Exception):
     """Why a counter is not to be had."""
 
 
-def joined(by_counter: Mapping[str, Sequence[CountedKernel]]) -> list[Row]:
+def rows_of(by_counter: Mapping[str, Sequence[CountedKernel]]) -> list[BenchRow]:
     """A row for each kernel, with the instructions by each of the counters."""
     rows = []
     for same in zip(*by_counter.values(), strict=True):
         about = {name: each.instructions for name, each in zip(by_counter, same, strict=True)}
         about = {"elements": same[0].elements, "stepping": None, "callgrind": None, **about}
-        rows.append(Row(same[0].name, same[0].moved, {}, kernels={OWN: same[0].kernel}, about=about))
+        rows.append(BenchRow(same[0].name, same[0].moved, {}, kernels={OWN: same[0].kernel}, about=about))
     return rows
 
 
-def stepped(level: str, folder: Path) -> list[CountedKernel]:
+def by_stepping(level: str, folder: Path) -> list[CountedKernel]:
     """Once, one instruction after the other. Raises Uncounted."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
         raise Uncounted("only on Linux and x86-64")
     return _child([*_CHILD, "step"], level, folder)
 
 
-def emulated(level: str, folder: Path) -> list[CountedKernel]:
+def by_callgrind(level: str, folder: Path) -> list[CountedKernel]:
     """By callgrind, with kernels that were compiled before: LLVM on an emulated processor takes minutes."""
     if not shutil.which("valgrind"):
         raise Uncounted("valgrind is not installed")
@@ -183,7 +183,7 @@ def _child(command: Sequence[str], level: str, folder: Path) -> list[CountedKern
     return [CountedKernel(**kernel) for kernel in kernels]
 
 
-def instructions_of(row: Row) -> int:
+def instructions_of(row: BenchRow) -> int:
     """By the counter that there is."""
     return int(row.about["stepping"] or row.about["callgrind"] or 0)
 
@@ -199,7 +199,7 @@ _COLUMNS: Columns = {
 }
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[BenchRow]) -> str:
     """A line for each kernel on each level."""
     notes = [f"\n\nNot counted by {name}: {why}." for row in rows for name, why in row.refused.items()]
     return table([*_COLUMNS], cells([row for row in rows if row.about], _COLUMNS)) + "".join(notes)

@@ -23,13 +23,13 @@ from .measure import Call
 from .pages import size_words, table
 from .peer import PreparedCall
 from .problem import Bytes, PeerProblem
-from .study import BenchSetup, Row, Study, Work, race
+from .study import BenchRow, BenchSetup, RowPlan, Study, race
 
 WORK = PeerProblem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32", "acdb")
 _NARROW = "sse41"
 
 
-def measure(setting: BenchSetup) -> list[Row]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """One row: its sides are the rungs from the lowest, and peers; in a quick run, of one image."""
     problem = WORK if setting.largest >= WORK.moved else replace(WORK, dims=(1, *WORK.dims[1:]))
     source, target = problem.source(), problem.destination()
@@ -50,7 +50,7 @@ def measure(setting: BenchSetup) -> list[Row]:
         wrong = {name: _wrong(problem, made.call, source, target) for name, made in sides.items()}
         return {name: why for name, why in wrong.items() if why}
 
-    work = Work(WORK.name, problem.moved, {**sides, **copies}, check, about={"threads": counts})
+    work = RowPlan(WORK.name, problem.moved, {**sides, **copies}, check, about={"threads": counts})
     return [race(work, replace(setting, copiers=[]), number=1)]
 
 
@@ -83,7 +83,7 @@ def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> st
     return problem.wrong(source, target)
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[BenchRow]) -> str:
     """A line for each rung."""
     parts = []
     for row in rows:

@@ -26,7 +26,7 @@ from .multiply_adds import peak
 from .onednn import OneDNN
 from .pages import Columns, cells, mean_of, ratio, table
 from .peer import PreparedCall, nothing
-from .study import OWN, BenchSetup, Row, Study, Work, race
+from .study import OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 TYPES = {"f32": ("f32",) * 3, "bf16": ("bf16",) * 3, "u8·s8": ("u8", "s8", "u8"), "s8·s8": ("s8",) * 3}
 TORCH_TYPES = {"f32": "float32", "bf16": "bfloat16"}
@@ -235,13 +235,13 @@ LAYERS = (
 )
 
 
-def measure(setting: BenchSetup) -> list[Row]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """All layers of all types, on one thread and on all.
 
     A row says the types, the threads, the peak of operations, and bytes that come from memory and go there in
     a second. Its sides have a twin with reorders, of which the name says so.
     """
-    before, found = rs.get_num_threads(), list[Row]()
+    before, found = rs.get_num_threads(), list[BenchRow]()
     try:
         for threads in sorted({1, setting.threads}):
             there = replace(setting.on(threads), copiers=[])
@@ -255,7 +255,7 @@ def measure(setting: BenchSetup) -> list[Row]:
     return found
 
 
-def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> Work:
+def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> RowPlan:
     types = about["types"]
     own, moved = restride_calls(layer, types)
     made = {OWN: own}
@@ -266,7 +266,7 @@ def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> Work:
         sides["torch"] = torch_call(setting.torch, layer, types)
     sides |= {f"{name}{_AGAIN}": each.reordered for name, each in made.items()}
     calls = {name: PreparedCall(call) for name, call in sides.items()}
-    return Work(layer.name, moved, calls, operations=layer.operations, about=about, is_by_least=True)
+    return RowPlan(layer.name, moved, calls, operations=layer.operations, about=about, is_by_least=True)
 
 
 def memory_bandwidth() -> float:
@@ -280,14 +280,14 @@ def memory_bandwidth() -> float:
     return 2 * _COPIED / times["copy"].least
 
 
-def of_peak(row: Row) -> float:
+def of_peak(row: BenchRow) -> float:
     """The part of what a loop of multiply-adds would do."""
     return float(row.operations / row.seconds() / row.about["peak"])
 
 
-def by_kind(rows: Sequence[Row]) -> dict[tuple[str, int], list[Row]]:
+def by_kind(rows: Sequence[BenchRow]) -> dict[tuple[str, int], list[BenchRow]]:
     """The rows of the same types and threads."""
-    found: dict[tuple[str, int], list[Row]] = {}
+    found: dict[tuple[str, int], list[BenchRow]] = {}
     for row in rows:
         found.setdefault((row.about["types"], row.about["threads"]), []).append(row)
     return found
@@ -306,7 +306,7 @@ _COLUMNS: Columns = {
 }
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[BenchRow]) -> str:
     """The means by types and threads, and every layer."""
     means = []
     for (types, threads), same in by_kind(rows).items():

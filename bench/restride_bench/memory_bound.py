@@ -26,7 +26,7 @@ from .memory_bound_jax import by_jax
 from .onednn import OneDNN, OneDNNPrimitive
 from .pages import mean_of, ratio, sides, table
 from .peer import PreparedCall
-from .study import MEMCPY, OWN, WARM, BenchSetup, Row, Study, Work, race
+from .study import MEMCPY, OWN, WARM, BenchRow, BenchSetup, RowPlan, Study, race
 
 _SIZES = {"large": (84, 64, 56, 56), "small": (2, 64, 56, 56)}
 _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
@@ -52,12 +52,12 @@ def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
                 yield primitive, MemoryDesc(dims, "f32", tag), f"{primitive.name} {name} {size}"
 
 
-def measure(setting: BenchSetup) -> list[Row]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """All rows beside the peers of the bench that are there."""
     return [measure_row(setting, *row) for row in rows()]
 
 
-def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc, name: str) -> Row:
+def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc, name: str) -> BenchRow:
     """One row."""
     engine = rs.Engine("cpu")
     kind, pd = primitive.make(engine, src)
@@ -83,7 +83,7 @@ def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc
     is_large = sum(md.size for md in descs.values()) > WARM
     moved = sum(md.size * (1 + (is_large and arg in primitive.twice)) for arg, md in descs.items())
     check = partial(differences, memories[_result(memories)], answers)
-    return race(Work(name, moved, sides, check, refused=refused), setting)
+    return race(RowPlan(name, moved, sides, check, refused=refused), setting)
 
 
 # Arguments of primitives have numbers below it.
@@ -175,7 +175,7 @@ def _by_torch(
     return run, lambda: run().numpy()
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[BenchRow]) -> str:
     """A table, and the means over its rows: of memcpy, and times faster than each peer."""
     beside = [MEMCPY, *sides(rows)] if rows else []
     lines = [
@@ -207,11 +207,11 @@ def levels() -> tuple[str, ...]:
     return _LEVELS[: _LEVELS.index(name) + 1] if name in _LEVELS else (name,)
 
 
-def measure_levels(setting: BenchSetup) -> list[Row]:
+def measure_levels(setting: BenchSetup) -> list[BenchRow]:
     """Some primitives in formats whose channels, or rows, are neighbours; the levels are the sides."""
     ends = (" nhwc small", " ab small", "eltwise tanh nchw small", "_erf nchw small", "pow nchw small")
     wanted = {primitive.name: (primitive, md) for primitive, md, name in rows() if name.endswith(ends)}
-    found, setting = list[Row](), replace(setting, copiers=[])
+    found, setting = list[BenchRow](), replace(setting, copiers=[])
     for name in _OF_LEVELS:
         primitive, src = wanted[name]
         sides, moved = dict[str, PreparedCall](), 0
@@ -223,7 +223,7 @@ def measure_levels(setting: BenchSetup) -> list[Row]:
                 sides[level] = PreparedCall(partial(kind(pd).execute, rs.Stream(engine), memories))
                 sides[level].call()
             moved = sum(memory.desc.size for memory in memories.values())
-        found.append(race(Work(name, moved, sides), setting))
+        found.append(race(RowPlan(name, moved, sides), setting))
     return found
 
 
@@ -243,7 +243,7 @@ def _limited_to(level: str) -> Iterator[None]:
             os.environ[_SETTING] = before
 
 
-def page_of_levels(rows: Sequence[Row]) -> str:
+def page_of_levels(rows: Sequence[BenchRow]) -> str:
     """GB/s at each level, and how many times faster the best is than each of the others."""
     names = list(rows[0].times) if rows else []
     lines = [[row.name, *(f"{row.rate(level) / 1e9:.1f}" for level in names)] for row in rows]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .measure import Quartiles, geometric_mean
-from .study import MEMCPY, OWN, Row
+from .study import MEMCPY, OWN, BenchRow
 
-Columns = Mapping[str, Callable[[Row], str]]
+Columns = Mapping[str, Callable[[BenchRow], str]]
 """The heads of a table, and what stands below each."""
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1.0, "B"))
 
@@ -21,12 +21,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def cells(rows: Iterable[Row], columns: Columns) -> list[list[str]]:
+def cells(rows: Iterable[BenchRow], columns: Columns) -> list[list[str]]:
     """A line for each row."""
     return [[cell(row) for cell in columns.values()] for row in rows]
 
 
-def sides(rows: Iterable[Row], *without: str) -> list[str]:
+def sides(rows: Iterable[BenchRow], *without: str) -> list[str]:
     """The sides that have a time in some row, but for memcpy, our own, and those that are named."""
     return [
         side

@@ -20,16 +20,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import restride as rs
+from restride import Error
 
 from .measure import Call
 from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive
 from .pages import Columns, cells, ratio, table
 from .peer import PreparedCall
 from .peers import open_peers
-from .study import OWN, BenchSetup, Row, Work, race
+from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
 
-class Cell(NamedTuple):
+class CellKind(NamedTuple):
     """How many gates it has; what oneDNN and torch call it (whose GRU is linear before its reset)."""
 
     gates: int
@@ -38,10 +39,10 @@ class Cell(NamedTuple):
 
 
 CELLS = {
-    "VanillaRNN": Cell(1, "vanilla_rnn", "RNN"),
-    "LSTM": Cell(4, "lstm", "LSTM"),
-    "GRU": Cell(3, "gru"),
-    "LBRGRU": Cell(3, "lbr_gru", "GRU"),
+    "VanillaRNN": CellKind(1, "vanilla_rnn", "RNN"),
+    "LSTM": CellKind(4, "lstm", "LSTM"),
+    "GRU": CellKind(3, "gru"),
+    "LBRGRU": CellKind(3, "lbr_gru", "GRU"),
 }
 # Of bytes: data are value * scale + shift, weights value * scale; states stay in (-1, 1).
 _SCALE, _SHIFT, _WEIGHTS_SCALE = 63.0, 128.0, 1000.0
@@ -236,13 +237,16 @@ def torch_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
 # --- the rows -----------------------------------------------------------------------------------------------
 
 
-def measure(shape: NetworkShape, setting: BenchSetup) -> Row:
+def measure(shape: NetworkShape, setting: BenchSetup) -> BenchRow:
     """Time a row, and compare the answers."""
-    values = values_of(shape)
-    calls, results = {}, {}
-    calls[OWN], own = restride_call(shape, values)
+    values, results, refused = values_of(shape), dict[str, Any](), dict[str, str]()
+    call, own = restride_call(shape, values)
+    calls = {OWN: call}
     if setting.onednn is not None:
-        calls["oneDNN"], results["oneDNN"] = onednn_call(setting.onednn.library, shape, values)
+        try:
+            calls["oneDNN"], results["oneDNN"] = onednn_call(setting.onednn.library, shape, values)
+        except Error as error:  # it has no such network on this machine
+            refused["oneDNN"] = error.what
     if setting.torch is not None and CELLS[shape.cell].torch and shape.data_type != "u8":
         calls["torch"], results["torch"] = torch_call(shape, values)
 
@@ -256,7 +260,8 @@ def measure(shape: NetworkShape, setting: BenchSetup) -> Row:
         return {name: f"off by {off:.3g}" for name, off in far.items() if not off < near}
 
     sides = {name: PreparedCall(call) for name, call in calls.items()}
-    return race(Work(shape.cell, 0, sides, check, shape.flops, about=shape, is_by_least=True), setting)
+    work = RowPlan(shape.cell, 0, sides, check, shape.flops, refused, about=shape, is_by_least=True)
+    return race(work, setting)
 
 
 _COLUMNS: Columns = {

@@ -12,7 +12,7 @@ from restride.view.units import duration
 from .figures import Figure
 from .measure import geometric_mean
 from .pages import cells, gb, page, ratio, sides, table, write_both
-from .study import MEMCPY, OWN, Row
+from .study import MEMCPY, OWN, BenchRow
 from .suite import is_reference
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
@@ -29,9 +29,9 @@ class SuiteReport:
     versions: dict[str, str]
     settings: dict[str, str]
     missing: dict[str, str] = field(default_factory=dict)
-    rows: Sequence[Row] = ()
+    rows: Sequence[BenchRow] = ()
     figures: Sequence[Figure] = ()
-    steps: Sequence[Row] = ()
+    steps: Sequence[BenchRow] = ()
     cache: int | None = None
 
     @property
@@ -55,13 +55,13 @@ class Mean:
     worst_row: str
 
 
-def means(rows: Sequence[Row]) -> list[Mean]:
+def means(rows: Sequence[BenchRow]) -> list[Mean]:
     """Against memcpy by group, each peer overall, and oneDNN by group where it has a kernel of its own."""
-    groups: dict[str, list[Row]] = {}
+    groups: dict[str, list[BenchRow]] = {}
     for row in rows:
         groups.setdefault(row.about.group, []).append(row)
     own = [row for row in rows if not is_reference(row)]
-    wanted: list[tuple[str, str, Sequence[Row]]] = [
+    wanted: list[tuple[str, str, Sequence[BenchRow]]] = [
         *((f"of memcpy: {name}", MEMCPY, same) for name, same in groups.items()),
         *((f"× {peer}", peer, rows) for peer in sides(rows)),
     ]
@@ -79,7 +79,7 @@ def means(rows: Sequence[Row]) -> list[Mean]:
     return found
 
 
-def line(row: Row) -> str:
+def line(row: BenchRow) -> str:
     """The row in a few words, for a terminal."""
     parts = [f"{name} {gb(row.rate(name))}" for name in (OWN, *sides([row])) if name in row.times]
     parts.append(f"memcpy {gb(row.rate(MEMCPY))} GB/s")
@@ -153,7 +153,7 @@ bytes. **c** marks a row that fits in the last-level cache, **r** one where oneD
 
 
 def _row_table(report: SuiteReport) -> str:
-    def rate(peer: str) -> Callable[[Row], str]:
+    def rate(peer: str) -> Callable[[BenchRow], str]:
         return lambda row: (
             "**wrong**" if peer in row.wrong else gb(row.rate(peer)) if peer in row.times else "–"
         )
@@ -171,7 +171,7 @@ def _row_table(report: SuiteReport) -> str:
     return table([*columns], cells(report.rows, columns))
 
 
-def _is_cached(row: Row, cache: int | None) -> bool:
+def _is_cached(row: BenchRow, cache: int | None) -> bool:
     return cache is not None and row.moved <= cache
 
 
@@ -185,7 +185,7 @@ def _figure_table(report: SuiteReport) -> str:
     return table(["what", "median (quartiles)", "goal", "met", "beside", ""], rows)
 
 
-def _json_row(row: Row, cache: int | None) -> dict[str, Any]:
+def _json_row(row: BenchRow, cache: int | None) -> dict[str, Any]:
     problem, of_memcpy, over = row.about, row.over(MEMCPY), row.over("oneDNN")
     return {
         **row.values(),

@@ -20,7 +20,7 @@ from .pages import size_words, table
 from .peer import Peer
 from .problem import Bytes, PeerProblem, storage
 from .rows import kernels
-from .study import MEMCPY, OWN, BenchSetup, Row, Study, Work, race
+from .study import MEMCPY, OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 # About four times more at each step: a few channels, then whole activations, then more images of them.
 SHAPES = (
@@ -33,9 +33,9 @@ _ROOM = 0.8  # of the memory that is free
 _FURTHER = 4
 
 
-def measure(setting: BenchSetup) -> list[Row]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """One thread, then all, size by size."""
-    before, rows = setting.threads, list[Row]()
+    before, rows = setting.threads, list[BenchRow]()
     others: list[Peer] = [peer for peer in setting.copiers if peer.name not in (OWN, "NumPy")]
     setting = replace(setting, peers=[], copiers=[NumPy(before), setting.restride, *others])
     for dims in SHAPES:
@@ -43,7 +43,7 @@ def measure(setting: BenchSetup) -> list[Row]:
         if moved > _FURTHER * setting.largest:
             continue
         if why := no_room(moved):
-            rows.append(Row(size_words(moved), moved, {}, refused={OWN: why}))
+            rows.append(BenchRow(size_words(moved), moved, {}, refused={OWN: why}))
             continue
         rows += [_at_size(dims, setting.on(threads)) for threads in sorted({1, before})]
     setting.on(before)
@@ -63,7 +63,7 @@ def no_room(moved: int) -> str:
     return f"source and destination take {moved / 1e9:.1f} GB of {available / 1e9:.1f} GB free"
 
 
-def _at_size(dims: tuple[int, ...], setting: BenchSetup) -> Row:
+def _at_size(dims: tuple[int, ...], setting: BenchSetup) -> BenchRow:
     chosen = problems(dims)
     source, target, moved = chosen[0].source(), chosen[0].destination(), chosen[0].moved
     # All share a destination, of which each writes as much as it has to.
@@ -81,7 +81,7 @@ def _at_size(dims: tuple[int, ...], setting: BenchSetup) -> Row:
         "predicted": {each.name: predicted(each) for each in chosen},
     }
     rounds = setting.rounds if moved < _FEWER else max(setting.rounds // 3, 1)
-    work = Work(size_words(moved), moved, calls, check, about=about)
+    work = RowPlan(size_words(moved), moved, calls, check, about=about)
     return race(work, replace(setting, rounds=rounds), buffers=(source, target))
 
 
@@ -111,12 +111,12 @@ def wrong_image(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) 
     return ""
 
 
-def rate(row: Row, kernel: str, seconds: float | None = None) -> float:
+def rate(row: BenchRow, kernel: str, seconds: float | None = None) -> float:
     """Bytes read and written per second by one kernel, in its median time or another."""
     return float(row.about["moved by"][kernel] / (seconds or row.seconds(kernel)))
 
 
-def by_threads(rows: Sequence[Row]) -> Mapping[int, list[Row]]:
+def by_threads(rows: Sequence[BenchRow]) -> Mapping[int, list[BenchRow]]:
     """What was measured, by the number of threads."""
     there = [row for row in rows if row.times]
     return {
@@ -125,14 +125,14 @@ def by_threads(rows: Sequence[Row]) -> Mapping[int, list[Row]]:
     }
 
 
-def mean_error(rows: Sequence[Row]) -> float | None:
+def mean_error(rows: Sequence[BenchRow]) -> float | None:
     """By what factor predictions are off, in the geometric mean."""
     pairs = [(row, *each) for row in rows if row.times for each in row.about["predicted"].items()]
     logs = [abs(math.log(told / row.seconds(name))) for row, name, told in pairs if told]
     return math.exp(sum(logs) / len(logs)) if logs else None
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[BenchRow]) -> str:
     """A table for each number of threads: GB/s, and those predicted."""
     parts = []
     for threads, same in by_threads(rows).items():

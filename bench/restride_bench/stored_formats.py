@@ -22,7 +22,7 @@ from .array_peers import NumPy
 from .pages import ratio, sides, table
 from .peer import PreparedCall
 from .problem import storage
-from .study import MEMCPY, OWN, BenchSetup, Row, Study, Work, race
+from .study import MEMCPY, OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 Bits = np.ndarray[Any, np.dtype[Any]]
 Dequantise = Callable[[], Any]
@@ -150,7 +150,7 @@ _ROWS, _COLUMNS = 4096, 8192
 _api: Any = rs  # whose overloads a partial call does not choose
 
 
-def measure(setting: BenchSetup) -> list[Row]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """All rows."""
     rows, columns, before = _ROWS, _COLUMNS, rs.get_num_threads()
     while rows * columns * 8 > setting.largest and rows > 256:
@@ -168,7 +168,7 @@ def measure(setting: BenchSetup) -> list[Row]:
 
 def _work(
     name: str, moved: int, calls: Mapping[str, Dequantise], answer: Callable[[Any], Bits] | None = None
-) -> Work:
+) -> RowPlan:
     """A row of the calls that return; `answer` reads what they return, where it is to be the same."""
     sides, refused, wrong = dict[str, PreparedCall](), dict[str, str](), dict[str, str]()
     wanted = None
@@ -184,13 +184,13 @@ def _work(
         wanted = found if side == OWN else wanted
         if found is not None and wanted is not None and not np.array_equal(found, wanted):
             refused[side] = f"{int((found != wanted).sum())} of {wanted.size} differ from restride's"
-    return Work(name, moved, sides, lambda: wrong, refused=refused)
+    return RowPlan(name, moved, sides, lambda: wrong, refused=refused)
 
 
 # --- the rows -----------------------------------------------------------------------------------------------
 
 
-def _works(rows: int, columns: int) -> Iterator[Work]:
+def _works(rows: int, columns: int) -> Iterator[RowPlan]:
     x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
     yield from _gguf_works(x)
     yield from _mx_works(x)
@@ -216,7 +216,7 @@ def _flat(result: Any) -> Bits:
     return np.asarray(result).astype(np.float32).reshape(-1)
 
 
-def _gguf_works(x: Bits) -> Iterator[Work]:
+def _gguf_works(x: Bits) -> Iterator[RowPlan]:
     gguf, out = module("gguf.quants"), _room(x)
     kinds = getattr(module("gguf"), "GGMLQuantizationType", None)
     for name in ("q4_0", "q8_0", "mxfp4"):
@@ -245,7 +245,7 @@ def _values_of(mx: Any, x: Any, kind: Any) -> Any:
     return mx.to_mx(x, kind, 32)[1]
 
 
-def _mx_works(x: Bits) -> Iterator[Work]:
+def _mx_works(x: Bits) -> Iterator[RowPlan]:
     torch, mx = module("torch"), module("torchao.prototype.mx_formats.mx_tensor")
     half = rs.reorder(x, None, dtype="bf16")
     out = _room(half)
@@ -265,7 +265,7 @@ def _mx_works(x: Bits) -> Iterator[Work]:
         yield _work(f"dequantise {name} → bf16", moved, back, _flat)
 
 
-def _group_works(x: Bits) -> Iterator[Work]:
+def _group_works(x: Bits) -> Iterator[RowPlan]:
     half = rs.reorder(x, None, dtype="bf16")
     out = _room(half)
     for kind, group, scale_type in (("s8", 128, "f32"), ("u4", 128, "f16"), ("f8_e4m3", (128, 128), "f32")):
@@ -280,7 +280,7 @@ def _group_works(x: Bits) -> Iterator[Work]:
         yield _work(f"dequantise {words} → bf16", moved, back, _flat)
 
 
-def _repacks(rows: int, columns: int) -> Iterator[Work]:
+def _repacks(rows: int, columns: int) -> Iterator[RowPlan]:
     """From each of the 4-bit formats of one type to each other."""
     shape = rows, columns
     codes = np.random.default_rng(1).integers(0, 256, rows * columns // 2, np.uint8)
@@ -310,7 +310,7 @@ def _gptq_to_awq(words: Bits) -> Bits:
     return made
 
 
-def _swizzle(rows: int, columns: int) -> Work:
+def _swizzle(rows: int, columns: int) -> RowPlan:
     torch, utils = module("torch"), module("torchao.prototype.mx_formats.utils")
     scales = np.random.default_rng(2).integers(0, 127, (rows, columns), np.uint8)
     written = rs.Memory(rs.formats.nvfp4_scales_128x4((rows, columns), "u8"), rs.Engine("cpu"))
@@ -320,7 +320,7 @@ def _swizzle(rows: int, columns: int) -> Work:
     return _work("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, raw_bytes)
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[BenchRow]) -> str:
     """A line for each row: every side in GB/s, and what is no comparison."""
     others = sides(rows)
     lines = [

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import instructions, ladder, layers, memory_bound, roofline, stored_formats
 from .pages import page, write_both
-from .study import BenchSetup, Row, Study
+from .study import BenchRow, BenchSetup, Study
 
 STUDIES: Mapping[str, Study] = {
     "roofline": roofline.STUDY,
@@ -27,7 +27,7 @@ class Studies:
     """The rows of one run by the names of studies, on which machine, versions and settings."""
 
     about: dict[str, dict[str, str]] = field(default_factory=dict)
-    rows: dict[str, list[Row]] = field(default_factory=dict)
+    rows: dict[str, list[BenchRow]] = field(default_factory=dict)
 
     @property
     def is_quick(self) -> bool:

@@ -60,7 +60,7 @@ def _all_right() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Work:
+class RowPlan:
     """A row before it is measured: bytes that must be moved, operations, and how each side is called.
 
     `check`, called after the timing, names the sides whose answer is wrong. `about`: what else the row says.
@@ -77,7 +77,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """A measured row: the times of each side, and of memcpy where there are copies of as many bytes.
 
     `wrong` names the sides whose answer is wrong, `refused` those that could not, or are no comparison.
@@ -129,13 +129,13 @@ class Row:
 
 
 def race(
-    work: Work,
+    work: RowPlan,
     setting: BenchSetup,
     *,
     number: int = 0,
     settle: float = SETTLE,
     buffers: tuple[Bytes, Bytes] | None = None,
-) -> Row:
+) -> BenchRow:
     """Time all sides of a row in turns, beside copies by those who copy, and check the answers.
 
     A sample is of `number` calls; unless that is given, of one, or of many where the row is warm. Copies are
@@ -155,7 +155,7 @@ def race(
         number = batch_size(next(iter(calls.values()))) if calls and work.moved <= WARM else 1
     times = alternate({**calls, **copies}, rounds=setting.rounds, number=number, settle=settle)
     copier = min(copies, key=lambda name: times[name].spread.median, default="")
-    return Row(
+    return BenchRow(
         *(work.name, work.moved),
         {**{side: times[side] for side in calls}, **({MEMCPY: times[copier]} if copier else {})},
         work.operations,
@@ -173,5 +173,5 @@ class Study:
     """Rows under a title of the page: how they are measured, and the table that shows them."""
 
     title: str
-    measure: Callable[[BenchSetup], list[Row]]
-    page: Callable[[Sequence[Row]], str]
+    measure: Callable[[BenchSetup], list[BenchRow]]
+    page: Callable[[Sequence[BenchRow]], str]

@@ -8,12 +8,12 @@ from restride import Error
 
 from .peer import PeerRefusal, PreparedCall
 from .problem import Bytes, PeerProblem
-from .study import OWN, BenchSetup, Row, Work, race
+from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
 _REFERENCE = ("ref", "simple")  # how oneDNN names the kernels it falls to where it has no other
 
 
-def measure(problem: PeerProblem, setting: BenchSetup) -> Row:
+def measure(problem: PeerProblem, setting: BenchSetup) -> BenchRow:
     """Time the row, then check every answer. Its `about` is the problem."""
     source, results = problem.source(), {peer.name: problem.destination() for peer in setting.peers}
     ready: dict[str, PreparedCall] = {}
@@ -24,7 +24,7 @@ def measure(problem: PeerProblem, setting: BenchSetup) -> Row:
         except (PeerRefusal, Error) as reason:
             refused[peer.name] = str(reason)
     check = partial(_check, problem, source, results, ready)
-    return race(Work(problem.label, problem.moved, ready, check, refused=refused, about=problem), setting)
+    return race(RowPlan(problem.label, problem.moved, ready, check, refused=refused, about=problem), setting)
 
 
 def _check(
@@ -39,6 +39,6 @@ def _check(
     return {name: why for name, why in found.items() if why}
 
 
-def is_reference(row: Row) -> bool:
+def is_reference(row: BenchRow) -> bool:
     """Whether oneDNN ran its element-by-element reference."""
     return row.kernels.get("oneDNN", "").startswith(_REFERENCE)

@@ -26,7 +26,7 @@ from restride.targets.isa import host_caches, host_isa
 from .layers import LAYERS, TYPES, Layer, primitive_of
 from .measure import geometric_mean
 from .peer import PreparedCall
-from .study import BenchSetup, Row, Work, race
+from .study import BenchRow, BenchSetup, RowPlan, race
 
 _MOST_TILES = 30
 
@@ -34,14 +34,14 @@ _MOST_TILES = 30
 _SETUP = BenchSetup((), (), 1, 11, 0)
 
 
-def measure(layer: Layer, types: str) -> Row | None:
+def measure(layer: Layer, types: str) -> BenchRow | None:
     """Time the tiles of a layer, the model's first; None where it is no contraction of one kernel."""
     problem = primitive_of(layer, types).get_primitive_desc()._implementation().problem
     steps = [step for step in problem.program().steps if isinstance(step, TreeStep)]
     if len(steps) != 1 or len(steps[0].tree.items) != 1:
         return None
     calls = dict(_calls(steps[0].tree))
-    work = Work(layer.name, 0, calls, is_by_least=True)
+    work = RowPlan(layer.name, 0, calls, is_by_least=True)
     return race(work, _SETUP, settle=0.0) if calls else None
 
 
