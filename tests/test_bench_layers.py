@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from restride_bench import layers
+from restride_bench import layers, recurrent
 from restride_bench.layers import LAYERS, TYPES, convolution, matmul
 from restride_bench.multiply_adds import peak
+from restride_bench.peers import open_peers
 from restride_bench.study import BenchSetup
 
 
@@ -41,3 +42,21 @@ def test_layers_fit() -> None:
 
 def test_a_processor_has_a_peak() -> None:
     assert 1e8 < peak(1) < 1e13
+
+
+@pytest.mark.peer
+def test_layers_and_networks_are_measured_beside_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers, missing = open_peers(["restride", "oneDNN"], 1)
+    if missing:
+        pytest.skip(f"missing: {missing}")
+    setting = BenchSetup(peers, peers, 1, 1, 0)
+    small = [convolution("a convolution", 8, 16, 7, 3, 2, groups=2), matmul("a product", 4, 8, 16)]
+    monkeypatch.setattr(layers, "LAYERS", small)
+    monkeypatch.setattr(layers, "peak", lambda threads: 1e9 * threads)
+    monkeypatch.setattr(layers, "_COPIED", 1 << 16)
+    rows = [row for row in layers.measure(setting) if row.about["types"] == "f32"]
+    assert all(row.over("oneDNN") and row.over("oneDNN, reordered") and not row.refused for row in rows)
+    assert "| a product | f32 | 1 |" in layers.page(rows)
+    network = recurrent.measure(recurrent.NetworkShape("LSTM", 2, 1, 16), setting)
+    assert network.over("oneDNN")
+    assert (network.wrong, network.refused) == ({}, {})

@@ -213,38 +213,34 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _published(found: report.SuiteReport, folder: Path | None) -> CommandResult:
-    written = [] if folder is None else report.write(found, folder)
-    try:
-        written += chart.draw(found, folder) if folder and (found.rows or found.steps) else []
-    except ImportError:
-        print_stderr("no chart: matplotlib is not installed (pip install matplotlib)")
     means = [
         f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})"
         for mean in report.means(found.rows)
     ]
-    return _written("bench", report.as_json(found), means, found.wrong, written)
-
-
-def _written(
-    name: str, values: dict[str, Any], lines: Sequence[str], wrong: Sequence[str], paths: Sequence[Path]
-) -> CommandResult:
-    """What is said of one report, and the report itself for --json."""
-    names = [str(path) for path in paths]
-    ends = [f"WRONG {trouble}" for trouble in wrong]
-    ends += ["written: " + ", ".join(names)] if names else []
-    about = {"wrong": list(wrong), "written": names}
-    return CommandResult("\n".join([*lines, *ends]), {name: {**values, **about}})
+    drawn = chart.draw if found.rows or found.steps else None
+    return _written("bench", (report, drawn), found, folder, means)
 
 
 def _published_studies(found: studies.Studies, folder: Path | None) -> CommandResult:
-    if folder is None:
-        return _written("inside", studies.as_json(found), [studies.as_markdown(found)], found.wrong, [])
-    written = studies.write(found, folder)
+    page = [studies.as_markdown(found)] if folder is None else []
+    return _written("inside", (studies, curves.draw), found, folder, page)
+
+
+def _written(
+    name: str, writers: tuple[Any, Any], found: Any, folder: Path | None, lines: Sequence[str]
+) -> CommandResult:
+    """Write a report and draw it, where there is a folder; what is said of it, and its values for --json."""
+    module, draw = writers
+    paths: list[Path] = [] if folder is None else module.write(found, folder)
     try:
-        written += curves.draw(found, folder)
+        paths += draw(found, folder) if draw and folder else []
     except ImportError:
-        print_stderr("no charts: matplotlib is not installed (pip install matplotlib)")
-    return _written("inside", studies.as_json(found), [], found.wrong, written)
+        print_stderr("no chart: matplotlib is not installed (pip install matplotlib)")
+    names = [str(path) for path in paths]
+    ends = [f"WRONG {trouble}" for trouble in found.wrong]
+    ends += ["written: " + ", ".join(names)] if names else []
+    values = {**module.as_json(found), "wrong": list(found.wrong), "written": names}
+    return CommandResult("\n".join([*lines, *ends]), {name: values})
 
 
 def _say(progress: Progress, text: str, done: int = 1) -> None:

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,7 @@ from restride.runtime.cpu.thread_pool import ThreadPool
 
 from .measure import SETTLE, Call, Quartiles, Timing, alternate, batch_size
 from .peer import PeerRefusal
+from .peers import Restride
 from .problem import PeerArithmetic, PeerProblem
 from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
@@ -30,6 +32,8 @@ _PLAIN = PeerProblem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32",
 _BUSY = PeerProblem("f32→s8 nchw→nhwc", (4, 128, 56, 56), "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75))
 _LEAST = 1_000_000  # bytes moved
 _SCANNED = 1 << 19  # bytes: some microseconds from a second-level cache
+_FIRST_TAGS = ("abcd", "acdb", "aBcd16b", "aBcd8b", "ABcd16b16a")
+_FIRST_TYPES = (("f32", "f32"), ("u8", "u8"), ("f32", "s8"), ("bf16", "f32"))
 _IMPORT = """
 import time, numpy
 begin = time.perf_counter()
@@ -125,16 +129,29 @@ def open_region(setting: BenchSetup) -> Figure:
     return Figure("opening a parallel region on 2 threads", _difference(hot), "µs", 5.0, note=note)
 
 
+def first_uses() -> list[float]:
+    """Seconds from descriptors to the end of the first execute, for small problems of different kernels."""
+    peer, taken = Restride(2), []
+    for at, (src, dst) in enumerate(itertools.permutations(_FIRST_TAGS, 2)):
+        src_type, dst_type = _FIRST_TYPES[at % len(_FIRST_TYPES)]
+        problem = PeerProblem("first use", (2, 33, 5, 7), src_type, src, dst_type, dst)
+        source, target = problem.source(), problem.destination()
+        begin = time.perf_counter()
+        peer.prepare(problem, source, target).call()
+        taken.append(time.perf_counter() - begin)
+    return taken
+
+
 def compile_new(setting: BenchSetup) -> Figure:
     """From descriptors to the end of the first execute, nothing cached anywhere."""
-    return _first_use("first use of a new problem: compile", _child("first_use", cache=""), 40.0)
+    return _first_use("first use of a new problem: compile", _child(cache=""), 40.0)
 
 
 def load_cached(setting: BenchSetup) -> Figure:
     """The same in a new process that finds the kernels in the disk cache."""
     with tempfile.TemporaryDirectory(prefix="restride-bench-") as folder:
-        _child("first_use", cache=folder)
-        return _first_use("first use, from the disk cache", _child("first_use", cache=folder), 2.0)
+        _child(cache=folder)
+        return _first_use("first use, from the disk cache", _child(cache=folder), 2.0)
 
 
 def import_time(setting: BenchSetup) -> Figure:
@@ -208,11 +225,16 @@ def _first_use(name: str, seconds: list[float], goal: float) -> Figure:
     return Figure(name, Quartiles.of(others), "ms", goal, note=note)
 
 
-def _child(task: str, *, cache: str) -> list[float]:
-    command = [sys.executable, "-m", f"restride_bench.{task}"]
+def _child(*, cache: str) -> list[float]:
+    """The first uses of a process of its own."""
+    command = [sys.executable, "-m", "restride_bench.figures"]
     return _run(command, {**os.environ, "RESTRIDE_CACHE_DIR": cache})
 
 
 def _run(command: list[str], environment: dict[str, str]) -> list[float]:
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return [float(value) for value in json.loads(done.stdout.splitlines()[-1])]
+
+
+if __name__ == "__main__":
+    print(json.dumps(first_uses()))

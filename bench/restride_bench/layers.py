@@ -10,7 +10,7 @@ bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
@@ -23,14 +23,15 @@ import restride as rs
 from .array_peers import Torch
 from .measure import Call, alternate, geometric_mean
 from .multiply_adds import peak
-from .onednn import OneDNN
+from .onednn import OneDNN, int64s
+from .onednn_library import OneDNNError, why_not
 from .pages import Columns, cells, mean_of, ratio, table
-from .peer import PreparedCall, nothing
+from .peer import PreparedCall
 from .study import OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 TYPES = {"f32": ("f32",) * 3, "bf16": ("bf16",) * 3, "u8·s8": ("u8", "s8", "u8"), "s8·s8": ("s8",) * 3}
 TORCH_TYPES = {"f32": "float32", "bf16": "bfloat16"}
-_ROW_MAJOR = "abcd"
+_INFERENCE, _DIRECT = 96, 1
 Dims = tuple[int, ...]
 
 
@@ -104,69 +105,70 @@ def primitive_of(layer: Layer, types: str) -> rs.ConvolutionForward | rs.Matmul:
 def restride_calls(layer: Layer, types: str) -> tuple[LayerCalls, int]:
     """The calls in those formats, and how many bytes it must move."""
     engine, primitive = rs.Engine("cpu"), primitive_of(layer, types)
-    pd = primitive.get_primitive_desc()
+    pd, stream = primitive.get_primitive_desc(), rs.Stream(engine)
     descs = {rs.ARG_SRC: pd.src_desc(), rs.ARG_WEIGHTS: pd.weights_desc(), rs.ARG_DST: pd.dst_desc()}
     memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
-    for number, arg in enumerate((rs.ARG_SRC, rs.ARG_WEIGHTS)):
-        _fill(np.asarray(memories[arg].data).view(np.uint8), str(descs[arg].data_type), number)
-    stream = rs.Stream(engine)
-
+    for seed, arg in enumerate((rs.ARG_SRC, rs.ARG_WEIGHTS)):
+        _fill(np.asarray(memories[arg].data).view(np.uint8), str(descs[arg].data_type), seed)
     alone = partial(primitive.execute, stream, memories)
-    (into, _), (_, out) = (_moves(memories[arg], stream) for arg in (rs.ARG_SRC, rs.ARG_DST))
+    steps: list[Call] = [alone]
+    for arg in (rs.ARG_SRC, rs.ARG_DST):
+        held, plain = memories[arg], rs.MemoryDesc(descs[arg].dims, descs[arg].data_type)
+        if plain == descs[arg]:
+            continue
+        other = rs.Memory(plain, engine)
+        np.asarray(other.data).view(np.uint8)[:] = 1
+        of, to = (other, held) if arg == rs.ARG_SRC else (held, other)
+        reorder = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, of.desc, engine, to.desc))
+        steps.insert(0 if arg == rs.ARG_SRC else 2, partial(reorder.execute, stream, of, to))
+    return LayerCalls(alone, _in_turn(steps)), sum(md.size for md in descs.values())
 
-    def reordered() -> None:
-        into()
-        alone()
-        out()
 
-    return LayerCalls(alone, reordered), sum(md.size for md in descs.values())
+def _in_turn(steps: Sequence[Call]) -> Call:
+    def run() -> None:
+        for step in steps:
+            step()
 
-
-def _moves(memory: rs.Memory, stream: rs.Stream) -> tuple[Call, Call]:
-    """From a row-major memory, and back to it; nothing where the format is row-major already."""
-    engine, md = rs.Engine("cpu"), memory.desc
-    plain = rs.MemoryDesc(md.dims, md.data_type)
-    if plain == md:
-        return nothing, nothing
-    other = rs.Memory(plain, engine)
-    np.asarray(other.data).view(np.uint8)[:] = 1
-    into = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, plain, engine, md))
-    out = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, md, engine, plain))
-    return partial(into.execute, stream, other, memory), partial(out.execute, stream, memory, other)
+    return run
 
 
 def onednn_calls(library: OneDNN, layer: Layer, types: str) -> LayerCalls:
-    """The calls in the formats that oneDNN chooses."""
+    """The calls in the formats that oneDNN chooses. Raises OneDNNError for what it has not here."""
     kinds = TYPES[types]
     mds = [library.desc(*each, "any") for each in zip(layer.dims, kinds, strict=True)]
-    window = layer.strides, layer.padding
-    primitive, descs = library.convolution(mds, *window) if layer.strides else library.matmul(mds)
+    src, weights, dst = (md.pointer for md in mds)
+    if layer.strides:
+        sizes = (layer.strides, [0] * len(layer.strides), layer.padding, layer.padding)
+        window = [int64s(each) for each in sizes]
+        primitive, descs = library.product(
+            "convolution_forward", _INFERENCE, _DIRECT, src, weights, None, dst, *window
+        )
+    else:
+        primitive, descs = library.product("matmul", src, weights, None, dst)
     memories = [library.memory(md) for md in descs]
-    for number, (memory, kind) in enumerate(zip(memories[:2], kinds, strict=False)):
-        _fill(memory.bytes, kind, number)
+    for seed, (memory, kind) in enumerate(zip(memories[:2], kinds, strict=False)):
+        _fill(memory.bytes, kind, seed)
     alone = primitive.bind_all(dict(zip((rs.ARG_SRC, rs.ARG_WEIGHTS, rs.ARG_DST), memories, strict=True)))
     steps = [alone]
-    for place, held, is_read in ((0, memories[0], True), (2, memories[2], False)):
-        plain = library.desc(layer.dims[place], kinds[place], _ROW_MAJOR[: len(layer.dims[place])])
+    for place in (0, 2):
+        held, plain = (
+            memories[place],
+            library.desc(layer.dims[place], kinds[place], "abcd"[: len(layer.dims[place])]),
+        )
         if plain.blocking == descs[place].blocking:
             continue
         other = library.memory(plain)
         _fill(other.bytes, kinds[place], place)
-        if is_read:
-            steps.insert(0, library.reorder(plain, descs[place]).bind(other, held))
-        else:
-            steps.append(library.reorder(descs[place], plain).bind(held, other))
-
-    def reordered() -> None:
-        for step in steps:
-            step()
-
-    return LayerCalls(alone, reordered)
+        sides = [(other, plain), (held, descs[place])]
+        (of, of_md), (to, to_md) = sides if place == 0 else reversed(sides)
+        steps.insert(place, library.reorder(of_md, to_md).bind(of, to))
+    return LayerCalls(alone, _in_turn(steps))
 
 
 def torch_call(peer: Torch, layer: Layer, types: str) -> Call:
     """The layer on tensors that are channels last; a product of matrices on row-major ones."""
     torch = peer.torch
+    inferring: Callable[[Call], Call] = torch.inference_mode()
     kinds = [getattr(torch, TORCH_TYPES[kind]) for kind in TYPES[types][:2]]
     random = np.random.default_rng(0)
     x, w = (
@@ -174,22 +176,12 @@ def torch_call(peer: Torch, layer: Layer, types: str) -> Call:
         for dims, kind in zip(layer.dims, kinds, strict=False)
     )
     if not layer.strides:
-        return _inferring(torch, partial(torch.mm, x, w))
+        return inferring(partial(torch.mm, x, w))
     groups = w.shape[0] if w.ndim > x.ndim else 1
     w = w.reshape(-1, *w.shape[-3:]).to(memory_format=torch.channels_last)
     x = x.to(memory_format=torch.channels_last)
     window = {"stride": layer.strides, "padding": layer.padding, "groups": groups}
-    return _inferring(torch, partial(torch.nn.functional.conv2d, x, w, **window))
-
-
-def _inferring(torch: Any, call: Call) -> Call:
-    """The call without records for gradients."""
-
-    def run() -> None:
-        with torch.inference_mode():
-            call()
-
-    return run
+    return inferring(partial(torch.nn.functional.conv2d, x, w, **window))
 
 
 def _fill(held: np.ndarray[tuple[int], np.dtype[np.uint8]], kind: str, seed: int) -> None:
@@ -258,15 +250,19 @@ def measure(setting: BenchSetup) -> list[BenchRow]:
 def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> RowPlan:
     types = about["types"]
     own, moved = restride_calls(layer, types)
-    made = {OWN: own}
+    made, refused = {OWN: own}, dict[str, str]()
     if setting.onednn is not None:
-        made[_ONEDNN] = onednn_calls(setting.onednn.library, layer, types)
+        try:
+            made[_ONEDNN] = onednn_calls(setting.onednn.library, layer, types)
+        except OneDNNError as error:
+            refused[_ONEDNN] = why_not(error)
     sides = {name: each.alone for name, each in made.items()}
     if setting.torch is not None and TYPES[types][0] in TORCH_TYPES:
         sides["torch"] = torch_call(setting.torch, layer, types)
     sides |= {f"{name}{_AGAIN}": each.reordered for name, each in made.items()}
     calls = {name: PreparedCall(call) for name, call in sides.items()}
-    return RowPlan(layer.name, moved, calls, operations=layer.operations, about=about, is_by_least=True)
+    words: dict[str, Any] = {"operations": layer.operations, "refused": refused, "about": about}
+    return RowPlan(layer.name, moved, calls, **words, is_by_least=True)
 
 
 def memory_bandwidth() -> float:

@@ -37,6 +37,13 @@ def failure(call: str, status: int) -> OneDNNError:
     return error
 
 
+def why_not(error: OneDNNError) -> str:
+    """What oneDNN has not on this machine. Raises the error where it is another."""
+    if error.status != Status.unimplemented:
+        raise error
+    return error.what
+
+
 class _GlobalControl(ctypes.Structure):
     """`tbb::global_control`: value, reserved, parameter."""
 

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import restride as rs
-from restride import Error
 
 from .measure import Call
 from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive
+from .onednn_library import OneDNNError, why_not
 from .pages import Columns, cells, ratio, table
 from .peer import PreparedCall
 from .peers import open_peers
@@ -245,8 +245,8 @@ def measure(shape: NetworkShape, setting: BenchSetup) -> BenchRow:
     if setting.onednn is not None:
         try:
             calls["oneDNN"], results["oneDNN"] = onednn_call(setting.onednn.library, shape, values)
-        except Error as error:  # it has no such network on this machine
-            refused["oneDNN"] = error.what
+        except OneDNNError as error:
+            refused["oneDNN"] = why_not(error)
     if setting.torch is not None and CELLS[shape.cell].torch and shape.data_type != "u8":
         calls["torch"], results["torch"] = torch_call(shape, values)
 
