@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from restride import DataType, Status
 
-from .onednn_library import DriverNaming, OneDNNLibrary, failure
+from .onednn_library import OneDNNLibrary, driver_named, failure
 
 _CPU, _IN_ORDER, _ALLOCATE, _ANY = 1, 1, -1, 1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
@@ -186,7 +186,7 @@ class OneDNN:
         self.library = OneDNNLibrary(prefix)
         self.library.dnnl.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
         self.engine, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
-        with DriverNaming(self.library.driver):
+        with driver_named(self.library.driver):
             self._check("dnnl_engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
         self._check("dnnl_stream_create", ctypes.byref(self.stream), self.engine, _IN_ORDER)
 

@@ -36,8 +36,8 @@ _FURTHER = 4
 def measure(setting: BenchSetup) -> list[BenchRow]:
     """One thread, then all, size by size."""
     before, rows = setting.threads, list[BenchRow]()
-    others: list[Peer] = [peer for peer in setting.copiers if peer.name not in (OWN, "NumPy")]
-    setting = replace(setting, peers=[], copiers=[NumPy(before), setting.restride, *others])
+    copiers: list[Peer] = [NumPy(before), setting.restride, *([setting.torch] if setting.torch else [])]
+    setting = replace(setting, peers=[], copiers=copiers)
     for dims in SHAPES:
         moved = problems(dims)[0].moved
         if moved > _FURTHER * setting.largest:

@@ -55,10 +55,6 @@ class BenchSetup:
         return replace(self, peers=peers, copiers=copiers, threads=threads)
 
 
-def _all_right() -> dict[str, str]:
-    return {}
-
-
 @dataclass(frozen=True)
 class RowPlan:
     """A row before it is measured: bytes that must be moved, operations, and how each side is called.
@@ -69,7 +65,7 @@ class RowPlan:
     name: str
     moved: int
     sides: Mapping[str, PreparedCall]
-    check: Callable[[], dict[str, str]] = _all_right
+    check: Callable[[], dict[str, str]] = dict
     operations: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     about: Any = None
