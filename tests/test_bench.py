@@ -17,16 +17,16 @@ import pytest
 import restride as rs
 from restride.cli.main import main
 from restride_bench import __main__ as command
-from restride_bench import chart, figures, machine, report, rows
+from restride_bench import chart, figures, machine, report, rows, suite
 from restride_bench.array_peers import NumPy
-from restride_bench.figures import Figure, GrowthStep, growth_sizes
+from restride_bench.figures import Figure, growth_sizes
 from restride_bench.measure import Quartiles, Timing, alternate, batch_size, geometric_mean
 from restride_bench.onednn import OneDNN
 from restride_bench.onednn_library import OneDNNError
 from restride_bench.peer import Peer, PeerRefusal
 from restride_bench.peers import PEERS, Restride, open_peers
 from restride_bench.problem import DenseFormat, PeerArithmetic, PeerProblem
-from restride_bench.suite import WARM, Bench, SuiteRow
+from restride_bench.study import WARM, BenchRow, BenchSetup
 
 
 @pytest.fixture(autouse=True)
@@ -164,13 +164,13 @@ def test_conversions_round_half_to_even_and_saturate() -> None:
 
 
 def test_rows_grow_to_the_size_asked_for_and_have_names_of_their_own() -> None:
-    suite = rows.suite()
-    near = [row for row in suite if row.group.endswith("in the caches")]
+    every = rows.suite()
+    near = [row for row in every if row.group.endswith("in the caches")]
     assert all(1 << 16 <= row.moved <= WARM for row in near)
     assert {row.group for row in near} == {f"{word}in the caches" for word in ("", "types ", "shuffles ")}
-    assert all(row.moved >= rows.LARGE for row in suite if row not in near and row.group != "small weights")
-    assert len({(row.label, row.group) for row in suite}) == len(suite)
-    assert {row.name for row in rows.select(suite, "^u8 .*→nhwc")} == {
+    assert all(row.moved >= rows.LARGE for row in every if row not in near and row.group != "small weights")
+    assert len({(row.label, row.group) for row in every}) == len(every)
+    assert {row.name for row in rows.select(every, "^u8 .*→nhwc")} == {
         "u8 nchw→nhwc",
         "u8 nChw8c→nhwc",
         "u8 nchw→nhwc zero point 3",
@@ -217,10 +217,9 @@ def test_optional_libraries_stay_unimported() -> None:
 
 def test_a_measured_row_holds_times_the_roof_and_the_kernel() -> None:
     peers = [NumPy(1), Restride(1)]
-    row = Bench(peers, peers, rounds=2, cache=1 << 30).run(_tiny()[2])
-    assert set(row.times) == {"NumPy", "restride"}
-    assert row.roof.startswith("copy by ")
-    assert row.in_cache
+    row = suite.measure(_tiny()[2], BenchSetup(peers, peers, 1, 2, 0))
+    assert set(row.times) == {"NumPy", "restride", "memcpy"}
+    assert row.copier.startswith("copy by ")
     assert row.kernels["restride"]
     assert not row.wrong
     assert not row.refused
@@ -230,9 +229,9 @@ def test_a_measured_row_holds_times_the_roof_and_the_kernel() -> None:
 
 def test_a_wrong_answer_has_no_ratio_and_is_named() -> None:
     row = replace(_row("f32 nchw→nhwc", {"restride": 1.0, "oneDNN": 2.0}), wrong={"restride": "padding"})
-    assert row.of_roof() is None
+    assert row.over("memcpy") is None
     assert row.over("oneDNN") is None
-    assert row.over("restride", peer="oneDNN") is None
+    assert row.over("restride", "oneDNN") is None
     made = _report([row])
     assert made.wrong == ["f32 nchw→nhwc 2x3x4x5: restride: padding"]
     assert "**wrong**" in report.as_markdown(made)
@@ -279,7 +278,7 @@ def test_shuffles_have_a_band_of_their_own_with_a_line_for_each_shape() -> None:
     (band,) = chart.bands(_report(shuffles))
     assert [panel.title.split("\n")[0] for panel in band] == ["shuffle f32", "shuffle u8"]
     assert {word for panel in band for word in panel.words} == {"nchw g2  3×4×5"}
-    near = [replace(row, problem=replace(row.problem, group="shuffles in the caches")) for row in shuffles]
+    near = [replace(row, about=replace(row.about, group="shuffles in the caches")) for row in shuffles]
     assert len(chart.bands(_report([*shuffles, *near]))) == 2
     assert [panel.goal for panel in chart.bands(_report(near))[0]] == [0.6, 0.6]
 
@@ -397,21 +396,21 @@ def test_the_machine_is_described() -> None:
     assert int(facts["cores"]) >= 1
 
 
-def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group: str = "layout") -> SuiteRow:
+def _row(name: str, seconds: dict[str, float], *, kernel: str = "jit:uni", group: str = "layout") -> BenchRow:
     problem = PeerProblem(
         name, (2, 3, 4, 5), name.split()[0].split("→")[0], "abcd", "f32", "acdb", group=group
     )
     times = {peer: Timing((value,) * 3) for peer, value in seconds.items()}
-    return SuiteRow(problem, False, times, "copy by NumPy", Timing((0.5,) * 3), {"oneDNN": kernel}, {}, {})
+    times["memcpy"] = Timing((0.5,) * 3)
+    return BenchRow(problem.label, problem.moved, times, kernels={"oneDNN": kernel}, about=problem)
 
 
-def _report(measured: list[SuiteRow]) -> report.SuiteReport:
+def _report(measured: list[BenchRow]) -> report.SuiteReport:
     figure = Figure("one execute", Quartiles(0.5, 0.4, 0.6), "µs", 1.0, beside={"torch": 1.1})
     facts = {"processor": "a processor", "last-level cache": "32 MiB"}
     missing = {"torch": "pip install torch"}
-    return report.SuiteReport(
-        facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [GrowthStep(10, 1.0, 2.0)]
-    )
+    step = BenchRow("growth", 10, {"restride": Timing((10.0,)), "memcpy": Timing((5.0,))})
+    return report.SuiteReport(facts, {"NumPy": "2"}, {"threads": "2"}, missing, measured, [figure], [step])
 
 
 def test_importing_is_timed_with_bytecode_that_a_first_import_wrote(monkeypatch: pytest.MonkeyPatch) -> None:

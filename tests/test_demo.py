@@ -15,11 +15,13 @@ import pytest
 
 import restride as rs
 from restride.cli.main import main
+from restride_bench import study
 from restride_bench.demo import data as demo_data
 from restride_bench.demo import jobs as demo_jobs
 from restride_bench.demo import main as demo
 from restride_bench.demo.data import Data, convolutions, photograph
-from restride_bench.demo.jobs import Lab, TripRow, photo_trips, weight_trips
+from restride_bench.demo.jobs import Trip, TripRow, measure_trip, photo_trips, weight_trips
+from restride_bench.peers import Restride
 
 _ENTRY = "silero_vad/data/silero_vad_16k.safetensors"
 
@@ -53,10 +55,8 @@ def no_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waiting between samples: figures do not matter here."""
-    real = demo_jobs.alternate
-    monkeypatch.setattr(
-        demo_jobs, "alternate", lambda calls, **o: real(calls, **{**o, "settle": 0, "rounds": 1})
-    )
+    real = study.alternate
+    monkeypatch.setattr(study, "alternate", lambda calls, **o: real(calls, **{**o, "settle": 0, "rounds": 1}))
 
 
 def small() -> dict[str, Any]:
@@ -111,7 +111,8 @@ def test_a_wrong_row_is_shouted_and_fails(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = TripRow("bad", "1x1", 8, 1.0, 1.0, 1.0, "same bits", "3 bytes differ")
-    monkeypatch.setattr(demo, "_measured", lambda lab, trips: [row])
+    rows = {"photo u8 nhwc → f32 nChw16c": [row]}
+    monkeypatch.setattr(demo, "measure_trip", lambda trip, *_: rows.get(trip.name, []))
     assert main(["demo", "--quick"]) == 1
     out = capsys.readouterr().out
     assert "WRONG: 1 of 1 rows" in out
@@ -121,29 +122,29 @@ def test_a_wrong_row_is_shouted_and_fails(
 # What is checked
 
 
-@pytest.fixture
-def lab(still: None) -> Lab:
-    threads = rs.get_num_threads()
-    return Lab(demo_jobs.Restride(threads), demo_jobs.NumPy(threads), 1)
+def wrong(trip: Trip) -> list[str]:
+    return [row.wrong for row in measure_trip(trip, rs.get_num_threads(), 1)]
 
 
 def data(**arrays: Any) -> Data:
     return Data(arrays, "here", False)
 
 
-def test_photographs_come_back_bit_for_bit(lab: Lab) -> None:
+@pytest.mark.usefixtures("still")
+def test_photographs_come_back_bit_for_bit() -> None:
     picture = np.random.default_rng(2).integers(0, 256, (7, 9, 3), np.uint8)
     for trip in photo_trips(data(a=picture), data(b=picture[:5]), 5):
-        assert [row.wrong for row in lab.run(trip)] == ["", ""]
+        assert wrong(trip) == ["", ""]
 
 
-def test_weights_come_back_exactly_or_within_half_a_step(lab: Lab) -> None:
+@pytest.mark.usefixtures("still")
+def test_weights_come_back_exactly_or_within_half_a_step() -> None:
     for trip in weight_trips(data(a=small()["a"], zeros=np.zeros((16, 16, 1), np.float32))):
-        assert [row.wrong for row in lab.run(trip)] == ["", ""]
+        assert wrong(trip) == ["", ""]
 
 
 @pytest.fixture(params=[0, 1], ids=["there", "back"])
-def broken(request: pytest.FixtureRequest, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> int:
+def broken(request: pytest.FixtureRequest, still: None, monkeypatch: pytest.MonkeyPatch) -> int:
     """restride damages one byte on the way there, or on the way back."""
     seen: list[int] = []
 
@@ -152,8 +153,8 @@ def broken(request: pytest.FixtureRequest, lab: Lab, monkeypatch: pytest.MonkeyP
         call = real(self, problem, src, dst).call
         return type("P", (), {"call": staticmethod(damaging(call, dst, len(seen) - 1 == request.param))})
 
-    real = type(lab.ours).prepare
-    monkeypatch.setattr(type(lab.ours), "prepare", prepare)
+    real = Restride.prepare
+    monkeypatch.setattr(Restride, "prepare", prepare)
     return int(request.param)
 
 
@@ -165,11 +166,10 @@ def damaging(call: Callable[[], object], dst: Any, is_damaging: bool) -> Callabl
     return run
 
 
-def test_a_damaged_byte_is_found_on_either_way(lab: Lab, broken: int) -> None:
+def test_a_damaged_byte_is_found_on_either_way(broken: int) -> None:
     picture = np.zeros((4, 4, 3), np.uint8)
     trip = next(photo_trips(data(a=picture), data(b=picture), 1))
-    rows = list(lab.run(trip))
-    assert rows[broken].wrong
+    assert wrong(trip)[broken]
 
 
 def test_weights_off_by_more_than_half_a_step_are_found() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from restride_bench import instructions
-from restride_bench.instructions import Count, CountedKernel, own_costs
+from restride_bench.instructions import CountedKernel, Uncounted, own_costs
 from restride_bench.rows import kernels
 
 # Two functions known by address: one calls the other, whose cost is not its own; then a named one.
@@ -43,31 +43,35 @@ def test_costs_are_of_functions_without_names_and_without_their_callees() -> Non
 
 def test_only_what_lies_in_a_kernel_is_its_own() -> None:
     kernel = CountedKernel("f32", "jit", 64, 8, [(0x0FF0, 0x20), (0x3000, 8)])
-    assert instructions._within(kernel, {0x1000: 13, 0x2000: 300, 0x3008: 9}) == 13
+    assert instructions.within(kernel, {0x1000: 13, 0x2000: 300, 0x3008: 9}) == 13
 
 
-def test_a_count_is_told_against_its_bytes() -> None:
-    assert Count("f32", "jit", 1000, 100, stepped=50).bytes_each == 20
-    assert Count("f32", "jit", 1000, 100, emulated=100).instructions == 100
-    assert Count("f32", "jit", 1000, 100).instructions == 0
+def _counted(instructions: int) -> CountedKernel:
+    return CountedKernel("f32", "jit", 1000, 100, [], instructions)
 
 
 def test_levels_without_one_counter_have_the_other() -> None:
-    stepped, emulated = [Count("a", "j", 1, 1, stepped=3)], [Count("a", "j", 1, 1, emulated=4)]
-    assert instructions._joined(stepped, emulated) == [Count("a", "j", 1, 1, 3, 4)]
-    assert instructions._joined([], emulated) == emulated
-    assert instructions._joined(stepped, []) == stepped
+    (both,) = instructions.rows_of({"stepping": [_counted(50)], "callgrind": [_counted(51)]})
+    (one,) = instructions.rows_of({"callgrind": [_counted(100)]})
+    assert both.about == {"elements": 100, "stepping": 50, "callgrind": 51}
+    assert [instructions.instructions_of(row) for row in (both, one)] == [50, 100]
+    assert instructions.rows_of({}) == []
+    page = instructions.page([both, one])
+    assert "| f32 | jit | 1000 | 50 | 51 | 20.0 | 0.500 |" in page
+    assert "| f32 | jit | 1000 | – | 100 | 10.0 | 1.000 |" in page
 
 
 def test_what_cannot_be_run_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(instructions.shutil, "which", lambda _: "valgrind")
     monkeypatch.setattr(instructions, "_CHILD", [sys.executable, "-c", "raise SystemExit('no such thing')"])
-    kernels, why = instructions._emulated("avx2", tmp_path)
-    assert kernels == []
-    assert why.startswith("callgrind: ")
+    with pytest.raises(Uncounted, match="no such thing"):
+        instructions.by_callgrind("avx2", tmp_path)
     monkeypatch.setattr(instructions.shutil, "which", lambda _: None)
-    assert instructions._emulated("avx2", tmp_path) == ([], "callgrind: valgrind is not installed")
+    with pytest.raises(Uncounted, match="valgrind is not installed"):
+        instructions.by_callgrind("avx2", tmp_path)
     monkeypatch.setattr(instructions.sys, "platform", "plan9")
-    assert instructions._stepped("avx2", tmp_path)[1].startswith("stepping: only on Linux")
+    with pytest.raises(Uncounted, match="only on Linux"):
+        instructions.by_stepping("avx2", tmp_path)
 
 
 def test_the_five_are_of_different_kinds() -> None:

@@ -9,7 +9,7 @@ import pytest
 import restride as rs
 from restride.targets.isa import host_isa
 from restride_bench import ladder
-from restride_bench.figures import BenchSetup
+from restride_bench.study import BenchSetup
 
 
 @pytest.fixture(autouse=True)
@@ -34,15 +34,16 @@ def test_each_rung_has_one_thing_more() -> None:
 def test_every_rung_gives_the_right_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     small = ladder.replace(ladder.WORK, dims=(2, 37, 9, 5))
     monkeypatch.setattr(ladder, "WORK", small)
-    rungs = ladder.measure(BenchSetup([], [], threads=2, rounds=1, largest=small.moved))
-    assert [rung.wrong for rung in rungs] == [""] * len(rungs)
-    assert [rung.threads for rung in rungs][-3:] == [2, 1, 2]
-    assert [rung.name for rung in rungs][-2:] == ["memcpy, 1 thread", "memcpy, 2 threads"]
-    assert all(rung.rate > 0 and rung.moved == small.moved for rung in rungs)
+    (row,) = ladder.measure(BenchSetup([], [], threads=2, rounds=1, largest=small.moved))
+    assert row.wrong == {}
+    assert [row.about["threads"][name] for name in row.times][-3:] == [2, 1, 2]
+    assert list(row.times)[-2:] == ["memcpy, 1 thread", "memcpy, 2 threads"]
+    assert all(row.rate(name) > 0 for name in row.times)
+    assert row.moved == small.moved
 
 
 def test_a_quick_run_takes_one_image(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ladder, "WORK", ladder.replace(ladder.WORK, dims=(2, 32, 4, 4)))
-    rungs = ladder.measure(BenchSetup([], [], threads=1, rounds=1, largest=1))
-    assert {rung.moved for rung in rungs} == {32 * 16 * 8}
-    assert {rung.threads for rung in rungs} == {1}
+    (row,) = ladder.measure(BenchSetup([], [], threads=1, rounds=1, largest=1))
+    assert row.moved == 32 * 16 * 8
+    assert set(row.about["threads"].values()) == {1}

@@ -8,12 +8,11 @@ import pytest
 import restride as rs
 from restride_bench import memory_bound, studies
 from restride_bench.array_peers import NumPy
-from restride_bench.figures import BenchSetup
-from restride_bench.measure import Quartiles
-from restride_bench.memory_bound import BoundRow
+from restride_bench.measure import Timing
 from restride_bench.memory_bound_cases import CASES, PRIMITIVES
 from restride_bench.memory_bound_jax import CALLS, by_jax
 from restride_bench.peers import open_peers
+from restride_bench.study import BenchRow, BenchSetup
 
 
 def _setting(*names: str) -> BenchSetup:
@@ -39,10 +38,10 @@ def test_rows_move_what_large_and_small_mean() -> None:
 @pytest.mark.parametrize("primitive", PRIMITIVES[:1] + CASES[-7:], ids=lambda each: each.name)
 def test_a_row_has_times_of_each_side(primitive: memory_bound.MemoryBoundCase) -> None:
     row = memory_bound.measure_row(_setting("restride"), primitive, _small(primitive), "row")
-    assert row.seconds.keys() == {"restride", "memcpy"}
+    assert row.times.keys() == {"restride", "memcpy"}
     assert row.moved > _small(primitive).size
     assert row.rate("restride") > 0
-    assert (row.wrong, row.refused, row.over("torch")) == ("", {}, None)
+    assert (row.wrong, row.refused, row.over("torch")) == ({}, {}, None)
 
 
 @pytest.mark.peer
@@ -55,8 +54,8 @@ def test_peers_have_the_same_answers(primitive: memory_bound.MemoryBoundCase, pe
     if peer == "torch" and primitive.torch is None:
         pytest.skip("torch has no such function")
     row = memory_bound.measure_row(setting, primitive, _small(primitive), "row")
-    assert (row.wrong, row.refused.get(peer)) == ("", None)
-    assert peer in row.seconds
+    assert (row.wrong, row.refused.get(peer)) == ({}, None)
+    assert peer in row.times
 
 
 @pytest.mark.peer
@@ -91,19 +90,18 @@ def test_jax_refuses_blocks_and_what_it_has_no_function_for() -> None:
 
 
 def test_answers_that_differ_are_told() -> None:
-    assert memory_bound._difference(np.ones(3), {"torch": lambda: np.ones(3)}) == ""
-    assert memory_bound._difference(np.ones(3), {"torch": lambda: np.full(3, 1.5)}) == "off by 0.5 from torch"
+    own = rs.Memory.from_numpy(np.ones(3, np.float32))
+    answers = {"torch": lambda: np.full(3, 1.5), "oneDNN": lambda: np.ones(3)}
+    assert memory_bound.differences(own, answers) == {"torch": "off by 0.5"}
 
 
 def test_the_table_has_means_and_wrong_answers() -> None:
-    one, two = (Quartiles(value, value, value) for value in (1.0, 2.0))
-    rows = [
-        BoundRow("relu", 10**9, {"restride": one, "torch": two, "memcpy": one}, wrong="off by 1 from torch")
-    ]
-    rows.append(BoundRow("tanh", 10**9, {"restride": one, "memcpy": two}))
-    found = studies.Studies(primitives=rows)
+    one, two = (Timing((value,)) for value in (1.0, 2.0))
+    times = {"restride": one, "torch": two, "JAX": two, "memcpy": one}
+    rows = [BenchRow("relu", 10**9, times, wrong={"JAX": "off by 1"})]
+    rows.append(BenchRow("tanh", 10**9, {"restride": one, "memcpy": two}))
+    found = studies.Studies(rows={"primitives": rows})
     page = studies.as_markdown(found)
-    assert "| relu | 1.0 | 1.00 | 2.00 |" in page
-    assert "| geometric mean |  | 1.41 (worst 1.00) | 2.00 (worst 2.00) |" in page
-    assert found.wrong == ["relu: off by 1 from torch"]
-    assert not found.is_empty
+    assert "| relu | 1.0 | 1.00 | 2.00 | – |" in page
+    assert "| geometric mean |  | 1.41 (worst 1.00) | 2.00 (worst 2.00) | – |" in page
+    assert found.wrong == ["relu: JAX: off by 1"]

@@ -15,7 +15,8 @@ from restride.plan.reorder import reorder_nest
 from restride.targets import cpu, jit
 from restride.targets.isa import Isa
 from restride.targets.llvm import llvm
-from restride_bench.code_size import LEVELS, ROWS, CodeRow, instructions_for_16_bytes, longest_inner_loop
+from restride_bench.code_size import LEVELS, ROWS, instructions_for_16_bytes, longest_inner_loop
+from restride_bench.problem import PeerProblem
 from support.kernels import COMMON
 
 _NEON = Isa.for_name("neon")
@@ -64,7 +65,7 @@ def test_bf16_is_rounded_by_one_instruction_only_where_the_machine_has_it() -> N
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_no_row_takes_many_more_instructions_than_sse_and_all_counts_are_told(row: CodeRow) -> None:
+def test_no_row_takes_many_more_instructions_than_sse_and_all_counts_are_told(row: PeerProblem) -> None:
     counts = {level: instructions_for_16_bytes(row, level) for level in LEVELS}
     assert counts["neon"] <= _MOST * counts["sse41"]
     if llvm().llvm_version_info[0] == _told_llvm():

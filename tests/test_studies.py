@@ -8,51 +8,58 @@ from pathlib import Path
 import pytest
 
 from restride_bench import __main__ as command
-from restride_bench import (
-    curves,
-    instructions,
-    isa_levels,
-    ladder,
-    layers,
-    memory_bound,
-    roofline,
-    stored_formats,
-    studies,
-)
+from restride_bench import curves, stored_formats, studies
 from restride_bench.array_peers import NumPy
-from restride_bench.figures import BenchSetup
-from restride_bench.instructions import Count, Counts
-from restride_bench.ladder import Rung
-from restride_bench.layers import LayerTime
-from restride_bench.measure import Quartiles, Timing
-from restride_bench.roofline import MEMCPY, Point, Roofline
-from restride_bench.stored_formats import FormatRow
-from restride_bench.studies import Studies
+from restride_bench.measure import Timing
+from restride_bench.studies import STUDIES, Studies
+from restride_bench.study import MEMCPY, OWN, BenchRow, BenchSetup, Study
 
-SECOND = Quartiles(1.0, 0.9, 1.1)
+SECOND, HALF = Timing((0.8, 0.9, 1.0, 1.1, 1.2)), {OWN: Timing((2.0, 2.0)), MEMCPY: Timing((1.0, 1.0))}
 ABOUT = {"machine": {"processor": "a processor"}, "versions": {"NumPy": "2"}, "settings": {"rounds": "15"}}
 
 
 def _studies(wrong: str = "") -> Studies:
+    kernel = "f32 nchw→nhwc"
     points = [
-        Point(name, threads, size, SECOND, None if name == MEMCPY else 2.0, wrong)
+        BenchRow(
+            f"{size / 1e9:g} GB",
+            size,
+            {kernel: SECOND, MEMCPY: SECOND},
+            wrong={kernel: wrong} if wrong else {},
+            about={
+                "threads": threads,
+                "moved by": {MEMCPY: size, kernel: size},
+                "predicted": {kernel: 2.0},
+            },
+        )
         for threads in (1, 2)
         for size in (4_096, 4_000_000_000)
-        for name in (MEMCPY, "f32 nchw→nhwc")
     ]
-    counts = Counts([Count("f32 nchw→nhwc", "jit:avx2", 1000, 100, 50, None)], ["callgrind: not here"])
-    left_out = [(8_000_000_000, "there is no room")]
-    times = {"restride": Timing((2.0, 2.0)), "copy": Timing((1.0, 1.0)), "gguf": Timing((10.0, 10.0))}
-    rows = [FormatRow("dequantise q4_0", 4 * 10**9, times, {"torchao": "refused: no such type"})]
-    rungs = [Rung("a loop", 1, 10**9, SECOND)]
-    layer_times = [
-        LayerTime("a layer", "f32", threads, 8 * 10**9, 10**8, 10e9, 1.0, theirs, again, 2e10)
-        for threads, theirs, again in (
-            (1, {"oneDNN": 1.5}, {"restride": 1.0, "oneDNN": 3.0}),
-            (2, {}, {"restride": 1.0}),
+    points.append(BenchRow("8 GB", 8_000_000_000, {}, refused={OWN: "there is no room"}))
+    about = {"elements": 100, "stepping": 50, "callgrind": None}
+    counts = [BenchRow(kernel, 1000, {}, kernels={OWN: "jit:avx2"}, about=about)]
+    counts.append(BenchRow("not counted", 0, {}, refused={"callgrind": "not here"}))
+    times, refused = {**HALF, "gguf": Timing((10.0, 10.0))}, {"torchao": "refused: no such type"}
+    layers = [
+        BenchRow(
+            *("a layer", 10**8, {name: Timing((seconds,)) for name, seconds in seconds.items()}),
+            operations=8 * 10**9,
+            about={"types": "f32", "threads": threads, "peak": 10e9, "bandwidth": 2e10},
+            is_by_least=True,
+        )
+        for threads, seconds in (
+            (1, {OWN: 1.0, "oneDNN": 1.5, f"{OWN}, reordered": 1.0, "oneDNN, reordered": 3.0}),
+            (2, {OWN: 1.0, f"{OWN}, reordered": 1.0}),
         )
     ]
-    return Studies(ABOUT, Roofline(points, left_out), rungs, counts, rows, layer_times)
+    rows = {
+        "roofline": points,
+        "ladder": [BenchRow(kernel, 10**9, {"a loop": SECOND}, about={"threads": {"a loop": 1}})],
+        "instructions": counts,
+        "formats": [BenchRow("dequantise q4_0", 4 * 10**9, times, refused=refused)],
+        "layers": layers,
+    }
+    return Studies(ABOUT, rows)
 
 
 def test_the_page_tells_everything() -> None:
@@ -79,7 +86,7 @@ def test_the_page_tells_everything() -> None:
 
 def test_a_wrong_answer_is_named_and_has_no_speed() -> None:
     found = _studies(wrong="1 of 3 elements differ")
-    assert found.wrong[0] == "memcpy, 4096 bytes moved: 1 of 3 elements differ"
+    assert found.wrong[0] == "4.096e-06 GB: f32 nchw→nhwc: 1 of 3 elements differ"
     assert "**wrong**" in studies.as_markdown(found)
     assert "## Wrong answers" in studies.as_markdown(found)
 
@@ -89,37 +96,33 @@ def test_page_and_json_are_written(tmp_path: Path) -> None:
     assert [path.name for path in written] == ["inside.json", "inside.md"]
     read = json.loads(written[0].read_text("utf-8"))
     assert read["machine"] == ABOUT["machine"]
-    assert read["roofline"][1]["seconds"] == {"median": 1.0, "low": 0.9, "high": 1.1}
-    assert read["instructions"][0]["stepped"] == 50
-    assert read["left_out"] == [{"moved": 8_000_000_000, "why": "there is no room"}]
+    assert read["roofline"][1]["seconds"]["memcpy"] == [0.9, 1.0, 1.1]
+    assert read["instructions"][0]["stepping"] == 50
+    assert read["roofline"][-1]["refused"] == {"restride": "there is no room"}
 
 
 def test_nothing_studied_is_an_empty_page() -> None:
-    assert Studies().is_empty
-    assert not _studies().is_empty
     assert studies.as_markdown(Studies()) == "# Looking inside\n"
 
 
+def _measured(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    rows, study = _studies().rows.get(name, []), STUDIES[name]
+    monkeypatch.setitem(STUDIES, name, Study(study.title, lambda _: rows, study.page))
+
+
 def test_studies_are_run_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = _studies()
-    monkeypatch.setattr(roofline, "measure", lambda _: whole.roofline)
-    monkeypatch.setattr(ladder, "measure", lambda _: whole.ladder)
-    monkeypatch.setattr(instructions, "measure", lambda: whole.counts)
-    monkeypatch.setattr(stored_formats, "measure", lambda _: whole.formats)
-    monkeypatch.setattr(layers, "measure", lambda _: whole.layers)
-    monkeypatch.setattr(memory_bound, "measure", lambda _: whole.primitives)
-    monkeypatch.setattr(isa_levels, "measure", lambda _: whole.levels)
     found = Studies(ABOUT)
-    for name in studies.STUDIES:
-        found.run(name, None)  # type: ignore[arg-type]
-    assert found == whole
+    for name in STUDIES:
+        _measured(monkeypatch, name)
+        found.run(name, BenchSetup([], [], 1, 1, 1))
+    assert {name: rows for name, rows in found.rows.items() if rows} == _studies().rows
 
 
 def test_stored_formats_are_measured_beside_what_is_installed() -> None:
     rows = stored_formats.measure(BenchSetup([], [NumPy(1)], 1, 1, 1))
-    assert {"restride", "copy"} <= set.intersection(*(set(row.times) for row in rows))
-    assert not [row.wrong for row in rows if set(row.wrong) & {"restride", "gguf", "NumPy"}]
-    assert all(row.rate("restride") > 0 and row.of_copy() > 0 for row in rows)
+    assert {OWN, MEMCPY} <= set.intersection(*(set(row.times) for row in rows))
+    assert not [row for row in rows if row.wrong or set(row.refused) & {"gguf", "NumPy"}]
+    assert all(row.rate() > 0 and row.over(MEMCPY) for row in rows)
 
 
 def test_pictures_are_drawn_as_png_and_svg(tmp_path: Path) -> None:
@@ -138,7 +141,7 @@ def test_the_command_lists_and_runs_them(
     names = "^(roofline|ladder|instructions|formats|layers|primitives|levels)$"
     assert command.main(["--list", "--rows", names]) == 0
     assert capsys.readouterr().out.split() == list(studies.STUDIES)
-    monkeypatch.setattr(instructions, "measure", lambda: _studies().counts)
+    _measured(monkeypatch, "instructions")
     asked = ["--quick", "--rows", "^instructions$", "--peers", "NumPy", "--out", str(tmp_path)]
     assert command.main(asked) == 0
     page = (tmp_path / "inside.md").read_text("utf-8")

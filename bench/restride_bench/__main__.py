@@ -15,7 +15,8 @@ import argparse
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,13 +26,12 @@ from restride.cli.progress import Progress
 from restride.cli.usage import Parser, wrong_usage
 from restride.runtime.cpu.thread_pool import available_processors
 
-from . import chart, curves, figures, machine, networks, report, rows, studies
+from . import chart, curves, figures, machine, networks, report, rows, studies, suite
 from .array_peers import NumPy
 from .driver import main as driver
-from .peer import Peer
 from .peers import PEERS, open_peers
 from .problem import PeerProblem
-from .suite import Bench, SuiteRow
+from .study import BenchRow, BenchSetup
 
 _QUICK_BYTES, _LARGEST, _QUICK_LARGEST = 4_000_000, 1_000_000_000, 16_000_000
 # A quick run begins nothing new after so many seconds.
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     studied = studies.Studies()
     found = _measure(options, work, studied)
     answers = [_published(found, options.out)] if chosen or small else []
-    answers += [] if studied.is_empty else [_published_studies(studied, options.out)]
+    answers += [_published_studies(studied, options.out)] if studied.rows else []
     values = {name: value for answer in answers for name, value in answer.values.items()}
     print_result(CommandResult("\n".join(answer.text for answer in answers), values), options.json)
     return 1 if found.wrong or studied.wrong else 0
@@ -74,11 +74,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _chosen(options: argparse.Namespace) -> Work:
     """What the options ask for. Raises UsageError where --rows finds nothing."""
-    suite = rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE)
+    every = rows.suite(least=_QUICK_BYTES if options.quick else rows.LARGE)
     if options.quick and not options.rows:
-        return Work(rows.quick(suite), list(_QUICK_FIGURES), [])
+        return Work(rows.quick(every), list(_QUICK_FIGURES), [])
     found = Work(
-        rows.select(suite, options.rows),
+        rows.select(every, options.rows),
         [name for name in (*figures.FIGURES, _GROWTH) if re.search(options.rows, name)],
         [name for name in studies.STUDIES if re.search(options.rows, name)],
     )
@@ -152,22 +152,43 @@ def _measure(options: argparse.Namespace, work: Work, studied: studies.Studies) 
     peers, missing = open_peers(options.peers, options.threads)
     for name, how in missing.items():
         print_stderr(f"missing: {name} ({how})")
-    bench = Bench(peers, _copiers(peers, options.threads), options.rounds, machine.last_level_cache())
-    setting = figures.BenchSetup(bench.peers, bench.copiers, options.threads, options.rounds, options.largest)
-    measured: list[SuiteRow] = []
+    # NumPy copies for the roof even when it is not a peer.
+    copiers = [*peers, *([] if any(peer.name == "NumPy" for peer in peers) else [NumPy(options.threads)])]
+    setting = BenchSetup(peers, copiers, options.threads, options.rounds, options.largest)
+    measured: list[BenchRow] = []
     taken: list[figures.Figure] = []
-    steps: list[figures.GrowthStep] = []
+    steps: list[BenchRow] = []
     notes = _settings(options)
     until = time.monotonic() + _QUICK_SECONDS if options.quick else None
-    total = len(work.rows) + len(work.figures) + len(work.studies)
+
+    def row(problem: PeerProblem) -> str:
+        measured.append(suite.measure(problem, setting))
+        return f"[{len(measured)}/{len(work.rows)}] {problem.label}: {report.line(measured[-1])}"
+
+    def figure(name: str) -> str:
+        if name == _GROWTH:
+            steps.extend(figures.growth(setting))
+            return name
+        taken.append(figures.FIGURES[name](setting))
+        return f"{taken[-1].name}: {report.amount(taken[-1].spread.median, taken[-1].unit)}"
+
+    def study(name: str) -> str:
+        studied.run(name, setting)
+        return name
+
+    tasks: list[tuple[str, Callable[[], str]]] = [
+        *((problem.label, partial(row, problem)) for problem in work.rows),
+        *((name, partial(figure, name)) for name in work.figures),
+        *((name, partial(study, name)) for name in work.studies),
+    ]
+    total = len(tasks)
     try:
         with Progress("measuring", total, "rows") as progress:
-            _run_rows(bench, work.rows, measured, progress, until)
-            _run_figures(setting, work.figures, taken, steps, progress, until)
-            for name in work.studies if not _is_late(until) else ():
-                progress.label = name
-                studied.run(name, setting)
-                _say(progress, name)
+            for label, task in tasks:
+                if until is not None and time.monotonic() > until:
+                    break
+                progress.label = label
+                _say(progress, task())
             if progress.done < total:
                 notes["left out"] = f"{total - progress.done} of {total}, so that a quick run stays quick"
                 _say(progress, f"left out: {notes['left out']}", 0)
@@ -175,12 +196,8 @@ def _measure(options: argparse.Namespace, work: Work, studied: studies.Studies) 
         notes["interrupted"] = f"after {len(measured)} of {len(work.rows)} rows"
     versions = {**{peer.name: peer.version for peer in peers if peer.version}, **machine.versions()}
     studied.about = {"machine": facts, "versions": versions, "settings": notes}
-    return report.SuiteReport(facts, versions, notes, missing, measured, taken, steps)
-
-
-def _copiers(peers: Sequence[Peer], threads: int) -> list[Peer]:
-    """Those who copy for the roof: NumPy even when it is not a peer."""
-    return [*peers, *([] if any(peer.name == "NumPy" for peer in peers) else [NumPy(threads)])]
+    cache = machine.last_level_cache()
+    return report.SuiteReport(facts, versions, notes, missing, measured, taken, steps, cache)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
@@ -195,78 +212,35 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     return notes
 
 
-def _is_late(until: float | None) -> bool:
-    return until is not None and time.monotonic() > until
-
-
-def _run_rows(
-    bench: Bench,
-    chosen: Sequence[PeerProblem],
-    measured: list[SuiteRow],
-    progress: Progress,
-    until: float | None,
-) -> None:
-    for number, problem in enumerate(chosen, 1):
-        if _is_late(until):
-            return
-        progress.label = problem.label
-        measured.append(bench.run(problem))
-        _say(progress, f"[{number}/{len(chosen)}] {problem.label}: {report.line(measured[-1])}")
-
-
-def _run_figures(
-    setting: figures.BenchSetup,
-    small: Sequence[str],
-    taken: list[figures.Figure],
-    steps: list[figures.GrowthStep],
-    progress: Progress,
-    until: float | None,
-) -> None:
-    for name in small:
-        if _is_late(until):
-            return
-        progress.label = name
-        if name == _GROWTH:
-            steps += figures.growth(setting)
-            _say(progress, name)
-            continue
-        taken.append(figures.FIGURES[name](setting))
-        _say(progress, f"{taken[-1].name}: {report.amount(taken[-1].spread.median, taken[-1].unit)}")
-
-
 def _published(found: report.SuiteReport, folder: Path | None) -> CommandResult:
-    written = [] if folder is None else report.write(found, folder)
-    try:
-        written += chart.draw(found, folder) if folder and (found.rows or found.steps) else []
-    except ImportError:
-        print_stderr("no chart: matplotlib is not installed (pip install matplotlib)")
     means = [
         f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})"
         for mean in report.means(found.rows)
     ]
-    return _written("bench", report.as_json(found), means, found.wrong, written)
-
-
-def _written(
-    name: str, values: dict[str, Any], lines: Sequence[str], wrong: Sequence[str], paths: Sequence[Path]
-) -> CommandResult:
-    """What is said of one report, and the report itself for --json."""
-    names = [str(path) for path in paths]
-    ends = [f"WRONG {trouble}" for trouble in wrong]
-    ends += ["written: " + ", ".join(names)] if names else []
-    about = {"wrong": list(wrong), "written": names}
-    return CommandResult("\n".join([*lines, *ends]), {name: {**values, **about}})
+    drawn = chart.draw if found.rows or found.steps else None
+    return _written("bench", (report, drawn), found, folder, means)
 
 
 def _published_studies(found: studies.Studies, folder: Path | None) -> CommandResult:
-    if folder is None:
-        return _written("inside", studies.as_json(found), [studies.as_markdown(found)], found.wrong, [])
-    written = studies.write(found, folder)
+    page = [studies.as_markdown(found)] if folder is None else []
+    return _written("inside", (studies, curves.draw), found, folder, page)
+
+
+def _written(
+    name: str, writers: tuple[Any, Any], found: Any, folder: Path | None, lines: Sequence[str]
+) -> CommandResult:
+    """Write a report and draw it, where there is a folder; what is said of it, and its values for --json."""
+    module, draw = writers
+    paths: list[Path] = [] if folder is None else module.write(found, folder)
     try:
-        written += curves.draw(found, folder)
+        paths += draw(found, folder) if draw and folder else []
     except ImportError:
-        print_stderr("no charts: matplotlib is not installed (pip install matplotlib)")
-    return _written("inside", studies.as_json(found), [], found.wrong, written)
+        print_stderr("no chart: matplotlib is not installed (pip install matplotlib)")
+    names = [str(path) for path in paths]
+    ends = [f"WRONG {trouble}" for trouble in found.wrong]
+    ends += ["written: " + ", ".join(names)] if names else []
+    values = {**module.as_json(found), "wrong": list(found.wrong), "written": names}
+    return CommandResult("\n".join([*lines, *ends]), {name: values})
 
 
 def _say(progress: Progress, text: str, done: int = 1) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from restride.targets.isa import CacheSizes, host_caches
 
+from . import layers, roofline
 from .chart import saved
-from .ladder import Rung
-from .layers import LayerTime
-from .roofline import MEMCPY, Point
-from .studies import Studies, size_words
+from .pages import size_words
+from .studies import Studies
+from .study import MEMCPY, BenchRow
 
 _COLOURS = ("#c1272d", "#1f5fa8", "#3a8f4a", "#e08b00")
 _DARK, _PALE, _GREY = "#333333", "#e6e6e6", "#7d8a96"
@@ -26,88 +26,85 @@ _STYLE = {
 
 def draw(studied: Studies, folder: Path) -> list[Path]:
     """Write `roofline`, `ladder` and `layers` as .png and .svg. Raises ImportError without matplotlib."""
-    pictures: dict[str, tuple[Sequence[Any], Callable[[Studies, Any], Any]]] = {
-        "roofline": (studied.roofline.points, _roofline),
-        "ladder": (studied.ladder, _ladder),
-        "layers": (studied.layers, _layers),
-    }
-    return [
-        path
-        for name, (rows, picture) in pictures.items()
-        if rows
-        for path in saved(partial(picture, studied), folder / name, _STYLE)
-    ]
+    pictures = {"roofline": _roofline, "ladder": _ladder, "layers": _layers}
+    there = {name: picture for name, picture in pictures.items() if studied.rows.get(name)}
+    return [path for name in there for path in saved(partial(there[name], studied), folder / name, _STYLE)]
 
 
 def _layers(studied: Studies, pyplot: Any) -> Any:
     """Every layer as a point: operations in a second over operations for each byte, beneath the roofs."""
-    counts = sorted({each.threads for each in studied.layers})
-    figure, axes = pyplot.subplots(
-        1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
-    )
-    kinds = dict(zip(dict.fromkeys(each.types for each in studied.layers), _COLOURS, strict=False))
-    for threads, axis in zip(counts, axes[0], strict=True):
-        for types, colour in kinds.items():
-            same = [each for each in studied.layers if (each.types, each.threads) == (types, threads)]
-            _draw_layers(axis, same, colour)
+    groups = layers.by_kind(studied.rows["layers"])
+    counts = list(dict.fromkeys(threads for _, threads in groups))
+    figure, axes = _axes(pyplot, counts)
+    colours = dict(zip(dict.fromkeys(types for types, _ in groups), _COLOURS, strict=False))
+    for (types, threads), same in groups.items():
+        _draw_layers(axes[counts.index(threads)], same, colours[types])
+    for axis in axes:
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.grid(color=_PALE, linewidth=0.8)
         axis.set_axisbelow(True)
-        axis.set_title(f"{threads} thread{'s' * (threads > 1)}", loc="left")
         axis.set_xlabel("operations for each byte that must be moved")
-    axes[0][0].set_ylabel("operations in a second, 1e9")
-    handles, words = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, words, loc="lower center", ncols=4, frameon=False, bbox_to_anchor=(0.5, -0.08))
-    figure.suptitle(_title("Layers of networks, and what limits them", studied), x=0.07, ha="left")
+    axes[0].set_ylabel("operations in a second, 1e9")
+    return _with_legend(figure, axes, (4, -0.08), _title("Layers of networks, and what limits them", studied))
+
+
+def _axes(pyplot: Any, counts: Sequence[int]) -> tuple[Any, Any]:
+    """A plot for each number of threads, side by side."""
+    size = (6.2 * len(counts), 4.4)
+    figure, axes = pyplot.subplots(1, len(counts), figsize=size, sharey=True, squeeze=False)
+    for threads, axis in zip(counts, axes[0], strict=True):
+        axis.set_title(f"{threads} thread{'s' * (threads > 1)}", loc="left")
+    return figure, axes[0]
+
+
+def _with_legend(figure: Any, axes: Any, legend: tuple[int, float], title: str) -> Any:
+    handles, words = axes[0].get_legend_handles_labels()
+    columns, below = legend
+    figure.legend(
+        handles, words, loc="lower center", ncols=columns, frameon=False, bbox_to_anchor=(0.5, below)
+    )
+    figure.suptitle(title, x=0.07, ha="left")
     return figure
 
 
-def _draw_layers(axis: Any, layers: Sequence[LayerTime], colour: str) -> None:
+def _draw_layers(axis: Any, rows: Sequence[BenchRow], colour: str) -> None:
     """Layers of some types, and their roof: bytes from memory, and the peak of multiply-adds."""
-    intensities = [each.operations / each.moved for each in layers]
-    peak, bandwidth = layers[0].peak / 1e9, layers[0].bandwidth / 1e9
-    axis.scatter(intensities, [each.rate / 1e9 for each in layers], color=colour, s=16, label=layers[0].types)
-    last = max(*intensities, 1000.0)
-    if bandwidth:
-        corner = peak / bandwidth
-        axis.plot([0.5, corner, last], [0.5 * bandwidth, peak, peak], color=colour, linewidth=0.9, zorder=0)
-    else:
-        axis.plot([min(intensities), last], [peak, peak], color=colour, linewidth=0.9, zorder=0)
+    about, intensities = rows[0].about, [row.operations / row.moved for row in rows]
+    peak, bandwidth = about["peak"] / 1e9, about["bandwidth"] / 1e9
+    rates = [row.operations / row.seconds() / 1e9 for row in rows]
+    axis.scatter(intensities, rates, color=colour, s=16, label=about["types"])
+    last, corner = max(*intensities, 1000.0), peak / bandwidth
+    axis.plot([0.5, corner, last], [0.5 * bandwidth, peak, peak], color=colour, linewidth=0.9, zorder=0)
 
 
 def _roofline(studied: Studies, pyplot: Any) -> Any:
-    points = studied.roofline.points
-    counts = sorted({point.threads for point in points})
-    figure, axes = pyplot.subplots(
-        1, len(counts), figsize=(6.2 * len(counts), 4.4), sharey=True, squeeze=False
-    )
-    for axis, count in zip(axes[0], counts, strict=True):
-        _draw_sizes(axis, [point for point in points if point.threads == count])
-        axis.set_title(f"{count} thread{'s' * (count > 1)}", loc="left")
+    groups = roofline.by_threads(studied.rows["roofline"])
+    figure, axes = _axes(pyplot, list(groups))
+    for axis, rows in zip(axes, groups.values(), strict=True):
+        _draw_sizes(axis, rows)
     # Only now do the axes, which share their height, know it.
-    axes[0][0].set_ylim(bottom=0)
-    for axis in axes[0]:
+    axes[0].set_ylim(bottom=0)
+    for axis in axes:
         _draw_caches(axis, host_caches())
-    axes[0][0].set_ylabel("GB/s, bytes read and written")
-    handles, words = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, words, loc="lower center", ncols=3, frameon=False, bbox_to_anchor=(0.5, -0.12))
-    figure.suptitle(_title("Speed over size", studied), x=0.07, ha="left")
-    return figure
+    axes[0].set_ylabel("GB/s, bytes read and written")
+    return _with_legend(figure, axes, (3, -0.12), _title("Speed over size", studied))
 
 
-def _draw_sizes(axis: Any, points: Sequence[Point]) -> None:
-    kernels = [name for name in dict.fromkeys(point.kernel for point in points) if name != MEMCPY]
-    colours = {MEMCPY: _DARK, **dict(zip(kernels, _COLOURS, strict=False))}
-    for name, colour in colours.items():
-        of = [point for point in points if point.kernel == name]
-        sizes, width = [point.moved for point in of], 2.2 if name == MEMCPY else 1.4
-        axis.plot(sizes, [p.rate / 1e9 for p in of], "o-", color=colour, linewidth=width, ms=3.5, label=name)
-        low, high = [p.moved / p.seconds.high / 1e9 for p in of], [p.moved / p.seconds.low / 1e9 for p in of]
+def _draw_sizes(axis: Any, rows: Sequence[BenchRow]) -> None:
+    for at, name in enumerate(rows[0].about["moved by"]):
+        colour, width = (_DARK, 2.2) if name == MEMCPY else (_COLOURS[at - 1], 1.4)
+        sizes = [row.about["moved by"][name] for row in rows]
+        spreads = [row.times[name].spread.values() for row in rows]
+        high, middle, low = (
+            [moved / each[end] / 1e9 for moved, each in zip(sizes, spreads, strict=True)] for end in range(3)
+        )
+        axis.plot(sizes, middle, "o-", color=colour, linewidth=width, ms=3.5, label=name)
         axis.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
-        predicted = [(point.moved, point.moved / point.predicted / 1e9) for point in of if point.predicted]
-        if predicted:
-            axis.plot(*zip(*predicted, strict=True), ":", color=colour, linewidth=0.9, alpha=0.7)
+        told = [row.about["predicted"].get(name) for row in rows]
+        if all(told):
+            predicted = [n / seconds / 1e9 for n, seconds in zip(sizes, told, strict=True)]
+            axis.plot(sizes, predicted, ":", color=colour, linewidth=0.9, alpha=0.7)
     axis.plot([], [], ":", color=_GREY, label="predicted")
     axis.set_xscale("log")
     axis.grid(axis="y", color=_PALE, linewidth=0.8)
@@ -124,26 +121,22 @@ def _draw_caches(axis: Any, caches: CacheSizes) -> None:
 
 
 def _ladder(studied: Studies, pyplot: Any) -> Any:
-    rungs = studied.ladder
-    figure, axis = pyplot.subplots(figsize=(9.5, 0.42 * len(rungs) + 1.2))
-    for line, rung in enumerate(rungs):
-        colour = _rung_colour(rung)
-        axis.barh(line, rung.rate / 1e9, color=colour, height=0.62, alpha=0.6 if rung.threads > 1 else 1)
-        ends = [rung.moved / end / 1e9 for end in (rung.seconds.high, rung.seconds.low)]
+    (row,) = studied.rows["ladder"]
+    figure, axis = pyplot.subplots(figsize=(9.5, 0.42 * len(row.times) + 1.2))
+    colours = {"memcpy": _DARK, "NumPy": _GREY}
+    for line, (name, timing) in enumerate(row.times.items()):
+        colour = next((of for word, of in colours.items() if name.startswith(word)), _COLOURS[0])
+        alpha = 0.6 if row.about["threads"][name] > 1 else 1
+        axis.barh(line, row.rate(name) / 1e9, color=colour, height=0.62, alpha=alpha)
+        ends = [row.moved / end / 1e9 for end in (timing.spread.high, timing.spread.low)]
         axis.plot(ends, [line, line], color=_DARK, linewidth=1)
-        axis.text(max(ends), line, f"  {rung.rate / 1e9:.1f}", va="center")
-    axis.set_yticks(range(len(rungs)), [rung.name for rung in rungs])
+        axis.text(max(ends), line, f"  {row.rate(name) / 1e9:.1f}", va="center")
+    axis.set_yticks(range(len(row.times)), list(row.times))
     axis.invert_yaxis()
     axis.tick_params(axis="y", length=0)
     axis.set_xlabel("GB/s, bytes read and written")
-    axis.set_title(_title(f"f32 nchw→nhwc, {size_words(rungs[0].moved)} moved", studied), loc="left")
+    axis.set_title(_title(f"{row.name}, {size_words(row.moved)} moved", studied), loc="left")
     return figure
-
-
-def _rung_colour(rung: Rung) -> str:
-    if rung.name.startswith("memcpy"):
-        return _DARK
-    return _GREY if rung.name.startswith("NumPy") else _COLOURS[0]
 
 
 def _title(words: str, studied: Studies) -> str:

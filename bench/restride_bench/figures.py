@@ -10,7 +10,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,11 +20,11 @@ import numpy as np
 import restride as rs
 from restride.runtime.cpu.thread_pool import ThreadPool
 
-from .array_peers import Torch
 from .measure import SETTLE, Call, Quartiles, Timing, alternate, batch_size
-from .peer import Peer, PeerRefusal
+from .peer import PeerRefusal
 from .peers import Restride
-from .problem import PeerArithmetic, PeerProblem, storage
+from .problem import PeerArithmetic, PeerProblem
+from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
 _TINY = PeerProblem("f32 nchw→nhwc", (1, 16, 4, 4), "f32", "abcd", "f32", "acdb")
 _GROWN = PeerProblem("f32 nchw→nChw16c", (1, 64, 56, 56), "f32", "abcd", "f32", "aBcd16b")
@@ -31,6 +32,8 @@ _PLAIN = PeerProblem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32",
 _BUSY = PeerProblem("f32→s8 nchw→nhwc", (4, 128, 56, 56), "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75))
 _LEAST = 1_000_000  # bytes moved
 _SCANNED = 1 << 19  # bytes: some microseconds from a second-level cache
+_FIRST_TAGS = ("abcd", "acdb", "aBcd16b", "aBcd8b", "ABcd16b16a")
+_FIRST_TYPES = (("f32", "f32"), ("u8", "u8"), ("f32", "s8"), ("bf16", "f32"))
 _IMPORT = """
 import time, numpy
 begin = time.perf_counter()
@@ -57,86 +60,55 @@ class Figure:
         return (self.spread.median >= self.goal) if self.more_is_better else (self.spread.median <= self.goal)
 
 
-@dataclass(frozen=True)
-class GrowthStep:
-    """One size of the growth series: bytes moved, and bytes per second of restride and of memcpy."""
-
-    moved: int
-    rate: float
-    copy_rate: float
-
-
-@dataclass(frozen=True)
-class BenchSetup:
-    """What the figures share."""
-
-    peers: Sequence[Peer]
-    copiers: Sequence[Peer]
-    threads: int
-    rounds: int
-    largest: int
-
-    @property
-    def restride(self) -> Restride:
-        """The restride peer, opened if it was not asked for."""
-        found = [peer for peer in self.peers if isinstance(peer, Restride)]
-        return found[0] if found else Restride(self.threads)
-
-
 def execute_tiny(setting: BenchSetup) -> Figure:
     """One execute of a reorder of 1 KiB, beside what the peers take for it."""
     source, calls = _TINY.source(), {}
-    for peer in (setting.restride, *(p for p in setting.peers if p.name != "restride")):
+    for peer in (setting.restride, *(p for p in setting.peers if p.name != OWN)):
         try:
             calls[peer.name] = peer.prepare(_TINY, source, _TINY.destination()).call
         except PeerRefusal:
             continue
-    return _per_call("one execute of a tiny reorder", calls, "restride", 1.0, setting)
+    return _per_call("one execute of a tiny reorder", calls, 1.0, setting)
 
 
 def array_tiny(setting: BenchSetup) -> Figure:
     """One `rs.reorder(x, "nhwc")` of 1 KiB, which allocates its result, beside NumPy and torch."""
     x = np.ones(_TINY.dims, np.float32)
     calls: dict[str, Call] = {
-        "restride": functools.partial(rs.reorder, x, "nhwc"),
+        OWN: functools.partial(rs.reorder, x, "nhwc"),
         "NumPy": lambda: np.ascontiguousarray(x.transpose(0, 2, 3, 1)),
     }
-    for peer in setting.peers:
-        if isinstance(peer, Torch):
-            tensor = peer.torch.from_numpy(x)
-            calls["torch"] = functools.partial(tensor.contiguous, memory_format=peer.torch.channels_last)
-    return _per_call("rs.reorder on a tiny array, warm", calls, "restride", 5.0, setting)
-
-
-def fresh_result(setting: BenchSetup) -> Figure:
-    """`rs.reorder(x, "nhwc")` of 51 MB, its result dropped, against the same with `out=`."""
-    x, out = _plain_arrays()
-    plain = functools.partial(rs.reorder, x, "nhwc")
-    times = alternate({"new": plain, "out": functools.partial(plain, out=out)}, rounds=setting.rounds)
-    gained = times["new"].times_faster_than(times["out"])
-    return Figure("a fresh result against out=, 51 MB", gained, "×", 0.9, more_is_better=True)
-
-
-def first_result(setting: BenchSetup) -> Figure:
-    """The same where no memory of dead results waits, against a copy of NumPy's, which is as fresh."""
-    x, _ = _plain_arrays()
-    calls: dict[str, Call] = {"new": functools.partial(rs.reorder, x, "nhwc"), "copy": x.copy}
-    times = alternate(calls, rounds=setting.rounds, before={"new": rs.empty_cache})
-    gained = times["new"].times_faster_than(times["copy"])
-    name = "a first result, in memory fresh from the system, against x.copy()"
-    return Figure(name, gained, "×", 1.5, more_is_better=True)
-
-
-def _plain_arrays() -> tuple[Any, Any]:
-    x = np.ones(_PLAIN.dims, np.float32)
-    return x, rs.reorder(x, "nhwc")
+    if setting.torch is not None:
+        torch = setting.torch.torch
+        calls["torch"] = functools.partial(torch.from_numpy(x).contiguous, memory_format=torch.channels_last)
+    return _per_call("rs.reorder on a tiny array, warm", calls, 5.0, setting)
 
 
 def memory_tiny(setting: BenchSetup) -> Figure:
     """One `rs.reorder(memory, "nchw")` of 1 KiB in blocks, which allocates its result."""
     held = rs.reorder(np.ones(_TINY.dims, np.float32), "nChw16c")
-    calls: dict[str, Call] = {"restride": functools.partial(rs.reorder, held, "nchw")}
-    return _per_call("rs.reorder on a tiny blocked Memory, warm", calls, "restride", 5.0, setting)
+    calls: dict[str, Call] = {OWN: functools.partial(rs.reorder, held, "nchw")}
+    return _per_call("rs.reorder on a tiny blocked Memory, warm", calls, 5.0, setting)
+
+
+def fresh_result(setting: BenchSetup) -> Figure:
+    """`rs.reorder(x, "nhwc")` of 51 MB, its result dropped, against the same with `out=`."""
+    plain: Any = functools.partial(rs.reorder, np.ones(_PLAIN.dims, np.float32), "nhwc")
+    calls = {"new": plain, "other": functools.partial(plain, out=plain())}
+    return _gain("a fresh result against out=, 51 MB", 0.9, calls, setting)
+
+
+def first_result(setting: BenchSetup) -> Figure:
+    """The same where no memory of dead results waits, against a copy of NumPy's, which is as fresh."""
+    x = np.ones(_PLAIN.dims, np.float32)
+    calls: dict[str, Call] = {"new": functools.partial(rs.reorder, x, "nhwc"), "other": x.copy}
+    name = "a first result, in memory fresh from the system, against x.copy()"
+    return _gain(name, 1.5, calls, setting, before={"new": rs.empty_cache})
+
+
+def _gain(name: str, goal: float, calls: dict[str, Call], setting: BenchSetup, **options: Any) -> Figure:
+    times = alternate(calls, rounds=setting.rounds, **options)
+    return Figure(name, times["new"].times_faster_than(times["other"]), "×", goal, more_is_better=True)
 
 
 def open_region(setting: BenchSetup) -> Figure:
@@ -157,23 +129,37 @@ def open_region(setting: BenchSetup) -> Figure:
     return Figure("opening a parallel region on 2 threads", _difference(hot), "µs", 5.0, note=note)
 
 
+def first_uses() -> list[float]:
+    """Seconds from descriptors to the end of the first execute, for small problems of different kernels."""
+    peer, taken = Restride(2), []
+    for at, (src, dst) in enumerate(itertools.permutations(_FIRST_TAGS, 2)):
+        src_type, dst_type = _FIRST_TYPES[at % len(_FIRST_TYPES)]
+        problem = PeerProblem("first use", (2, 33, 5, 7), src_type, src, dst_type, dst)
+        source, target = problem.source(), problem.destination()
+        begin = time.perf_counter()
+        peer.prepare(problem, source, target).call()
+        taken.append(time.perf_counter() - begin)
+    return taken
+
+
 def compile_new(setting: BenchSetup) -> Figure:
     """From descriptors to the end of the first execute, nothing cached anywhere."""
-    return _first_use("first use of a new problem: compile", _child("first_use", cache=""), 40.0)
+    return _first_use("first use of a new problem: compile", _child(cache=""), 40.0)
 
 
 def load_cached(setting: BenchSetup) -> Figure:
     """The same in a new process that finds the kernels in the disk cache."""
     with tempfile.TemporaryDirectory(prefix="restride-bench-") as folder:
-        _child("first_use", cache=folder)
-        return _first_use("first use, from the disk cache", _child("first_use", cache=folder), 2.0)
+        _child(cache=folder)
+        return _first_use("first use, from the disk cache", _child(cache=folder), 2.0)
 
 
 def import_time(setting: BenchSetup) -> Figure:
     """`import restride` in a process that has imported NumPy, with the bytecode that an installation has."""
     command = [sys.executable, "-c", _IMPORT]
     with tempfile.TemporaryDirectory(prefix="restride-bench-") as folder:
-        environment = _with_bytecode(folder)
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment = {**kept, "PYTHONPYCACHEPREFIX": folder}
         _run(command, environment)  # writes the bytecode, whatever lies beside the source
         values = [1e3 * _run(command, environment)[0] for _ in range(9)]
     return Figure("import restride, beyond NumPy", Quartiles.of(values), "ms", 60.0)
@@ -191,9 +177,14 @@ def speed_up(setting: BenchSetup) -> Figure:
     return Figure("two threads against one", gained, "×", 1.6, more_is_better=True, note=note)
 
 
-def growth(setting: BenchSetup) -> list[GrowthStep]:
-    """Bytes per second from 1 MB moved to the largest, by fours; the last step is the largest itself."""
-    return [_grown(setting, moved) for moved in growth_sizes(setting.largest)]
+def growth(setting: BenchSetup) -> list[BenchRow]:
+    """A row for each size from 1 MB moved to the largest, by fours; the last is the largest itself."""
+    rows = []
+    for moved in growth_sizes(setting.largest):
+        problem = replace(_GROWN, dims=(max(1, round(moved / _GROWN.moved)), *_GROWN.dims[1:]))
+        call = setting.restride.prepare(problem, problem.source(), problem.destination())
+        rows.append(race(RowPlan(problem.label, problem.moved, {OWN: call}), setting))
+    return rows
 
 
 def growth_sizes(largest: int) -> list[int]:
@@ -221,26 +212,11 @@ def _difference(times: dict[str, Timing]) -> Quartiles:
     return Quartiles.of([1e6 * (two - one) for one, two in pairs])
 
 
-def _grown(setting: BenchSetup, moved: int) -> GrowthStep:
-    images = max(1, round(moved / _GROWN.moved))
-    problem = replace(_GROWN, dims=(images, *_GROWN.dims[1:]))
-    source, target = problem.source(), problem.destination()
-    call = setting.restride.prepare(problem, source, target).call
-    copied = storage(source.size)
-    copied[...] = 1
-    copies = {name: copy for peer in setting.peers for name, copy in peer.copies(source, copied).items()}
-    number = batch_size(call)
-    times = alternate({"reorder": call, **copies}, rounds=setting.rounds, number=number)
-    fastest = min(times[name].spread.median for name in copies)
-    return GrowthStep(problem.moved, problem.moved / times["reorder"].spread.median, problem.moved / fastest)
-
-
-def _per_call(name: str, calls: dict[str, Call], who: str, goal: float, setting: BenchSetup) -> Figure:
-    number = batch_size(calls[who])
-    times = alternate(calls, rounds=setting.rounds, number=number)
+def _per_call(name: str, calls: dict[str, Call], goal: float, setting: BenchSetup) -> Figure:
+    times = alternate(calls, rounds=setting.rounds, number=batch_size(calls[OWN]))
     micro = {peer: Quartiles.of([1e6 * s for s in timing.seconds]) for peer, timing in times.items()}
-    beside = {peer: spread.median for peer, spread in micro.items() if peer != who}
-    return Figure(name, micro[who], "µs", goal, beside=beside)
+    beside = {peer: spread.median for peer, spread in micro.items() if peer != OWN}
+    return Figure(name, micro[OWN], "µs", goal, beside=beside)
 
 
 def _first_use(name: str, seconds: list[float], goal: float) -> Figure:
@@ -249,17 +225,16 @@ def _first_use(name: str, seconds: list[float], goal: float) -> Figure:
     return Figure(name, Quartiles.of(others), "ms", goal, note=note)
 
 
-def _with_bytecode(folder: str) -> dict[str, str]:
-    """An environment in which Python keeps bytecode, and keeps it in `folder`."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**kept, "PYTHONPYCACHEPREFIX": folder}
-
-
-def _child(task: str, *, cache: str) -> list[float]:
-    command = [sys.executable, "-m", f"restride_bench.{task}"]
+def _child(*, cache: str) -> list[float]:
+    """The first uses of a process of its own."""
+    command = [sys.executable, "-m", "restride_bench.figures"]
     return _run(command, {**os.environ, "RESTRIDE_CACHE_DIR": cache})
 
 
 def _run(command: list[str], environment: dict[str, str]) -> list[float]:
     done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return [float(value) for value in json.loads(done.stdout.splitlines()[-1])]
+
+
+if __name__ == "__main__":
+    print(json.dumps(first_uses()))

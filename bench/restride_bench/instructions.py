@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,11 @@ from typing import Any
 from restride.targets.isa import host_isa
 
 from .measure import Call
+from .pages import Columns, cells, table
 from .peers import Restride
 from .problem import Bytes
 from .rows import kernels
+from .study import OWN, BenchRow, BenchSetup, Study
 
 CALLS = 100
 _DIMS = (1, 64, 28, 28)
@@ -82,89 +84,64 @@ def _step(call: Call, functions: list[tuple[int, int]]) -> int:
         call()
         os._exit(0)
     _, status = os.waitpid(child, 0)
-    within = 0
+    inside = 0
     while os.WIFSTOPPED(status):
         at = libc.ptrace(_PEEKUSER, child, _RIP, 0)
-        within += any(begin <= at < begin + size for begin, size in functions)
+        inside += _is_in(at, functions)
         if libc.ptrace(_SINGLESTEP, child, 0, 0) < 0:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-    return within
+    return inside
 
 
-@dataclass(frozen=True)
-class Count:
-    """One kernel's instructions on one instruction set; None where that counter was not to be had."""
-
-    name: str
-    kernel: str
-    moved: int
-    elements: int
-    stepped: int | None = None
-    emulated: int | None = None
-
-    @property
-    def instructions(self) -> int:
-        """By the counter that there is."""
-        return self.stepped or self.emulated or 0
-
-    @property
-    def bytes_each(self) -> float:
-        """Bytes read and written for each instruction."""
-        return self.moved / max(self.instructions, 1)
-
-
-@dataclass(frozen=True)
-class Counts:
-    """The kernels of all levels, and why a counter is missing."""
-
-    kernels: Sequence[Count] = ()
-    missing: Sequence[str] = ()
-
-
-def measure() -> Counts:
-    """Count on the host's level, and on the one that both counters know."""
+def measure(setting: BenchSetup) -> list[BenchRow]:
+    """Count on the host's level, and on the one that both counters know; a last row says which is missing."""
     levels = list(dict.fromkeys([host_isa().name, _EMULATED]))
-    found, missing = list[Count](), list[str]()
+    found, missing = list[BenchRow](), dict[str, str]()
     with tempfile.TemporaryDirectory(prefix="restride-bench-") as folder:
         for level in levels if host_isa().name in ("avx512", "avx2") else levels[:1]:
-            stepped, why_not = _stepped(level, Path(folder))
-            emulated, why_neither = _emulated(level, Path(folder)) if level == _EMULATED else ([], "")
-            found += _joined(stepped, emulated)
-            missing += [why for why in (why_not, why_neither) if why]
-    return Counts(found, list(dict.fromkeys(missing)))
+            counters = {"stepping": by_stepping} | ({"callgrind": by_callgrind} if level == _EMULATED else {})
+            by_counter: dict[str, list[CountedKernel]] = {}
+            for name, counter in counters.items():
+                try:
+                    by_counter[name] = counter(level, Path(folder))
+                except Uncounted as why:
+                    missing[name] = str(why)
+            found += rows_of(by_counter)
+    return [*found, *([BenchRow("not counted", 0, {}, refused=missing)] if missing else [])]
 
 
-def _joined(stepped: Sequence[Count], emulated: Sequence[Count]) -> list[Count]:
-    if not stepped or not emulated:
-        return [*stepped, *emulated]
-    pairs = zip(stepped, emulated, strict=True)
-    return [replace(one, emulated=other.emulated) for one, other in pairs]
+class Uncounted(Exception):
+    """Why a counter is not to be had."""
 
 
-def _stepped(level: str, folder: Path) -> tuple[list[Count], str]:
+def rows_of(by_counter: Mapping[str, Sequence[CountedKernel]]) -> list[BenchRow]:
+    """A row for each kernel, with the instructions by each of the counters."""
+    rows = []
+    for same in zip(*by_counter.values(), strict=True):
+        about = {name: each.instructions for name, each in zip(by_counter, same, strict=True)}
+        about = {"elements": same[0].elements, "stepping": None, "callgrind": None, **about}
+        rows.append(BenchRow(same[0].name, same[0].moved, {}, kernels={OWN: same[0].kernel}, about=about))
+    return rows
+
+
+def by_stepping(level: str, folder: Path) -> list[CountedKernel]:
+    """Once, one instruction after the other. Raises Uncounted."""
     if sys.platform != "linux" or os.uname().machine != "x86_64":
-        return [], "stepping: only on Linux and x86-64"
-    try:
-        kernels = _child([*_CHILD, "step"], level, folder)
-    except subprocess.CalledProcessError as error:
-        return [], f"stepping: {_last_line(error)}"
-    return [_count(each, stepped=each.instructions) for each in kernels], ""
+        raise Uncounted("only on Linux and x86-64")
+    return _child([*_CHILD, "step"], level, folder)
 
 
-def _emulated(level: str, folder: Path) -> tuple[list[Count], str]:
+def by_callgrind(level: str, folder: Path) -> list[CountedKernel]:
     """By callgrind, with kernels that were compiled before: LLVM on an emulated processor takes minutes."""
     if not shutil.which("valgrind"):
-        return [], "callgrind: valgrind is not installed"
+        raise Uncounted("valgrind is not installed")
     out = folder / "callgrind.out"
     tool = ["valgrind", "-q", "--tool=callgrind", f"--callgrind-out-file={out}"]
-    try:
-        _child([*_CHILD, "run"], level, folder)
-        kernels = _child([*tool, *_CHILD, "run"], level, folder)
-    except subprocess.CalledProcessError as error:
-        return [], f"callgrind: {_last_line(error)}"
+    _child([*_CHILD, "run"], level, folder)
+    kernels = _child([*tool, *_CHILD, "run"], level, folder)
     costs = own_costs(out.read_text(errors="replace").splitlines())
-    return [_count(each, emulated=_within(each, costs) // CALLS) for each in kernels], ""
+    return [replace(each, instructions=within(each, costs) // CALLS) for each in kernels]
 
 
 def own_costs(lines: Iterable[str]) -> dict[int, int]:
@@ -187,26 +164,48 @@ def own_costs(lines: Iterable[str]) -> dict[int, int]:
     return costs
 
 
-def _within(kernel: CountedKernel, costs: dict[int, int]) -> int:
-    inside = (at for at in costs if any(begin <= at < begin + size for begin, size in kernel.functions))
-    return sum(costs[at] for at in inside)
+def within(kernel: CountedKernel, costs: Mapping[int, int]) -> int:
+    """What the functions of a kernel cost."""
+    return sum(cost for at, cost in costs.items() if _is_in(at, kernel.functions))
 
 
-def _count(found: CountedKernel, **by: int) -> Count:
-    return Count(found.name, found.kernel, found.moved, found.elements, **by)
+def _is_in(at: int, functions: Iterable[tuple[int, int]]) -> bool:
+    return any(begin <= at < begin + size for begin, size in functions)
 
 
 def _child(command: Sequence[str], level: str, folder: Path) -> list[CountedKernel]:
     asked = {"JIT_PROFILE": "2", "MAX_CPU_ISA": level, "NUM_THREADS": "1", "CACHE_DIR": str(folder / "cache")}
     environment = {**os.environ, **{f"RESTRIDE_{name}": value for name, value in asked.items()}}
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise Uncounted((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
     kernels: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return [CountedKernel(**kernel) for kernel in kernels]
 
 
-def _last_line(error: subprocess.CalledProcessError) -> str:
-    lines = (error.stderr or "").strip().splitlines()
-    return lines[-1] if lines else f"exit code {error.returncode}"
+def instructions_of(row: BenchRow) -> int:
+    """By the counter that there is."""
+    return int(row.about["stepping"] or row.about["callgrind"] or 0)
+
+
+_COLUMNS: Columns = {
+    "row": lambda row: row.name,
+    "kernel": lambda row: row.kernels[OWN],
+    "bytes": lambda row: str(row.moved),
+    "stepped": lambda row: str(row.about["stepping"] or "–"),
+    "callgrind": lambda row: str(row.about["callgrind"] or "–"),
+    "bytes/instruction": lambda row: f"{row.moved / max(instructions_of(row), 1):.1f}",
+    "instructions/element": lambda row: f"{instructions_of(row) / row.about['elements']:.3f}",
+}
+
+
+def page(rows: Sequence[BenchRow]) -> str:
+    """A line for each kernel on each level."""
+    notes = [f"\n\nNot counted by {name}: {why}." for row in rows for name, why in row.refused.items()]
+    return table([*_COLUMNS], cells([row for row in rows if row.about], _COLUMNS)) + "".join(notes)
+
+
+STUDY = Study("Instructions", measure, page)
 
 
 def main(arguments: list[str]) -> None:

@@ -1,87 +1,57 @@
 """One transpose, from a loop over elements to the speed of memory: what each idea of a schedule brings.
 
-Every rung is the same work with one thing more than the rung before, compiled by the same compiler. NumPy's
-view and memcpy stand beside.
+Every rung, a side of the one row, is the same work with one thing more than the rung before, compiled by the
+same compiler. NumPy's view and memcpy stand beside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import restride as rs
 from restride.plan.nest import linear
 from restride.plan.reorder import reorder_nest
-from restride.runtime.cpu.kernel import Kernel, kernel_of
+from restride.runtime.cpu.kernel import kernel_of
 from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import Isa, host_caches, host_isa
 
 from .array_peers import NumPy
-from .figures import BenchSetup
-from .measure import Call, Quartiles, alternate
+from .measure import Call
+from .pages import size_words, table
+from .peer import PreparedCall
 from .problem import Bytes, PeerProblem
+from .study import BenchRow, BenchSetup, RowPlan, Study, race
 
 WORK = PeerProblem("f32 nchw→nhwc", (16, 256, 56, 56), "f32", "abcd", "f32", "acdb")
 _NARROW = "sse41"
 
 
-@dataclass(frozen=True)
-class Rung:
-    """What was added, the threads, seconds as quartiles, and what is wrong with the answer, or ""."""
-
-    name: str
-    threads: int
-    moved: int
-    seconds: Quartiles
-    wrong: str = ""
-
-    @property
-    def rate(self) -> float:
-        """Bytes read and written per second."""
-        return self.moved / self.seconds.median
-
-
-@dataclass(frozen=True)
-class _Way:
-    """One way to do the work; `is_copy`: to move as many bytes without doing it.
-
-    `kernel` is held, since a call holds no more than its address.
-    """
-
-    name: str
-    threads: int
-    call: Call
-    is_copy: bool = False
-    kernel: Kernel | None = None
-
-
-def measure(setting: BenchSetup) -> list[Rung]:
-    """All rungs from the lowest, with the peers that stand beside; in a quick run, of one image."""
+def measure(setting: BenchSetup) -> list[BenchRow]:
+    """One row: its sides are the rungs from the lowest, and peers; in a quick run, of one image."""
     problem = WORK if setting.largest >= WORK.moved else replace(WORK, dims=(1, *WORK.dims[1:]))
     source, target = problem.source(), problem.destination()
     rs.set_num_threads(setting.threads)
-    ways = list(_ways(problem, source, target, setting.threads))
-    wrong = {way.name: _wrong(problem, way, source, target) for way in ways if not way.is_copy}
-    times = alternate({way.name: way.call for way in ways}, rounds=setting.rounds)
-    return [
-        Rung(way.name, way.threads, problem.moved, times[way.name].spread, wrong.get(way.name, ""))
-        for way in ways
-    ]
-
-
-def _ways(problem: PeerProblem, source: Bytes, target: Bytes, threads: int) -> Iterator[_Way]:
+    threads, sides, copies = setting.threads, dict[str, PreparedCall](), dict[str, PreparedCall]()
     numpy, places = NumPy(threads), (source.ctypes.data, target.ctypes.data, 0)
-    yield _Way("NumPy: a view with its axes permuted, copied", 1, numpy.prepare(problem, source, target).call)
-    for name, lowered in variants(problem).items():
-        kernel = kernel_of(lowered, problem.moved)
-        yield _Way(name, 1, partial(kernel.call, *places), kernel=kernel)
+    sides["NumPy: a view with its axes permuted, copied"] = numpy.prepare(problem, source, target)
+    # Calls hold no more than the address of their kernel.
+    held = {name: kernel_of(lowered, problem.moved) for name, lowered in variants(problem).items()}
+    sides |= {name: PreparedCall(partial(kernel.call, *places)) for name, kernel in held.items()}
     if threads > 1:
-        yield _Way(f"… on {threads} threads", threads, partial(kernel.run, *places), kernel=kernel)
-    for number, copy in enumerate(numpy.copies(source, target).values()):
-        count = threads if number else 1
-        yield _Way(f"memcpy, {count} thread{'s' * (count > 1)}", count, copy, is_copy=True)
+        sides[f"… on {threads} threads"] = PreparedCall(partial([*held.values()][-1].run, *places))
+    for count, copy in zip((1, threads), numpy.copies(source, target).values(), strict=False):
+        copies[f"memcpy, {count} thread{'s' * (count > 1)}"] = PreparedCall(copy)
+    counts = {name: threads if name.endswith(" threads") else 1 for name in (*sides, *copies)}
+
+    def check(_held: object = held) -> dict[str, str]:
+        wrong = {name: _wrong(problem, made.call, source, target) for name, made in sides.items()}
+        return {name: why for name, why in wrong.items() if why}
+
+    work = RowPlan(WORK.name, problem.moved, {**sides, **copies}, check, about={"threads": counts})
+    return [race(work, replace(setting, copiers=[]), number=1)]
 
 
 def variants(problem: PeerProblem) -> dict[str, LoweredNest]:
@@ -107,7 +77,28 @@ def _with(lowered: LoweredNest, **changes: Any) -> LoweredNest:
     return replace(lowered, schedules=tuple(replace(plan, **changes) for plan in lowered.schedules))
 
 
-def _wrong(problem: PeerProblem, way: _Way, source: Bytes, target: Bytes) -> str:
+def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:
     problem.poison(target)
-    way.call()
+    call()
     return problem.wrong(source, target)
+
+
+def page(rows: Sequence[BenchRow]) -> str:
+    """A line for each rung."""
+    parts = []
+    for row in rows:
+        lines = [
+            [
+                name,
+                str(row.about["threads"][name]),
+                f"{row.rate(name) / 1e9:.1f}",
+                f"{timing.spread.relative / 2:.0%}",
+            ]
+            for name, timing in row.times.items()
+        ]
+        parts.append(f"{row.name}, {size_words(row.moved)} moved.")
+        parts.append(table(["with", "threads", "GB/s", "±"], lines))
+    return "\n\n".join(parts)
+
+
+STUDY = Study("One transpose, step by step", measure, page)

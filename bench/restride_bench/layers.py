@@ -10,8 +10,8 @@ bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -21,16 +21,17 @@ import numpy as np
 import restride as rs
 
 from .array_peers import Torch
-from .figures import BenchSetup
-from .measure import Call, alternate, batch_size, geometric_mean
+from .measure import Call, alternate, geometric_mean
 from .multiply_adds import peak
-from .onednn import OneDNN
-from .peer import nothing
-from .peers import OneDNNPeer
+from .onednn import OneDNN, int64s
+from .onednn_library import OneDNNError, why_not
+from .pages import Columns, cells, mean_of, ratio, table
+from .peer import PreparedCall
+from .study import OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 TYPES = {"f32": ("f32",) * 3, "bf16": ("bf16",) * 3, "u8·s8": ("u8", "s8", "u8"), "s8·s8": ("s8",) * 3}
 TORCH_TYPES = {"f32": "float32", "bf16": "bfloat16"}
-_ROW_MAJOR = "abcd"
+_INFERENCE, _DIRECT = 96, 1
 Dims = tuple[int, ...]
 
 
@@ -104,69 +105,70 @@ def primitive_of(layer: Layer, types: str) -> rs.ConvolutionForward | rs.Matmul:
 def restride_calls(layer: Layer, types: str) -> tuple[LayerCalls, int]:
     """The calls in those formats, and how many bytes it must move."""
     engine, primitive = rs.Engine("cpu"), primitive_of(layer, types)
-    pd = primitive.get_primitive_desc()
+    pd, stream = primitive.get_primitive_desc(), rs.Stream(engine)
     descs = {rs.ARG_SRC: pd.src_desc(), rs.ARG_WEIGHTS: pd.weights_desc(), rs.ARG_DST: pd.dst_desc()}
     memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
-    for number, arg in enumerate((rs.ARG_SRC, rs.ARG_WEIGHTS)):
-        _fill(np.asarray(memories[arg].data).view(np.uint8), str(descs[arg].data_type), number)
-    stream = rs.Stream(engine)
-
+    for seed, arg in enumerate((rs.ARG_SRC, rs.ARG_WEIGHTS)):
+        _fill(np.asarray(memories[arg].data).view(np.uint8), str(descs[arg].data_type), seed)
     alone = partial(primitive.execute, stream, memories)
-    (into, _), (_, out) = (_moves(memories[arg], stream) for arg in (rs.ARG_SRC, rs.ARG_DST))
+    steps: list[Call] = [alone]
+    for arg in (rs.ARG_SRC, rs.ARG_DST):
+        held, plain = memories[arg], rs.MemoryDesc(descs[arg].dims, descs[arg].data_type)
+        if plain == descs[arg]:
+            continue
+        other = rs.Memory(plain, engine)
+        np.asarray(other.data).view(np.uint8)[:] = 1
+        of, to = (other, held) if arg == rs.ARG_SRC else (held, other)
+        reorder = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, of.desc, engine, to.desc))
+        steps.insert(0 if arg == rs.ARG_SRC else 2, partial(reorder.execute, stream, of, to))
+    return LayerCalls(alone, _in_turn(steps)), sum(md.size for md in descs.values())
 
-    def reordered() -> None:
-        into()
-        alone()
-        out()
 
-    return LayerCalls(alone, reordered), sum(md.size for md in descs.values())
+def _in_turn(steps: Sequence[Call]) -> Call:
+    def run() -> None:
+        for step in steps:
+            step()
 
-
-def _moves(memory: rs.Memory, stream: rs.Stream) -> tuple[Call, Call]:
-    """From a row-major memory, and back to it; nothing where the format is row-major already."""
-    engine, md = rs.Engine("cpu"), memory.desc
-    plain = rs.MemoryDesc(md.dims, md.data_type)
-    if plain == md:
-        return nothing, nothing
-    other = rs.Memory(plain, engine)
-    np.asarray(other.data).view(np.uint8)[:] = 1
-    into = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, plain, engine, md))
-    out = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, md, engine, plain))
-    return partial(into.execute, stream, other, memory), partial(out.execute, stream, memory, other)
+    return run
 
 
 def onednn_calls(library: OneDNN, layer: Layer, types: str) -> LayerCalls:
-    """The calls in the formats that oneDNN chooses."""
+    """The calls in the formats that oneDNN chooses. Raises OneDNNError for what it has not here."""
     kinds = TYPES[types]
     mds = [library.desc(*each, "any") for each in zip(layer.dims, kinds, strict=True)]
-    window = layer.strides, layer.padding
-    primitive, descs = library.convolution(mds, *window) if layer.strides else library.matmul(mds)
+    src, weights, dst = (md.pointer for md in mds)
+    if layer.strides:
+        sizes = (layer.strides, [0] * len(layer.strides), layer.padding, layer.padding)
+        window = [int64s(each) for each in sizes]
+        primitive, descs = library.product(
+            "convolution_forward", _INFERENCE, _DIRECT, src, weights, None, dst, *window
+        )
+    else:
+        primitive, descs = library.product("matmul", src, weights, None, dst)
     memories = [library.memory(md) for md in descs]
-    for number, (memory, kind) in enumerate(zip(memories[:2], kinds, strict=False)):
-        _fill(memory.bytes, kind, number)
+    for seed, (memory, kind) in enumerate(zip(memories[:2], kinds, strict=False)):
+        _fill(memory.bytes, kind, seed)
     alone = primitive.bind_all(dict(zip((rs.ARG_SRC, rs.ARG_WEIGHTS, rs.ARG_DST), memories, strict=True)))
     steps = [alone]
-    for place, held, is_read in ((0, memories[0], True), (2, memories[2], False)):
-        plain = library.desc(layer.dims[place], kinds[place], _ROW_MAJOR[: len(layer.dims[place])])
+    for place in (0, 2):
+        held, plain = (
+            memories[place],
+            library.desc(layer.dims[place], kinds[place], "abcd"[: len(layer.dims[place])]),
+        )
         if plain.blocking == descs[place].blocking:
             continue
         other = library.memory(plain)
         _fill(other.bytes, kinds[place], place)
-        if is_read:
-            steps.insert(0, library.reorder(plain, descs[place]).bind(other, held))
-        else:
-            steps.append(library.reorder(descs[place], plain).bind(held, other))
-
-    def reordered() -> None:
-        for step in steps:
-            step()
-
-    return LayerCalls(alone, reordered)
+        sides = [(other, plain), (held, descs[place])]
+        (of, of_md), (to, to_md) = sides if place == 0 else reversed(sides)
+        steps.insert(place, library.reorder(of_md, to_md).bind(of, to))
+    return LayerCalls(alone, _in_turn(steps))
 
 
 def torch_call(peer: Torch, layer: Layer, types: str) -> Call:
     """The layer on tensors that are channels last; a product of matrices on row-major ones."""
     torch = peer.torch
+    inferring: Callable[[Call], Call] = torch.inference_mode()
     kinds = [getattr(torch, TORCH_TYPES[kind]) for kind in TYPES[types][:2]]
     random = np.random.default_rng(0)
     x, w = (
@@ -174,22 +176,12 @@ def torch_call(peer: Torch, layer: Layer, types: str) -> Call:
         for dims, kind in zip(layer.dims, kinds, strict=False)
     )
     if not layer.strides:
-        return _inferring(torch, partial(torch.mm, x, w))
+        return inferring(partial(torch.mm, x, w))
     groups = w.shape[0] if w.ndim > x.ndim else 1
     w = w.reshape(-1, *w.shape[-3:]).to(memory_format=torch.channels_last)
     x = x.to(memory_format=torch.channels_last)
     window = {"stride": layer.strides, "padding": layer.padding, "groups": groups}
-    return _inferring(torch, partial(torch.nn.functional.conv2d, x, w, **window))
-
-
-def _inferring(torch: Any, call: Call) -> Call:
-    """The call without records for gradients."""
-
-    def run() -> None:
-        with torch.inference_mode():
-            call()
-
-    return run
+    return inferring(partial(torch.nn.functional.conv2d, x, w, **window))
 
 
 def _fill(held: np.ndarray[tuple[int], np.dtype[np.uint8]], kind: str, seed: int) -> None:
@@ -206,7 +198,7 @@ def _fill(held: np.ndarray[tuple[int], np.dtype[np.uint8]], kind: str, seed: int
 
 _FACTORS = {"f32": 1, "bf16": 2, "u8·s8": 4, "s8·s8": 4}
 _COPIED = 1 << 27
-_OWN, _ONEDNN, _TORCH = "restride", "oneDNN", "torch"
+_ONEDNN, _AGAIN = "oneDNN", ", reordered"
 LAYERS = (
     convolution("ResNet-50 3x3, 64→64 at 56", 64, 64, 56, 3),
     convolution("ResNet-50 3x3, 256→256 at 14", 256, 256, 14, 3),
@@ -235,70 +227,42 @@ LAYERS = (
 )
 
 
-@dataclass(frozen=True)
-class LayerTime:
-    """A layer of some types on so many threads: the peak, and seconds of restride and its peers by name; of
-    two of them with reorders too. `bandwidth`: bytes that come from memory and go there in a second. Ratios
-    are of the least times of all rounds, which other work on the machine changes least.
+def measure(setting: BenchSetup) -> list[BenchRow]:
+    """All layers of all types, on one thread and on all.
+
+    A row says the types, the threads, the peak of operations, and bytes that come from memory and go there in
+    a second. Its sides have a twin with reorders, of which the name says so.
     """
-
-    name: str
-    types: str
-    threads: int
-    operations: int
-    moved: int
-    peak: float
-    seconds: float
-    peers: dict[str, float] = field(default_factory=dict)
-    reordered: dict[str, float] = field(default_factory=dict)
-    bandwidth: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Operations in a second."""
-        return self.operations / self.seconds
-
-    @property
-    def of_peak(self) -> float:
-        """The part of what a loop of multiply-adds would do."""
-        return self.rate / self.peak
-
-    @property
-    def over_onednn(self) -> float | None:
-        """How many times faster than oneDNN."""
-        return self.over(_ONEDNN)
-
-    def over(self, peer: str) -> float | None:
-        """How many times faster than a peer; None where there is none."""
-        found = self.peers.get(peer)
-        return None if found is None else found / self.seconds
-
-    @property
-    def over_reordered(self) -> float | None:
-        """How many times faster than oneDNN, both with their reorders."""
-        if _ONEDNN not in self.reordered:
-            return None
-        return self.reordered[_ONEDNN] / self.reordered[_OWN]
-
-
-def measure(setting: BenchSetup) -> list[LayerTime]:
-    """All layers of all types, on one thread and on all."""
-    before, found = rs.get_num_threads(), list[LayerTime]()
+    before, found = rs.get_num_threads(), list[BenchRow]()
     try:
         for threads in sorted({1, setting.threads}):
-            rs.set_num_threads(threads)
-            for peer in setting.peers:
-                if isinstance(peer, OneDNNPeer):
-                    peer.library.set_num_threads(threads)
-                elif isinstance(peer, Torch):
-                    peer.torch.set_num_threads(threads)
+            there = replace(setting.on(threads), copiers=[])
             roof, bandwidth = peak(threads), memory_bandwidth()
             for types in TYPES:
-                times = (_measured(layer, types, threads, roof, setting) for layer in LAYERS)
-                found += [replace(each, bandwidth=bandwidth) for each in times]
+                about = {"types": types, "threads": threads}
+                about |= {"peak": roof * _FACTORS[types], "bandwidth": bandwidth}
+                found += [race(_work(layer, about, there), there) for layer in LAYERS]
     finally:
         rs.set_num_threads(before)
     return found
+
+
+def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> RowPlan:
+    types = about["types"]
+    own, moved = restride_calls(layer, types)
+    made, refused = {OWN: own}, dict[str, str]()
+    if setting.onednn is not None:
+        try:
+            made[_ONEDNN] = onednn_calls(setting.onednn.library, layer, types)
+        except OneDNNError as error:
+            refused[_ONEDNN] = why_not(error)
+    sides = {name: each.alone for name, each in made.items()}
+    if setting.torch is not None and TYPES[types][0] in TORCH_TYPES:
+        sides["torch"] = torch_call(setting.torch, layer, types)
+    sides |= {f"{name}{_AGAIN}": each.reordered for name, each in made.items()}
+    calls = {name: PreparedCall(call) for name, call in sides.items()}
+    words: dict[str, Any] = {"operations": layer.operations, "refused": refused, "about": about}
+    return RowPlan(layer.name, moved, calls, **words, is_by_least=True)
 
 
 def memory_bandwidth() -> float:
@@ -309,36 +273,44 @@ def memory_bandwidth() -> float:
     for memory in memories:
         np.asarray(memory.data).view(np.uint8)[:] = 1
     times = alternate({"copy": partial(copy.execute, rs.Stream(engine), *memories)}, rounds=5)
-    return 2 * _COPIED / min(times["copy"].seconds)
+    return 2 * _COPIED / times["copy"].least
 
 
-def _measured(layer: Layer, types: str, threads: int, roof: float, setting: BenchSetup) -> LayerTime:
-    own, moved = restride_calls(layer, types)
-    sides, others = {_OWN: own}, dict[str, Call]()
-    for peer in setting.peers:
-        if isinstance(peer, OneDNNPeer):
-            sides[_ONEDNN] = onednn_calls(peer.library, layer, types)
-        elif isinstance(peer, Torch) and TYPES[types][0] in TORCH_TYPES:
-            others[_TORCH] = torch_call(peer, layer, types)
-    calls = {**{name: each.alone for name, each in sides.items()}, **others}
-    both = {**calls, **{f"{name}, reordered": each.reordered for name, each in sides.items()}}
-    times = alternate(both, rounds=setting.rounds, number=batch_size(own.alone))
-    least = {name: min(timing.seconds) for name, timing in times.items()}
-    return LayerTime(
-        *(layer.name, types, threads, layer.operations, moved),
-        *(roof * _FACTORS[types], least[_OWN]),
-        {name: least[name] for name in calls if name != _OWN},
-        {name: least[f"{name}, reordered"] for name in sides},
-    )
+def of_peak(row: BenchRow) -> float:
+    """The part of what a loop of multiply-adds would do."""
+    return float(row.operations / row.seconds() / row.about["peak"])
 
 
-def means(times: Sequence[LayerTime]) -> list[tuple[str, int, float, float, float | None, float | None]]:
-    """By types and threads: geometric mean and least of the part of the peak, and of the ratio to oneDNN."""
-    found = []
-    for types, threads in dict.fromkeys((each.types, each.threads) for each in times):
-        same = [each for each in times if (each.types, each.threads) == (types, threads)]
-        parts = [each.of_peak for each in same]
-        ratios = [each.over_onednn for each in same if each.over_onednn is not None]
-        over = (geometric_mean(ratios), min(ratios)) if ratios else (None, None)
-        found.append((types, threads, geometric_mean(parts) or 0.0, min(parts), *over))
+def by_kind(rows: Sequence[BenchRow]) -> dict[tuple[str, int], list[BenchRow]]:
+    """The rows of the same types and threads."""
+    found: dict[tuple[str, int], list[BenchRow]] = {}
+    for row in rows:
+        found.setdefault((row.about["types"], row.about["threads"]), []).append(row)
     return found
+
+
+_COLUMNS: Columns = {
+    "layer": lambda row: row.name,
+    "types": lambda row: str(row.about["types"]),
+    "threads": lambda row: str(row.about["threads"]),
+    "Gop/s": lambda row: f"{row.operations / row.seconds() / 1e9:.0f}",
+    "op/byte": lambda row: f"{row.operations / row.moved:.0f}",
+    "of the peak": lambda row: f"{of_peak(row):.0%}",
+    "x oneDNN": lambda row: ratio(row.over(_ONEDNN)),
+    "x oneDNN, with reorders": lambda row: ratio(row.over(f"{_ONEDNN}{_AGAIN}", f"{OWN}{_AGAIN}")),
+    "x torch": lambda row: ratio(row.over("torch")),
+}
+
+
+def page(rows: Sequence[BenchRow]) -> str:
+    """The means by types and threads, and every layer."""
+    means = []
+    for (types, threads), same in by_kind(rows).items():
+        parts, over = [of_peak(row) for row in same], mean_of(row.over(_ONEDNN) for row in same)
+        means.append([types, str(threads), f"{geometric_mean(parts) or 0:.0%}", f"{min(parts):.0%}"])
+        means[-1] += [ratio(value) for value in over or (None, None)]
+    head = ["types", "threads", "of the peak, mean", "least", "x oneDNN, mean", "least"]
+    return f"{table(head, means)}\n\n{table([*_COLUMNS], cells(rows, _COLUMNS))}" if rows else ""
+
+
+STUDY = Study("Layers", measure, page)

@@ -43,6 +43,10 @@ class Quartiles:
         """Interquartile range as a part of the median."""
         return (self.high - self.low) / self.median if self.median else 0.0
 
+    def values(self) -> list[float]:
+        """For JSON, from the lowest."""
+        return [self.low, self.median, self.high]
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -54,6 +58,11 @@ class Timing:
     def spread(self) -> Quartiles:
         """Median and quartiles over the rounds."""
         return Quartiles.of(list(self.seconds))
+
+    @property
+    def least(self) -> float:
+        """The least of the rounds, which other work on the machine changes least."""
+        return min(self.seconds)
 
     def times_faster_than(self, other: Timing) -> Quartiles:
         """How many times longer `other` took: the quotient of the medians, and the quartiles within rounds.

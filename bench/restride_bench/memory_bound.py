@@ -7,8 +7,10 @@ caches. Answers are compared afterwards.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,44 +20,22 @@ import restride as rs
 from restride import Error, MemoryDesc
 from restride.targets.isa import host_isa
 
-from .array_peers import Torch
-from .figures import BenchSetup
-from .measure import Call, Quartiles, alternate, batch_size
+from .measure import Call
 from .memory_bound_cases import CASES, TORCH_ARGUMENTS, MemoryBoundCase
 from .memory_bound_jax import by_jax
 from .onednn import OneDNN, OneDNNPrimitive
-from .peers import OneDNNPeer
-from .problem import storage
+from .pages import mean_of, ratio, sides, table
+from .peer import PreparedCall
+from .study import MEMCPY, OWN, WARM, BenchRow, BenchSetup, RowPlan, Study, race
 
 _SIZES = {"large": (84, 64, 56, 56), "small": (2, 64, 56, 56)}
 _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
 _TOLERANCE = 1e-4
 WRITTEN = (rs.ARG_DST, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS, rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT)
-MEMCPY = "memcpy"
 _NAMES = {
     getattr(rs, f"ARG_{name.upper()}"): name
     for name in (*("src", "src_1", "weights", "dst"), *("diff_src", "diff_dst", "diff_weights"))
 }
-
-
-@dataclass(frozen=True)
-class BoundRow:
-    """What was measured of one primitive in one format: bytes that it must move, seconds of each side."""
-
-    name: str
-    moved: int
-    seconds: dict[str, Quartiles]
-    kernel: str = ""
-    wrong: str = ""
-    refused: dict[str, str] = field(default_factory=dict)
-
-    def rate(self, side: str) -> float:
-        """Bytes per second."""
-        return self.moved / self.seconds[side].median
-
-    def over(self, side: str) -> float | None:
-        """How many times faster restride was; None where there is no such side."""
-        return self.seconds[side].median / self.seconds["restride"].median if side in self.seconds else None
 
 
 def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
@@ -72,54 +52,42 @@ def rows() -> Iterator[tuple[MemoryBoundCase, MemoryDesc, str]]:
                 yield primitive, MemoryDesc(dims, "f32", tag), f"{primitive.name} {name} {size}"
 
 
-def measure(setting: BenchSetup) -> list[BoundRow]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """All rows beside the peers of the bench that are there."""
     return [measure_row(setting, *row) for row in rows()]
 
 
-def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc, name: str) -> BoundRow:
+def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc, name: str) -> BenchRow:
     """One row."""
     engine = rs.Engine("cpu")
     kind, pd = primitive.make(engine, src)
     descs = descs_of(pd)
     memories = filled(engine, descs)
     run = partial(kind(pd).execute, rs.Stream(engine), memories)
-    calls: dict[str, Call] = {"restride": run}
-    refused: dict[str, str] = {}
+    sides, refused = {OWN: PreparedCall(run, str(pd.impl_info_str))}, dict[str, str]()
     answers: dict[str, Callable[[], Any]] = {}
-    for peer in setting.peers:
+    ways: dict[str, Callable[[], tuple[Call, Callable[[], Any]]]] = {}
+    if setting.onednn is not None:
+        ways["oneDNN"] = partial(_by_onednn, setting.onednn.library, primitive, memories)
+    if setting.torch is not None:
+        ways |= {
+            "torch": partial(_by_torch, primitive, memories),
+            "JAX": partial(by_jax, primitive.name, memories),
+        }
+    for peer, way in ways.items():
         try:
-            if isinstance(peer, OneDNNPeer):
-                calls[peer.name], answers[peer.name] = _by_onednn(peer.library, primitive, memories)
-            elif isinstance(peer, Torch):
-                calls[peer.name], answers[peer.name] = _by_torch(primitive, memories)
+            call, answers[peer] = way()
+            sides[peer] = PreparedCall(call)
         except (Error, ValueError) as error:
-            refused[peer.name] = str(error).splitlines()[0]
-    if "torch" in calls or "torch" in refused:
-        try:
-            calls["JAX"], answers["JAX"] = by_jax(primitive.name, memories)
-        except ValueError as error:
-            refused["JAX"] = str(error)
-    is_large = sum(md.size for md in descs.values()) > _WARM
+            refused[peer] = str(error).splitlines()[0]
+    is_large = sum(md.size for md in descs.values()) > WARM
     moved = sum(md.size * (1 + (is_large and arg in primitive.twice)) for arg, md in descs.items())
-    source, target = storage(moved // 2), storage(moved // 2)
-    # Pages that nobody has written are one page of zeros, and stay in the caches.
-    source[:], target[:] = 1, 2
-    copies = [call for peer in setting.copiers for call in peer.copies(source, target).values()]
-    calls |= {f"{MEMCPY} {i}": call for i, call in enumerate(copies)}
-    number = 1 if is_large else batch_size(run)
-    times = {
-        each: timing.spread for each, timing in alternate(calls, rounds=setting.rounds, number=number).items()
-    }
-    best = min((each for each in times if each.startswith(MEMCPY)), key=lambda each: times[each].median)
-    seconds = {each: found for each, found in times.items() if not each.startswith(MEMCPY)}
-    wrong = _difference(memories[_result(memories)].to_numpy(), answers)
-    return BoundRow(name, moved, {**seconds, MEMCPY: times[best]}, str(pd.impl_info_str), wrong, refused)
+    check = partial(differences, memories[_result(memories)], answers)
+    return race(RowPlan(name, moved, sides, check, refused=refused), setting)
 
 
 # Arguments of primitives have numbers below it.
 _MOST_ARGS = 320
-_WARM = 16 << 20
 
 
 def descs_of(pd: Any) -> dict[int, MemoryDesc]:
@@ -140,12 +108,15 @@ def _result(memories: Mapping[int, rs.Memory]) -> int:
     return rs.ARG_DIFF_SRC if rs.ARG_DIFF_SRC in memories else rs.ARG_DST
 
 
-def _difference(found: Any, answers: Mapping[str, Callable[[], Any]]) -> str:
-    for name, answer in answers.items():
-        wanted = answer()
-        if not np.allclose(found, wanted, rtol=_TOLERANCE, atol=_TOLERANCE):
-            return f"off by {float(np.abs(found - wanted).max()):.3g} from {name}"
-    return ""
+def differences(result: rs.Memory, answers: Mapping[str, Callable[[], Any]]) -> dict[str, str]:
+    """Whose answers are others than ours, and how far off."""
+    own = result.to_numpy()
+    pairs = [(name, answer()) for name, answer in answers.items()]
+    return {
+        name: f"off by {float(np.abs(own - other).max()):.3g}"
+        for name, other in pairs
+        if not np.allclose(own, other, rtol=_TOLERANCE, atol=_TOLERANCE)
+    }
 
 
 def _by_onednn(
@@ -202,3 +173,83 @@ def _by_torch(
     w = [torch.from_numpy(np.asarray(memories[arg])) for arg in TORCH_ARGUMENTS if arg in memories]
     run = partial(primitive.torch, torch, x, w)
     return run, lambda: run().numpy()
+
+
+def page(rows: Sequence[BenchRow]) -> str:
+    """A table, and the means over its rows: of memcpy, and times faster than each peer."""
+    beside = [MEMCPY, *sides(rows)] if rows else []
+    lines = [
+        [row.name, f"{row.rate() / 1e9:.1f}", *(ratio(row.over(side)) for side in beside)] for row in rows
+    ]
+    means = [mean_of(row.over(side) for row in rows) for side in beside]
+    last = [f"{ratio(mean[0])} (worst {ratio(mean[1])})" if mean else "–" for mean in means]
+    head = ["primitive", "GB/s", "of memcpy", *(f"times {side}" for side in beside[1:])]
+    return table(head, [*lines, ["geometric mean", "", *last]] if rows else [])
+
+
+STUDY = Study("Primitives bound by memory", measure, page)
+
+
+# --- levels of instruction sets, in turns, in the caches ----------------------------------------------------
+
+_LEVELS = ("generic", "sse41", "avx2", "avx512")
+_OF_LEVELS = (
+    *("eltwise relu", "eltwise tanh", "eltwise gelu_erf", "eltwise pow", "binary add"),
+    *("batch normalization", "layer normalization", "lrn across channels", "softmax"),
+    *("pooling max 3x3", "reduction sum", "resampling linear x2"),
+)
+_SETTING = "RESTRIDE_MAX_CPU_ISA"
+
+
+def levels() -> tuple[str, ...]:
+    """The levels of this machine, the least first; one where it has no others."""
+    name = host_isa().name
+    return _LEVELS[: _LEVELS.index(name) + 1] if name in _LEVELS else (name,)
+
+
+def measure_levels(setting: BenchSetup) -> list[BenchRow]:
+    """Some primitives in formats whose channels, or rows, are neighbours; the levels are the sides."""
+    ends = (" nhwc small", " ab small", "eltwise tanh nchw small", "_erf nchw small", "pow nchw small")
+    wanted = {primitive.name: (primitive, md) for primitive, md, name in rows() if name.endswith(ends)}
+    found, setting = list[BenchRow](), replace(setting, copiers=[])
+    for name in _OF_LEVELS:
+        primitive, src = wanted[name]
+        sides, moved = dict[str, PreparedCall](), 0
+        for level in levels():
+            with _limited_to(level):
+                engine = rs.Engine("cpu")
+                kind, pd = primitive.make(engine, src)
+                memories = filled(engine, descs_of(pd))
+                sides[level] = PreparedCall(partial(kind(pd).execute, rs.Stream(engine), memories))
+                sides[level].call()
+            moved = sum(memory.desc.size for memory in memories.values())
+        found.append(race(RowPlan(name, moved, sides), setting))
+    return found
+
+
+@contextmanager
+def _limited_to(level: str) -> Iterator[None]:
+    """Plan for a level: nothing that was planned before is found."""
+    before, kept = os.environ.get(_SETTING), rs.get_primitive_cache_capacity()
+    os.environ[_SETTING] = level
+    rs.set_primitive_cache_capacity(0)
+    try:
+        yield
+    finally:
+        rs.set_primitive_cache_capacity(kept)
+        if before is None:
+            del os.environ[_SETTING]
+        else:
+            os.environ[_SETTING] = before
+
+
+def page_of_levels(rows: Sequence[BenchRow]) -> str:
+    """GB/s at each level, and how many times faster the best is than each of the others."""
+    names = list(rows[0].times) if rows else []
+    lines = [[row.name, *(f"{row.rate(level) / 1e9:.1f}" for level in names)] for row in rows]
+    means = [mean_of(row.over(level, names[-1]) for row in rows) for level in names]
+    last = [f"{names[-1]} is times as fast", *(ratio(mean and mean[0]) for mean in means)] if rows else []
+    return table(["GB/s in the caches", *names], [*lines, last] if rows else [])
+
+
+STUDY_OF_LEVELS = Study("Levels of instruction sets", measure_levels, page_of_levels)

@@ -106,12 +106,12 @@ def _openvino(vino: Any, path: str, inputs: Inputs, settings: Settings) -> tuple
     return (lambda: [np.asarray(each) for each in request.infer(brought).values()]), dict
 
 
-def _torch(torch: Any, path: str, inputs: Inputs, settings: Settings) -> tuple[Call, Callable[[], Any]]:
-    call, more = torch.load(path, inputs, settings)
-    return call, more
-
-
-_LOADERS = {"restride": _restride, "onnxruntime": _onnx_runtime, "openvino": _openvino, "torch": _torch}
+_LOADERS: Mapping[str, Callable[..., tuple[Call, Callable[[], Any]]]] = {
+    "restride": _restride,
+    "onnxruntime": _onnx_runtime,
+    "openvino": _openvino,
+    "torch": lambda torch, *given: torch.load(*given),
+}
 
 if __name__ == "__main__":
     main()

@@ -34,7 +34,7 @@ from restride.runtime.cpu.thread_pool import available_processors
 from .measure import geometric_mean
 from .network_models import ModelFile, installed
 from .network_runner import RUNTIMES
-from .report import table
+from .pages import table
 
 _RULES = ("optimal", "greedy", "plain")
 _BURST_SECONDS = 0.25

@@ -20,10 +20,9 @@ import numpy.typing as npt
 
 from restride import DataType, Status
 
-from .onednn_library import DriverNaming, OneDNNLibrary, failure
+from .onednn_library import OneDNNLibrary, driver_named, failure
 
 _CPU, _IN_ORDER, _ALLOCATE, _ANY = 1, 1, -1, 1
-_INFERENCE, _DIRECT = 96, 1
 _ARG_SRC, _ARG_DST, _ARG_SRC_SCALE = 1, 17, 4096 | 1
 _FORWARD = 64
 _QUERY_IMPL, _QUERY_STRIDES, _QUERY_NDIMS, _QUERY_DIMS, _QUERY_OFFSET = 8, 14, 256, 257, 259
@@ -187,7 +186,7 @@ class OneDNN:
         self.library = OneDNNLibrary(prefix)
         self.library.dnnl.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
         self.engine, self.stream = ctypes.c_void_p(), ctypes.c_void_p()
-        with DriverNaming(self.library.driver):
+        with driver_named(self.library.driver):
             self._check("dnnl_engine_create", ctypes.byref(self.engine), _CPU, ctypes.c_size_t(0))
         self._check("dnnl_stream_create", ctypes.byref(self.stream), self.engine, _IN_ORDER)
 
@@ -272,31 +271,16 @@ class OneDNN:
             chosen = self._chosen(call.format("backward"), self.engine, *both, *how, chosen.pointer, None)
         return self._primitive(OneDNNPrimitive, chosen)
 
-    def convolution(
-        self, descs: Sequence[OneDNNDesc], strides: Sequence[int], padding: Sequence[int]
-    ) -> tuple[OneDNNPrimitive, list[OneDNNDesc]]:
-        """A dense convolution of source, weights and destination, and the descriptors that it has chosen."""
-        src, weights, dst = (desc.pointer for desc in descs)
-        window = [int64s(each) for each in (strides, [0] * len(strides), padding, padding)]
-        head = self.engine, _INFERENCE, _DIRECT, src, weights, None, dst
-        chosen = self._chosen("dnnl_convolution_forward_primitive_desc_create", *head, *window, None)
-        return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
-
-    def matmul(self, descs: Sequence[OneDNNDesc]) -> tuple[OneDNNPrimitive, list[OneDNNDesc]]:
-        """A product of source, weights and destination, and the descriptors that it has chosen."""
-        src, weights, dst = (desc.pointer for desc in descs)
-        three = self.engine, src, weights, None, dst
-        chosen = self._chosen("dnnl_matmul_primitive_desc_create", *three, None)
-        return self._primitive(OneDNNPrimitive, chosen), self._descs_of(chosen)
+    def product(self, name: str, *arguments: object) -> tuple[OneDNNPrimitive, list[OneDNNDesc]]:
+        """A convolution or a matmul, by what follows its engine, and the descriptors that it has chosen."""
+        chosen = self._chosen(f"dnnl_{name}_primitive_desc_create", self.engine, *arguments, None)
+        descs = [self._desc_of(chosen, what) for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD)]
+        return self._primitive(OneDNNPrimitive, chosen), descs
 
     def workspace(self, chosen: Handle) -> OneDNNDesc | None:
         """What a primitive descriptor leaves to its gradient, or reads of it; None where there is nothing."""
         desc = self._desc_of(chosen, _QUERY_WORKSPACE_MD)
         return desc if desc.size else None
-
-    def _descs_of(self, chosen: Handle) -> list[OneDNNDesc]:
-        """Source, weights and destination of a primitive descriptor."""
-        return [self._desc_of(chosen, what) for what in (_QUERY_SRC_MD, _QUERY_WEIGHTS_MD, _QUERY_DST_MD)]
 
     def _desc_of(self, chosen: Handle, what: int, index: int = 0) -> OneDNNDesc:
         ask = self.library.dnnl.dnnl_primitive_desc_query_md

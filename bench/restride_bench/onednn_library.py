@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,6 +37,13 @@ def failure(call: str, status: int) -> OneDNNError:
     )
     error.status = Status(status)
     return error
+
+
+def why_not(error: OneDNNError) -> str:
+    """What oneDNN has not on this machine. Raises the error where it is another."""
+    if error.status != Status.unimplemented:
+        raise error
+    return error.what
 
 
 class _GlobalControl(ctypes.Structure):
@@ -96,17 +105,14 @@ class OneDNNLibrary:
                 self.tbb = opened if found.name == _TBB else self.tbb
 
 
-class DriverNaming:
+@contextmanager
+def driver_named(driver: Path) -> Iterator[None]:
     """Name the OpenCL driver to the SYCL runtime while it starts; a name that the user set stands."""
-
-    def __init__(self, driver: Path) -> None:
-        self._driver, self._set = driver, False
-
-    def __enter__(self) -> None:
-        self._set = "OCL_ICD_FILENAMES" not in os.environ and self._driver.exists()
-        if self._set:
-            os.environ["OCL_ICD_FILENAMES"] = str(self._driver)
-
-    def __exit__(self, *_: object) -> None:
-        if self._set:
+    is_new = "OCL_ICD_FILENAMES" not in os.environ and driver.exists()
+    if is_new:
+        os.environ["OCL_ICD_FILENAMES"] = str(driver)
+    try:
+        yield
+    finally:
+        if is_new:
             del os.environ["OCL_ICD_FILENAMES"]

@@ -13,28 +13,37 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib.util
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import restride as rs
-from restride import Error
 
-from .measure import Call, Timing, alternate, batch_size
+from .measure import Call
 from .onednn import OneDNN, OneDNNAttributes, OneDNNDesc, OneDNNPrimitive
+from .onednn_library import OneDNNError, why_not
+from .pages import Columns, cells, ratio, table
+from .peer import PreparedCall
+from .peers import open_peers
+from .study import OWN, BenchRow, BenchSetup, RowPlan, race
 
-GATES = {"VanillaRNN": 1, "LSTM": 4, "GRU": 3, "LBRGRU": 3}
-"""The cells, and how many gates each has."""
-CELLS = {"VanillaRNN": "vanilla_rnn", "LSTM": "vanilla_lstm", "GRU": "vanilla_gru", "LBRGRU": "lbr_gru"}
-"""What oneDNN calls them."""
+
+class CellKind(NamedTuple):
+    """How many gates it has; what oneDNN and torch call it (whose GRU is linear before its reset)."""
+
+    gates: int
+    onednn: str
+    torch: str = ""
 
 
-# The GRU of torch is linear before its reset.
-TORCH_CELLS = {"VanillaRNN": "RNN", "LSTM": "LSTM", "LBRGRU": "GRU"}
+CELLS = {
+    "VanillaRNN": CellKind(1, "vanilla_rnn", "RNN"),
+    "LSTM": CellKind(4, "lstm", "LSTM"),
+    "GRU": CellKind(3, "gru"),
+    "LBRGRU": CellKind(3, "lbr_gru", "GRU"),
+}
 # Of bytes: data are value * scale + shift, weights value * scale; states stay in (-1, 1).
 _SCALE, _SHIFT, _WEIGHTS_SCALE = 63.0, 128.0, 1000.0
 
@@ -51,11 +60,11 @@ class NetworkShape(NamedTuple):
     @property
     def flops(self) -> int:
         """Operations of the products: an addition and a product each."""
-        return 4 * self.steps * self.batch * GATES[self.cell] * self.channels**2
+        return 4 * self.steps * self.batch * CELLS[self.cell].gates * self.channels**2
 
     def dims(self) -> dict[str, tuple[int, ...]]:
         """The dims of all tensors."""
-        state, gates = (1, 1, self.batch, self.channels), GATES[self.cell]
+        state, gates = (1, 1, self.batch, self.channels), CELLS[self.cell].gates
         weights = (1, 1, self.channels, gates, self.channels)
         layer = (self.steps, self.batch, self.channels)
         bias = (1, 1, gates + (self.cell == "LBRGRU"), self.channels)
@@ -89,41 +98,36 @@ _INFERENCE, _LEFT_TO_RIGHT, _TANH, _NO_FLAGS = 96, 1, 0x21, 0
 _QUERY_WEIGHTS = 131
 
 
-class OneDNNNetworks(OneDNN):
-    """The library, with primitives of recurrent networks."""
+def quantized(library: OneDNN, scale: float, shift: float, weights_scale: float) -> OneDNNAttributes:
+    """Attributes of a network of bytes: how data and weights were quantized."""
+    made = OneDNNAttributes.new(library)
+    data = ctypes.c_float(scale), ctypes.c_float(shift)
+    library.library.check("dnnl_primitive_attr_set_rnn_data_qparams", made.pointer, *data)
+    weights = ctypes.c_int64(1), 0, (ctypes.c_float * 1)(weights_scale)
+    library.library.check("dnnl_primitive_attr_set_rnn_weights_qparams", made.pointer, *weights)
+    return made
 
-    def quantised(self, scale: float, shift: float, weights_scale: float) -> OneDNNAttributes:
-        """Attributes of a network of bytes: how data and weights were quantised."""
-        made = OneDNNAttributes.new(self)
-        data = ctypes.c_float(scale), ctypes.c_float(shift)
-        self._check("dnnl_primitive_attr_set_rnn_data_qparams", made.pointer, *data)
-        weights = ctypes.c_int64(1), 0, (ctypes.c_float * 1)(weights_scale)
-        self._check("dnnl_primitive_attr_set_rnn_weights_qparams", made.pointer, *weights)
-        return made
 
-    def recurrent(
-        self, cell: str, descs: Mapping[str, OneDNNDesc], attr: OneDNNAttributes | None = None
-    ) -> tuple[OneDNNPrimitive, dict[str, OneDNNDesc]]:
-        """A network of one direction, and the formats that it has chosen for weights.
+def onednn_network(
+    library: OneDNN, cell: str, descs: Mapping[str, OneDNNDesc], attr: OneDNNAttributes | None = None
+) -> tuple[OneDNNPrimitive, dict[str, OneDNNDesc]]:
+    """A network of one direction, and the formats that it has chosen for weights.
 
-        `cell`: "vanilla_rnn", "vanilla_lstm" and so on; `descs`: of all tensors, by their names in restride.
-        """
-        is_lstm, is_vanilla = cell == "vanilla_lstm", cell == "vanilla_rnn"
-        weights = ["weights_layer", "weights_iter"]
-        # An LSTM has peepholes and a projection too.
-        names = ["src_layer", "src_iter", *["src_iter_c"] * is_lstm, *weights, *[""] * (2 * is_lstm)]
-        names += ["bias", "dst_layer", "dst_iter", *["dst_iter_c"] * is_lstm]
-        function = [_TANH] * is_vanilla
-        slopes = [ctypes.c_float(0)] * (2 * is_vanilla)
-        call = f"dnnl_{cell.replace('vanilla_lstm', 'lstm').replace('vanilla_gru', 'gru')}_forward"
-        chosen = self._chosen(
-            f"{call}_primitive_desc_create",
-            *(self.engine, _INFERENCE, *function, _LEFT_TO_RIGHT),
-            *(descs[name].pointer if name else None for name in names),
-            *(_NO_FLAGS, *slopes, attr and attr.pointer),
-        )
-        formats = {name: self._desc_of(chosen, _QUERY_WEIGHTS, at) for at, name in enumerate(weights)}
-        return self._primitive(OneDNNPrimitive, chosen), formats
+    `descs`: of all tensors, by their names in restride.
+    """
+    is_lstm, is_vanilla = cell == "LSTM", cell == "VanillaRNN"
+    weights = ["weights_layer", "weights_iter"]
+    # An LSTM has peepholes and a projection too.
+    names = ["src_layer", "src_iter", *["src_iter_c"] * is_lstm, *weights, *[""] * (2 * is_lstm)]
+    names += ["bias", "dst_layer", "dst_iter", *["dst_iter_c"] * is_lstm]
+    chosen = library._chosen(
+        f"dnnl_{CELLS[cell].onednn}_forward_primitive_desc_create",
+        *(library.engine, _INFERENCE, *[_TANH] * is_vanilla, _LEFT_TO_RIGHT),
+        *(descs[name].pointer if name else None for name in names),
+        *(_NO_FLAGS, *[ctypes.c_float(0)] * (2 * is_vanilla), attr and attr.pointer),
+    )
+    formats = {name: library._desc_of(chosen, _QUERY_WEIGHTS, at) for at, name in enumerate(weights)}
+    return library._primitive(OneDNNPrimitive, chosen), formats
 
 
 def values_of(shape: NetworkShape) -> dict[str, Any]:
@@ -176,7 +180,7 @@ def restride_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, An
     return lambda: network.execute(stream, memories), memories[rs.ARG_DST_LAYER]
 
 
-def onednn_call(library: OneDNNNetworks, shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
+def onednn_call(library: OneDNN, shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
     """A call of oneDNN, and the array of its result."""
     letters = "abcdefgh"
     arrays = {name: _stored(shape, name, value) for name, value in values.items()}
@@ -186,8 +190,8 @@ def onednn_call(library: OneDNNNetworks, shape: NetworkShape, values: dict[str, 
     }
     weights = ("weights_layer", "weights_iter")
     wanted = {name: library.desc(values[name].shape, shape.type_of(name), "any") for name in weights}
-    attr = library.quantised(_SCALE, _SHIFT, _WEIGHTS_SCALE) if shape.data_type == "u8" else None
-    primitive, chosen = library.recurrent(CELLS[shape.cell], plain | wanted, attr)
+    attr = quantized(library, _SCALE, _SHIFT, _WEIGHTS_SCALE) if shape.data_type == "u8" else None
+    primitive, chosen = onednn_network(library, shape.cell, plain | wanted, attr)
     memories = {}
     for name, array in arrays.items():
         memory = library.memory(plain[name], array)
@@ -206,9 +210,9 @@ def torch_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
     import torch
 
     kind = torch.bfloat16 if shape.data_type == "bf16" else torch.float32
-    module = getattr(torch.nn, TORCH_CELLS[shape.cell])(shape.channels, shape.channels).eval()
+    module = getattr(torch.nn, CELLS[shape.cell].torch)(shape.channels, shape.channels).eval()
     # The GRU of torch has the reset first, and two biases.
-    order = [1, 0, 2] if shape.cell == "LBRGRU" else list(range(GATES[shape.cell]))
+    order = [1, 0, 2] if shape.cell == "LBRGRU" else list(range(CELLS[shape.cell].gates))
     bias = values["bias"][0, 0]
     states = np.zeros((len(order), shape.channels), np.float32)
     states[-1] = bias[-1] if shape.cell == "LBRGRU" else 0
@@ -233,71 +237,57 @@ def torch_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
 # --- the rows -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class NetworkTimes:
-    """A row: the time of each that can do it, and who gave another answer than restride."""
-
-    shape: NetworkShape
-    times: dict[str, Timing]
-    wrong: tuple[str, ...]
-
-    def over(self, peer: str) -> str:
-        """How many times faster than a peer; "" where there is none, or its answer is another."""
-        if peer not in self.times or peer in self.wrong:
-            return ""
-        return f"{self.least(peer) / self.least('restride'):.2f}"
-
-    def least(self, name: str) -> float:
-        """The least time in seconds."""
-        return min(self.times[name].seconds)
-
-
-def measure(shape: NetworkShape, library: OneDNNNetworks | None, *, has_torch: bool) -> NetworkTimes:
+def measure(shape: NetworkShape, setting: BenchSetup) -> BenchRow:
     """Time a row, and compare the answers."""
-    values = values_of(shape)
-    calls, results = {}, {}
-    calls["restride"], own = restride_call(shape, values)
-    if library is not None:
-        calls["oneDNN"], results["oneDNN"] = onednn_call(library, shape, values)
-    if has_torch and shape.cell in TORCH_CELLS and shape.data_type != "u8":
+    values, results, refused = values_of(shape), dict[str, Any](), dict[str, str]()
+    call, own = restride_call(shape, values)
+    calls = {OWN: call}
+    if setting.onednn is not None:
+        try:
+            calls["oneDNN"], results["oneDNN"] = onednn_call(setting.onednn.library, shape, values)
+        except OneDNNError as error:
+            refused["oneDNN"] = why_not(error)
+    if setting.torch is not None and CELLS[shape.cell].torch and shape.data_type != "u8":
         calls["torch"], results["torch"] = torch_call(shape, values)
-    for call in calls.values():
-        call()
-    rounds = 9 if (shape.steps, shape.batch, shape.channels) == _LARGE else _ROUNDS
-    times = alternate(calls, rounds=rounds, number=batch_size(calls["restride"]))
-    right = own.to_numpy().astype(np.float32)
-    found = {
-        name: each["result"].numpy() if isinstance(each, dict) else each.astype(np.float32)
-        for name, each in results.items()
-    }
-    near = _NEAR[shape.data_type]
-    wrong = tuple(name for name, each in found.items() if not np.abs(each - right).max() < near)
-    return NetworkTimes(shape, times, wrong)
+
+    def check() -> dict[str, str]:
+        right, near = own.to_numpy().astype(np.float32), _NEAR[shape.data_type]
+        found = {
+            name: each["result"].numpy() if isinstance(each, dict) else each.astype(np.float32)
+            for name, each in results.items()
+        }
+        far = {name: float(np.abs(each - right).max()) for name, each in found.items()}
+        return {name: f"off by {off:.3g}" for name, off in far.items() if not off < near}
+
+    sides = {name: PreparedCall(call) for name, call in calls.items()}
+    work = RowPlan(shape.cell, 0, sides, check, shape.flops, refused, about=shape, is_by_least=True)
+    return race(work, setting)
+
+
+_COLUMNS: Columns = {
+    **{
+        name: lambda row, at=at: str(row.about[at])  # type: ignore[misc]
+        for at, name in enumerate(("cell", "steps", "sequences", "channels", "type"))
+    },
+    "time": lambda row: f"{row.seconds() * 1e6:.0f} µs",
+    "GFLOP/s": lambda row: f"{row.operations / row.seconds() / 1e9:.0f}",
+    "oneDNN": lambda row: ratio(row.over("oneDNN")),
+    "torch": lambda row: ratio(row.over("torch")),
+}
 
 
 def main(threads: int, words: Sequence[str]) -> None:
     """Print the table of some cells and types."""
-    rs.set_num_threads(threads)
-    library = None
-    try:
-        library = OneDNNNetworks()
-        library.set_num_threads(threads)
-    except Error as error:
-        print(f"without oneDNN: {error.what}\n")
-    has_torch = importlib.util.find_spec("torch") is not None
-    if has_torch:
-        import torch
-
-        torch.set_num_threads(threads)
-    print("| cell | steps | sequences | channels | type | time | GFLOP/s | oneDNN | torch |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    peers, missing = open_peers(["restride", "oneDNN", "torch"], threads)
+    for name, why in missing.items():
+        print(f"without {name}: {why}\n")
+    print(table([*_COLUMNS], [[""]]).rpartition("\n")[0])
     for shape in _rows(words):
-        row = measure(shape, library, has_torch=has_torch)
-        seconds = row.least("restride")
-        times = [f"{seconds * 1e6:.0f} µs", f"{shape.flops / seconds / 1e9:.0f}"]
-        print("|", " | ".join(map(str, [*shape, *times, row.over("oneDNN"), row.over("torch")])), "|")
-        for name in row.wrong:
-            print(f"\nwrong: {name} of {shape}\n")
+        rounds = 9 if (shape.steps, shape.batch, shape.channels) == _LARGE else _ROUNDS
+        row = measure(shape, BenchSetup(peers, (), threads, rounds, 0))
+        print(table([*_COLUMNS], cells([row], _COLUMNS)).rpartition("\n")[2])
+        for name, why in row.wrong.items():
+            print(f"\nwrong: {name} of {shape}: {why}\n")
         sys.stdout.flush()
 
 
@@ -340,7 +330,7 @@ def _types() -> dict[str, list[str]]:
 
 def _rows(words: Sequence[str]) -> list[NetworkShape]:
     """The rows of some cells and types."""
-    cells = [word for word in words if word in GATES] or list(GATES)
+    cells = [word for word in words if word in CELLS] or list(CELLS)
     types = [word for word in words if word in _NEAR] or list(_NEAR)
     return [row for row in ROWS if row.cell in cells and row.data_type in types]
 

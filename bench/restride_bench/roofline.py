@@ -1,76 +1,53 @@
 """Speed over size: four kernels and memcpy from 4 KB to 4 GB moved, on one thread and on all.
 
 Each is timed beside what the cost model predicted. Answers are checked on the first, the middle and the last
-image. What does not fit in memory is left out, with the reason.
+image. What does not fit in memory is left out, with the reason. A row is a size on some threads; its sides
+are the kernels.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import restride as rs
 from restride.runtime.timing import available_memory
 
-from .figures import BenchSetup
-from .measure import Call, Quartiles, alternate, batch_size
+from .array_peers import NumPy
+from .measure import Call
+from .pages import size_words, table
 from .peer import Peer
-from .peers import Restride, open_peers
 from .problem import Bytes, PeerProblem, storage
 from .rows import kernels
+from .study import MEMCPY, OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 # About four times more at each step: a few channels, then whole activations, then more images of them.
 SHAPES = (
     *((1, 16, 4, 8), (1, 16, 14, 14), (1, 16, 28, 28), (1, 16, 56, 56)),
     *((images, 64, 56, 56) for images in (1, 4, 16, 64, 256, 1024, 2490)),
 )
-MEMCPY = "memcpy"
 _FEWER = 256_000_000  # bytes moved from which a third of the rounds will do
 _ROOM = 0.8  # of the memory that is free
 # How much further than the growth series it goes.
 _FURTHER = 4
 
 
-@dataclass(frozen=True)
-class Point:
-    """One kernel at one size: bytes moved, seconds as quartiles, and seconds predicted (None for memcpy)."""
-
-    kernel: str
-    threads: int
-    moved: int
-    seconds: Quartiles
-    predicted: float | None = None
-    wrong: str = ""
-
-    @property
-    def rate(self) -> float:
-        """Bytes read and written per second."""
-        return self.moved / self.seconds.median
-
-
-@dataclass(frozen=True)
-class Roofline:
-    """All points, and what was left out: bytes moved, and why."""
-
-    points: Sequence[Point] = ()
-    left_out: Sequence[tuple[int, str]] = ()
-
-
-def measure(setting: BenchSetup) -> Roofline:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """One thread, then all, size by size."""
-    points, left_out = list[Point](), list[tuple[int, str]]()
-    counts = sorted({1, setting.threads})
+    before, rows = setting.threads, list[BenchRow]()
+    copiers: list[Peer] = [NumPy(before), setting.restride, *([setting.torch] if setting.torch else [])]
+    setting = replace(setting, peers=[], copiers=copiers)
     for dims in SHAPES:
-        chosen = problems(dims)
-        if chosen[0].moved > _FURTHER * setting.largest:
+        moved = problems(dims)[0].moved
+        if moved > _FURTHER * setting.largest:
             continue
-        if why := no_room(chosen[0].moved):
-            left_out.append((chosen[0].moved, why))
+        if why := no_room(moved):
+            rows.append(BenchRow(size_words(moved), moved, {}, refused={OWN: why}))
             continue
-        points += _at_size(chosen, setting, counts)
-    _open(setting, setting.threads)
-    return Roofline(points, left_out)
+        rows += [_at_size(dims, setting.on(threads)) for threads in sorted({1, before})]
+    setting.on(before)
+    return rows
 
 
 def problems(dims: tuple[int, ...]) -> list[PeerProblem]:
@@ -86,36 +63,26 @@ def no_room(moved: int) -> str:
     return f"source and destination take {moved / 1e9:.1f} GB of {available / 1e9:.1f} GB free"
 
 
-def _at_size(chosen: Sequence[PeerProblem], setting: BenchSetup, counts: Sequence[int]) -> list[Point]:
-    source, target = chosen[0].source(), chosen[0].destination()
-    points = []
-    for threads in counts:
-        peers = _open(setting, threads)
-        (restride,) = (peer for peer in peers if isinstance(peer, Restride))
-        calls = {each.name: restride.prepare(each, source, _part(each, target)).call for each in chosen}
-        copies = {name: copy for peer in peers for name, copy in peer.copies(source, target).items()}
-        moved, number = chosen[0].moved, batch_size(next(iter(calls.values())))
-        rounds = setting.rounds if moved < _FEWER else max(setting.rounds // 3, 1)
-        times = alternate({**calls, **copies}, rounds=rounds, number=number)
-        seconds = {name: timing.spread for name, timing in times.items()}
-        fastest = min((seconds[name] for name in copies), key=lambda spread: spread.median)
-        points.append(Point(MEMCPY, threads, moved, fastest))
-        for each in chosen:
-            wrong = _wrong(each, calls[each.name], source, _part(each, target))
-            points.append(Point(each.name, threads, each.moved, seconds[each.name], predicted(each), wrong))
-    return points
+def _at_size(dims: tuple[int, ...], setting: BenchSetup) -> BenchRow:
+    chosen = problems(dims)
+    source, target, moved = chosen[0].source(), chosen[0].destination(), chosen[0].moved
+    # All share a destination, of which each writes as much as it has to.
+    parts = [target[: each.dst.elements * each.dst_dtype.itemsize] for each in chosen]
+    pairs = list(zip(chosen, parts, strict=True))
+    calls = {each.name: setting.restride.prepare(each, source, part) for each, part in pairs}
 
+    def check() -> dict[str, str]:
+        found = {each.name: wrong_image(each, calls[each.name].call, source, part) for each, part in pairs}
+        return {name: why for name, why in found.items() if why}
 
-def _open(setting: BenchSetup, threads: int) -> list[Peer]:
-    """Those who copy, on so many threads from now on, and restride."""
-    copiers = {peer.name for peer in (*setting.peers, *setting.copiers)} - {"oneDNN"}
-    found, _ = open_peers(sorted(copiers | {"restride", "NumPy"}), threads)
-    return found
-
-
-def _part(problem: PeerProblem, target: Bytes) -> Bytes:
-    """As much of the destination that all share as this one writes."""
-    return target[: problem.dst.elements * problem.dst_dtype.itemsize]
+    about = {
+        "threads": setting.threads,
+        "moved by": {MEMCPY: moved, **{each.name: each.moved for each in chosen}},
+        "predicted": {each.name: predicted(each) for each in chosen},
+    }
+    rounds = setting.rounds if moved < _FEWER else max(setting.rounds // 3, 1)
+    work = RowPlan(size_words(moved), moved, calls, check, about=about)
+    return race(work, replace(setting, rounds=rounds), buffers=(source, target))
 
 
 def predicted(problem: PeerProblem) -> float | None:
@@ -127,7 +94,7 @@ def predicted(problem: PeerProblem) -> float | None:
     return found.seconds if found else None
 
 
-def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:
+def wrong_image(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:
     """What is wrong with the first, the middle and the last image, or ""."""
     problem.poison(target)
     call()
@@ -144,7 +111,48 @@ def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> st
     return ""
 
 
-def mean_error(points: Sequence[Point]) -> float | None:
+def rate(row: BenchRow, kernel: str, seconds: float | None = None) -> float:
+    """Bytes read and written per second by one kernel, in its median time or another."""
+    return float(row.about["moved by"][kernel] / (seconds or row.seconds(kernel)))
+
+
+def by_threads(rows: Sequence[BenchRow]) -> Mapping[int, list[BenchRow]]:
+    """What was measured, by the number of threads."""
+    there = [row for row in rows if row.times]
+    return {
+        n: [row for row in there if row.about["threads"] == n]
+        for n in sorted({r.about["threads"] for r in there})
+    }
+
+
+def mean_error(rows: Sequence[BenchRow]) -> float | None:
     """By what factor predictions are off, in the geometric mean."""
-    logs = [abs(math.log(p.predicted / p.seconds.median)) for p in points if p.predicted]
+    pairs = [(row, *each) for row in rows if row.times for each in row.about["predicted"].items()]
+    logs = [abs(math.log(told / row.seconds(name))) for row, name, told in pairs if told]
     return math.exp(sum(logs) / len(logs)) if logs else None
+
+
+def page(rows: Sequence[BenchRow]) -> str:
+    """A table for each number of threads: GB/s, and those predicted."""
+    parts = []
+    for threads, same in by_threads(rows).items():
+        kernels = list(same[0].about["moved by"])
+        lines = []
+        for row in same:
+            line = [row.name]
+            for name in kernels:
+                told = row.about["predicted"].get(name)
+                told = f" ({rate(row, name, told) / 1e9:.0f})" if told else ""
+                line.append("**wrong**" if name in row.wrong else f"{rate(row, name) / 1e9:.1f}{told}")
+            # Half the distance of the quartiles, of the one where it is largest.
+            lines.append([*line, f"{max(row.times[name].spread.relative for name in kernels) / 2:.0%}"])
+        parts.append(table([f"moved, {threads} thread{'s' * (threads > 1)}", *kernels, "±"], lines))
+    parts += [f"Left out: {row.name}, {why}." for row in rows for why in row.refused.values()]
+    error = mean_error(rows)
+    if error:
+        what = f"Predictions are off by a factor of {error:.2f}."
+        parts.append(f"GB/s, and in brackets what was predicted. {what}")
+    return "\n\n".join(parts)
+
+
+STUDY = Study("Speed over size", measure, page)

@@ -6,12 +6,11 @@ Peers are what is installed of gguf, torch, torchao, ml_dtypes and compressed-te
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import importlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -20,9 +19,10 @@ import numpy as np
 import restride as rs
 
 from .array_peers import NumPy
-from .figures import BenchSetup
-from .measure import Call, Timing, alternate
+from .pages import ratio, sides, table
+from .peer import PreparedCall
 from .problem import storage
+from .study import MEMCPY, OWN, BenchRow, BenchSetup, RowPlan, Study, race
 
 Bits = np.ndarray[Any, np.dtype[Any]]
 Dequantise = Callable[[], Any]
@@ -148,91 +148,49 @@ def _unpacked(torch: Any, made: rs.QuantizedTensor) -> Callable[[], Any]:
 
 _ROWS, _COLUMNS = 4096, 8192
 _api: Any = rs  # whose overloads a partial call does not choose
-_RESTRIDE, _COPY = "restride", "copy"
 
 
-@dataclass(frozen=True)
-class FormatRow:
-    """What was done, bytes read and written, the times of each side, and what is wrong with an answer."""
-
-    name: str
-    moved: int
-    times: dict[str, Timing]
-    wrong: dict[str, str] = field(default_factory=dict)
-
-    def rate(self, side: str) -> float:
-        """Bytes read and written per second."""
-        return self.moved / self.times[side].spread.median
-
-    def of_copy(self) -> float:
-        """Part of a copy's bytes per second."""
-        return self.times[_RESTRIDE].times_faster_than(self.times[_COPY]).median
-
-
-@dataclass(frozen=True)
-class _FormatWork:
-    """One row: bytes moved, what each side calls, and how its answer is read, where answers compare."""
-
-    name: str
-    moved: int
-    calls: Mapping[str, Callable[[], Any]]
-    answer: Callable[[Any], Bits] | None = None
-
-
-def measure(setting: BenchSetup) -> list[FormatRow]:
+def measure(setting: BenchSetup) -> list[BenchRow]:
     """All rows."""
-    rows, columns = _ROWS, _COLUMNS
+    rows, columns, before = _ROWS, _COLUMNS, rs.get_num_threads()
     while rows * columns * 8 > setting.largest and rows > 256:
         rows //= 2
-    with _threads(setting.threads):
-        return [_row(work, setting) for work in _works(rows, columns)]
-
-
-@contextlib.contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """restride and torch on so many threads."""
-    before = rs.get_num_threads()
-    rs.set_num_threads(count)
+    setting = replace(setting, copiers=[*setting.copiers, NumPy(setting.threads)])
+    rs.set_num_threads(setting.threads)
     torch = module("torch")
     if torch is not None:
-        torch.set_num_threads(count)
-    yield
-    rs.set_num_threads(before)
+        torch.set_num_threads(setting.threads)
+    try:
+        return [race(work, setting) for work in _works(rows, columns)]
+    finally:
+        rs.set_num_threads(before)
 
 
-def _row(work: _FormatWork, setting: BenchSetup) -> FormatRow:
-    half = work.moved // 2
-    src, dst = storage(half), storage(half)
-    src[...], dst[...] = 1, 2
-    copiers = [*setting.copiers, NumPy(setting.threads)]
-    copies = {f"{_COPY} {name}": call for peer in copiers for name, call in peer.copies(src, dst).items()}
-    calls: dict[str, Call] = {}
-    wrong: dict[str, str] = {}
+def _work(
+    name: str, moved: int, calls: Mapping[str, Dequantise], answer: Callable[[Any], Bits] | None = None
+) -> RowPlan:
+    """A row of the calls that return; `answer` reads what they return, where it is to be the same."""
+    sides, refused, wrong = dict[str, PreparedCall](), dict[str, str](), dict[str, str]()
     wanted = None
-    for side, call in work.calls.items():
+    for side, call in calls.items():
         try:
             made = call()
         except Exception as error:  # a peer may refuse in any way
-            wrong[side] = f"refused: {str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            (wrong if side == OWN else refused)[side] = f"refused: {why}"
             continue
-        calls[side] = call
-        if work.answer is None:
-            continue
-        found = work.answer(made)
-        if side == _RESTRIDE:
-            wanted = found
-        elif wanted is not None and not np.array_equal(found, wanted):
-            wrong[side] = f"{int((found != wanted).sum())} of {wanted.size} differ from restride's"
-    times = alternate({**calls, **copies}, rounds=setting.rounds)
-    best = min(copies, key=lambda name: times[name].spread.median)
-    kept = {side: times[side] for side in calls}
-    return FormatRow(work.name, work.moved, {**kept, _COPY: times[best]}, wrong)
+        sides[side] = PreparedCall(call)
+        found = None if answer is None else answer(made)
+        wanted = found if side == OWN else wanted
+        if found is not None and wanted is not None and not np.array_equal(found, wanted):
+            refused[side] = f"{int((found != wanted).sum())} of {wanted.size} differ from restride's"
+    return RowPlan(name, moved, sides, lambda: wrong, refused=refused)
 
 
 # --- the rows -----------------------------------------------------------------------------------------------
 
 
-def _works(rows: int, columns: int) -> Iterator[_FormatWork]:
+def _works(rows: int, columns: int) -> Iterator[RowPlan]:
     x = np.random.default_rng(0).standard_normal((rows, columns), dtype=np.float32)
     yield from _gguf_works(x)
     yield from _mx_works(x)
@@ -258,18 +216,18 @@ def _flat(result: Any) -> Bits:
     return np.asarray(result).astype(np.float32).reshape(-1)
 
 
-def _gguf_works(x: Bits) -> Iterator[_FormatWork]:
+def _gguf_works(x: Bits) -> Iterator[RowPlan]:
     gguf, out = module("gguf.quants"), _room(x)
     kinds = getattr(module("gguf"), "GGMLQuantizationType", None)
     for name in ("q4_0", "q8_0", "mxfp4"):
         form = getattr(rs.formats.gguf, name)(x.shape)
         held = form.pack(_like(form, x))
-        calls = {_RESTRIDE: partial(_api.dequantize, held, out=out)}
+        calls = {OWN: partial(_api.dequantize, held, out=out)}
         if gguf is not None and kinds is not None:
             start = held.scale.get_data_handle()
             raw = np.ctypeslib.as_array((ctypes.c_uint8 * form.nbytes).from_address(start))
             calls["gguf"] = partial(gguf.dequantize, raw.reshape(x.shape[0], -1).copy(), kinds[name.upper()])
-        yield _FormatWork(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
+        yield _work(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
 
 
 def _like(form: Any, x: Bits) -> Any:
@@ -287,27 +245,27 @@ def _values_of(mx: Any, x: Any, kind: Any) -> Any:
     return mx.to_mx(x, kind, 32)[1]
 
 
-def _mx_works(x: Bits) -> Iterator[_FormatWork]:
+def _mx_works(x: Bits) -> Iterator[RowPlan]:
     torch, mx = module("torch"), module("torchao.prototype.mx_formats.mx_tensor")
     half = rs.reorder(x, None, dtype="bf16")
     out = _room(half)
     for name in ("mxfp4", "mxfp8", "nvfp4"):
         made = _api.quantize(half, name)
         moved = half.nbytes + made.nbytes
-        there: dict[str, Dequantise] = {_RESTRIDE: _quantising(half, name)}
-        back: dict[str, Dequantise] = {_RESTRIDE: partial(_api.dequantize, made, out=out)}
+        there: dict[str, Dequantise] = {OWN: _quantising(half, name)}
+        back: dict[str, Dequantise] = {OWN: partial(_api.dequantize, made, out=out)}
         if torch is not None and mx is not None and name != "nvfp4":
             held = torch.from_numpy(half.view(np.int16)).view(torch.bfloat16)
             kind = torch.float8_e4m3fn if name == "mxfp8" else torch.float4_e2m1fn_x2
             scale, values = mx.to_mx(held, kind, 32)
             there["torchao"] = partial(_values_of, mx, held, kind)
             back["torchao"] = partial(mx.to_dtype, values, scale, kind, 32, torch.bfloat16)
-        yield _FormatWork(f"quantise bf16 → {name}", moved, there, raw_bytes)
+        yield _work(f"quantise bf16 → {name}", moved, there, raw_bytes)
         back |= dequantisers(made)
-        yield _FormatWork(f"dequantise {name} → bf16", moved, back, _flat)
+        yield _work(f"dequantise {name} → bf16", moved, back, _flat)
 
 
-def _group_works(x: Bits) -> Iterator[_FormatWork]:
+def _group_works(x: Bits) -> Iterator[RowPlan]:
     half = rs.reorder(x, None, dtype="bf16")
     out = _room(half)
     for kind, group, scale_type in (("s8", 128, "f32"), ("u4", 128, "f16"), ("f8_e4m3", (128, 128), "f32")):
@@ -316,13 +274,13 @@ def _group_works(x: Bits) -> Iterator[_FormatWork]:
         moved = half.nbytes + made.nbytes
         shown = "x".join(map(str, group)) if isinstance(group, tuple) else group
         words = f"{kind}/{scale_type}/{shown}"
-        yield _FormatWork(f"quantise bf16 → {words}", moved, {_RESTRIDE: _quantising(half, kind, **options)})
-        back: dict[str, Dequantise] = {_RESTRIDE: partial(_api.dequantize, made, out=out)}
+        yield _work(f"quantise bf16 → {words}", moved, {OWN: _quantising(half, kind, **options)})
+        back: dict[str, Dequantise] = {OWN: partial(_api.dequantize, made, out=out)}
         back |= dequantisers(made)
-        yield _FormatWork(f"dequantise {words} → bf16", moved, back, _flat)
+        yield _work(f"dequantise {words} → bf16", moved, back, _flat)
 
 
-def _repacks(rows: int, columns: int) -> Iterator[_FormatWork]:
+def _repacks(rows: int, columns: int) -> Iterator[RowPlan]:
     """From each of the 4-bit formats of one type to each other."""
     shape = rows, columns
     codes = np.random.default_rng(1).integers(0, 256, rows * columns // 2, np.uint8)
@@ -334,12 +292,12 @@ def _repacks(rows: int, columns: int) -> Iterator[_FormatWork]:
     pairs = tuple(itertools.permutations(ways, 2))
     for source, target in pairs:
         made, written = rs.reorder(plain, ways[source]), rs.Memory(ways[target], rs.Engine("cpu"))
-        calls = {_RESTRIDE: partial(_api.reorder, made, None, out=written)}
+        calls = {OWN: partial(_api.reorder, made, None, out=written)}
         if (source, target) == pairs[0]:
             calls["NumPy"] = partial(
                 _gptq_to_awq, raw_bytes(made).view(np.uint32).reshape(rows // 8, columns)
             )
-        yield _FormatWork(f"repack {source} → {target}", 2 * codes.nbytes, calls, raw_bytes)
+        yield _work(f"repack {source} → {target}", 2 * codes.nbytes, calls, raw_bytes)
 
 
 def _gptq_to_awq(words: Bits) -> Bits:
@@ -352,11 +310,30 @@ def _gptq_to_awq(words: Bits) -> Bits:
     return made
 
 
-def _swizzle(rows: int, columns: int) -> _FormatWork:
+def _swizzle(rows: int, columns: int) -> RowPlan:
     torch, utils = module("torch"), module("torchao.prototype.mx_formats.utils")
     scales = np.random.default_rng(2).integers(0, 127, (rows, columns), np.uint8)
     written = rs.Memory(rs.formats.nvfp4_scales_128x4((rows, columns), "u8"), rs.Engine("cpu"))
-    calls = {_RESTRIDE: partial(_api.reorder, scales, None, out=written)}
+    calls = {OWN: partial(_api.reorder, scales, None, out=written)}
     if torch is not None and utils is not None:
         calls["torchao"] = partial(utils.to_blocked, torch.from_numpy(scales))
-    return _FormatWork("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, raw_bytes)
+    return _work("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, raw_bytes)
+
+
+def page(rows: Sequence[BenchRow]) -> str:
+    """A line for each row: every side in GB/s, and what is no comparison."""
+    others = sides(rows)
+    lines = [
+        [
+            *(row.name, f"{row.rate() / 1e9:.1f}", ratio(row.over(MEMCPY))),
+            *(f"{row.rate(side) / 1e9:.2f}" if side in row.times else "" for side in others),
+        ]
+        for row in rows
+        if OWN in row.times
+    ]
+    notes = [f"- {row.name}, {side}: {why}" for row in rows for side, why in row.refused.items()]
+    parts = [table(["GB/s", "restride", "of a copy", *others], lines), "\n".join(notes)]
+    return "\n\n".join(part for part in parts if part)
+
+
+STUDY = Study("Stored formats", measure, page)

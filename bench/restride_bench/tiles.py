@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -19,51 +18,34 @@ import numpy as np
 from restride.plan.program import TreeStep
 from restride.plan.tree import LoopTree
 from restride.runtime.alloc import address_of
-from restride.runtime.cpu.kernel import KernelWords, kernel_of
+from restride.runtime.cpu.kernel import Kernel, KernelWords, kernel_of
 from restride.runtime.result_pool import allocate
-from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.cpu_contraction import lower_contraction
 from restride.targets.isa import host_caches, host_isa
 
 from .layers import LAYERS, TYPES, Layer, primitive_of
-from .measure import Call, alternate, batch_size, geometric_mean
+from .measure import geometric_mean
+from .peer import PreparedCall
+from .study import BenchRow, BenchSetup, RowPlan, race
 
-_MOST_TILES, _ROUNDS = 30, 11
-_SETTLE = 0.0
-
-
-@dataclass(frozen=True)
-class TileTimes:
-    """The least seconds of each tile of a layer, the model's first."""
-
-    name: str
-    tiles: dict[str, float]
-
-    @property
-    def over_best(self) -> float:
-        """How many times as long as the best the model's tile takes."""
-        model, *_ = self.tiles.values()
-        return model / min(self.tiles.values())
-
-    @property
-    def best(self) -> str:
-        """The best tile."""
-        return min(self.tiles, key=self.tiles.__getitem__)
+_MOST_TILES = 30
 
 
-def measure(layer: Layer, types: str) -> TileTimes | None:
-    """Time the tiles of a layer's kernel; None where it is no contraction of one kernel."""
+_SETUP = BenchSetup((), (), 1, 11, 0)
+
+
+def measure(layer: Layer, types: str) -> BenchRow | None:
+    """Time the tiles of a layer, the model's first; None where it is no contraction of one kernel."""
     problem = primitive_of(layer, types).get_primitive_desc()._implementation().problem
     steps = [step for step in problem.program().steps if isinstance(step, TreeStep)]
     if len(steps) != 1 or len(steps[0].tree.items) != 1:
         return None
     calls = dict(_calls(steps[0].tree))
-    if not calls:
-        return None
-    times = alternate(calls, rounds=_ROUNDS, settle=_SETTLE, number=batch_size(next(iter(calls.values()))))
-    return TileTimes(layer.name, {name: min(timing.seconds) for name, timing in times.items()})
+    work = RowPlan(layer.name, 0, calls, is_by_least=True)
+    return race(work, _SETUP, settle=0.0) if calls else None
 
 
-def _calls(tree: LoopTree) -> Iterator[tuple[str, Call]]:
+def _calls(tree: LoopTree) -> Iterator[tuple[str, PreparedCall]]:
     """A call for each tile: one kernel, without the work around it."""
     sizes = [tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors]
     storages = [allocate(size).bytes() for size in sizes]
@@ -77,23 +59,17 @@ def _calls(tree: LoopTree) -> Iterator[tuple[str, Call]]:
         if lowered is None or lowered.key in seen:
             continue
         seen.add(lowered.key)
-        yield _name(lowered), _call(lowered, words, storages)
+        kernel = kernel_of(lowered, 0, lowered.numbers)
+        yield f"{lowered.plan.tiling.rows} x {lowered.plan.vectors}", _call(kernel, words, storages)
         if len(seen) == _MOST_TILES:
             return
 
 
-def _name(lowered: LoweredContraction) -> str:
-    plan = lowered.plan
-    return f"{plan.tiling.rows} x {plan.vectors}"
-
-
-def _call(lowered: LoweredContraction, words: KernelWords, storages: Sequence[object]) -> Call:
-    kernel = kernel_of(lowered, 0, lowered.numbers)
-
-    def run(_held: object = (words, storages)) -> None:
+def _call(kernel: Kernel, words: KernelWords, held: object) -> PreparedCall:
+    def run(_held: object = (words, held)) -> None:
         kernel.call(kernel.numbers_address, 0, words.address)
 
-    return run
+    return PreparedCall(run)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -105,12 +81,10 @@ def main(arguments: Sequence[str]) -> None:
             times = measure(layer, kind) if re.search(pattern, layer.name) else None
             if times is None:
                 continue
-            found.append(times.over_best)
-            print(
-                f"{kind:6s} {times.over_best:5.2f}  {next(iter(times.tiles))} of {len(times.tiles)}, "
-                f"best {times.best}  {layer.name}",
-                flush=True,
-            )
+            tiles, best = list(times.times), min(times.times, key=times.seconds)
+            found.append(times.seconds(tiles[0]) / times.seconds(best))
+            told = f"{found[-1]:5.2f}  {tiles[0]} of {len(tiles)}, best {best}"
+            print(f"{kind:6s} {told}  {layer.name}", flush=True)
         print(f"{kind}: mean {geometric_mean(found):.3f}, most {max(found):.2f}")
 
 

@@ -13,9 +13,11 @@ from restride.desc.tags import parse_tag
 from restride.runtime.alloc import Array
 
 from ..array_peers import NumPy
-from ..measure import Call, alternate, batch_size
+from ..measure import Call, batch_size
+from ..peer import Peer, PreparedCall
 from ..peers import Restride
 from ..problem import PeerArithmetic, PeerProblem
+from ..study import OWN, BenchSetup, RowPlan, race
 from .data import Data
 
 _MOST_CALLS = 50
@@ -57,63 +59,57 @@ class TripRow:
         return {**asdict(self), **ratios}
 
 
-@dataclass(frozen=True, slots=True)
-class Lab:
-    """Who is measured, and in how many rounds."""
+def measure_trip(trip: Trip, threads: int, rounds: int) -> Iterator[TripRow]:
+    """Time and check the way there, then the way back from what it gave."""
+    setting = BenchSetup([Restride(threads), NumPy(threads)], [], threads, rounds, 0)
+    results = [part.problem.destination() for part in trip.parts]
+    rates = _rates(trip.parts, results, setting)
+    wrong = _first(p.problem.wrong(p.source, got) for p, got in zip(trip.parts, results, strict=True))
+    yield TripRow(trip.name, trip.tensors, *rates, "each element", wrong)
+    back = tuple(TripTensor(_reverse(p.problem), got) for p, got in zip(trip.parts, results, strict=True))
+    results = [part.problem.destination() for part in back]
+    rates = _rates(back, results, setting)
+    wrong = _first(_differs(p, got) for p, got in zip(trip.parts, results, strict=True))
+    rounded = any(_step(part.problem) for part in trip.parts)
+    yield TripRow("  and back", trip.tensors, *rates, "half a step" if rounded else _EXACT, wrong)
 
-    ours: Restride
-    theirs: NumPy
-    rounds: int
 
-    def run(self, trip: Trip) -> Iterator[TripRow]:
-        """Time and check the way there, then the way back from what it gave."""
-        results = [part.problem.destination() for part in trip.parts]
-        rates = self._rates(trip.parts, results)
-        wrong = _first(p.problem.wrong(p.source, got) for p, got in zip(trip.parts, results, strict=True))
-        yield TripRow(trip.name, trip.tensors, *rates, "each element", wrong)
-        back = tuple(TripTensor(_reverse(p.problem), got) for p, got in zip(trip.parts, results, strict=True))
-        results = [part.problem.destination() for part in back]
-        rates = self._rates(back, results)
-        wrong = _first(_differs(p, got) for p, got in zip(trip.parts, results, strict=True))
-        rounded = any(_step(part.problem) for part in trip.parts)
-        yield TripRow("  and back", trip.tensors, *rates, "half a step" if rounded else _EXACT, wrong)
+def _rates(
+    parts: Sequence[TripTensor], results: Sequence[Array], setting: BenchSetup
+) -> tuple[int, float, float, float]:
+    """Bytes moved; then 1e9 bytes per second of restride, NumPy and the fastest copy."""
+    spare = [part.problem.destination() for part in parts]
+    sides = {
+        peer.name: _together(peer.prepare, parts, into)
+        for peer, into in zip(setting.peers, (results, spare), strict=True)
+    }
+    copies = _copies(parts, spare, setting.peers)
+    calls = {name: PreparedCall(call) for name, call in {**sides, **copies}.items()}
+    number = min(batch_size(sides[OWN]), _MOST_CALLS)
+    moved = sum(part.problem.moved for part in parts)
+    row = race(RowPlan("", moved, calls, is_by_least=True), setting, number=number)
+    memcpy = max(map(row.rate, copies))
+    return moved, row.rate() / 1e9, row.rate("NumPy") / 1e9, memcpy / 1e9
 
-    def _rates(
-        self, parts: Sequence[TripTensor], results: Sequence[Array]
-    ) -> tuple[int, float, float, float]:
-        """Bytes moved; then 1e9 bytes per second of restride, NumPy and the fastest copy."""
-        moved = sum(part.problem.moved for part in parts)
-        spare = [part.problem.destination() for part in parts]
-        calls = {
-            "restride": _together(self.ours.prepare, parts, results),
-            "NumPy": _together(self.theirs.prepare, parts, spare),
-        }
-        copies = self._copies(parts, spare)
-        number = min(batch_size(calls["restride"]), _MOST_CALLS)
-        times = alternate({**calls, **copies}, rounds=self.rounds, warmup=1, number=number)
-        seconds = {name: min(timing.seconds) for name, timing in times.items()}
-        memcpy = min(seconds[name] for name in copies)
-        ours, theirs, copy = (moved / s / 1e9 for s in (seconds["restride"], seconds["NumPy"], memcpy))
-        return moved, ours, theirs, copy
 
-    def _copies(self, parts: Sequence[TripTensor], results: Sequence[Array]) -> dict[str, Call]:
-        """The ways to copy as many bytes as the trip reads and writes, in as many pieces.
+def _copies(parts: Sequence[TripTensor], results: Sequence[Array], peers: Sequence[Peer]) -> dict[str, Call]:
+    """The ways to copy as many bytes as the trip reads and writes, in as many pieces.
 
-        Where it writes more than it reads, copies whose rest is filled are among them: to write alone is
-        faster from some size on.
-        """
-        ways: dict[str, list[Call]] = {}
-        for part, result in zip(parts, results, strict=True):
-            half, written = part.problem.moved // 2, result.nbytes
-            source = np.resize(np.arange(251, dtype=np.uint8), half)
-            target = np.ones(max(half, written), np.uint8)
-            read = min(half, part.problem.moved - written)
-            for kind, copied in {"": half, " and fill": read}.items():
-                fill = [functools.partial(target[copied:].fill, 0)] if copied < half else []
-                for peer in (self.ours, self.theirs):
-                    for name, call in peer.copies(source[:copied], target[:copied]).items():
-                        ways.setdefault(f"copy{kind} by {name}", []).extend([call, *fill])
-        return {name: _all_of(calls) for name, calls in ways.items()}
+    Where it writes more than it reads, copies whose rest is filled are among them: to write alone is
+    faster from some size on.
+    """
+    ways: dict[str, list[Call]] = {}
+    for part, result in zip(parts, results, strict=True):
+        half, written = part.problem.moved // 2, result.nbytes
+        source = np.resize(np.arange(251, dtype=np.uint8), half)
+        target = np.ones(max(half, written), np.uint8)
+        read = min(half, part.problem.moved - written)
+        for kind, copied in {"": half, " and fill": read}.items():
+            fill = [functools.partial(target[copied:].fill, 0)] if copied < half else []
+            for peer in peers:
+                for name, call in peer.copies(source[:copied], target[:copied]).items():
+                    ways.setdefault(f"copy{kind} by {name}", []).extend([call, *fill])
+    return {name: _all_of(calls) for name, calls in ways.items()}
 
 
 def photo_trips(person: Data, cat: Data, views: int) -> Iterator[Trip]:

@@ -10,7 +10,7 @@ copy of as many bytes in as many pieces, or copy and fill where more is written 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from restride import get_num_threads
@@ -19,11 +19,9 @@ from restride.cli.progress import Progress
 from restride.cli.usage import Parser
 from restride.view.names import aligned
 
-from ..array_peers import NumPy
 from ..measure import geometric_mean
-from ..peers import Restride
 from .data import Data, convolutions, photograph
-from .jobs import Lab, Trip, TripRow, photo_trips, weight_trips
+from .jobs import TripRow, measure_trip, photo_trips, weight_trips
 
 _VIEWS, _ROUNDS = 8, 7
 _QUICK_VIEWS, _QUICK_ROUNDS = 1, 3
@@ -52,10 +50,15 @@ def run(options: argparse.Namespace) -> CommandResult:
         "photo / 255": photograph("chelsea", (300, 451)),
         "weights": convolutions(options.data),
     }
-    lab = Lab(
-        Restride(get_num_threads()), NumPy(get_num_threads()), _QUICK_ROUNDS if options.quick else _ROUNDS
-    )
-    rows = _measured(lab, list(_trips(sources, _QUICK_VIEWS if options.quick else _VIEWS)))
+    views, rounds = (_QUICK_VIEWS, _QUICK_ROUNDS) if options.quick else (_VIEWS, _ROUNDS)
+    trips = [*photo_trips(sources["photo"], sources["photo / 255"], views), *weight_trips(sources["weights"])]
+    rows: list[TripRow] = []
+    with Progress("measuring", 2 * len(trips), "rows") as progress:
+        for trip in trips:
+            progress.label = trip.name
+            for row in measure_trip(trip, get_num_threads(), rounds):
+                rows.append(row)
+                progress.advance()
     values = {
         "data": {name: {"origin": data.origin, "real": data.is_real} for name, data in sources.items()},
         "threads": get_num_threads(),
@@ -63,23 +66,6 @@ def run(options: argparse.Namespace) -> CommandResult:
         "rows": [row.values() for row in rows],
     }
     return CommandResult(_text(sources, rows), values, int(any(row.wrong for row in rows)))
-
-
-def _trips(sources: Mapping[str, Data], views: int) -> Iterator[Trip]:
-    yield from photo_trips(sources["photo"], sources["photo / 255"], views)
-    yield from weight_trips(sources["weights"])
-
-
-def _measured(lab: Lab, trips: list[Trip]) -> list[TripRow]:
-    """All rows, with a line on a terminal that says how far the work is."""
-    rows: list[TripRow] = []
-    with Progress("measuring", 2 * len(trips), "rows") as progress:
-        for trip in trips:
-            progress.label = trip.name
-            for row in lab.run(trip):
-                rows.append(row)
-                progress.advance()
-    return rows
 
 
 def _text(sources: Mapping[str, Data], rows: list[TripRow]) -> str:

@@ -8,17 +8,17 @@ import pytest
 
 import restride as rs
 from restride.targets.isa import host_isa
-from restride_bench import isa_levels, studies
+from restride_bench import memory_bound, studies
 from restride_bench.array_peers import NumPy
-from restride_bench.figures import BenchSetup
+from restride_bench.study import BenchSetup
 
 
 def test_the_levels_of_a_machine_end_with_its_own() -> None:
-    assert isa_levels.levels()[-1] == host_isa().name
+    assert memory_bound.levels()[-1] == host_isa().name
 
 
 def test_each_level_has_its_kernels_and_settings_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isa_levels, "_NAMES", ("eltwise relu",))
+    monkeypatch.setattr(memory_bound, "_OF_LEVELS", ("eltwise relu",))
     monkeypatch.setenv("RESTRIDE_MAX_CPU_ISA", "ALL")
     kept, found = rs.get_primitive_cache_capacity(), []
     execute = rs.EltwiseForward.execute
@@ -28,11 +28,11 @@ def test_each_level_has_its_kernels_and_settings_are_as_before(monkeypatch: pyte
         execute(self, *args)
 
     monkeypatch.setattr(rs.EltwiseForward, "execute", noted)
-    (row,) = isa_levels.measure(BenchSetup([], [NumPy(1)], 1, 2, 1000))
-    assert {name.split(":")[1].split("+")[0] for name in found} == set(isa_levels.levels())
-    assert tuple(row.seconds) == isa_levels.levels()
-    assert row.rate(isa_levels.levels()[-1]) > 0
+    (row,) = memory_bound.measure_levels(BenchSetup([], [NumPy(1)], 1, 2, 1000))
+    assert {name.split(":")[1].split("+")[0] for name in found} == set(memory_bound.levels())
+    assert tuple(row.times) == memory_bound.levels()
+    assert row.rate(memory_bound.levels()[-1]) > 0
     assert (os.environ["RESTRIDE_MAX_CPU_ISA"], rs.get_primitive_cache_capacity()) == ("ALL", kept)
-    page = studies.as_markdown(studies.Studies(levels=[row]))
+    page = studies.as_markdown(studies.Studies(rows={"levels": [row]}))
     assert "## Levels of instruction sets" in page
     assert "eltwise relu" in page
