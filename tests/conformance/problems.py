@@ -71,6 +71,15 @@ PROBLEMS: dict[str, str] = {
     ),
     "concat along an axis": "--concat --stag=abx,axb --axis=0,2 --dtag=undef,aBx16b 2x17x4:2x17x4:2x17x4",
     "concat of other tags": "--concat --stag=abx:axb:aBx16b,aBx8b:aBx16b:abx --dtag=any,axb --sdt=bf16,f32 --ddt=f32 2x16x4:2x16x4:2x5x4",
+    "concat of blocks out of step": "--concat --stag=aBx8b,aBx16b,aBx16b:abx:aBx8b --dtag=aBx16b,aBx8b --sdt=f32,bf16 --ddt=s8,bf16 3x5x7:3x40x7:3x3x7",
+    "concat of 4-bit elements": "--concat --sdt=s4,u4 --ddt=s4 --axis=0,2 --stag=abc,acb --dtag=abc,cab 3x5x8:3x5x8",
+    "concat without elements": "--concat --stag=abx,aBx8b --axis=1 --dtag=any,abx 2x0x3:2x5x3 2x0x3:2x0x3 0x4x3:0x5x3",
+    "sum of many": (
+        "--sum --sdt=f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32:f32,f32:u8:f32:f64:f32:u8:s8:f32:f32:f32:s32:f32:f32:f32:f32:f32:f32:f32:f16 "
+        "--ddt=f32,s8 --stag=ab,ba --dtag=ab,ba --scales=1 3x67"
+    ),
+    "sum of 4-bit elements": "--sum --sdt=s4:u4:f32 --ddt=s4,f32 --stag=ab:ba:ab,ab --dtag=ab,ba --scales=1:1:1 3x7 33x18",
+    "sum of integers": "--sum --sdt=s32:u8:s32,s8:s8:s8 --ddt=s32,s8,f64 --scales=1:1:1,0.5:1:2 517 3x67",
     "sum": (
         "--sum --sdt=f32:f32:f32,f32:u8:s8,bf16:bf16:f16 --ddt=f32,s8,bf16 --stag=abx,axb,abx:axb:aBx16b "
         "--dtag=axb,aBx16b,undef --scales=1,0.25:2:0.5 2x17x5"
