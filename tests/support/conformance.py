@@ -24,9 +24,10 @@ from support.attributed import LEVELS, capped
 from support.guarded import Guarded
 from support.kernels import runnable
 from support.sweeps import covering
+from support.sycl import sycl_engine
 
-PLACES = ("reference", *(level for level in LEVELS if level in {isa.name for isa in runnable()}))
-"""Where a case runs: the interpreter, and the CPU with kernels of each instruction set."""
+PLACES = ("reference", *(level for level in LEVELS if level in {isa.name for isa in runnable()}), "sycl")
+"""Where a case runs: the interpreter, the CPU with kernels of each instruction set, and a SYCL device."""
 _THREADS = (1, 2, 5)
 _PASSED = (Outcome.PASSED, Outcome.MISTRUSTED)
 # What is neither right nor wrong: combinations of a line that make no sense, or that no engine provides.
@@ -57,7 +58,8 @@ class _PagedStorage:
 
 def cases_of(line: str, place: str, *, is_all: bool) -> list[Test]:
     """The cases of a line that run at a place: so many that each pair of values is in one of them, or all."""
-    tests = expand(f"--engine={'reference' if place == 'reference' else 'cpu'} {line}".split()).tests
+    engine = "cpu" if place in LEVELS else place
+    tests = expand(f"--engine={engine} {line}".split()).tests
     return list(tests) if is_all else [tests[i] for i in _chosen(line, len(tests), PLACES.index(place))]
 
 
@@ -74,21 +76,27 @@ def _chosen(line: str, count: int, place: int) -> list[int]:
     varied = [i for i, seen in enumerate(numbers) if len(seen) > 1]
     rows = [tuple(row[i] for i in varied) for row in every]
     chosen = covering(rows, min(2, len(varied)))
-    return [i for n, i in enumerate(chosen) if n % len(PLACES) == place] or [chosen[place % len(chosen)]]
+    shares = len(PLACES) - 1  # a device has a share of its own, which another place has too
+    return [i for n, i in enumerate(chosen) if n % shares == place % shares] or [chosen[place % len(chosen)]]
 
 
 @contextlib.contextmanager
 def at_place(place: str) -> Iterator[None]:
-    """Kernels of one instruction set; storage between guard pages."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(driver, "GuardedStorage", _PagedStorage)
-        with contextlib.nullcontext() if place == "reference" else capped(place):
-            yield
+    """Kernels of one instruction set; storage of the host between guard pages."""
+    if place == "sycl":
+        sycl_engine()
+    with pytest.MonkeyPatch.context() as patch, contextlib.ExitStack() as level:
+        if place != "sycl":
+            patch.setattr(driver, "GuardedStorage", _PagedStorage)
+        if place in LEVELS:
+            level.enter_context(capped(place))
+        yield
 
 
 def failures(tests: Sequence[Test], place: str) -> list[str]:
     """What went wrong, with the words that give each case again."""
-    execute = _once if place == "reference" else _on_several_threads
+    ways = {"reference": _execute, "sycl": driver.execute}
+    execute = ways.get(place, _on_several_threads)
     results = [(test, driver.run(test, execute)) for test in tests]
     wrong = [
         f"{test.repro}: {result.status.name} {result.reason} {' '.join(result.lines[:2])}"
@@ -99,10 +107,6 @@ def failures(tests: Sequence[Test], place: str) -> list[str]:
     if len(left_out) > _MOST_LEFT_OUT * len(tests):
         wrong.append(f"{len(left_out)} of {len(tests)} did not run: {left_out[0]}")
     return wrong
-
-
-def _once(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
-    _execute(primitive, stream, args)
 
 
 def _on_several_threads(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
@@ -133,6 +137,7 @@ def _execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> N
     }
     before = {arg: data.tobytes() for arg, data in read.items()}
     primitive.execute(stream, args)
+    stream.wait()
     changed = [arg for arg, data in read.items() if data.tobytes() != before[arg]]
     assert not changed, f"inputs {changed} were written"
 
