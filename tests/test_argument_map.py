@@ -103,7 +103,7 @@ def test_an_input_that_the_primitive_has_not_is_ignored(number, what):
 
 def test_what_is_ignored_is_noted_by_its_name(capsys):
     primitive, src, dst = poisoned()
-    with rs.verbose("check"):
+    with rs.set_verbose("check"):
         primitive.execute(STREAM, {FROM: src, rs.ARG_ATTR_SCALES | rs.ARG_DST: src, TO: dst, 99: src})
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("restride_verbose,v1,primitive,exec:check,")
@@ -115,7 +115,7 @@ def test_the_note_names_engine_and_kind(capsys):
     src, dst = rs.Memory(md, CPU), rs.Memory(md, CPU)
     shuffle = rs.ShuffleForward(rs.ShuffleForward.PrimitiveDesc(CPU, "forward", md, md, 1, 4))
     adding = rs.Sum(rs.Sum.PrimitiveDesc(CPU, None, [md]))
-    with rs.verbose("check"):
+    with rs.set_verbose("check"):
         shuffle.execute(STREAM, {rs.ARG_SRC: src, rs.ARG_DST: dst, rs.ARG_SRC_1: src})
         adding.execute(STREAM, {rs.ARG_MULTIPLE_SRC: src, rs.ARG_DST: dst, 99: src})
     lines = [line for line in capsys.readouterr().err.splitlines() if ",exec:check," in line]

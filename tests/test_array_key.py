@@ -12,7 +12,7 @@ import pytest
 import restride as rs
 from restride.arrays import reorders as arrays
 from restride.arrays import shuffles
-from restride.arrays.calls.key import read_from, write_to
+from restride.arrays.calls.array_kinds import read_from, write_to
 from restride.arrays.calls.several import SeveralArrays
 
 CPU = rs.Engine("cpu")
@@ -340,7 +340,7 @@ def test_bits_of_a_type_that_memories_have_not_stay_out_of_them():
 def test_a_warm_call_with_a_memory_has_its_verbose_lines(capfd):
     source = memory(numbers(), "nChw16c")
     rs.reorder(source, "nchw")
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         rs.reorder(source, "nchw")
         rs.shuffle(source, group_size=19)
         rs.reorder(source, "nchw", scale=np.ones(19, np.float32), axis=1)

@@ -180,7 +180,7 @@ def test_bitsandbytes_reads_the_same_numbers(block: int) -> None:
 
 
 def test_a_verbose_line_says_that_numpy_unpacks(capfd: pytest.CaptureFixture[str]) -> None:
-    with rs.verbose("profile_exec"):
+    with rs.set_verbose("profile_exec"):
         rs.formats.unpack("Q5_0", np.zeros((2, 22), np.uint8), (1, 64))
         rs.formats.unpack_nf4(np.zeros(64, np.uint8), np.ones(2, np.float32), (2, 64))
         rs.formats.quantize_blocks(np.ones((1, 32), np.float32), "q4_0")

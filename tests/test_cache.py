@@ -286,7 +286,7 @@ def test_calls_are_not_kept_where_the_cache_is_off(capacity):
 def test_an_eviction_is_a_verbose_line(capacity, capsys):
     capacity(0)
     capacity(1)
-    with rs.verbose("profile_create"):
+    with rs.set_verbose("profile_create"):
         solve(fresh_dims(610))
         solve(fresh_dims(611))
     operations = [line.split(",")[3] for line in capsys.readouterr().err.splitlines() if ",reorder," in line]
@@ -444,7 +444,7 @@ x = np.zeros((3, 5), "f4")
 md, to = rs.MemoryDesc((3, 5), "f32", "ab"), rs.MemoryDesc((3, 5), "f32", "ba")
 cpu = rs.Engine("cpu")
 sys.stderr = told = io.StringIO()
-rs.verbose("profile_create")
+rs.set_verbose("profile_create")
 {set_up}
 for _ in range(3):
     rs.Reorder.PrimitiveDesc(cpu, md, cpu, to)

@@ -274,7 +274,7 @@ def test_while_creations_are_told_of_each_execution_asks_the_cache_whatever_its_
     for _ in range(2):
         primitive.execute(STREAM, src, dst)
     before = rs.cache_info()["primitives"].hits
-    with rs.verbose("profile_create"):
+    with rs.set_verbose("profile_create"):
         for _ in range(2):
             primitive.execute(STREAM, src, dst)
             primitive.execute(STREAM, {rs.ARG_SRC: src, rs.ARG_DST: dst})

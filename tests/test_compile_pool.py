@@ -411,7 +411,7 @@ def test_a_program_that_lets_broken_pipes_end_it_goes_on() -> None:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         compile_pool.compile_ir(text(1), ISA)
         gone = compile_pool._pool.workers()[0]
-        gone.is_gone = lambda: False
+        gone.has_exited = lambda: False
         os.kill(gone.process, signal.SIGKILL)
         time.sleep(0.2)
         print(len(compile_pool.compile_ir(text(2), ISA)) > 100)
@@ -452,9 +452,9 @@ def test_an_idle_worker_ends_by_itself(pool: _Pool) -> None:
         compile_pool.compile_ir(_text(1), _ISA)
     (worker,) = pool.workers()
     limit = time.monotonic() + 30
-    while not worker.is_gone() and time.monotonic() < limit:
+    while not worker.has_exited() and time.monotonic() < limit:
         time.sleep(0.05)
-    assert worker.is_gone()
+    assert worker.has_exited()
     assert compile_pool.compile_ir(_text(2), _ISA)
 
 
@@ -464,7 +464,7 @@ def test_an_idle_worker_ends_by_itself(pool: _Pool) -> None:
 def test_what_is_stopped_for_longer_than_the_limit_has_not_waited() -> None:
     # Ctrl-Z stops the program and its workers, `fg` lets them go on.
     found = _run("""
-        from restride.targets.compile_worker import Patience
+        from restride.targets.compile_worker import Deadline
         import socket
         near, far = socket.socketpair()
         parent = os.getpid()
@@ -478,7 +478,7 @@ def test_what_is_stopped_for_longer_than_the_limit_has_not_waited() -> None:
             os._exit(0)
         before = time.monotonic()
         with near, far:
-            print(Patience(1.0).receive(near, 4).decode(), time.monotonic() - before > 1.5)
+            print(Deadline(1.0).receive(near, 4).decode(), time.monotonic() - before > 1.5)
         """)
     assert found == ["done", "True"]
 
@@ -486,4 +486,4 @@ def test_what_is_stopped_for_longer_than_the_limit_has_not_waited() -> None:
 def test_patience_ends() -> None:
     near, far = socket.socketpair()
     with near, far, pytest.raises(TimeoutError):
-        compile_worker.Patience(0.3).receive(near, 1)
+        compile_worker.Deadline(0.3).receive(near, 1)

@@ -466,7 +466,7 @@ def test_threads_may_share_a_primitive():
 
 def test_verbose_lines(capfd):
     mds = [desc((2, 3, 7)), desc((2, 1013, 7), "s8")]
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         made = primitive(1, mds)
         srcs = [rs.Memory(md, CPU) for md in mds]
         made.execute(rs.Stream(CPU), srcs, rs.Memory(made.get_primitive_desc().dst_desc(), CPU))

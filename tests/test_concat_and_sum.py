@@ -282,7 +282,7 @@ def test_what_cannot_be_added_is_refused(call, texts):
 
 def test_verbose_lines_of_arrays(capfd):
     x = ramp(3, 1019)
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         for _ in range(2):
             rs.concat([x, x])
             rs.add_n([x, x])

@@ -9,7 +9,7 @@ import pytest
 
 import restride as rs
 from restride.arrays import concat_and_sum
-from restride.arrays.calls.binder import BoundCall
+from restride.arrays.calls.binder import CompiledCall
 from restride.runtime.cache import calls
 from restride.runtime.cpu.executable import CpuExecutable
 from support.errors import refused
@@ -67,7 +67,7 @@ def test_a_call_outlives_other_calls_of_its_executable() -> None:
     # Sources of two types are two launches. What is bound to them holds the address of their list alone.
     x, y = numbers(5, 7), numbers(5, 3, dtype=np.int8)
     rs.concat([x, y], 1, dtype="f32")
-    found = [call.impl.executable for call in calls._calls.values() if isinstance(call, BoundCall)]
+    found = [call.impl.executable for call in calls._calls.values() if isinstance(call, CompiledCall)]
     lists = [each._lists.get((True, 0)) for each in found if isinstance(each, CpuExecutable)]
     tables = [weakref.ref(each._table) for each in lists if each]
     assert tables
@@ -133,7 +133,7 @@ def test_what_is_in_its_place_stays_there() -> None:
 def test_a_known_kind_still_has_its_verbose_lines(capfd) -> None:
     x = numbers(2, 1019)
     rs.concat([x, x])
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         rs.concat([x, x])
     words = [line.split(",")[3] for line in capfd.readouterr().err.splitlines() if ",concat," in line]
     assert [word for word in words if word != "cache:evict"] == ["create:cache_hit", "exec"]

@@ -67,11 +67,11 @@ def test_errors_travel_between_processes(kind, again):
 
 def test_an_error_is_retold_in_the_words_of_the_caller():
     error = rs.Unimplemented("step: it failed", code="RS-L01", where="here", why="so", hint="do that")
-    made = error.retold("call: it failed", where="there")
+    made = error.with_context("call: it failed", where="there")
     assert type(made) is rs.Unimplemented
     assert (made.what, made.where, made.why, made.hint) == ("call: it failed", "there", "so", "do that")
     assert made.code == "RS-L01"
-    assert error.retold().message == error.message
+    assert error.with_context().message == error.message
 
 
 def test_a_real_error_carries_all_of_its_parts_through_pickle():

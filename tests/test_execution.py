@@ -63,7 +63,7 @@ def test_an_argument_given_twice_is_refused():
 
 def test_unknown_inputs_are_ignored_and_noted(capsys):
     r, src, dst = poisoned_pair()
-    with rs.verbose("check"):
+    with rs.set_verbose("check"):
         r.execute(STREAM, {rs.ARG_FROM: src, rs.ARG_TO: dst, rs.ARG_WEIGHTS: src})
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("restride_verbose,v1,primitive,exec:check,")

@@ -30,7 +30,7 @@ from restride.files.conversion.rules import parse_rules
 from restride.files.conversion.sources import open_source
 from restride.files.convert import _Run
 from restride.files.places import FilePlace, Workspace
-from restride.files.writing.draft import Draft
+from restride.files.writing.draft import AtomicOutput
 from support.descriptors import shapes, tags
 from support.file_contents import contents_of
 
@@ -572,7 +572,7 @@ def test_a_value_that_is_another_one_is_seen_when_it_is_verified(words: str, cha
     rs.save({"w": random((64, 128))}, "a.npy")
     source = open_source("a.npy")
     work = plan_conversion(source, "b.npz", parse_rules([f"*={words}"]), 1 << 20)
-    draft = Draft("b.npz", is_folder=False)
+    draft = AtomicOutput("b.npz", is_folder=False)
     draft.open(work.files, work.origin, resume=False)
     run = _Run(source, work, draft.place)
     run.tile(0, Workspace())

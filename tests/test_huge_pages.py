@@ -20,7 +20,7 @@ from restride.plan.nest import Axis, Compute, LoopNest
 from restride.plan.reorder import reorder_nest
 from restride.runtime.cpu import huge_pages, kernel
 from restride.runtime.cpu.huge_pages import page_offsets
-from restride.runtime.cpu.pool import ThreadPool
+from restride.runtime.cpu.thread_pool import ThreadPool
 from support.descriptors import shapes, tags
 from support.effort import examples
 

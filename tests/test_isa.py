@@ -181,7 +181,7 @@ def test_the_error_names_the_variable_that_was_set(monkeypatch, variable):
 
 
 def test_llvm_is_not_loaded_by_the_import():
-    code = "import sys, restride.runtime.cpu.pool; sys.exit('llvmlite.binding' in sys.modules)"
+    code = "import sys, restride.runtime.cpu.thread_pool; sys.exit('llvmlite.binding' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0
 

@@ -325,7 +325,7 @@ def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
     assert by_target["dpctl"].in_function
     assert by_target["llvmlite.binding"].in_function
     assert not by_target["torch"].in_function
-    assert _row("runtime.cpu.pool") > _row("plan.nest")
+    assert _row("runtime.cpu.thread_pool") > _row("plan.nest")
     assert _cycle("a", {"a": {"b"}, "b": {"c"}, "c": {"b"}}, {}, []) == ["b", "c", "b"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from restride.files.mapped_file import MappedFile, let_go
+from restride.files.mapped_file import MappedFile, release_pages
 from restride.graph.graph import Constant
 
 SIZE = 1 << 23
@@ -40,7 +40,7 @@ def test_what_is_let_go_takes_no_memory(mapped: tuple[Path, Array]) -> None:
     path, values = mapped
     for part in np.split(values, 64):
         assert part.sum() > 0
-        let_go(part)
+        release_pages(part)
     assert resident(path) == 0
     assert values[-1] == SIZE // 4 - 1
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from restride.emit.network import NOTHING, Lanes, RegisterPermutation, exchange, merge
+from restride.emit.register_permutation import NOTHING, Lanes, RegisterPermutation, exchange, merge
 from restride.emit.tile_shape import TileAxis, piece, prefix, recipe, tile_layout
 from support.effort import examples
 

@@ -10,8 +10,8 @@ import pytest
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.emit.network import NOTHING
 from restride.emit.pack import can_pack, packed_order, parts_of
+from restride.emit.register_permutation import NOTHING
 from restride.emit.tile_shape import TileAxis, recipe
 from restride.plan.nest import Compute, linear
 from restride.plan.reorder import reorder_nest

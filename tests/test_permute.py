@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from restride.emit.network import NOTHING, Lanes
 from restride.emit.permute import wanted_part
+from restride.emit.register_permutation import NOTHING, Lanes
 
 
 def _interleaved(wanted: int, ways: int = 2) -> tuple[Lanes, set[int]]:

@@ -14,10 +14,10 @@ import time
 
 import pytest
 
-from restride.emit.pool import POOL_BYTES, pool_ir
+from restride.emit.thread_pool_ir import POOL_BYTES, pool_ir
 from restride.errors import InvalidArguments
-from restride.runtime.cpu import pool, workers
-from restride.runtime.cpu.pool import ThreadPool
+from restride.runtime.cpu import thread_pool, workers
+from restride.runtime.cpu.thread_pool import ThreadPool
 from restride.targets import jit
 from restride.targets.isa import Isa, host_isa
 
@@ -237,10 +237,10 @@ def _longest_piece():
 
 
 def test_pieces_grow_and_shrink():
-    assert pool._next_piece(4, 1e-6, 2) == 16
-    assert pool._next_piece(4, 0.0, 2) == 16
-    assert pool._next_piece(400, 0.03, 2) == 40
-    assert pool._next_piece(4, 10.0, 2) == 2
+    assert thread_pool._next_piece(4, 1e-6, 2) == 16
+    assert thread_pool._next_piece(4, 0.0, 2) == 16
+    assert thread_pool._next_piece(400, 0.03, 2) == 40
+    assert thread_pool._next_piece(4, 10.0, 2) == 2
 
 
 def test_resizing_while_others_run():
@@ -381,43 +381,43 @@ def test_results_do_not_depend_on_the_callers_floating_point_mode(threads):
 
 @pytest.mark.parametrize("threads", [0, -1, 1025, 2**70, 1.0, "2", None, True, [2]])
 def test_bad_numbers_of_threads(threads):
-    before = pool.get_num_threads()
+    before = thread_pool.get_num_threads()
     with pytest.raises(InvalidArguments, match="1 to 1024"):
-        pool.set_num_threads(threads)
+        thread_pool.set_num_threads(threads)
     with pytest.raises(InvalidArguments):
         ThreadPool(threads)
-    assert pool.get_num_threads() == before
+    assert thread_pool.get_num_threads() == before
 
 
 def test_setting_and_getting_the_number_of_threads():
-    before = pool.get_num_threads()
+    before = thread_pool.get_num_threads()
     try:
-        pool.set_num_threads(3)
-        assert pool.get_num_threads() == 3
-        assert pool.default_pool().threads == 3
+        thread_pool.set_num_threads(3)
+        assert thread_pool.get_num_threads() == 3
+        assert thread_pool.default_pool().threads == 3
     finally:
-        pool.set_num_threads(before)
+        thread_pool.set_num_threads(before)
 
 
 def test_environment_sets_the_number_of_threads(monkeypatch):
-    monkeypatch.setattr(pool, "_pool", None)
+    monkeypatch.setattr(thread_pool, "_pool", None)
     monkeypatch.setenv("RESTRIDE_NUM_THREADS", "5")
-    assert pool.get_num_threads() == 5
+    assert thread_pool.get_num_threads() == 5
 
 
 @pytest.mark.parametrize("text", ["0", "many", "-2", "1e9", "99999"])
 def test_a_bad_environment_is_an_error(monkeypatch, text):
-    monkeypatch.setattr(pool, "_pool", None)
+    monkeypatch.setattr(thread_pool, "_pool", None)
     monkeypatch.setenv("RESTRIDE_NUM_THREADS", text)
     with pytest.raises(InvalidArguments, match="RESTRIDE_NUM_THREADS"):
-        pool.get_num_threads()
+        thread_pool.get_num_threads()
 
 
 def test_default_is_one_thread_per_available_processor(monkeypatch):
-    monkeypatch.setattr(pool, "_pool", None)
+    monkeypatch.setattr(thread_pool, "_pool", None)
     for prefix in ("RESTRIDE", "ONEDNN", "DNNL"):
         monkeypatch.delenv(f"{prefix}_NUM_THREADS", raising=False)
-    assert pool.get_num_threads() == pool.available_processors()
+    assert thread_pool.get_num_threads() == thread_pool.available_processors()
 
 
 def test_python_team_waits_for_its_helpers_when_interrupted():

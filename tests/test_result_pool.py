@@ -22,7 +22,14 @@ import restride as rs
 from restride.errors import InvalidArguments, OutOfMemory
 from restride.runtime import result_pool as module
 from restride.runtime.alloc import address_of
-from restride.runtime.result_pool import POOLED_BYTES, ResultPool, allocate, block_size, take_bytes, trim
+from restride.runtime.result_pool import (
+    POOLED_BYTES,
+    ResultPool,
+    allocate,
+    block_size,
+    empty_cache,
+    take_bytes,
+)
 
 SIZE = POOLED_BYTES
 
@@ -230,7 +237,7 @@ def test_a_handler_that_raises_at_any_moment_loses_no_block(pool: ResultPool) ->
             sys.settrace(None)
     pool._look_after(time.monotonic())
     gc.collect()
-    assert not pool._loans
+    assert not pool._finalizers
     a, b = pool.take(SIZE), pool.take(SIZE)
     assert abs(a[0] - b[0]) >= SIZE
 
@@ -314,9 +321,9 @@ def test_blocks_that_have_waited_go_back_to_the_system(
     pool.take(SIZE)
     pool.take(9 << 20)
     end = time.monotonic() + 20
-    while (pool._loans or pool.idle_bytes or not pool._keeper) and time.monotonic() < end:
+    while (pool._finalizers or pool.idle_bytes or not pool._keeper) and time.monotonic() < end:
         time.sleep(0.01)
-    assert (len(pool._loans), pool.idle_bytes, len(pool._keeper)) == (0, 0, 1)
+    assert (len(pool._finalizers), pool.idle_bytes, len(pool._keeper)) == (0, 0, 1)
 
 
 def test_what_the_system_may_take_holds_what_is_written_later(pool: ResultPool) -> None:
@@ -398,15 +405,15 @@ def test_trim_gives_memory_back() -> None:
         for size in (1 << 20, 1 << 22, 1 << 24):
             rs.empty((size,), "f32")[:] = 1
         before = resident()
-        given = rs.trim()
-        print(given >= 80 << 20, before - resident() > 70 << 20, rs.trim(), kept.nbytes)
+        given = rs.empty_cache()
+        print(given >= 80 << 20, before - resident() > 70 << 20, rs.empty_cache(), kept.nbytes)
     """
     assert _run(program) == "True True 0 4194304"
 
 
 def test_trim_before_any_result_does_nothing() -> None:
-    assert _run("import restride as rs; print(rs.trim())") == "0"
-    assert isinstance(trim(), int)
+    assert _run("import restride as rs; print(rs.empty_cache())") == "0"
+    assert isinstance(empty_cache(), int)
 
 
 @pytest.mark.parametrize("text", ["none", "-1", "1e9"])

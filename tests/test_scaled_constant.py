@@ -63,7 +63,7 @@ def test_folded_weights_are_made_once_for_a_plan(monkeypatch: pytest.MonkeyPatch
         name = builder.add(point, name, builder.constant(values(16, 16, 1, 1, seed=seed)))
         name = builder.add(BatchNormalizationOperation(1e-3), name, *norm)
     read: list[Array] = []
-    monkeypatch.setattr(module, "let_go", read.append)
+    monkeypatch.setattr(module, "release_pages", read.append)
     net = rs.Network(builder.graph(name))
     assert len(net.plan().graph.nodes) == 3
     assert read == []

@@ -19,7 +19,7 @@ from restride.plan.machine import DeviceFacts, Machine
 from restride.plan.nest import Axis, Compute, LoopNest, linear
 from restride.plan.reorder import reorder_nest
 from restride.plan.rewrites import normalise, peel
-from restride.plan.schedule import Schedule, finishes_late, schedule
+from restride.plan.schedule import Schedule, converts_after_permute, schedule
 from restride.plan.tiling import contiguous
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
@@ -188,7 +188,7 @@ def test_an_axis_read_in_part_outside_the_tile_splits_the_nest() -> None:
 def test_values_are_permuted_while_they_are_narrow(src: str, dst: str, compute: Compute, middle: str) -> None:
     """With a sum they are finished where the old destination is at hand."""
     nest = LoopNest(DataType[src], DataType[dst], (Axis(4, 1, 1),), compute=compute)
-    assert (nest.src_type if finishes_late(nest) else nest.dst_type) is DataType[middle]
+    assert (nest.src_type if converts_after_permute(nest) else nest.dst_type) is DataType[middle]
 
 
 def test_contiguous_axes_follow_each_other_without_a_gap() -> None:

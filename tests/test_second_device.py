@@ -10,7 +10,7 @@ import pytest
 
 import restride as rs
 from restride.runtime.alloc import extent
-from restride.runtime.transfer import from_host, refuse_host_out, settle, share_with, to_host
+from restride.runtime.transfer import from_host, refuse_host_out, share_with, synchronize, to_host
 from support.engines import memory_over, storage
 from support.errors import refused
 from support.second_device import SECOND
@@ -235,10 +235,10 @@ def test_arrays_go_there_and_back(second):
         lambda memory, _: memory.map_data(),
         lambda memory, _: pickled(memory).to_numpy(),
         lambda memory, _: to_host(memory).data,
-        lambda memory, _: settle(memory) or memory._buffer.owner,
+        lambda memory, _: synchronize(memory) or memory._buffer.owner,
         lambda memory, stream: stream.wait() and memory._buffer.owner,
     ],
-    ids=["to_numpy", "map_data", "pickle", "to_host", "settle", "stream"],
+    ids=["to_numpy", "map_data", "pickle", "to_host", "synchronize", "stream"],
 )
 def test_what_is_submitted_is_waited_for(second, flags, look):
     memory, stream = filled(DESCS[0], second)[0], rs.Stream(second, flags)

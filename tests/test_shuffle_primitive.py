@@ -458,7 +458,7 @@ def test_equal_problems_share_what_is_compiled():
 
 def test_verbose_lines_name_the_shuffle(capfd):
     md = rs.MemoryDesc((1, 60, 28, 28), "f32", "aBcd4b")
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         made = forward(md, 1, 20, CPU)
         made.execute(rs.Stream(CPU), rs.Memory(md, CPU), rs.Memory(md, CPU))
         back = backward(md, 1, 20, REF)

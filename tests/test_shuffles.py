@@ -325,7 +325,7 @@ def test_memories_that_will_not_do_are_refused():
 
 def test_verbose_lines_tell_creation_and_execution(capfd):
     x = np.zeros((3, 12, 7, 11), np.float32)
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         rs.shuffle_channels(x, group=3)
         rs.shuffle_channels(x, group=3)
     said = capfd.readouterr().err.splitlines()

@@ -315,7 +315,7 @@ def test_another_scale_is_no_other_kernel():
 
 def test_verbose_lines(capfd):
     mds = [desc((3, 1013)), desc((3, 1013), "s8")]
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         made = rs.Sum(rs.Sum.PrimitiveDesc(CPU, [1, 0.5], mds))
         srcs = [rs.Memory(md, CPU) for md in mds]
         made.execute(rs.Stream(CPU), srcs, rs.Memory(desc((3, 1013)), CPU))

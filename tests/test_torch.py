@@ -573,12 +573,12 @@ def test_a_plan_writes_nothing_into_out():
 
 
 def test_verbose_lines_are_written_for_tensors_too(capfd):
-    rs.verbose(2)
+    rs.set_verbose(2)
     try:
         rt.reorder(image(), "nhwc")
         rt.shuffle(image(), group_size=3)
     finally:
-        rs.verbose(0)
+        rs.set_verbose(0)
     text = capfd.readouterr().err
     assert "exec,cpu,reorder" in text
     assert "exec,cpu,shuffle" in text

@@ -14,7 +14,7 @@ import pytest
 from restride.errors import InvalidArguments
 from restride.verbose import Level, Line, flags, get_verbose, set_verbose, write
 
-# By name: the package's attribute `verbose` is the function.
+# By name: the package's attribute `verbose` is the function `set_verbose`.
 verbose = importlib.import_module("restride.verbose")
 
 LINE = Line(

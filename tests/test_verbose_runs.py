@@ -49,7 +49,7 @@ def check_line(line, operation, impl="jit:"):
 
 def test_an_array_tells_its_creation_its_reuse_and_its_execution(lines):
     x = fresh(1)
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         rs.reorder(x, "ba", dtype="s8", scale=0.5)
         for _ in range(5):
             rs.reorder(x, "ba", dtype="s8", scale=0.25)
@@ -68,7 +68,7 @@ def test_an_array_tells_its_creation_its_reuse_and_its_execution(lines):
 
 def test_a_primitive_tells_the_same(lines):
     x, stream = fresh(2), rs.Stream(CPU)
-    with rs.verbose("profile"):
+    with rs.set_verbose("profile"):
         for _ in range(2):
             src = rs.Memory.from_numpy(x)
             dst = rs.Memory(rs.MemoryDesc(x.shape, "f32", "ba"), CPU)
@@ -86,7 +86,7 @@ def test_a_primitive_tells_the_same(lines):
 def test_padding_gaps_offsets_and_attributes_stand_in_their_fields(lines):
     x = np.ones((2, 17, 3, 5), np.float32)
     out = np.zeros((2, 17, 3, 8), np.float32)[..., :5]
-    with rs.verbose("profile_exec"):
+    with rs.set_verbose("profile_exec"):
         rs.reorder(x, "nChw16c")
         rs.reorder(x, None, beta=0.5, out=out)
         rs.reorder(x[::-1], "nchw")
@@ -98,7 +98,7 @@ def test_padding_gaps_offsets_and_attributes_stand_in_their_fields(lines):
 
 
 def test_the_reference_engine_is_named(lines):
-    with rs.verbose("profile_exec"):
+    with rs.set_verbose("profile_exec"):
         rs.reorder(fresh(3), "ba", engine=REF)
     (line,) = lines()
     check_line(line, "exec", "ref:any")
@@ -116,7 +116,7 @@ def test_each_level_tells_its_own(lines):
         (1, ["exec"]),
         (2, ["create:cache_hit", "exec"]),
     ):
-        with rs.verbose(level):
+        with rs.set_verbose(level):
             rs.reorder(x, "ba")
         assert [line["operation"] for line in lines()] == wanted, level
 
@@ -125,7 +125,7 @@ def test_out_and_memories_are_told_too(lines):
     x = fresh(5)
     out = np.zeros(x.shape, np.float32)
     memory = rs.Memory(rs.MemoryDesc(x.shape, "f32", "BA16a16b"), CPU)
-    with rs.verbose("profile_exec"):
+    with rs.set_verbose("profile_exec"):
         rs.reorder(x, None, out=out)
         rs.reorder(x, None, out=memory)
         rs.reorder(memory, "ab")
@@ -135,7 +135,7 @@ def test_out_and_memories_are_told_too(lines):
 def test_the_creation_of_a_primitive_is_told_with_its_parameters(lines):
     md, states = rs.MemoryDesc((3, 1007), "f32"), rs.MemoryDesc((2, 3, 5), "f32")
     weights = rs.MemoryDesc((1, 1, 5, 3, 5), "f32")
-    with rs.verbose("profile_create"):
+    with rs.set_verbose("profile_create"):
         rs.SoftmaxForward.PrimitiveDesc(CPU, "forward_training", "softmax_log", md, md, 1)
         rs.GRUForward.PrimitiveDesc(
             *(CPU, "forward_training", "unidirectional", states, None, weights, weights, None, states, None)
@@ -148,7 +148,7 @@ def test_the_creation_of_a_primitive_is_told_with_its_parameters(lines):
 
 def test_a_refused_call_tells_nothing_of_an_execution(lines):
     x = fresh(6)
-    with rs.verbose("profile_exec"):
+    with rs.set_verbose("profile_exec"):
         with pytest.raises(rs.InvalidArguments):
             rs.reorder(x, None, out=x[:, :-1])
         with pytest.raises(rs.InvalidArguments):
@@ -159,7 +159,7 @@ def test_a_refused_call_tells_nothing_of_an_execution(lines):
 def test_results_are_the_same_while_lines_are_written():
     x = np.random.default_rng(0).standard_normal((5, 7)).astype("f4")
     quiet = rs.reorder(x, "ba", dtype="s8", scale=30)
-    with rs.verbose("all"):
+    with rs.set_verbose("all"):
         told = rs.reorder(x, "ba", dtype="s8", scale=30)
         out = np.zeros((5, 7), np.int8)
         rs.reorder(x, None, scale=30, out=out)
@@ -194,7 +194,7 @@ def test_a_network_tells_of_each_of_its_steps(lines):
     values = np.ones((1, 8, 4, 4), np.float32)
     wanted = network(values)
     lines()
-    with rs.verbose("profile_exec"):
+    with rs.set_verbose("profile_exec"):
         np.testing.assert_array_equal(network(values), wanted)
     told = lines()
     assert [line["operation"] for line in told] == ["exec"] * len(network.plan().steps)

@@ -14,7 +14,7 @@ from restride.desc.layout import RUNTIME_DIM
 from restride.desc.memory_desc import MemoryDesc
 from restride.view.explain import explain, fields, formula
 from restride.view.names import aligned, axis_names
-from restride.view.text import ASCII, Ink, show
+from restride.view.text import ASCII, TextStyle, show
 from restride.view.walk import Walk, budget, some
 from support.descriptors import strided, tags, windows
 
@@ -220,7 +220,7 @@ def test_a_window_inside_a_block_shows_its_neighbours_dotted() -> None:
 def test_colour_only_where_asked_for() -> None:
     md = MemoryDesc((1, 17), "f32", "aB16b")
     assert "\x1b" not in show(md)
-    coloured = show(md, ink=Ink(colour=True))
+    coloured = show(md, ink=TextStyle(colour=True))
     assert re.sub(r"\x1b\[[\d;]+m", "", coloured) == show(md)
     assert "\x1b[2m░░\x1b[0m" in coloured
 

@@ -157,8 +157,8 @@ def running() -> Iterator[Call]:
     yield of(lambda: reorder, "execute", rs.Stream(CPU), {rs.ARG_FROM: memory, rs.ARG_TO: other})
     for name in ("Error", "InvalidArguments", "Unimplemented", "OutOfMemory", "RuntimeFailure"):
         yield call(getattr(rs, name), "what", code="", where="a", why="b", hint="c")
-    yield of(lambda: rs.Error("what"), "retold", "what", where="a", hint="b")
-    yield call(rs.trim)
+    yield of(lambda: rs.Error("what"), "with_context", "what", where="a", hint="b")
+    yield call(rs.empty_cache)
     yield call(rs.set_num_threads, rs.get_num_threads())
     yield call(rs.set_primitive_cache_capacity, rs.get_primitive_cache_capacity())
     yield call(rs.arg_attr_multiple_post_op, 0)

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from restride.cli.main import main as command
-from restride.cli.output import Answer, say, tell
+from restride.cli.output import CommandResult, print_result, print_stderr
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser, wrong_usage
-from restride.runtime.cpu.pool import available_processors
+from restride.runtime.cpu.thread_pool import available_processors
 
 from . import chart, curves, figures, machine, networks, report, rows, studies
 from .array_peers import NumPy
@@ -61,14 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(words)
     chosen, small, inside = work = _chosen(options)
     if options.list:
-        say(_listed(chosen, small, inside), options.json)
+        print_result(_listed(chosen, small, inside), options.json)
         return 0
     studied = studies.Studies()
     found = _measure(options, work, studied)
     answers = [_published(found, options.out)] if chosen or small else []
     answers += [] if studied.is_empty else [_published_studies(studied, options.out)]
     values = {name: value for answer in answers for name, value in answer.values.items()}
-    say(Answer("\n".join(answer.text for answer in answers), values), options.json)
+    print_result(CommandResult("\n".join(answer.text for answer in answers), values), options.json)
     return 1 if found.wrong or studied.wrong else 0
 
 
@@ -91,10 +91,10 @@ def _chosen(options: argparse.Namespace) -> Work:
     return found
 
 
-def _listed(chosen: Sequence[PeerProblem], small: Sequence[str], inside: Sequence[str]) -> Answer:
+def _listed(chosen: Sequence[PeerProblem], small: Sequence[str], inside: Sequence[str]) -> CommandResult:
     lines = [*(f"{row.label}  ({row.group})" for row in chosen), *small, *inside]
     labels = [{"label": row.label, "group": row.group} for row in chosen]
-    return Answer("\n".join(lines), {"rows": labels, "figures": list(small), "studies": list(inside)})
+    return CommandResult("\n".join(lines), {"rows": labels, "figures": list(small), "studies": list(inside)})
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -151,7 +151,7 @@ def _measure(options: argparse.Namespace, work: Work, studied: studies.Studies) 
     facts = machine.describe()
     peers, missing = open_peers(options.peers, options.threads)
     for name, how in missing.items():
-        tell(f"missing: {name} ({how})")
+        print_stderr(f"missing: {name} ({how})")
     bench = Bench(peers, _copiers(peers, options.threads), options.rounds, machine.last_level_cache())
     setting = figures.BenchSetup(bench.peers, bench.copiers, options.threads, options.rounds, options.largest)
     measured: list[SuiteRow] = []
@@ -187,7 +187,7 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
     notes = {"threads": str(options.threads), "rounds": str(options.rounds)}
     if machine.is_busy():
         notes["busy"] = "other work was running: repeat on a quiet machine before quoting"
-        tell(f"warning: {notes['busy']}")
+        print_stderr(f"warning: {notes['busy']}")
     if options.quick:
         notes["quick"] = "small sizes and few rounds: these figures are not to be quoted"
     if options.rows:
@@ -234,12 +234,12 @@ def _run_figures(
         _say(progress, f"{taken[-1].name}: {report.amount(taken[-1].spread.median, taken[-1].unit)}")
 
 
-def _published(found: report.SuiteReport, folder: Path | None) -> Answer:
+def _published(found: report.SuiteReport, folder: Path | None) -> CommandResult:
     written = [] if folder is None else report.write(found, folder)
     try:
         written += chart.draw(found, folder) if folder and (found.rows or found.steps) else []
     except ImportError:
-        tell("no chart: matplotlib is not installed (pip install matplotlib)")
+        print_stderr("no chart: matplotlib is not installed (pip install matplotlib)")
     means = [
         f"{mean.value:8.2f} {mean.name}  (worst {mean.worst:.2f}: {mean.worst_row})"
         for mean in report.means(found.rows)
@@ -249,30 +249,30 @@ def _published(found: report.SuiteReport, folder: Path | None) -> Answer:
 
 def _written(
     name: str, values: dict[str, Any], lines: Sequence[str], wrong: Sequence[str], paths: Sequence[Path]
-) -> Answer:
+) -> CommandResult:
     """What is said of one report, and the report itself for --json."""
     names = [str(path) for path in paths]
     ends = [f"WRONG {trouble}" for trouble in wrong]
     ends += ["written: " + ", ".join(names)] if names else []
     about = {"wrong": list(wrong), "written": names}
-    return Answer("\n".join([*lines, *ends]), {name: {**values, **about}})
+    return CommandResult("\n".join([*lines, *ends]), {name: {**values, **about}})
 
 
-def _published_studies(found: studies.Studies, folder: Path | None) -> Answer:
+def _published_studies(found: studies.Studies, folder: Path | None) -> CommandResult:
     if folder is None:
         return _written("inside", studies.as_json(found), [studies.as_markdown(found)], found.wrong, [])
     written = studies.write(found, folder)
     try:
         written += curves.draw(found, folder)
     except ImportError:
-        tell("no charts: matplotlib is not installed (pip install matplotlib)")
+        print_stderr("no charts: matplotlib is not installed (pip install matplotlib)")
     return _written("inside", studies.as_json(found), [], found.wrong, written)
 
 
 def _say(progress: Progress, text: str, done: int = 1) -> None:
     """A line on stderr above the bar, which goes on by `done`."""
     progress.clear()
-    tell(text)
+    print_stderr(text)
     progress.advance(done)
 
 

@@ -7,7 +7,7 @@ import platform
 from importlib import metadata
 from pathlib import Path
 
-from restride.runtime.cpu.pool import available_processors
+from restride.runtime.cpu.thread_pool import available_processors
 from restride.targets.isa import host_isa
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from restride.cli.output import Answer, say
+from restride.cli.output import CommandResult, print_result
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser, wrong_usage
 from restride.errors import RuntimeFailure
-from restride.runtime.cpu.pool import available_processors
+from restride.runtime.cpu.thread_pool import available_processors
 
 from .measure import geometric_mean
 from .network_models import ModelFile, installed
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
                     if options.out is not None:
                         _add(options.out, rows[-1])
                     progress.advance()
-    say(Answer(as_text(rows), {"rows": rows}), options.json)
+    print_result(CommandResult(as_text(rows), {"rows": rows}), options.json)
     return int(any(row["error"] > 1e-4 for row in rows))
 
 

@@ -89,13 +89,13 @@ from .runtime.cache import (
     get_primitive_cache_capacity,
     set_primitive_cache_capacity,
 )
-from .runtime.cpu.pool import get_num_threads, set_num_threads
+from .runtime.cpu.thread_pool import get_num_threads, set_num_threads
 from .runtime.engine import Engine, EngineKind
 from .runtime.event import Event
 from .runtime.memory import Memory
-from .runtime.result_pool import trim
+from .runtime.result_pool import empty_cache
 from .runtime.stream import Stream, StreamFlags
-from .verbose import set_verbose as verbose
+from .verbose import set_verbose
 
 if _typing.TYPE_CHECKING:
     from . import dask, formats, graph, onnx, openvino, sycl_interop
@@ -332,6 +332,7 @@ __all__ = [
     "dequantize",
     "e8m0",
     "empty",
+    "empty_cache",
     "f4_e2m1",
     "f4_e3m0",
     "f8_e4m3",
@@ -363,16 +364,15 @@ __all__ = [
     "save",
     "set_num_threads",
     "set_primitive_cache_capacity",
+    "set_verbose",
     "show_versions",
     "shuffle",
     "shuffle_channels",
     "softmax",
     "sycl_interop",
-    "trim",
     "u4",
     "u8",
     "undef",
-    "verbose",
 ]
 
 # Names whose modules are loaded when first asked for: whoever reorders pays for nothing else.
@@ -458,6 +458,8 @@ _LATER = {
     "shuffle_channels": "arrays.shuffles",
 }
 
+# Names of earlier versions: no part of `dir()`, and the same functions.
+_EARLIER_NAMES = {"trim": "empty_cache", "verbose": "set_verbose"}
 
 # Modules that a program imports itself: the first two import the library whose name they have.
 _OWN_IMPORT = ("torch", "jax", "typing")
@@ -466,6 +468,8 @@ if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is 
 
     def __getattr__(name: str) -> _typing.Any:
         """The public name `name`, from its module, which is loaded now (PEP 562)."""
+        if name in _EARLIER_NAMES:
+            return globals()[_EARLIER_NAMES[name]]
         if name not in _LATER:
             what = f"module {__name__!r} has no attribute {name!r}"
             more = f": import {__name__}.{name} first" if name in _OWN_IMPORT else ""
@@ -483,5 +487,7 @@ def __dir__() -> list[str]:
 
 _install_moved_modules()
 
-# Loading the package `plan`, which is not public, has put it where the function of that name belongs.
-globals().pop("plan", None)
+# Loading the package `plan` and the module `verbose`, which are not public, has put them where the
+# functions of these names belong.
+for _name in ("plan", "verbose"):
+    globals().pop(_name, None)

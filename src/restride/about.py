@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from . import settings
-from .runtime.cpu.pool import available_processors, get_num_threads
+from .runtime.cpu.thread_pool import available_processors, get_num_threads
 from .runtime.engine import Engine
 from .targets.isa import choose, host_caches, host_isa
 from .targets.llvm_facts import llvm_facts

@@ -85,13 +85,16 @@ class Error(Exception):
         """Forget the frames that the error came through: raised again, it shows the caller's line."""
         self.__traceback__ = None
 
-    def retold(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
+    def with_context(self, what: str = "", *, where: str = "", hint: str = "") -> Self:
         """The same refusal in the words of the call that met it; what is left out stays."""
         what, where, hint = (
             own if isinstance(new, str) and not new else new
             for new, own in ((what, self.what), (where, self.where), (hint, self.hint))
         )
         return type(self)(what, code=self.code, where=where, why=self.why, hint=hint)
+
+    # Its name in earlier versions.
+    retold = with_context
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.what, self.code, self.where, self.why, self.hint)

@@ -39,7 +39,8 @@ _PLACES = {
     "graph.scaled_constant": "graph.rewrites.scaled_constant",
     "graph.torch_module": "graph.importers.torch.module",
     "files.report": "files.conversion.report",
-    **{f"runtime.{name}": f"runtime.cpu.{name}" for name in ("executable", "kernel", "launch", "pool")},
+    **{f"runtime.{name}": f"runtime.cpu.{name}" for name in ("executable", "kernel", "launch")},
+    **dict.fromkeys(("runtime.pool", "runtime.cpu.pool"), "runtime.cpu.thread_pool"),
 }
 
 

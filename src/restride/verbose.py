@@ -1,4 +1,4 @@
-"""What restride reports on stderr while it works: `RESTRIDE_VERBOSE` and `rs.verbose(level)`.
+"""What restride reports on stderr while it works: `RESTRIDE_VERBOSE` and `rs.set_verbose(level)`.
 
 A line has oneDNN's v1 fields behind our own marker:
 
@@ -132,7 +132,7 @@ class Restore:
 
 
 def set_verbose(level: str | int | Level) -> Restore:
-    """Report `level` from now on: `rs.verbose("profile")`, or inside `with rs.verbose("profile"):` only.
+    """Report `level` from now on; as `with rs.set_verbose("profile"):`, inside the block only.
 
     `level` is one of none, error, warn, check, dispatch, profile_create, profile_exec, profile, all, several
     of them with commas between, the old numbers 0 (none), 1 (profile_exec), 2 (profile), or a `Level`;

@@ -771,7 +771,7 @@ def test_a_second_ctrl_c_still_waits_for_what_is_being_written() -> None:
     before, old = threading.active_count(), signal.signal(signal.SIGINT, signal.default_int_handler)
     begun, ends, both = threading.Event(), list[int](), threading.Barrier(2)
 
-    def press(tally: tile_threads.Tally) -> None:
+    def press(tally: tile_threads.TileProgress) -> None:
         if begun.is_set():
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
             os.kill(os.getpid(), signal.SIGINT)

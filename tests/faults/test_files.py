@@ -33,7 +33,7 @@ def stall(watcher, progress):
     print("half", flush=True)
     time.sleep(600)
 
-Watcher.tell = stall
+Watcher.report = stall
 # Who is started in the background has Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main(["reorder", "a.npy", "out.npy", "--dtype", "s8", "--force"]))

@@ -273,7 +273,7 @@ _CALLS: dict[str, tuple[Callable[..., object], list[Any] | dict[str, Any]]] = {
     "plan.measure": (lambda rounds: rs.plan(_X, "nhwc").measure(rounds=rounds), [1]),
     "recommended_desc": (rs.recommended_desc, [_MD]),
     "set_num_threads": (rs.set_num_threads, [1]),
-    "verbose": (rs.verbose, [0]),
+    "set_verbose": (rs.set_verbose, [0]),
     "set_primitive_cache_capacity": (rs.set_primitive_cache_capacity, [100]),
     "arg_attr_multiple_post_op": (rs.arg_attr_multiple_post_op, [0]),
     "MemoryDesc": (
@@ -361,7 +361,7 @@ _CALLS: dict[str, tuple[Callable[..., object], list[Any] | dict[str, Any]]] = {
 def _settings() -> Iterator[None]:
     threads, capacity = rs.get_num_threads(), rs.get_primitive_cache_capacity()
     yield
-    rs.verbose(0)
+    rs.set_verbose(0)
     rs.set_num_threads(threads)
     rs.set_primitive_cache_capacity(capacity)
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="fork and signals")
 
 PROLOGUE = """
 import ctypes, os, resource, signal, sys, threading, time, warnings
-from restride.runtime.cpu import pool
+from restride.runtime.cpu import thread_pool
 from restride.targets import jit
 from restride.targets.isa import host_isa
 
@@ -53,7 +53,7 @@ dst = ctypes.addressof(words)
 
 def run(turns=1000):
     mine = (ctypes.c_int64 * PARTS)()
-    pool.default_pool().run(spin, 0, ctypes.addressof(mine), turns, PARTS)
+    thread_pool.default_pool().run(spin, 0, ctypes.addressof(mine), turns, PARTS)
     return list(mine) == [1] * PARTS
 
 
@@ -62,7 +62,7 @@ stop, at_work = threading.Event(), threading.Event()
 
 def busy(turns=20_000):
     while not stop.is_set():
-        pool.default_pool().run(spin, 0, dst, turns, PARTS)
+        thread_pool.default_pool().run(spin, 0, dst, turns, PARTS)
         at_work.set()
 
 
@@ -91,7 +91,7 @@ def ended_well(pid, seconds=60.0):
     return False
 
 
-pool.set_num_threads(3)
+thread_pool.set_num_threads(3)
 """
 
 
@@ -144,8 +144,8 @@ def test_children_forked_while_the_pool_starts_or_compiles_work():
     assert _run("""
         def restart():
             while not stop.is_set():
-                pool.set_num_threads(2); run()
-                pool.set_num_threads(3); run()
+                thread_pool.set_num_threads(2); run()
+                thread_pool.set_num_threads(3); run()
         def compile_():
             while not stop.is_set():
                 jit.load(jit.compile_ir(IR, host_isa())).address("spin")
@@ -172,7 +172,7 @@ def test_grandchildren_work():
 def test_a_pool_dropped_by_the_child_harms_nobody():
     assert _run("""
         import gc
-        mine = pool.ThreadPool(3)
+        mine = thread_pool.ThreadPool(3)
         mine.run(spin, 0, dst, 10, PARTS)
         def child():
             global mine
@@ -223,7 +223,7 @@ def _interrupted():
         words = (ctypes.c_int64 * parts)()
         try:
             print("ready", flush=True)
-            pool.default_pool().run_long(spin, 0, ctypes.addressof(words), 20_000, parts)
+            thread_pool.default_pool().run_long(spin, 0, ctypes.addressof(words), 20_000, parts)
         except KeyboardInterrupt:
             print(time.monotonic())
         done = sum(words)
@@ -243,7 +243,7 @@ def test_a_storm_of_signals_is_survived_and_handled():
         parts = 3000
         words = (ctypes.c_int64 * parts)()
         for _ in range(2):
-            pool.default_pool().run_long(spin, 0, ctypes.addressof(words), 60_000, parts)
+            thread_pool.default_pool().run_long(spin, 0, ctypes.addressof(words), 60_000, parts)
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(list(words) == [2] * parts, len(caught) > 3, all(caught))
     """) == ["True", "True", "True"]
@@ -271,7 +271,7 @@ def test_keyboard_interrupts_at_any_moment_leave_the_pool_usable():
         while (spent := time.monotonic() - start) < 1 or (interrupted <= 10 and spent < 60):
             try:
                 inside = True
-                pool.set_num_threads(2 + interrupted % 3)
+                thread_pool.set_num_threads(2 + interrupted % 3)
                 assert run(2_000)
                 inside = False
             except KeyboardInterrupt:
@@ -295,7 +295,7 @@ def test_keyboard_interrupts_at_any_moment_leave_the_pool_usable():
 )
 def test_the_process_ends_promptly(state, ending):
     bodies = {
-        "unused": "pool.get_num_threads()",
+        "unused": "thread_pool.get_num_threads()",
         "idle": "run()",
         "asleep": "run(); time.sleep(0.01)",
         "busy": "run(); threading.Thread(target=busy, daemon=True).start(); at_work.wait()",
@@ -320,7 +320,7 @@ def test_a_fault_in_a_worker_prints_a_traceback():
           ret void
         }''', host_isa()))
         run()
-        pool.default_pool().run(crash.address("crash"), 0, 0, 0, 8)
+        thread_pool.default_pool().run(crash.address("crash"), 0, 0, 0, 8)
     """
     done = subprocess.run(_program(body), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == -signal.SIGSEGV
@@ -388,7 +388,7 @@ def test_children_forked_while_another_thread_loads_restride_work():
         """
 import threading, time, os, sys, warnings, signal
 """
-        + PROLOGUE[PROLOGUE.index("def fork(") : PROLOGUE.index("pool.set_num_threads(3)")]
+        + PROLOGUE[PROLOGUE.index("def fork(") : PROLOGUE.index("thread_pool.set_num_threads(3)")]
         + SLOW
         + """
 def use():
@@ -557,7 +557,7 @@ def test_interruptions_around_the_start_of_workers_leave_no_signal_blocked():
             return found
         signal.pthread_sigmask = interrupted
         try:
-            pool.ThreadPool(3).run(spin, 0, dst, 10, PARTS)
+            thread_pool.ThreadPool(3).run(spin, 0, dst, 10, PARTS)
         except KeyboardInterrupt:
             print(usual(signal.SIG_BLOCK, ()) == set())
         signal.pthread_sigmask = usual

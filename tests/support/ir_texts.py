@@ -30,8 +30,8 @@ import numpy as np
 
 import restride as rs
 from restride.emit import entry
-from restride.emit.pool import pool_ir
 from restride.emit.python_call import call_ir
+from restride.emit.thread_pool_ir import pool_ir
 from restride.emit.xla_handler import xla_handler_ir
 from restride.plan.machine import DeviceFacts
 from restride.plan.program import Program

@@ -114,7 +114,7 @@ class SecondDevice(Device):
     def host_view(self, buffer: Buffer) -> Buffer | None:
         if not isinstance(buffer, SharedBuffer):
             return None
-        self.settle(buffer)
+        self.synchronize(buffer)
         return _on_host(buffer)
 
     def download(self, buffer: Buffer) -> Buffer:
@@ -126,10 +126,10 @@ class SecondDevice(Device):
 
     def memory(self, buffer: Buffer) -> Any:
         """The bytes behind a handle, once nothing works on them."""
-        self.settle(buffer)
+        self.synchronize(buffer)
         return buffer.owner
 
-    def settle(self, buffer: Buffer) -> None:
+    def synchronize(self, buffer: Buffer) -> None:
         for task in self.tasks:
             if any(np.shares_memory(buffer.owner, used.owner) for used in task.buffers if used.nbytes):
                 task.wait()

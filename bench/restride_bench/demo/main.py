@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from restride import get_num_threads
-from restride.cli.output import Answer
+from restride.cli.output import CommandResult
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser
 from restride.view.names import aligned
@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("--quick", action="store_true", help="one picture, few rounds: figures not to quote")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """Status 1 where an answer was wrong."""
     sources = {
         "photo": photograph("astronaut", (512, 512)),
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> Answer:
         "quick": options.quick,
         "rows": [row.values() for row in rows],
     }
-    return Answer(_text(sources, rows), values, int(any(row.wrong for row in rows)))
+    return CommandResult(_text(sources, rows), values, int(any(row.wrong for row in rows)))
 
 
 def _trips(sources: Mapping[str, Data], views: int) -> Iterator[Trip]:

@@ -140,7 +140,7 @@ class _ExpansionState:
         except UsageError as usage:
             place = f"{path}:{word.line}"
             where = f"{place}\n{_INDENT}{usage.error.where}" if usage.error.where else place
-            raise _PlacedError(usage.error.retold(where=where)) from None
+            raise _PlacedError(usage.error.with_context(where=where)) from None
 
     def _reset(self, text: str) -> None:
         """Knobs of the operation to their defaults. A --match that was typed outlives the reset of a file."""

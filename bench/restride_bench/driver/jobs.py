@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from math import prod
 
-from restride.runtime.cpu.pool import available_processors, set_num_threads
+from restride.runtime.cpu.thread_pool import available_processors, set_num_threads
 
 from .expand import Test
 from .result import Outcome, Result

@@ -118,7 +118,7 @@ def parse_tag(knob: str, text: str) -> str:
     try:
         FormatTag.parse(text)
     except Error as error:
-        raise UsageError(error.retold(f"{knob}: {error.what}")) from None
+        raise UsageError(error.with_context(f"{knob}: {error.what}")) from None
     return text
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from restride.cli.output import Answer, say, tell
+from restride.cli.output import CommandResult, print_result, print_stderr
 from restride.cli.progress import Progress
 
 from .expand import Expansion, Test, expand
@@ -32,7 +32,7 @@ def is_driver(arguments: Sequence[str]) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Run a command line; the exit status. Raises UsageError where it cannot be read."""
     if "--help" in arguments or "-h" in arguments:
-        say(Answer(str(__doc__).rstrip()), as_json=False)
+        print_result(CommandResult(str(__doc__).rstrip()), as_json=False)
         return 0
     expansion = expand(arguments)
     return _run(expansion)
@@ -43,14 +43,14 @@ def _run(expansion: Expansion) -> int:
     count = processes(tests, common.jobs)
     report, start = DriverReport(common.json, count, len(tests), unused_peers(tests)), time.perf_counter()
     for notice in report.notices:
-        tell(f"notice: {notice}")
+        print_stderr(f"notice: {notice}")
     try:
         _report_all(tests, count, report, common.json)
     finally:
         # Also of a run that was interrupted: what is known by then.
         seconds = time.perf_counter() - start
         closing = "\n".join(report.closing(common, seconds))
-        say(Answer(closing, report.values(seconds)), common.json)
+        print_result(CommandResult(closing, report.values(seconds)), common.json)
     return report.exit_status
 
 
@@ -71,9 +71,9 @@ def _report_all(tests: Sequence[Test], count: int, report: DriverReport, is_json
             if test.common.verbose and not is_json:
                 progress.clear()
                 # Before it runs, so that it is known should it bring the process down.
-                say(Answer(f"run: {test.repro}"), as_json=False)
+                print_result(CommandResult(f"run: {test.repro}"), as_json=False)
             lines = list(report.add(index, test, next(found)))
             progress.clear()
             if not is_json:
-                say(Answer("\n".join(lines)), as_json=False)
+                print_result(CommandResult("\n".join(lines)), as_json=False)
             progress.advance()

@@ -7,7 +7,7 @@ from math import inf
 
 import restride as rs
 from restride.plan.conversion import PROVIDED
-from restride.runtime.cpu.pool import MOST_THREADS
+from restride.runtime.cpu.thread_pool import MOST_THREADS
 from restride.runtime.timing import available_memory
 
 from .attr_text import COMPUTED

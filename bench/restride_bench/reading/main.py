@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import restride as rs
-from restride.cli.output import Answer
+from restride.cli.output import CommandResult
 from restride.cli.progress import Progress
 from restride.cli.usage import Parser
 from restride.runtime.alloc import Array
@@ -52,7 +52,7 @@ class RuleRow:
     seconds: float
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """Status 1 where ONNX Runtime reads something else."""
     models = models_in(options.data)
     picture, origin = _picture(options.picture)
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> Answer:
         ],
         "onnx_runtime": None if other is None else not is_wrong,
     }
-    return Answer(_text(dict(origins), lines, rows, other), values, int(is_wrong))
+    return CommandResult(_text(dict(origins), lines, rows, other), values, int(is_wrong))
 
 
 def _picture(path: Path | None) -> tuple[Array, str]:

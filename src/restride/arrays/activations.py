@@ -13,7 +13,7 @@ from ..model.parse import check_written
 from ..model.pointwise import check_known, check_same_dims
 from ..ops.softmax import SoftmaxProblem
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.operands import engine_of
 from .calls.problems import ArrayFunction
 
@@ -58,7 +58,7 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
     return _SOFTMAX.by_signature(partial(_softmax, axis, is_log), (axis, int(is_log)), x, out)
 
 
-def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: SignedCall | None) -> Any:
+def _softmax(axis: Any, is_log: bool, x: Any, out: Any, signed: CallKey | None) -> Any:
     engine = engine_of(x, out, None)
     source = _SOFTMAX.source(x, engine)
     src = check_known(_SOFTMAX.name, "x", source.desc)

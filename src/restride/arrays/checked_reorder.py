@@ -17,9 +17,9 @@ from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..runtime.transfer import settle
+from ..runtime.transfer import synchronize
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
-from .calls.binder import CallWords, SignedCall, keep_bound
+from .calls.binder import CallKey, ParamPacker, cache_call
 from .calls.carriers import NumpyType, is_same_type, move_of_bits, of_bits, shape_of_array
 from .calls.formats import format_key, target_desc
 from .calls.nibbles import as_bytes, is_nibbles
@@ -36,7 +36,7 @@ def reorder_anything(
     given: CallArithmetic,
     out: Any,
     engine: Engine | str | None,
-    signed: SignedCall | None = None,
+    signed: CallKey | None = None,
 ) -> Any:
     """A reorder of arrays of NumPy, what NumPy makes arrays of, and memories: `out`, or the new result."""
     x = as_source(x, dtype, given, out)
@@ -70,7 +70,7 @@ def _run(
     given: CallArithmetic,
     out: Any,
     engine: Engine | str | None,
-    signed: SignedCall | None,
+    signed: CallKey | None,
     moved: NumpyType | None,
 ) -> Any:
     """Check, run and remember a call on arrays of NumPy and memories; the new result, or None for `out`.
@@ -167,14 +167,14 @@ def _execute(source: Memory, target: Memory, bound: BoundAttributes, engine: Eng
     if overlaps(source, target):
         raise refuse("RS-N09:x-out-overlap", desc=source.desc, target_desc=target.desc)
     primitive, stream = Reorder(source, target, bound.attr), Stream(engine)
-    settle(source, target, *bound.extras.values())
+    synchronize(source, target, *bound.extras.values())
     primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     stream.wait()
     return primitive
 
 
 def _remember(
-    signed: SignedCall,
+    signed: CallKey,
     primitive: Reorder,
     source: Memory,
     target: Memory,
@@ -183,10 +183,10 @@ def _remember(
 ) -> None:
     """Let later calls of the same signature go straight to the machine code."""
     impl, values = primitive._check_usable(), signed.values
-    words = CallWords(impl.computation)
+    words = ParamPacker(impl.computation)
     if values is not NO_VALUES:
-        found = CallWords.of_values(impl.computation, values, bound.attr.freeze(), bound.extras)
+        found = ParamPacker.of_values(impl.computation, values, bound.attr.freeze(), bound.extras)
         if found is None:
             return
         words = found
-    keep_bound(signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)
+    cache_call(signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)

@@ -17,8 +17,8 @@ from ..model.checks import Names
 from ..ops.concat import ConcatProblem, concat_problem
 from ..ops.sum import parse_scales, sum_problem
 from ..runtime.memory import Memory
+from .calls.array_kinds import read_from, write_to
 from .calls.binder import find_call
-from .calls.key import read_from, write_to
 from .calls.several import Descs, SeveralArrays, SignedArrays, common_target
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from ..ops.normalization import check_data as check_normalized
 from ..plan.normalization import NormKind, stat_dims
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.operands import engine_of
 from .calls.problems import ArrayFunction, with_axis_at, with_axis_last
 
@@ -93,7 +93,7 @@ def layer_norm(
      [-0.71 -0.71  1.41]]
     """
 
-    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: SignedCall | None) -> Any:
+    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: CallKey | None) -> Any:
         where, at = _placed(_LAYER, x, axis)
         ndims = _ndims_of(_LAYER, where)
         if ndims == 1:
@@ -140,7 +140,7 @@ def group_norm(
      [ 0.    0.  ]]
     """
 
-    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: SignedCall | None) -> Any:
+    def compute(x: Any, out: Any, scale: Any, shift: Any, signed: CallKey | None) -> Any:
         count = parse_int(groups, "group_norm: groups")
         weights = _weights(scale, shift)
         return _normalized(
@@ -202,7 +202,7 @@ def batch_norm(
     """
 
     def compute(
-        x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any, signed: SignedCall | None
+        x: Any, out: Any, mean: Any, variance: Any, scale: Any, shift: Any, signed: CallKey | None
     ) -> Any:
         weights = _weights(scale, shift) | {ARG_MEAN: mean, ARG_VARIANCE: variance}
         return _normalized(_BATCH, NormKind.batch, x, out, weights, epsilon=epsilon, signed=signed)
@@ -262,7 +262,7 @@ def _normalized(
     *,
     epsilon: Any,
     groups: int = 1,
-    signed: SignedCall | None = None,
+    signed: CallKey | None = None,
 ) -> Any:
     """`weights`: scale, shift and statistics by argument."""
     engine = engine_of(x, out, None)

@@ -13,7 +13,7 @@ from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..runtime.describe import Subject
 from ..runtime.memory import Memory
-from .calls.hints import told_to_owner
+from .calls.error_translation import translate_hint
 from .calls.operands import engine_of, memory_of
 from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .reorders import reorder
@@ -134,7 +134,7 @@ def _foreign(x: Any, factors: tuple[Any, Any], dst: Any, axis: Any, unit: Any, d
     try:
         made = _normalized(source, factors, dst, axis, unit, dtype, target)
     except Error as error:
-        raise told_to_owner(x if is_foreign(x) else out, error) from None
+        raise translate_hint(x if is_foreign(x) else out, error) from None
     if out is not None:
         return written(out)
     return made if isinstance(made, Memory) else back_to(x, made)

@@ -16,7 +16,7 @@ from ..model.pointwise import check_known, parse_algorithm
 from ..ops.pooling import PoolingProblem, check_windows
 from ..plan.windows import Windows
 from ..runtime.memory import Memory
-from .calls.binder import SignedCall
+from .calls.binder import CallKey
 from .calls.operands import engine_of
 from .calls.problems import ArrayFunction
 
@@ -107,7 +107,7 @@ def pool(
     return _POOL.by_signature(partial(_pooled, alg, numbers), known, x, out)
 
 
-def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, signed: SignedCall | None) -> Any:
+def _pooled(alg: Any, numbers: tuple[Any, Any, Any, Any], x: Any, out: Any, signed: CallKey | None) -> Any:
     engine = engine_of(x, out, None)
     source = _POOL.source(x, engine)
     src = check_known("pool", "x", source.desc)

@@ -15,7 +15,7 @@ from ..errors import Error, refuse
 from ..runtime.alloc import Array
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from .calls.hints import told_to_owner
+from .calls.error_translation import translate_hint
 from .calls.operands import engine_of
 from .calls.product_arguments import bias_of, numbers_of_dims, operand_of, result_type, target_of
 from .calls.product_calls import SlidingWindow, convolution_primitive, execute_product, matmul_primitive
@@ -321,7 +321,7 @@ def _for_owner(call: str, x: Any, out: Any, run: Callable[[Any, Any], Any]) -> A
         target = out if out is None or isinstance(out, Memory) else as_target(out, f"{call}: out")
         made = run(source, target)
     except Error as error:
-        told = told_to_owner(x if is_foreign(x) else out, error)
+        told = translate_hint(x if is_foreign(x) else out, error)
         told.drop_frames()
         raise told from None
     if out is not None:

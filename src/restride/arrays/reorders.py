@@ -12,10 +12,10 @@ from ..errors import Error, refuse
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory, register_mover
 from .calls.arithmetic import CallArithmetic
-from .calls.binder import SignedCall, find_call
+from .calls.array_kinds import read_from, write_to
+from .calls.binder import CallKey, find_call
+from .calls.error_translation import translate_hint
 from .calls.formats import format_key, target_desc, type_key
-from .calls.hints import told_to_owner
-from .calls.key import read_from, write_to
 from .calls.signature import NO_VALUES, Values, read_values
 from .calls.tensors import (
     as_numpy,
@@ -212,7 +212,7 @@ def reorder(
                 signature = "reorder", source[0], target and target[0], format, kind, values.structure
                 call = find_call(signature)
                 if call is None:
-                    signed = SignedCall(signature, (source,), target, values)
+                    signed = CallKey(signature, (source,), target, values)
                 elif target is None:
                     return call.into_new(source, values)
                 elif call.into(source, target, values):
@@ -236,7 +236,7 @@ def _of_others(
     try:
         made = reorder(source, dst, src=src, dtype=dtype, out=target, engine=engine, **named)
     except Error as error:
-        raise told_to_owner(x if is_foreign(x) else out, error) from None
+        raise translate_hint(x if is_foreign(x) else out, error) from None
     return back_to(x, made) if out is None else written(out)
 
 

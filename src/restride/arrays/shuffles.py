@@ -23,13 +23,13 @@ from ..runtime.alloc import Array
 from ..runtime.describe import Subject
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.transfer import refuse_host_out, settle
+from ..runtime.transfer import refuse_host_out, synchronize
 from ..verbose import flags, write
-from .calls.binder import SignedCall, find_call, keep_bound
+from .calls.array_kinds import read_from, write_to
+from .calls.binder import CallKey, cache_call, find_call
 from .calls.carriers import bits_of, of_bits, own_format
+from .calls.error_translation import translate_hint
 from .calls.formats import target_desc
-from .calls.hints import told_to_owner
-from .calls.key import read_from, write_to
 from .calls.operands import engine_of, memory_of
 from .calls.tensors import as_array, as_numpy, as_target, back_to, is_foreign, written
 from .groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS, Rule
@@ -114,7 +114,7 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
         signature = rule.call, source[0], target and target[0], axis, number
         call = find_call(signature)
         if call is None:
-            signed = SignedCall(signature, (source,), target)
+            signed = CallKey(signature, (source,), target)
         elif target is None:
             return call.into_new(source)
         elif call.into(source, target):
@@ -129,14 +129,14 @@ def _shuffled(rule: Rule, x: Any, axis: Any, number: Any, out: Any) -> Any:
 # --- the general path: any array or Memory, any engine ------------------------------------------------------
 
 
-def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: SignedCall | None) -> Any:
+def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: CallKey | None) -> Any:
     if is_foreign(x) or is_foreign(out):
         source_array = as_numpy(x, f"{rule.call}: x")
         target_array = None if out is None else as_target(out, f"{rule.call}: out")
         try:
             made = _shuffled(rule, source_array, axis, number, target_array)
         except Error as error:
-            raise told_to_owner(x if is_foreign(x) else out, error) from None
+            raise translate_hint(x if is_foreign(x) else out, error) from None
         return back_to(x, made) if out is None else written(out)
     x = as_array(x, f"{rule.call}: x")
     if _is_array(x) and x.ndim > MAX_NDIMS:
@@ -156,7 +156,7 @@ def _general(rule: Rule, x: Any, axis: int, number: int, out: Any, signed: Signe
     _run(rule, impl, source, target)
     dtype = None if isinstance(x, Memory) else x.dtype
     if signed is not None:
-        keep_bound(signed, impl, [source], target, dtype=dtype, is_memory=dtype is None)
+        cache_call(signed, impl, [source], target, dtype=dtype, is_memory=dtype is None)
     if out is not None:
         return out
     return target if dtype is None else of_bits(np.asarray(target), dtype)
@@ -204,7 +204,7 @@ def _run(rule: Rule, impl: Implementation, source: Memory, target: Memory) -> No
     check_destination(rule.call, target, "out")
     if share_bytes(source, target):
         raise refuse("RS-S18:x-out-overlap", call=rule.call, desc=source.desc, target_desc=target.desc)
-    settle(source, target)
+    synchronize(source, target)
     impl.executable.prepare()
     start = perf_counter()
     run(impl, {ARG_SRC: source, ARG_DST: target})

@@ -18,7 +18,7 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..targets.isa import host_isa
 from ..version import VERSION
-from .output import Answer
+from .output import CommandResult
 from .usage import Parser
 
 __all__ = ["add_arguments", "run"]
@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
     """None but --json."""
 
 
-def run(_: argparse.Namespace) -> Answer:
+def run(_: argparse.Namespace) -> CommandResult:
     """Every check with its time; as values the checks and what went wrong."""
     found = [_tried(name, check) for name, check in _CHECKS.items()]
     lines = [f"{'ok' if not wrong else 'FAILED':<8}{name}{wrong and ': '}{wrong}" for name, wrong, _ in found]
@@ -43,7 +43,8 @@ def run(_: argparse.Namespace) -> Answer:
         "seconds": round(seconds, 6),
         "checks": {name: wrong or "ok" for name, wrong, _ in found},
     }
-    return Answer("\n".join([heading, *lines, f"{said} ({seconds:.2f} s)"]), values, status=int(failed > 0))
+    lines = [heading, *lines, f"{said} ({seconds:.2f} s)"]
+    return CommandResult("\n".join(lines), values, status=int(failed > 0))
 
 
 def _level() -> str:

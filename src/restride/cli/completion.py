@@ -14,7 +14,7 @@ from ..desc.tags import FormatTag
 from ..dtypes import DataType
 from ..errors import RuntimeFailure
 from .commands import COMMANDS, load
-from .output import Answer
+from .output import CommandResult
 from .refusals import refusals
 from .usage import Parser
 
@@ -31,7 +31,7 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument("shell", choices=_SHELLS, help="whose language the script is in")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """The script; as values what it completes."""
     known = {name: list(_options(name)) for name in COMMANDS}
     text = _fish(known) if options.shell == "fish" else _bash(known, options.shell)
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> Answer:
         "types": _types(),
         "codes": list(refusals()),
     }
-    return Answer(text, {**values, "script": text})
+    return CommandResult(text, {**values, "script": text})
 
 
 def _options(name: str) -> Iterator[str]:

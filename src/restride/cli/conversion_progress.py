@@ -9,7 +9,7 @@ from typing import Self
 
 from ..files.conversion.report import ConversionProgress
 from ..view.units import data_size
-from .output import tell
+from .output import print_stderr
 from .progress import Progress
 
 _LOG_S = 60.0
@@ -37,20 +37,20 @@ class Watcher:
         if self._bar is not None:
             self._bar.clear()
 
-    def tell(self, found: ConversionProgress) -> None:
+    def report(self, found: ConversionProgress) -> None:
         """Called several times a second."""
         now = time.monotonic()
         if self._as_json:
             if now - self._told >= _JSON_S:
                 self._told = now
-                tell(json.dumps({"progress": _values(found)}))
+                print_stderr(json.dumps({"progress": _values(found)}))
             return
         bar = self._bar_of(found)
         bar.label = found.name
         bar.advance(found.done - bar.done)
         if not bar.shows and now - self._told >= _LOG_S:
             self._told = now
-            tell(bar.line(200))
+            print_stderr(bar.line(200))
 
     def _bar_of(self, found: ConversionProgress) -> Progress:
         """The bar of this stage."""

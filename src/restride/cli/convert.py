@@ -38,7 +38,7 @@ from ..view.names import aligned, counted
 from ..view.units import data_size, duration
 from .conversion_progress import Watcher
 from .named_files import add_force, check_no_pipe, check_output
-from .output import Answer
+from .output import CommandResult
 from .usage import Parser, checked, typed
 
 _MOST_ROWS = 40
@@ -72,7 +72,7 @@ def _memory(text: str) -> int:
     return parse_memory(text, "convert: memory")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """Convert, and say what became of what."""
     rules = typed(parse_rules, options.rule)
     check_no_pipe("restride convert", options.source, options.target)
@@ -92,10 +92,10 @@ def run(options: argparse.Namespace) -> Answer:
             verify=options.verify,
             jobs=options.jobs,
             follow_links=options.follow_links,
-            progress=watcher.tell,
+            progress=watcher.report,
         )
     status = 1 if report.shortfall else 0
-    return Answer("\n".join(_lines(options, report)), _values(options, report), status)
+    return CommandResult("\n".join(_lines(options, report)), _values(options, report), status)
 
 
 def _allow_open_files() -> None:

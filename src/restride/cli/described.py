@@ -60,7 +60,7 @@ def _parse_tag(word: str) -> str:
         return parse_format(word)
     except Error as error:
         near = nearest(word[:40].lower(), names())
-        raise error.retold(error.what, hint=f"did you mean {near!r}?" if near else "") from None
+        raise error.with_context(error.what, hint=f"did you mean {near!r}?" if near else "") from None
 
 
 def described(options: argparse.Namespace) -> NamedDesc:

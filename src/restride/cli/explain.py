@@ -22,7 +22,7 @@ from ..view.explain import explain, fields
 from ..view.names import axis_names
 from ..view.stored import stored_text
 from . import described
-from .output import Answer, width
+from .output import CommandResult, width
 from .refusals import Refusal, is_like_a_code, listed, refusals, spelt_out
 from .usage import Parser, UsageError, wrong_usage
 
@@ -36,21 +36,22 @@ def add_arguments(parser: Parser) -> None:
     described.add_arguments(parser, "; or the code of an error, as RS-M11; or nothing, for a list of codes")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """The explanation; as values the fields of the layout, or those of the code."""
     if options.format is None:
         _refuse_type(options)
-        return Answer(listed(), {"codes": {code: entry.title for code, entry in refusals().items()}})
+        return CommandResult(listed(), {"codes": {code: entry.title for code, entry in refusals().items()}})
     if options.dims is None and is_like_a_code(options.format) and not options.format.endswith(".npy"):
         _refuse_type(options)
         entry = _entry(spelt_out(options.format))
-        return Answer(entry.told(width()), {**asdict(entry), "example": entry.script()})
+        return CommandResult(entry.told(width()), {**asdict(entry), "example": entry.script()})
     stored = described.stored_format(options)
     if stored is not None:
         parts = {name: fields(md, axis_names(md.ndims)) for name, md in stored.parts.items()}
-        return Answer(stored_text(stored), {"name": stored.name, "about": stored.about, "parts": parts})
+        values = {"name": stored.name, "about": stored.about, "parts": parts}
+        return CommandResult(stored_text(stored), values)
     desc, tag = described.described(options)
-    return Answer(explain(desc, tag=tag), fields(desc, axis_names(desc.ndims, tag)))
+    return CommandResult(explain(desc, tag=tag), fields(desc, axis_names(desc.ndims, tag)))
 
 
 def _refuse_type(options: argparse.Namespace) -> None:

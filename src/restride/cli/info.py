@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..about import facts, text_of
-from .output import Answer
+from .output import CommandResult
 from .usage import Parser
 
 
@@ -13,7 +13,7 @@ def add_arguments(parser: Parser) -> None:
     """None but --json."""
 
 
-def run(_: argparse.Namespace) -> Answer:
+def run(_: argparse.Namespace) -> CommandResult:
     """All facts, in groups."""
     found = facts()
-    return Answer(text_of(found), {name.replace(" ", "_"): group for name, group in found.items()})
+    return CommandResult(text_of(found), {name.replace(" ", "_"): group for name, group in found.items()})

@@ -15,7 +15,7 @@ from .. import __version__
 from ..errors import Error, refuse
 from ..nearest import nearest
 from .commands import COMMANDS, load
-from .output import Answer, complain, drop_stdout, say, tell
+from .output import CommandResult, drop_stdout, print_error, print_result, print_stderr
 from .termination import Terminated, ended_by_signals
 from .usage import Parser, UsageError, wrong_usage
 
@@ -32,10 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         drop_stdout()
         return _NO_READER
     except KeyboardInterrupt:
-        tell("interrupted")
+        print_stderr("interrupted")
         return _INTERRUPTED
     except Terminated as ending:
-        tell("terminated")
+        print_stderr("terminated")
         return _BY_SIGNAL + ending.number
 
 
@@ -44,19 +44,19 @@ def _guarded(argv: list[str]) -> int:
     try:
         return _run(argv)
     except UsageError as usage:
-        complain(usage.error, as_json)
+        print_error(usage.error, as_json)
         return 2
     except Error as error:
-        complain(error, as_json)
+        print_error(error, as_json)
     except BrokenPipeError:
         raise
     except MemoryError:
-        complain(
+        print_error(
             refuse("RS-D01:out-memory"),
             as_json,
         )
     except OSError as error:
-        complain(
+        print_error(
             refuse("RS-F02:system-refused", file=_file(error), reason=_reason(error)),
             as_json,
         )
@@ -73,10 +73,10 @@ def _reason(error: OSError) -> str:
 
 def _run(argv: list[str]) -> int:
     if argv[:1] in ([], ["-h"], ["--help"]):
-        say(Answer(_help()), as_json=False)
+        print_result(CommandResult(_help()), as_json=False)
         return 0
     if argv[:1] in (["-V"], ["--version"]):
-        say(Answer(f"restride {__version__}"), as_json=False)
+        print_result(CommandResult(f"restride {__version__}"), as_json=False)
         return 0
     if argv[0] not in COMMANDS:
         raise _no_command(argv)
@@ -90,8 +90,8 @@ def _answered(module: Any, argv: list[str]) -> int:
     parser = Parser(f"restride {argv[0]}", module.__doc__)
     module.add_arguments(parser)
     options = parser.parse_args(argv[1:])
-    answer: Answer = module.run(options)
-    say(answer, options.json)
+    answer: CommandResult = module.run(options)
+    print_result(answer, options.json)
     return answer.status
 
 

@@ -97,7 +97,7 @@ def input_file(path: str, suffix: str) -> Iterator[str]:
         try:
             yield name
         except Error as error:
-            raise error.retold(error.what.replace(name, "standard input")) from None
+            raise error.with_context(error.what.replace(name, "standard input")) from None
 
 
 @contextlib.contextmanager

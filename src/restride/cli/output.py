@@ -14,20 +14,20 @@ from ..errors import Error, refuse
 from ..view.terminal import ink, is_terminal, printable, width
 
 __all__ = [
-    "Answer",
-    "complain",
+    "CommandResult",
     "drop_stdout",
     "ink",
     "is_terminal",
-    "say",
-    "tell",
+    "print_error",
+    "print_result",
+    "print_stderr",
     "width",
     "writing_stdout",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What a command found: `text` for people, `values` for `--json`, and its exit status."""
 
     text: str
@@ -35,7 +35,7 @@ class Answer:
     status: int = 0
 
 
-def say(answer: Answer, as_json: bool) -> None:
+def print_result(answer: CommandResult, as_json: bool) -> None:
     """Print an answer on stdout and see it written. Raises RuntimeFailure (full disk), BrokenPipeError."""
     text = json.dumps(answer.values, indent=2) if as_json else answer.text
     if sys.stdout is None or not text:
@@ -56,9 +56,9 @@ def writing_stdout() -> Iterator[None]:
         raise refuse("RS-F02:standard-output", reason=os.strerror(error.errno or 0)) from None
 
 
-def complain(error: Error, as_json: bool) -> None:
+def print_error(error: Error, as_json: bool) -> None:
     """Print an error on stderr; for `--json` also as an object on stdout, so that there always is one."""
-    tell(f"error: {error.message}")
+    print_stderr(f"error: {error.message}")
     if as_json:
         parts = {
             "what": error.what,
@@ -67,10 +67,10 @@ def complain(error: Error, as_json: bool) -> None:
             "why": error.why,
             "hint": error.hint,
         }
-        say(Answer("", {"error": {**parts, "status": error.status.name}}), as_json=True)
+        print_result(CommandResult("", {"error": {**parts, "status": error.status.name}}), as_json=True)
 
 
-def tell(text: str, end: str = "\n") -> None:
+def print_stderr(text: str, end: str = "\n") -> None:
     """Print on stderr. Nobody listening is no error."""
     if sys.stderr is None:
         return

@@ -36,7 +36,7 @@ from ..view.network_rows import MeasuredTimes, network_rows
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import named_dims, named_value, prepare, random_input
-from .output import Answer
+from .output import CommandResult
 from .usage import Parser, checked, wrong_usage
 
 __all__ = ["add_arguments", "run"]
@@ -77,7 +77,7 @@ def add_arguments(parser: Parser) -> None:
     add_force(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """The table of the rules and the reorders of the best; as values the same."""
     check_no_pipe("restride propagate", options.model)
     if options.html is not None:
@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> Answer:
         pictures = [_picture(each) for each in found.values()]
         write_output(options.html, network_page(name, pictures).encode())
     values = {"model": name, "rules": {rule: _values(each) for rule, each in found.items()}}
-    return Answer(_text(name, found, options), values)
+    return CommandResult(_text(name, found, options), values)
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,13 @@ from ..desc.memory_desc import MemoryDesc
 from ..files.conversion.report import ConversionReport
 from ..files.conversion.rules import ConversionRule, needs_scale
 from ..files.convert import run_conversion
-from ..files.formats.npy import Meaning, read_desc
+from ..files.formats.npy import NpyOverride, read_desc
 from ..files.writing.replacement import shown
 from ..view.names import aligned, counted
 from ..view.units import duration
 from .conversion_progress import Watcher
 from .named_files import PIPE, SEVERAL, add_force, check_output, input_file, output_file
-from .output import Answer, tell
+from .output import CommandResult, print_stderr
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
 
 
@@ -50,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
     add("--src-dtype", type=data_type, metavar="TYPE", help="type of IN where .npy cannot say it, as bf16")
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """Read, reorder, write."""
     given = (options.dst, options.dtype, options.scale, options.zero_point)
     if all(value is None for value in given):
@@ -68,24 +68,24 @@ def run(options: argparse.Namespace) -> Answer:
         answer = _reordered(options, read, written)
     if options.target != PIPE:
         return answer
-    tell(answer.text)
-    return Answer("")
+    print_stderr(answer.text)
+    return CommandResult("")
 
 
-def _reordered(options: argparse.Namespace, read: str, written: str) -> Answer:
+def _reordered(options: argparse.Namespace, read: str, written: str) -> CommandResult:
     """Convert the file `read` into the file `written`."""
-    meaning = Meaning(options.src, options.dims, options.src_dtype)
-    source = read_desc(read, meaning)
+    override = NpyOverride(options.src, options.dims, options.src_dtype)
+    source = read_desc(read, override)
     target = target_desc(source, options.dst, options.dtype)
     rule = ConversionRule("*", options.dst, options.dtype, options.scale, options.zero_point)
     with Watcher(options.json) as watcher:
-        report = run_conversion(read, written, [rule], meaning=meaning, progress=watcher.tell)
+        report = run_conversion(read, written, [rule], override=override, progress=watcher.report)
     return _answer(options, source, target, report)
 
 
 def _answer(
     options: argparse.Namespace, src: MemoryDesc, dst: MemoryDesc, report: ConversionReport
-) -> Answer:
+) -> CommandResult:
     files = [(options.source, src), (options.target, dst)]
     rows = [(shown(path), desc, counted(desc.size, "byte")) for path, desc in files]
     values = [
@@ -95,7 +95,7 @@ def _answer(
     lines = list(aligned(rows, "<<<"))
     if options.scale is None and needs_scale(src.data_type, dst.data_type):
         lines.append("floats were rounded, and small ones are 0 now: --scale multiplies them before")
-    return Answer(
+    return CommandResult(
         "\n".join([*lines, f"reordered in {duration(seconds)}, files included"]),
         {"source": values[0], "target": values[1], "seconds": seconds},
     )

@@ -39,7 +39,7 @@ from ..graph.network.run_program import StepTime
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
 from .network_inputs import Array, named_dims, named_value, prepare, random_input, read_input
-from .output import Answer
+from .output import CommandResult
 from .usage import Parser, checked, wrong_usage
 
 __all__ = ["add_arguments", "run"]
@@ -86,7 +86,7 @@ def add_arguments(parser: Parser) -> None:
     add_force(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """What the model gives, and the times; as values the same."""
     check_no_pipe("restride run", options.model)
     if options.repeat < 1:
@@ -113,7 +113,7 @@ def run(options: argparse.Namespace) -> Answer:
         "steps": [each.values() for each in steps],
     }
     text = "" if options.output == PIPE else _text(options, results, first, best, plan, steps)
-    return Answer(text, values)
+    return CommandResult(text, values)
 
 
 # --- what goes in and comes out -----------------------------------------------------------------------------

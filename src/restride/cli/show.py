@@ -33,7 +33,7 @@ from ..view.text import show
 from .described import NamedDesc, described, stored_format
 from .described import add_arguments as add_layout
 from .named_files import PIPE, add_force, check_output, write_output
-from .output import Answer, ink, width
+from .output import CommandResult, ink, width
 from .usage import Parser, checked, parse_format, typed, wrong_usage
 
 __all__ = ["add_arguments", "run"]
@@ -52,7 +52,7 @@ def add_arguments(parser: Parser) -> None:
     add_force(parser)
 
 
-def run(options: argparse.Namespace) -> Answer:
+def run(options: argparse.Namespace) -> CommandResult:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
     stored = stored_format(options)
     if stored is not None:
@@ -63,13 +63,13 @@ def run(options: argparse.Namespace) -> Answer:
     for kind, name in files.items():
         write_output(name, _drawn(kind, sides))
     if options.json:
-        return Answer("", {**_values(sides), "files": files})
+        return CommandResult("", {**_values(sides), "files": files})
     if files:
-        return Answer("\n".join(f"wrote {shown(name)}" for name in files.values() if name != PIPE))
-    return Answer("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
+        return CommandResult("\n".join(f"wrote {shown(name)}" for name in files.values() if name != PIPE))
+    return CommandResult("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
 
 
-def _show_stored(stored: TensorFormat, options: argparse.Namespace) -> Answer:
+def _show_stored(stored: TensorFormat, options: argparse.Namespace) -> CommandResult:
     """The parts of a stored format; as a picture its bytes."""
     if options.html is not None or options.dst is not None:
         raise wrong_usage(
@@ -80,11 +80,11 @@ def _show_stored(stored: TensorFormat, options: argparse.Namespace) -> Answer:
         write_output(options.svg, (stored_svg(stored) + "\n").encode())
     parts = {name: _values_of(md, "") for name, md in stored.parts.items()}
     if options.json:
-        return Answer("", {"name": stored.name, "parts": parts})
+        return CommandResult("", {"name": stored.name, "parts": parts})
     if options.svg is not None:
-        return Answer(f"wrote {shown(options.svg)}" if options.svg != PIPE else "")
+        return CommandResult(f"wrote {shown(options.svg)}" if options.svg != PIPE else "")
     drawn = (f"{name}: {show(md, ink=ink(), width=width())}" for name, md in stored.parts.items())
-    return Answer("\n\n".join(drawn))
+    return CommandResult("\n\n".join(drawn))
 
 
 def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:

@@ -52,7 +52,7 @@ def check_attr_of(
             _check_sums_agree(attr.post_ops, tensors[ARG_DST].data_type)
     except Error as error:
         where = "; ".join(f"{_NAMES[arg]} {md}" for arg, md in tensors.items())
-        raise error.retold(f"{call}: {error.what}", where=where) from None
+        raise error.with_context(f"{call}: {error.what}", where=where) from None
 
 
 def _check_arguments(attr: Attr, tensors: Mapping[int, MemoryDesc]) -> None:

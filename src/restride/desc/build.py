@@ -136,10 +136,10 @@ def parse_arguments(
 def _with_dims(error: InvalidArguments, shape: tuple[int, ...], format: Format) -> InvalidArguments:
     """The error beside the dims, where a tag or strides do not fit their number."""
     if isinstance(format, str) and error.code == "RS-M11":
-        return error.retold(hint=tag_hint(format, len(shape)))
+        return error.with_context(hint=tag_hint(format, len(shape)))
     if error.code not in ("RS-M06", "RS-M07"):
         return error
-    return error.retold(where="; ".join(filter(None, (f"dims {shape}", error.where))))
+    return error.with_context(where="; ".join(filter(None, (f"dims {shape}", error.where))))
 
 
 def _layout(shape: tuple[int, ...], format: Format, strict: bool) -> Layout | None:

@@ -268,7 +268,7 @@ class MemoryDesc(ViewMethods, Accessors):
         except InvalidArguments as error:
             is_one = len(index) == 1 and isinstance(index[0], Sequence)
             hint = "pass the numbers one by one: md.offset(*index)" if is_one else ""
-            raise error.retold(where=str(self), hint=hint) from None
+            raise error.with_context(where=str(self), hint=hint) from None
         return layout.offset0 + sum(axis_offset(layout, d, i) for d, i in enumerate(position))
 
     def index(self, offset: int) -> tuple[int, ...] | None:
@@ -329,7 +329,7 @@ class MemoryDesc(ViewMethods, Accessors):
         except Error as error:
             if parse_bool("allow_empty", allow_empty):
                 return MemoryDesc()
-            raise error.retold(where=str(self)) from None
+            raise error.with_context(where=str(self)) from None
 
     # Equality and text
 

@@ -15,7 +15,7 @@ from ..errors import Error, InvalidArguments, refuse
 from ..foreign import plain_text
 from ..nearest import nearest
 from .layout import RUNTIME_DIM
-from .tag_names import told_of_format
+from .tag_names import suggest_format
 from .tags import MAX_NDIMS
 
 _LIMIT = 2**63
@@ -160,7 +160,7 @@ def parse_type(value: Any) -> DataType:
     try:
         dtype = DataType.parse(value)
     except InvalidArguments as error:
-        raise told_of_format(error, value, "format, after the data type") from None
+        raise suggest_format(error, value, "format, after the data type") from None
     if dtype is DataType.undef:
         raise refuse("RS-M04:tensor-elements-need")
     return dtype

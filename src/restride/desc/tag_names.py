@@ -126,10 +126,10 @@ def tag_hint(text: str, ndims: int | None = None) -> str:
     return f"did you mean {' or '.join(map(repr, found))}?" if found else _SHAPE
 
 
-def told_of_format(error: InvalidArguments, value: object, place: str) -> InvalidArguments:
+def suggest_format(error: InvalidArguments, value: object, place: str) -> InvalidArguments:
     """The refusal of a data type; where it is the name of a format, with where that goes."""
     is_format = isinstance(value, str) and value.lower().translate(_SEPARATORS) in _FOLDED
-    return error.retold(hint=f"{value!r} is a format: pass it as {place}") if is_format else error
+    return error.with_context(hint=f"{value!r} is a format: pass it as {place}") if is_format else error
 
 
 def _type_named(text: str) -> DataType | None:

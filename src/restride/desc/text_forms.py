@@ -159,7 +159,7 @@ def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> R
         return of_values(_parse_text(text))
     except Error as error:
         what = f"{name}.from_json: {error.what.removeprefix(f'{name}: ')}"
-        raise error.retold(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
+        raise error.with_context(what, hint=_HINT if error.hint == _DICT_HINT else error.hint) from None
 
 
 def _parse_text(value: object) -> object:

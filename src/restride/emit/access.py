@@ -16,7 +16,7 @@ from ..dtypes import DataType
 from ..plan.machine import LINE
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
-from .network import NOTHING, Lanes
+from .register_permutation import NOTHING, Lanes
 from .tile_shape import piece, prefix
 
 # --- elements of 4 bits ------------------------------------------------------

@@ -20,7 +20,7 @@ from ..plan.nest import Compute
 from .builder import Builder, Value, lanes_of, vector
 from .compute import StepInputs, run_steps
 from .convert import Abilities, real_type
-from .network import NOTHING, Lanes
+from .register_permutation import NOTHING, Lanes
 
 _CODES = 16
 _LOOK_UP = {16: "llvm.x86.avx512.permvar.hi.512", 32: "llvm.x86.avx512.permvar.si.512"}

@@ -15,7 +15,7 @@ from ..plan.nest import SCALAR, Compute, Step
 from .access import are_close, are_scattered, load_apart, load_close, load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, from_real, real_type, to_real
-from .network import NOTHING, Lanes
+from .register_permutation import NOTHING, Lanes
 
 # --- arithmetic --------------------------------------------------------------
 # The arithmetic of `plan/arithmetic.py` as LLVM IR, on vectors of any number of lanes (N1).

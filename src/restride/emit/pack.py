@@ -13,7 +13,7 @@ from ..plan.conversion import FLOAT_LIMITS, is_integer_move
 from ..plan.nest import Compute
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import splat_limits
-from .network import Lanes
+from .register_permutation import Lanes
 
 # Lanes of a part that lie together in 16 bytes, and how many parts there are.
 GROUP, PARTS = 4, 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .builder import Builder, Value
-from .network import NOTHING, Lanes, RegisterPermutation
+from .register_permutation import NOTHING, Lanes, RegisterPermutation
 
 # The lanes of the widest registers when they hold bytes.
 _BYTES_512 = 64

@@ -8,8 +8,8 @@ from dataclasses import replace
 from ..dtypes import DataType
 from .builder import Builder, Value, lanes_of
 from .convert import carrier_bits
-from .network import NOTHING, Lanes, RegisterPermutation
 from .permute import permuted
+from .register_permutation import NOTHING, Lanes, RegisterPermutation
 from .tile_halves import are_apart, byte_tile, can_exchange, exchanged
 from .tile_registers import TileAddresses, TileRegisters, TileSpec
 from .tile_shape import TileAxis, TileLayout, recipe, tile_layout

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ..plan.nest import as_int
 from .builder import Builder, Value, lanes_of, vector
-from .network import Lanes
+from .register_permutation import Lanes
 from .tile_shape import TileAxis
 
 _LOW, _HIGH = 0x0F0F, 0xF0F0

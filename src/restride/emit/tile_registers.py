@@ -15,8 +15,8 @@ from .builder import Builder, Value, element_of, vector
 from .code_tables import CodeTables, can_tabulate
 from .compute import StepInputs, Tensors, lanes_together, real_steps, run_steps
 from .convert import Abilities, canonical_nan, carrier_bits, convert, keeps_zeros, real_type, zeros
-from .network import Lanes
 from .pack import clamp, integers_of, is_small_float, pack, parts_of
+from .register_permutation import Lanes
 from .small_float import narrow_to_odd, small_code
 from .tile_shape import TileLayout, piece
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from math import prod
 
 from ..plan.nest import Stride, as_int
-from .network import NOTHING, Lanes, RegisterPermutation, exchange, merge, ordered_after
 from .pack import packed_order
+from .register_permutation import NOTHING, Lanes, RegisterPermutation, exchange, merge, ordered_after
 
 # Above this many registers a power-of-two tile is never gathered register by register.
 _MERGE_REGISTERS = 4

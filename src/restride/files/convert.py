@@ -13,21 +13,21 @@ from typing import Any
 
 from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import Error, InvalidArguments, raises_at_the_call, refuse
-from ..runtime.cpu.pool import get_num_threads
+from ..runtime.cpu.thread_pool import get_num_threads
 from .conversion.planned import Conversion, PlacedStep, plan_conversion
 from .conversion.report import ConversionProgress, ConversionReport, report_of
 from .conversion.rules import parse_rules
 from .conversion.sources import ConversionSource, open_source
 from .conversion.steps import ConversionStep, as_sample, check_scaled
-from .conversion.tile_threads import Tally, do_tiles
+from .conversion.tile_threads import TileProgress, do_tiles
 from .conversion.tiles import compact
 from .conversion.time_estimate import SamplePlaces, expected_seconds
 from .conversion.value_errors import ValueErrors
-from .formats.npy import Meaning, npy_image
+from .formats.npy import NpyOverride, npy_image
 from .memory_size import parse_memory
 from .places import Checksum, SummedPlace, TensorPlace, Workspace
 from .plain_file import path_text
-from .writing.draft import Draft, check_place
+from .writing.draft import AtomicOutput, check_place
 from .writing.draft_room import room_for
 from .writing.replacement import shown
 
@@ -113,7 +113,7 @@ def run_conversion(
     jobs: int | None = None,
     progress: Callable[[ConversionProgress], None] | None = None,
     follow_links: bool = False,
-    meaning: Meaning | None = None,
+    override: NpyOverride | None = None,
 ) -> ConversionReport:
     """As `convert`; with a `meaning` both files are .npy, and it says of the source what that cannot say."""
     check_function("convert: progress", progress)
@@ -122,11 +122,11 @@ def run_conversion(
     most = _tile_memory(parse_memory(memory, "convert: memory"), workers)
     started = time.perf_counter()
     spare = os.path.dirname(os.path.abspath(dst))
-    source = open_source(src, meaning, follow_links=follow_links, spare=spare)
+    source = open_source(src, override, follow_links=follow_links, spare=spare)
     try:
         _check_apart(source, dst)
-        work = plan_conversion(source, dst, checked, most, None if meaning is None else npy_image)
-        if meaning is None:
+        work = plan_conversion(source, dst, checked, most, None if override is None else npy_image)
+        if override is None:
             for placed in work.steps:
                 check_scaled(placed.step)
         if dry_run:
@@ -134,7 +134,7 @@ def run_conversion(
             expected, room = _expected(source, work, dst, workers, verify), room_for(dst)
             shortfall = 0 if room is None else max(work.nbytes_written - room, 0)
             return report_of(work, source, checked, workers, None, expected=expected, shortfall=shortfall)
-        draft = Draft(dst, is_folder=work.is_folder)
+        draft = AtomicOutput(dst, is_folder=work.is_folder)
         try:
             first = min(draft.open(work.files, work.origin, resume=resume), work.tiles)
             run = _Run(source, work, draft.place, progress, started)
@@ -250,14 +250,14 @@ class _Run:
                     "scale=absmax finds a scale that fits; scales of groups may need a wider scale_type",
                 )
 
-    def watcher(self, stage: str, first: int) -> Callable[[Tally], None] | None:
+    def watcher(self, stage: str, first: int) -> Callable[[TileProgress], None] | None:
         """What tells the caller of the progress."""
         tell = self._progress
         if tell is None:
             return None
         before, total = self._work.weight_before(first), self._work.nbytes_read
 
-        def watch(tally: Tally) -> None:
+        def watch(tally: TileProgress) -> None:
             done = min(before + tally.weight, total)
             at = min(tally.tile, self._work.tiles - 1)
             name = self._work.steps[self._work.at(at)[0]].step.source.array.name if self._work.tiles else ""
@@ -299,7 +299,7 @@ def _check_unchanged(source: ConversionSource) -> None:
         raise refuse("RS-F08:source-changed", path=shown(path))
 
 
-def _note_sums(draft: Draft, sums: dict[int, int], done: int, safe: bool) -> None:
+def _note_sums(draft: AtomicOutput, sums: dict[int, int], done: int, safe: bool) -> None:
     """Note how many tiles are done, and the sums of those of which none were noted yet."""
     first = min(sums, default=done)
     draft.note(done, safe, first, [sums.pop(tile) for tile in range(first, done)])

@@ -11,7 +11,7 @@ from ..runtime.alloc import Array, address_of
 from .plain_file import opened, state_of
 from .writing.replacement import shown, system_error
 
-__all__ = ["MappedFile", "is_mapped", "let_go"]
+__all__ = ["MappedFile", "is_mapped", "release_pages"]
 
 # One byte that is read of a file that was just written brings up to so much of it, the tensors beside it too.
 _FOLIO = 1 << 21
@@ -39,10 +39,10 @@ class MappedFile:
         if state_of(self._file)[:-1] != self._state[:-1]:
             raise refuse("RS-F02:written-since", path=shown(self._path))
 
-    def let_go(self) -> None:
+    def release_pages(self) -> None:
         """Leave all pages to the system; they can be read again."""
         if len(self.content):
-            let_go(np.frombuffer(self.content, np.uint8))
+            release_pages(np.frombuffer(self.content, np.uint8))
 
     def __del__(self) -> None:
         file = getattr(self, "_file", None)
@@ -55,7 +55,7 @@ def is_mapped(values: Array) -> bool:
     return _mapping(values) is not None
 
 
-def let_go(values: Array) -> None:
+def release_pages(values: Array) -> None:
     """Leave the pages of a view of a mapped file to the system; they can be read again."""
     mapped = _mapping(values)
     if mapped is None or not hasattr(mapped, "madvise") or not values.nbytes:

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..desc.parse import check_function, parse_bool, short_repr
 from ..errors import refuse
-from ..runtime.cpu.pool import get_num_threads
+from ..runtime.cpu.thread_pool import get_num_threads
 from .conversion.report import ConversionProgress
-from .conversion.tile_threads import Tally, do_tiles
+from .conversion.tile_threads import TileProgress, do_tiles
 from .conversion.tiles import Ints, TileGrid
 from .memory_size import parse_memory
 from .places import Workspace
@@ -127,7 +127,7 @@ class _Rechunking:
         said = {"plan": self.plan, "done": done, "safe": self._safe, "boot": boot_id()}
         self._target.update_attributes({_ATTRIBUTE: json.dumps(said)})
 
-    def _watch(self, tally: Tally) -> None:
+    def _watch(self, tally: TileProgress) -> None:
         self._tell(tally.weight)
 
 

@@ -19,13 +19,13 @@ from ..foreign import is_masked, plain_text
 from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
-from ..runtime.transfer import settle, to_host
+from ..runtime.transfer import synchronize, to_host
 from .element_kinds import kind_of_dtype
 from .formats.endings import holds_metadata, image_maker, is_zarr_name
 from .places import write_at
 from .plain_file import path_text
 from .stored_tensors import Scaling, StoredArray, array_of, is_dense, plain_array
-from .writing.draft import Draft, DraftFile, Origin
+from .writing.draft import AtomicOutput, DraftFile, Origin
 from .writing.replacement import Replacement, shown
 from .zarr.image import zarr_image
 
@@ -84,7 +84,7 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
 def _save_zarr(path: str, prepared: Sequence[_Prepared], metadata: Mapping[str, str]) -> None:
     """A group of arrays, whole under its name or not at all."""
     image = zarr_image([one.array for one in prepared], metadata)
-    draft = Draft(path, is_folder=True)
+    draft = AtomicOutput(path, is_folder=True)
     try:
         draft.open([DraftFile(".", image)], Origin("", ""), resume=False)
         for start, one in zip(image.starts, prepared, strict=True):
@@ -136,7 +136,7 @@ def _check_names(names: list[str]) -> None:
 
 def _prepared(name: str, value: Any) -> _Prepared:
     if isinstance(value, Memory) and value:
-        settle(value)
+        synchronize(value)
         return _of_memory(name, to_host(value))
     found = as_numpy(value, f"save: {name[:60]}")
     if not isinstance(found, np.ndarray | np.generic | int | float | bool):

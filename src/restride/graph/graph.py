@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays.calls.tensors import numpy_of
 from ..dtypes import DataType
 from ..errors import InvalidArguments, refuse
-from ..files.mapped_file import let_go
+from ..files.mapped_file import release_pages
 from ..runtime.free_memory import check_room
 from .fields import check_fields
 from .nodes.operations import (
@@ -73,7 +73,7 @@ class Constant:
         is_same = np.array_equal(own[:_BEGIN], others[:_BEGIN]) and np.array_equal(own, others)
         # What was packed before is not read again.
         for each in (own, others):
-            let_go(each)
+            release_pages(each)
         return is_same
 
     def __hash__(self) -> int:
@@ -162,7 +162,7 @@ class Node:
             for name in self.operands:
                 _check_operand(made[0], types[name])
         except InvalidArguments as error:
-            raise error.retold(f"node {self.name!r} ({self.kind}): {error.what}") from None
+            raise error.with_context(f"node {self.name!r} ({self.kind}): {error.what}") from None
         stored = [replace(each, data_type=self.data_type or each.data_type) for each in made]
         return dict(zip(self.outputs, stored, strict=True))
 

@@ -109,7 +109,7 @@ def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> Low
             return _recurrent(node.operation, sources, outputs, engine)
         made = _lowered(node.operation, sources, outputs[0], engine, attr)
     except Error as error:
-        raise error.retold(f"node {node.name!r} ({node.kind}): {error.what}") from None
+        raise error.with_context(f"node {node.name!r} ({node.kind}): {error.what}") from None
     return LoweredNode(made.kind, made.pd, (*made.reads, *operand_args))
 
 

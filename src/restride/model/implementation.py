@@ -180,7 +180,7 @@ def compiled(problem: Problem, engine: Engine) -> Executable:
         return engine.device.compile(problem.program())
     except Unimplemented as error:
         where = getattr(problem, "where", str)()
-        raise error.retold(where=error.where or where) from None
+        raise error.with_context(where=error.where or where) from None
     except OutOfMemory:
         raise
     except MemoryError as error:

@@ -29,7 +29,15 @@ from ..model.parse import check_written
 from ..model.pointwise import check_attributes
 from ..model.reader import ArgumentReader
 from ..plan.computation import Computation
-from ..plan.convolution import Index, Relation, ResultOf, Taps, points_tree, weights_tree, windows_tree
+from ..plan.convolution import (
+    ConvolutionExtents,
+    Index,
+    ResultOf,
+    Taps,
+    points_tree,
+    weights_tree,
+    windows_tree,
+)
 from ..plan.convolution_formats import preferred_formats
 from ..plan.depthwise_fusion import AttrParts, attr_parts, whole_arg
 from ..plan.expression import Expr, Load
@@ -177,7 +185,7 @@ class ConvolutionProblem(ProductProblem):
         return self.padding_l
 
     @property
-    def relation(self) -> Relation:
+    def relation(self) -> ConvolutionExtents:
         """The extents, as `plan/convolution.py` names them."""
         source, weights, result = self.tensors
         x, y = (result, source) if self.is_transposed else (source, result)
@@ -193,7 +201,7 @@ class ConvolutionProblem(ProductProblem):
         )
         # Channels of the result come first in weights: of y in a convolution, of x in a deconvolution.
         channels = x.dims[1] // max(groups, 1), y.dims[1] // max(groups, 1)
-        return Relation(x.dims[0], groups, *channels, dims, has_groups, not self.is_transposed)
+        return ConvolutionExtents(x.dims[0], groups, *channels, dims, has_groups, not self.is_transposed)
 
     @property
     def names(self) -> tuple[str, str, str]:

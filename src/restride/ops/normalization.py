@@ -46,11 +46,11 @@ from ..model.reader import ArgumentReader
 from ..plan.channel_groups import (
     ChannelAxes,
     ChannelLoops,
+    compute_stats,
     has_channels_side_by_side,
-    share_found,
-    share_given,
     share_gradients,
     sum_up_gradients,
+    use_known_stats,
 )
 from ..plan.computation import Computation, computation_of
 from ..plan.expression import Const, Expr, Ref, TreeAxis, apply
@@ -329,9 +329,9 @@ class NormForwardProblem(Normalization, OperationProblem):
         src = tensors["src"].load(*elements.at)
         if self.flags.use_global_stats:
             mean = None if is_rms else tensors["mean"].load(*axes.stats)
-            share_given(loops, scale, mean, tensors["variance"].load(*axes.stats), "factor", "centre")
+            use_known_stats(loops, scale, mean, tensors["variance"].load(*axes.stats), "factor", "centre")
         else:
-            share_found(loops, scale, src, self._stored(parts, axes), is_rms=is_rms)
+            compute_stats(loops, scale, src, self._stored(parts, axes), is_rms=is_rms)
         distance: Expr = src if is_rms else src - loops.of_channel("centre")
         normal = distance * loops.of_channel("factor")
         loops.each_element(self._result(parts, elements, normal, is_scaled=True))
@@ -507,7 +507,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         elements, scale, is_rms = loops.axes.elements, tensors.get("scale"), self.flags.rms_norm
         mean = None if is_rms else tensors["mean"].load(*axes.stats)
         names = ("inverse", "factor", "centre")
-        share_given(loops, scale, mean, tensors["variance"].load(*axes.stats), *names)
+        use_known_stats(loops, scale, mean, tensors["variance"].load(*axes.stats), *names)
         dy, src = self._gradient(parts, elements), tensors["src"].load(*elements.at)
         distance: Expr = src if is_rms else src - loops.of_channel("centre")
         value: Expr = Ref("dy") * loops.of_channel("factor")

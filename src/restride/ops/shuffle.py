@@ -92,7 +92,7 @@ def _parsed(name: str, field: str, value: object) -> Any:
         return MemoryDesc.from_dict(value)
     except Error as error:
         what = f"{name}: {field}: {error.what}"
-        raise error.retold(what) from None
+        raise error.with_context(what) from None
 
 
 _OF_FORWARD = form_of("ShuffleForward.Desc", "prop_kind", "data_desc", "axis", "group_size")

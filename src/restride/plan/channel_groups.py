@@ -139,7 +139,7 @@ class ChannelLoops:
                 self.parts.step(replace(each, axes=(n, *each.axes)), work_bytes)
 
 
-def share_given(
+def use_known_stats(
     loops: ChannelLoops, scale: TreeTensor | None, mean: Expr | None, variance: Expr, *names: str
 ) -> None:
     """What channels need of statistics that are there: numbers of these names."""
@@ -149,7 +149,7 @@ def share_given(
     loops.share((), [Let("inverse", inverse(variance))], wanted)
 
 
-def share_found(
+def compute_stats(
     loops: ChannelLoops, scale: TreeTensor | None, x: Load, stores: Sequence[Store], *, is_rms: bool
 ) -> None:
     """Find the statistics, first the mean, and what channels need of them.

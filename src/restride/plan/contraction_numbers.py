@@ -64,12 +64,12 @@ class KernelLaunch(NamedTuple):
 
 def kernel_of_plan(plan: ContractionPlan) -> KernelLaunch:
     """The two parts of a plan."""
-    parting = _Parting(plan)
+    parting = _KernelSpecializer(plan)
     kernel = parting.kernel()
     return KernelLaunch(kernel, tuple(parting.numbers))
 
 
-class _Parting:
+class _KernelSpecializer:
     """Parts one plan; `numbers` are those of its launch, as they are found."""
 
     def __init__(self, plan: ContractionPlan) -> None:

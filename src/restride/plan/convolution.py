@@ -55,7 +55,7 @@ class Taps:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class ConvolutionExtents:
     """Extents of a convolution: batch, groups, channels of a group of x and y, and its spatial dims.
 
     `has_groups`: weights have a dim of groups; `is_point_first`: channels of y come before those of x there.
@@ -99,15 +99,17 @@ def _channel(g: TreeAxis, channel: TreeAxis) -> Affine | TreeAxis:
     return g if channel.extent == 1 else g * channel.extent + channel
 
 
-def _points(relation: Relation) -> tuple[TreeAxis, ...]:
+def _points(relation: ConvolutionExtents) -> tuple[TreeAxis, ...]:
     return tuple(TreeAxis(f"o{i}", dim.points) for i, dim in enumerate(relation.dims))
 
 
-def _taps(relation: Relation) -> tuple[TreeAxis, ...]:
+def _taps(relation: ConvolutionExtents) -> tuple[TreeAxis, ...]:
     return tuple(TreeAxis(f"k{i}", dim.kernel) for i, dim in enumerate(relation.dims))
 
 
-def _windows(relation: Relation, points: Sequence[TreeAxis], taps: Sequence[TreeAxis]) -> tuple[Affine, ...]:
+def _windows(
+    relation: ConvolutionExtents, points: Sequence[TreeAxis], taps: Sequence[TreeAxis]
+) -> tuple[Affine, ...]:
     return tuple(
         o * dim.stride + k * dim.dilation - dim.padding
         for o, k, dim in zip(points, taps, relation.dims, strict=True)
@@ -119,7 +121,7 @@ def _guards(indices: Sequence[Affine], sizes: Sequence[int]) -> tuple[Guard, ...
 
 
 def points_tree(
-    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
+    relation: ConvolutionExtents, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each]:
     """The loops that write y: every point sums its window."""
     n, g, i, j = relation.axes()
@@ -135,7 +137,7 @@ def points_tree(
 
 
 def weights_tree(
-    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
+    relation: ConvolutionExtents, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each]:
     """The loops that write w: every weight sums over the batch and the points."""
     n, g, i, j = relation.axes()
@@ -169,7 +171,7 @@ class _Residue:
 
 
 def windows_tree(
-    relation: Relation, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
+    relation: ConvolutionExtents, x: TreeTensor, w: TreeTensor, y: TreeTensor, made: ResultOf
 ) -> tuple[Each, ...]:
     """The loops that write x: one for each residue of the strides, as each has taps of its own."""
     return tuple(
@@ -193,7 +195,7 @@ def _residues(dim: Taps) -> Iterator[_Residue]:
 
 
 def _window_loops(
-    relation: Relation,
+    relation: ConvolutionExtents,
     tensors: tuple[TreeTensor, TreeTensor, TreeTensor],
     residues: Sequence[_Residue],
     made: ResultOf,

@@ -19,13 +19,13 @@ the innermost block is along the channels of what is written; of their gradients
 from __future__ import annotations
 
 from ..desc.memory_desc import MemoryDesc
-from .convolution import Relation
+from .convolution import ConvolutionExtents
 
 _LETTERS = "abcdefghijkl"
 
 
 def preferred_formats(
-    relation: Relation, descs: dict[str, MemoryDesc], written: str, block: int, pack: int = 1
+    relation: ConvolutionExtents, descs: dict[str, MemoryDesc], written: str, block: int, pack: int = 1
 ) -> dict[str, MemoryDesc]:
     """The descriptors of x, w and y in the formats that suit a kernel which writes one of them."""
     return {
@@ -34,7 +34,7 @@ def preferred_formats(
     }
 
 
-def _tags(relation: Relation, written: str, block: int, pack: int) -> tuple[str, str, str]:
+def _tags(relation: ConvolutionExtents, written: str, block: int, pack: int) -> tuple[str, str, str]:
     spatial = len(relation.dims)
     plain = _LETTERS[: 2 + spatial]
     blocked, last = f"aB{plain[2:]}{block}b", f"a{plain[2:]}b"
@@ -51,7 +51,7 @@ def _tags(relation: Relation, written: str, block: int, pack: int) -> tuple[str,
     return blocked, _blocked_weights(relation, written, block, pack), blocked
 
 
-def _names(relation: Relation) -> tuple[str, str, str, str]:
+def _names(relation: ConvolutionExtents) -> tuple[str, str, str, str]:
     """The letters of groups, channels of y, channels of x and taps in weights."""
     letters = _LETTERS[: 2 + len(relation.dims) + relation.has_groups]
     group, rest = (letters[0], letters[1:]) if relation.has_groups else ("", letters)
@@ -59,7 +59,7 @@ def _names(relation: Relation) -> tuple[str, str, str, str]:
     return (group, first, second, taps) if relation.is_point_first else (group, second, first, taps)
 
 
-def _blocked_weights(relation: Relation, written: str, block: int, pack: int) -> str:
+def _blocked_weights(relation: ConvolutionExtents, written: str, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
     # The order of the outer dims is that of the letters.
     outer = "".join(sorted((j, i)))
@@ -70,14 +70,14 @@ def _blocked_weights(relation: Relation, written: str, block: int, pack: int) ->
     return f"{group}{outer.upper()}{taps}{inner}"
 
 
-def _first_weights(relation: Relation, block: int, pack: int) -> str:
+def _first_weights(relation: ConvolutionExtents, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
     if pack > 1:
         return f"{group}{''.join(sorted((j, i))).upper()}{taps}{block}{j}{pack}{i}"
     return f"{group}{j.upper()}{taps}{i}{block}{j}"
 
 
-def _weights_last(relation: Relation, written: str, block: int, pack: int) -> str:
+def _weights_last(relation: ConvolutionExtents, written: str, block: int, pack: int) -> str:
     group, j, i, taps = _names(relation)
     summed, result = (j, i) if written == "x" else (i, j)
     if pack > 1:

@@ -12,7 +12,7 @@ from math import prod
 from ..dtypes import DataType
 from .machine import Machine
 from .nest import LoopNest, Stride, highest, lowest
-from .tiling import Chunks, contiguous, rows_collide, rows_share_sets
+from .tiling import Chunks, contiguous, rows_share_sets, tile_rows_share_sets
 
 # Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
 # way changes little.
@@ -164,7 +164,7 @@ def _reads_on(nest: LoopNest, chunks: Chunks, along: int, read: tuple[bool, int]
         # 32 x 32 and 64 x 64 of 8 and 16 bits: 1.8 to 3 times as fast as to read on.
         return False
     is_part = chunks[along] * nest.src_type.bits < machine.line * 8
-    is_lost = is_near or rows_collide(nest, dict(enumerate(chunks)), machine)
+    is_lost = is_near or tile_rows_share_sets(nest, dict(enumerate(chunks)), machine)
     return (is_whole_row and is_far) or (is_part and is_lost)
 
 

@@ -16,7 +16,7 @@ from .loop_order import Grid, order_loops
 from .machine import Machine
 from .nest import LoopNest, Stride
 from .rewrites import split_read
-from .tiling import choose_tile, contiguous, moves_halves, rows_collide, rows_share_sets
+from .tiling import choose_tile, contiguous, moves_halves, rows_share_sets, tile_rows_share_sets
 
 # How far ahead of a source row a transpose asks for data: two lines, and four where values shrink,
 # since such steps take less time. Measured; 64 to 512 differ little.
@@ -86,7 +86,7 @@ def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
 
     An axis that is read in part, and that no tile has a part of, splits the nest: one reads, one writes zero.
     """
-    late = finishes_late(nest)
+    late = converts_after_permute(nest)
     mid = nest.src_type if late else nest.dst_type
     tile = choose_tile(nest, mid, machine)
     for index, axis in enumerate(nest.axes):
@@ -217,7 +217,7 @@ def _next_rows(plan: Schedule, machine: Machine) -> int:
     if len(plan.inner) < 2 or plan.inner[-1] not in contiguous(plan.nest, "src")[:1]:
         return 0
     is_cut = any(grid.axis == plan.inner[-1] for grid in plan.grid)
-    if is_cut and not rows_collide(plan.nest, dict(enumerate(plan.chunks)), machine):
+    if is_cut and not tile_rows_share_sets(plan.nest, dict(enumerate(plan.chunks)), machine):
         return 0
     return _source_step(plan, plan.inner[-2])
 
@@ -235,7 +235,7 @@ def _reads_lines_that_collide(plan: Schedule, machine: Machine) -> bool:
         if plan.chunks[index] != plan.nest.axes[index].extent:
             break
     is_whole = run * plan.nest.src_type.bits >= 8 * machine.line
-    return is_whole and rows_collide(plan.nest, dict(enumerate(plan.chunks)), machine)
+    return is_whole and tile_rows_share_sets(plan.nest, dict(enumerate(plan.chunks)), machine)
 
 
 def _source_step(plan: Schedule, index: int) -> int:
@@ -246,7 +246,7 @@ def _destination_step(plan: Schedule, index: int) -> int:
     return _step_bytes(plan, index, plan.nest.axes[index].dst, plan.nest.dst_type)
 
 
-def finishes_late(nest: LoopNest) -> bool:
+def converts_after_permute(nest: LoopNest) -> bool:
     """True where values are finished after they are permuted: so that fewer bytes move between registers.
 
     With a sum in any case, since there the old destination is at hand; and with an operand that lies as the

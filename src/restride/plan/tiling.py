@@ -203,7 +203,7 @@ def _chunks_writing(
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
     apart = rows // _run_taken(nest, along_src, chunks)
     wanted = max(wanted, min(_LINE_REGISTERS * lanes // apart, lanes))
-    if rows_collide(nest, chunks, machine):
+    if tile_rows_share_sets(nest, chunks, machine):
         held = lanes * _HALVES_MOVED if moves_halves(nest) else lanes
         fitting = machine.registers * held // _floor_power(apart)
         if moves_halves(nest):
@@ -255,7 +255,7 @@ def _run_taken(nest: LoopNest, along: list[int], chunks: dict[int, int]) -> int:
     return run
 
 
-def rows_collide(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
+def tile_rows_share_sets(nest: LoopNest, chunks: dict[int, int], machine: Machine) -> bool:
     """True where the source rows of a tile, of one axis or of all, fall into the same few sets of the first
     cache.
 

@@ -58,7 +58,7 @@ class Subject(NamedTuple):
         what = {_WRAPPED.refused: self.refused, _WRAPPED.misfit: self.misfit}.get(error.what)
         if what is None:
             return error
-        return error.retold(what, hint=self.hint)
+        return error.with_context(what, hint=self.hint)
 
 
 _WRAPPED = Subject(

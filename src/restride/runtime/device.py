@@ -68,7 +68,7 @@ class Device(Protocol):
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
         """Write the first bytes of a buffer of the host to one of the device, once nothing works on it."""
 
-    def settle(self, buffer: Buffer) -> None:
+    def synchronize(self, buffer: Buffer) -> None:
         """Block until nothing that was submitted works on the buffer."""
 
     # --- queues ---------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def usm_interface(md: MemoryDesc, held: Buffer, device: Device) -> dict[str, Any
     """
     if md.inner_blks or device.usm_queue is None:
         return None
-    device.settle(held)
+    device.synchronize(held)
     return {
         "version": 1,
         "typestr": _twin(md).str,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..targets.isa import host_isa
 from ..version import VERSION
-from .cpu.pool import get_num_threads
+from .cpu.thread_pool import get_num_threads
 
 
 def header() -> Iterator[str]:

@@ -44,7 +44,7 @@ class HostDevice(Device):
         """Copy the first bytes."""
         target.bytes()[:nbytes] = source.bytes()[:nbytes]
 
-    def settle(self, buffer: Buffer) -> None:
+    def synchronize(self, buffer: Buffer) -> None:
         """All work has ended."""
 
     def open_queue(self, in_order: bool) -> Queue | None:

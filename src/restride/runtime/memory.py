@@ -21,11 +21,11 @@ from .describe import describe
 from .engine import Engine
 from .memory_checks import (
     acquire,
+    buffer_for_engine,
+    cannot_replace_buffer,
     checked_desc,
     checked_engine,
     checked_length,
-    lend,
-    takes_none,
 )
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class Memory(ArrayNames):
         left as it is. Raises InvalidArguments for a short buffer or a mapped memory.
         """
         if self._mapped or not self or data is None:
-            raise takes_none(self, is_mapped=self._mapped)
+            raise cannot_replace_buffer(self, is_mapped=self._mapped)
         self._attach(_acquired(self.engine, self._desc, data))
 
     def map_data(self) -> Array | None:
@@ -387,7 +387,7 @@ def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:
 def _acquired(engine: Engine, md: MemoryDesc, data: object) -> Buffer | None:
     """The buffer that `data` stands for on an engine, for a memory of this descriptor."""
     if isinstance(data, Memory):
-        data = lend(data._stored("data"), data.engine, engine)
+        data = buffer_for_engine(data._stored("data"), data.engine, engine)
     return acquire(engine.device, md, data)
 
 

@@ -50,7 +50,7 @@ def acquire(device: Device, md: MemoryDesc, data: object) -> Buffer | None:
     try:
         return device.allocate(extent(md).needed, zero_last=md.data_type.bits < 8)
     except OutOfMemory as error:
-        raise error.retold(where=error.where or str(md)) from None
+        raise error.with_context(where=error.where or str(md)) from None
 
 
 def checked_length(md: MemoryDesc, buffer: Buffer) -> Buffer:
@@ -60,7 +60,7 @@ def checked_length(md: MemoryDesc, buffer: Buffer) -> Buffer:
     raise refuse("RS-M16", md=md, high=extent(md).high, nbytes=buffer.nbytes)
 
 
-def lend(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
+def buffer_for_engine(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
     """A memory's buffer for a memory of another engine. Raises InvalidArguments for what it cannot reach."""
     if owner is taker or owner.device.is_host:
         return buffer
@@ -70,7 +70,7 @@ def lend(buffer: Buffer, owner: Engine, taker: Engine) -> Buffer:
     raise refuse("RS-P08:data-another-device", owner=owner, taker=taker)
 
 
-def takes_none(memory: object, *, is_mapped: bool) -> Error:
+def cannot_replace_buffer(memory: object, *, is_mapped: bool) -> Error:
     """The error for a memory that takes no other buffer: it is mapped or empty, or None was given for one."""
     if is_mapped:
         return refuse("RS-M38:memory-set-data", memory=memory)

@@ -21,7 +21,7 @@ _ANONYMOUS = getattr(mmap, "MAP_ANONYMOUS", 0)
 _PRIVATE = getattr(mmap, "MAP_PRIVATE", 0)
 
 
-class Loan(weakref.ref[object]):
+class ArrayFinalizer(weakref.ref[object]):
     """Tells when an array that was lent has died, by a callback in C: no code of Python runs then."""
 
     __slots__ = ("block",)
@@ -46,7 +46,7 @@ class ResultBlock:
         self.since, self.is_spare = 0.0, False
         self.bytes = region.bytes(offset, size)
 
-    def let_go(self) -> None:
+    def release_lazily(self) -> None:
         """Let the system take the pages where it wants them; what is written from now on stays."""
         self.is_spare = True
         self._region.advise(_ADVICE_FREE, self._offset, self.size)

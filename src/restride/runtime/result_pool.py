@@ -28,7 +28,7 @@ from .alloc import PAGE, Array, Buffer, NumpyType, address_of
 from .free_memory import free_memory
 
 if TYPE_CHECKING:
-    from .result_block import Loan, ResultBlock
+    from .result_block import ArrayFinalizer, ResultBlock
 
 # Results from here on come from the pool; smaller ones Python's own allocator recycles as well.
 POOLED_BYTES = 1 << 18
@@ -50,16 +50,16 @@ class ResultPool:
         self.limit = limit
         self.idle_bytes = 0
         self._idle: dict[int, deque[ResultBlock]] = {}
-        self._loans: set[Loan] = set()
-        self._ended: deque[Loan] = deque()
+        self._finalizers: set[ArrayFinalizer] = set()
+        self._ended: deque[ArrayFinalizer] = deque()
         self._tell_end = self._ended.append
         self._era = 0
         # Who pops the one entry is the keeper.
         self._keeper = deque([True])
         load_whole("restride.runtime.result_block")
-        from .result_block import Loan, new_blocks
+        from .result_block import ArrayFinalizer, new_blocks
 
-        self._new_blocks, self._new_loan = new_blocks, Loan
+        self._new_blocks, self._new_finalizer = new_blocks, ArrayFinalizer
 
     def take(self, nbytes: int) -> tuple[int, Array]:
         """The address of `nbytes` bytes at a page, and an array that begins with them; content undefined.
@@ -80,9 +80,9 @@ class ResultPool:
                 block = self._grown(size)
         # Its base is no array: so it is the base of all its views.
         array: Array = np.ndarray((size,), _BYTE, block.bytes)  # type: ignore[arg-type]  # it has a buffer
-        loan = self._new_loan(array, self._tell_end)
-        loan.block = block
-        self._loans.add(loan)
+        finalizer = self._new_finalizer(array, self._tell_end)
+        finalizer.block = block
+        self._finalizers.add(finalizer)
         if self._keeper:
             self._start_keeper()
         return block.address, array
@@ -115,10 +115,10 @@ class ResultPool:
         found = None
         while self._ended:
             try:
-                loan = self._ended.popleft()
+                finalizer = self._ended.popleft()
             except IndexError:  # another thread was first
                 break
-            block = self._reclaimed(loan)
+            block = self._reclaimed(finalizer)
             if block is not None and block.size == wanted:
                 found, block = block, found
             if block is not None:
@@ -127,17 +127,17 @@ class ResultPool:
 
     def _collect_lost(self) -> None:
         """The same where what told of an end was interrupted before the block was put back."""
-        for loan in self._loans.copy():
-            if loan() is None and (block := self._reclaimed(loan)) is not None:
+        for finalizer in self._finalizers.copy():
+            if finalizer() is None and (block := self._reclaimed(finalizer)) is not None:
                 self._put_back(block)
 
-    def _reclaimed(self, loan: Loan) -> ResultBlock | None:
+    def _reclaimed(self, finalizer: ArrayFinalizer) -> ResultBlock | None:
         """The block of an array that has died; None where another thread has it, or it is not recycled."""
         try:
-            self._loans.remove(loan)
+            self._finalizers.remove(finalizer)
         except KeyError:
             return None
-        block = loan.block
+        block = finalizer.block
         if block.era == self._era and block.size <= self.limit:
             return block
         block.discard()
@@ -215,7 +215,7 @@ class ResultPool:
                 return
 
     def _has_work(self) -> bool:
-        return bool(self._loans) or self._has_idle()
+        return bool(self._finalizers) or self._has_idle()
 
     def _has_idle(self) -> bool:
         return any(self._idle.copy().values())
@@ -240,7 +240,7 @@ class ResultPool:
             except IndexError:  # others take blocks meanwhile
                 return
             if block.since < before and not block.is_spare:
-                block.let_go()
+                block.release_lazily()
             waiting.append(block)
 
 
@@ -267,7 +267,7 @@ def result_pool() -> ResultPool:
     return found
 
 
-def trim() -> int:
+def empty_cache() -> int:
     """Give the memory of dead results that waits for new ones back to the system; how many bytes that was.
 
     That happens by itself, too: after ten seconds, and where memory runs short.

@@ -45,11 +45,11 @@ def share_with(memory: Memory, engine: Engine) -> Memory:
     return Memory(memory.desc, engine, memory)
 
 
-def settle(*memories: Memory) -> None:
+def synchronize(*memories: Memory) -> None:
     """Block until nothing submitted works on these memories."""
     for memory in memories:
         if memory._buffer is not None:
-            memory.engine.device.settle(memory._buffer)
+            memory.engine.device.synchronize(memory._buffer)
 
 
 def refuse_host_out(what: str, out: object, engine: Engine) -> None:

@@ -111,7 +111,7 @@ class _Pool:
 
     def _is_usable(self) -> bool:
         """Whether workers can be had at all; those that are gone are so from here on."""
-        for worker in [worker for worker in self._idle if worker.is_gone()]:
+        for worker in [worker for worker in self._idle if worker.has_exited()]:
             self._idle.remove(worker)
             # One that never was ready cannot run here: the next could not either.
             self.is_unusable |= not worker.is_ready()
@@ -160,7 +160,7 @@ def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
     pool, message = _pool_of_this_process(), packed(isa, ir_text)
     key = kind, hashlib.sha256(message).digest()
     if key in pool.failures:
-        raise pool.failures[key].retold()
+        raise pool.failures[key].with_context()
     try:
         return _ask(pool, kind, message, limit_s)
     except TimeoutError:
@@ -168,7 +168,7 @@ def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
     except WorkerEnded as ended:
         why = reason_of(ended.status)
     failure = pool.failures[key] = refuse("RS-D06", name=isa.name, saved=saved_ir(ir_text, isa), why=why)
-    raise failure.retold()
+    raise failure.with_context()
 
 
 def _ask(pool: _Pool, kind: bytes, message: bytes, limit_s: int) -> bytes | None:

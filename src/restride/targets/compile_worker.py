@@ -50,7 +50,7 @@ serve(0)
 """
 
 
-class Patience:
+class Deadline:
     """So many seconds of waiting for a connection; those in which this process was stopped are none of them.
 
     A program that Ctrl-Z stops, stops its workers too: no compile is late because both slept.
@@ -86,10 +86,10 @@ class Worker:
         if not self.has_started:
             # Where it is gone, whoever asks it is told.
             with contextlib.suppress(OSError, WorkerEnded):
-                self.has_started = self._has_sent() and self._receive_ready(Patience(1.0))
+                self.has_started = self._has_sent() and self._receive_ready(Deadline(1.0))
         return self.has_started
 
-    def is_gone(self) -> bool:
+    def has_exited(self) -> bool:
         """Whether it has ended, as one does that had no work for a while; looks without waiting."""
         try:
             return self._peek() == b""
@@ -110,7 +110,7 @@ class Worker:
             raise
         except OSError:
             raise WorkerEnded(self._end_by_itself()) from None
-        return self._receive(Patience(limit_s))
+        return self._receive(Deadline(limit_s))
 
     def end(self) -> int | None:
         """End the process, whatever it does; its exit status, None where somebody else has taken that."""
@@ -141,7 +141,7 @@ class Worker:
 
     def _wait_until_ready(self) -> None:
         try:
-            self.has_started = self._receive_ready(Patience(_START_S))
+            self.has_started = self._receive_ready(Deadline(_START_S))
         except (WorkerEnded, TimeoutError) as error:
             raise WorkerUnusable from error
 
@@ -156,21 +156,21 @@ class Worker:
         except BlockingIOError:
             return None
 
-    def _receive_ready(self, patience: Patience) -> bool:
-        kind, version = self._receive(patience)
+    def _receive_ready(self, deadline: Deadline) -> bool:
+        kind, version = self._receive(deadline)
         if kind != READY or version != VERSION.encode():
             raise WorkerEnded(self.end())
         return True
 
-    def _receive(self, patience: Patience) -> tuple[bytes, bytes]:
-        kind, size = HEADER.unpack(self._receive_bytes(HEADER.size, patience))
-        return kind, self._receive_bytes(size, patience)
+    def _receive(self, deadline: Deadline) -> tuple[bytes, bytes]:
+        kind, size = HEADER.unpack(self._receive_bytes(HEADER.size, deadline))
+        return kind, self._receive_bytes(size, deadline)
 
-    def _receive_bytes(self, size: int, patience: Patience) -> bytes:
+    def _receive_bytes(self, size: int, deadline: Deadline) -> bytes:
         parts = []
         while size:
             try:
-                part = patience.receive(self._connection, min(size, 1 << 20))
+                part = deadline.receive(self._connection, min(size, 1 << 20))
             except TimeoutError:
                 raise
             except OSError:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tag_names import LETTERS, axes_of_letters
 from ..errors import Error
-from .walk import LeftOut
+from .walk import Elision
 
 
 def axis_names(ndims: int, tag: str = "") -> str:
@@ -72,7 +72,7 @@ def aligned(rows: Sequence[Sequence[object]], sides: str) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def left_out_words(left: LeftOut, names: str) -> str:
+def elision_text(left: Elision, names: str) -> str:
     """What stands for lines left out: `48 lines more: h 7 to 54`."""
     more = f"{counted(left.lines, 'line')} more"
     if left.axis is None:

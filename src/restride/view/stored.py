@@ -17,7 +17,7 @@ _CELL, _HEIGHT, _LEFT = 46.0, 24.0, 52.0
 _HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330}
 
 
-class Held(NamedTuple):
+class BitField(NamedTuple):
     """What lies at some bits of a buffer: a part of the format, and the index of its element."""
 
     bit: int
@@ -26,15 +26,15 @@ class Held(NamedTuple):
     place: tuple[int, ...]
 
 
-def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[Held]:
+def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[BitField]:
     """All that lies in the first bytes of a buffer, in the order of its bits."""
-    found: list[Held] = []
+    found: list[BitField] = []
     for name, md in parts.items():
         width = md.data_type.bits
         for offset in range(nbytes * 8 // width):
             index = md.index(offset)
             if index is not None:
-                found.append(Held(offset * width, width, name, index))
+                found.append(BitField(offset * width, width, name, index))
     return sorted(found)
 
 
@@ -110,7 +110,7 @@ def _table(parts: dict[str, MemoryDesc], nbytes: int) -> Iterator[str]:
     yield from aligned(rows, "><")
 
 
-def _words(held: Held) -> str:
+def _words(held: BitField) -> str:
     where = "" if held.bits >= 8 else (" in the high half" if held.bit % 8 else " in the low half")
     size = f", {held.bits // 8} bytes" if held.bits > 8 else ""
     return f"{held.part} {_index(held.place)}{where}{size}"
@@ -120,7 +120,7 @@ def _index(index: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, index))})"
 
 
-def _draw(drawing: Drawing, held: list[Held], nbytes: int, top: float) -> float:
+def _draw(drawing: Drawing, held: list[BitField], nbytes: int, top: float) -> float:
     """Lines of bytes; where the next thing may begin."""
     line = _bytes_of_a_line(nbytes)
     height = _HEIGHT * (2 if any(h.bits < 8 for h in held) else 1)
@@ -153,13 +153,13 @@ def _bytes_of_a_line(nbytes: int) -> int:
     return -(-nbytes // -(-nbytes // _MOST_OF_A_LINE))
 
 
-def _hues_of(held: Iterable[Held]) -> dict[tuple[int, ...], int]:
+def _hues_of(held: Iterable[BitField]) -> dict[tuple[int, ...], int]:
     """The colours of elements, which run in the order of their indices."""
     places = sorted({h.place for h in held if h.part == "values"})
     return {place: _HUES["values"] + 160 * number // len(places) for number, place in enumerate(places)}
 
 
-def _box(held: Held, byte: int, top: float, height: float) -> Rectangle:
+def _box(held: BitField, byte: int, top: float, height: float) -> Rectangle:
     left = _LEFT + byte * _CELL
     if held.bits < 8:
         # The low half is the lower one.
@@ -167,7 +167,7 @@ def _box(held: Held, byte: int, top: float, height: float) -> Rectangle:
     return Rectangle(left, top, _CELL * held.bits / 8, height)
 
 
-def _label(held: Held, is_row: bool, is_alone: bool) -> str:
+def _label(held: BitField, is_row: bool, is_alone: bool) -> str:
     """The index; of elements of the first row alone the place in it, beside elements what a scale is."""
     words = str(held.place[-1]) if is_row else ",".join(map(str, held.place))
     if held.part == "values" or is_alone:

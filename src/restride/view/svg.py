@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ..desc.layout import storage_elements
 from ..desc.memory_desc import MemoryDesc
 from .drawing import FAINT, LETTER, Drawing, Rectangle, hsl
-from .names import axis_names, byte_text, counted, has_layout, left_out_words, title, why_no_layout
+from .names import axis_names, byte_text, counted, elision_text, has_layout, title, why_no_layout
 from .palette import Palette
 from .scene import ELEMENT, PADDING, Cell, MemoryLine, memory
 
@@ -130,7 +130,7 @@ class _MemoryDrawing:
         left = run.line.left_out
         if left is None:
             return y
-        words = f"⋮ {left_out_words(left, self.names)}"
+        words = f"⋮ {elision_text(left, self.names)}"
         x = self._start_of(words) if self.md.inner_blks and not run.ends_block else 0.0
         if x is None:
             words, x = f"⋮ {counted(left.lines, 'line')} more", 0.0

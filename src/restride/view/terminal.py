@@ -9,14 +9,14 @@ import sys
 from dataclasses import replace
 from typing import TextIO
 
-from .text import ASCII, Ink
+from .text import ASCII, TextStyle
 
 _WIDTH = 100
 
 
-def ink() -> Ink:
+def ink() -> TextStyle:
     """What stdout can show: colour on a terminal unless NO_COLOR is set, ASCII where it takes no more."""
-    plain = Ink() if sys.stdout is not None and _takes(sys.stdout, Ink().characters) else ASCII
+    plain = TextStyle() if sys.stdout is not None and _takes(sys.stdout, TextStyle().characters) else ASCII
     if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return plain
     return replace(plain, colour=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..desc.layout import storage_elements
 from ..desc.memory_desc import MemoryDesc
-from .names import axis_names, byte_text, counted, has_layout, left_out_words, title, why_no_layout
+from .names import axis_names, byte_text, counted, elision_text, has_layout, title, why_no_layout
 from .palette import Palette
 from .walk import Walk, WalkLine, gaps
 
@@ -23,7 +23,7 @@ _LEAST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class TextStyle:
     """What padding, cuts and emphasis are drawn with; the default suits any terminal that knows UTF-8."""
 
     hatch: str = "░"
@@ -62,17 +62,17 @@ class Ink:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text
 
 
-ASCII = Ink(hatch="#", beyond="-", skip=":", dots="..", arrow="->", frame="|-+++++++++")
+ASCII = TextStyle(hatch="#", beyond="-", skip=":", dots="..", arrow="->", frame="|-+++++++++")
 """For terminals and files that take ASCII only."""
 
 
-def show(md: MemoryDesc, *, tag: str = "", ink: Ink | None = None, width: int = _WIDTH) -> str:
+def show(md: MemoryDesc, *, tag: str = "", ink: TextStyle | None = None, width: int = _WIDTH) -> str:
     """The picture of `md`, in lines of about `width` columns.
 
     `tag` is the name that the format was asked for by: an alias names the axes. Padding is hatched, blocks
     are outlined; where a submemory ends inside a block, its neighbours' elements are dotted.
     """
-    pen = Ink() if ink is None else ink
+    pen = TextStyle() if ink is None else ink
     heading = pen.bold(title(md, tag))
     if not has_layout(md):
         return f"{heading}\n{why_no_layout(md)}"
@@ -84,7 +84,7 @@ def show(md: MemoryDesc, *, tag: str = "", ink: Ink | None = None, width: int = 
 class _Picture:
     """The picture of one layout; widths are in characters."""
 
-    def __init__(self, md: MemoryDesc, names: str, ink: Ink, width: int) -> None:
+    def __init__(self, md: MemoryDesc, names: str, ink: TextStyle, width: int) -> None:
         self.md, self.names, self.ink = md, names, ink
         self.walk = Walk.over(md.layout)
         self.palette = Palette.of(md)
@@ -174,7 +174,7 @@ class _Picture:
             yield self._framed(" " * self.indent, [" " * width for width in self._widths()]).rstrip()
         if line.left_out is not None:
             yield self.ink.dim(
-                f"{self.ink.skip:>{self.offset_width}}  {left_out_words(line.left_out, self.names)}"
+                f"{self.ink.skip:>{self.offset_width}}  {elision_text(line.left_out, self.names)}"
             )
 
     def _line(self, line: WalkLine) -> str:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ..desc.layout import Layout, LayoutDigit, layout_digits
 
 
-class LeftOut(NamedTuple):
+class Elision(NamedTuple):
     """Lines left out: how many, and which positions of an axis they are where it is those of one level."""
 
     lines: int
@@ -37,7 +37,7 @@ class WalkLine(NamedTuple):
     offset: int
     position: tuple[int, ...]
     changed: int | None
-    left_out: LeftOut | None
+    left_out: Elision | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Walk:
         place = self.in_group([0] * len(self.dims), group)
         return "".join(f"{names[d]}{place[d]} " for d in others) + f"+{self.group_offset(group)}"
 
-    def _step(self, before: Sequence[int], after: Sequence[int]) -> tuple[int, LeftOut | None]:
+    def _step(self, before: Sequence[int], after: Sequence[int]) -> tuple[int, Elision | None]:
         """The outermost digit that differs, and the lines between the two."""
         extents = [level.extent for level in self.down]
         changed = next(i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
@@ -201,13 +201,13 @@ class Walk:
             return changed, None
         inside = range(changed + 1, len(extents))
         if any(before[i] != extents[i] - 1 or after[i] for i in inside):
-            return changed, LeftOut(lines)
+            return changed, Elision(lines)
         level, known = self.down[changed], self.down[: changed + 1]
         first, last = (
             self.place(known, (*before[:changed], digit))[1][level.axis]
             for digit in (before[changed] + 1, after[changed] - 1)
         )
-        return changed, LeftOut(lines, level.axis, first, last + max(0, level.weight - 1))
+        return changed, Elision(lines, level.axis, first, last + max(0, level.weight - 1))
 
 
 def _forwards(level: LayoutDigit) -> LayoutDigit:

@@ -242,7 +242,7 @@ def _chain(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, engine
 def _told_of(name: str, error: Error) -> Error:
     """The refusal of an attribute's call, which the user did not make, under the argument of `reorder`."""
     what = re.sub(r"^\w+: ", "", error.what)
-    return error if error.what.startswith("reorder: ") else error.retold(f"reorder: {name}: {what}")
+    return error if error.what.startswith("reorder: ") else error.with_context(f"reorder: {name}: {what}")
 
 
 def _copied(chain: PostOps, given: PostOps) -> PostOps:

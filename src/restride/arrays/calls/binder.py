@@ -28,15 +28,15 @@ from ...runtime.cpu.kernel import packed_address, packer
 from ...runtime.describe import describe_kind
 from ...runtime.memory import Memory
 from ...verbose import flags
+from .array_kinds import ArrayOperand
 from .carriers import NumpyType
-from .key import ArrayOperand
 from .results import Make, maker_of
 from .signature import NO_VALUES, Values
 
 Span = tuple[int, int]
 
 
-class SignedCall(NamedTuple):
+class CallKey(NamedTuple):
     """What a call is remembered by: its signature, what it reads and writes, and its values."""
 
     signature: Hashable
@@ -45,25 +45,25 @@ class SignedCall(NamedTuple):
     values: Values = NO_VALUES
 
 
-def find_call(signature: Hashable) -> BoundCall | None:
+def find_call(signature: Hashable) -> CompiledCall | None:
     """The call of a signature, if it has been made; None while verbose lines are to be written."""
     if flags.profile:
         return None
-    found: BoundCall | None = calls.find(signature)
+    found: CompiledCall | None = calls.find(signature)
     if found is not None:
         calls.count_hit()
     return found
 
 
-def keep_bound(
-    signed: SignedCall,
+def cache_call(
+    signed: CallKey,
     impl: Implementation,
     sources: Sequence[Memory],
     target: Memory,
     *,
     dtype: NumpyType | None = None,
     is_memory: bool = False,
-    words: CallWords | None = None,
+    words: ParamPacker | None = None,
     may_be_in_place: bool = False,
 ) -> None:
     """Let later calls of the signature go straight to the machine code that has run on these memories.
@@ -72,7 +72,7 @@ def keep_bound(
     """
     pairs = zip(signed.sources, sources, strict=True)
     below = [address - memory._address for (_, address, _), memory in pairs]
-    call = BoundCall(
+    call = CompiledCall(
         impl,
         [memory.desc for memory in sources],
         target.desc,
@@ -82,15 +82,15 @@ def keep_bound(
         words=words,
         may_be_in_place=may_be_in_place,
     )
-    keep_call(signed.signature, call)
+    store_call(signed.signature, call)
 
 
-def keep_call(signature: Hashable, call: BoundCall) -> None:
+def store_call(signature: Hashable, call: CompiledCall) -> None:
     """Let later calls of a signature find this one."""
     calls.keep(signature, call)
 
 
-class BoundCall:
+class CompiledCall:
     """An executable of the CPU bound to arrays and memories of certain kinds.
 
     `below`: how many bytes element offset 0 of each source lies before the address of its array; `out_below`:
@@ -121,7 +121,7 @@ class BoundCall:
         out_below: int = 0,
         *,
         make: Make | None = None,
-        words: CallWords | None = None,
+        words: ParamPacker | None = None,
         may_be_in_place: bool = False,
     ) -> None:
         assert isinstance(impl.executable, CpuExecutable)
@@ -131,7 +131,7 @@ class BoundCall:
         self._first_below = self.below[0]
         self._ranges: tuple[Span, ...] = tuple(extent(md)[:2] for md in srcs)
         self.range: Span = extent(dst)[:2]
-        self._words = words or CallWords(impl.computation, len(srcs) - 1)
+        self._words = words or ParamPacker(impl.computation, len(srcs) - 1)
         self._is_plain = self._words.is_empty
         self._in_place = may_be_in_place and is_same_place(srcs[0], dst)
 
@@ -199,7 +199,7 @@ def _no_result() -> tuple[int, Any]:
     raise AssertionError("this call writes what is brought")
 
 
-class CallWords:
+class ParamPacker:
     """What kernels read beside source and destination: where the values of a call go among these words.
 
     `more` further sources come first, then operands, then scalars.
@@ -219,8 +219,8 @@ class CallWords:
     @classmethod
     def of_values(
         cls, computation: Computation, values: Values, attr: Attr, memories: Mapping[int, Memory]
-    ) -> CallWords | None:
-        """CallWords whose values each call brings; None where they are not read as the call brings them.
+    ) -> ParamPacker | None:
+        """ParamPacker whose values each call brings; None where they are not read as the call brings them.
 
         `attr` and `memories` are what the values of the first call have become.
         """

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import parse_ints, short_repr
-from ...desc.tag_names import told_of_format
+from ...desc.tag_names import suggest_format
 from ...desc.tags import MAX_NDIMS, FormatTag, GenericTag, Tag, to_tag
 from ...dtypes import DataType
 from ...errors import InvalidArguments, refuse
@@ -82,7 +82,7 @@ def parse_type(dtype: object) -> DataType:
     try:
         return DataType.parse(dtype)
     except InvalidArguments as error:
-        raise told_of_format(error, dtype, "dst") from None
+        raise suggest_format(error, dtype, "dst") from None
     except Exception:
         pass
     raise refuse("RS-P15:dtype-no-data", dtype=short_repr(dtype), type=type(dtype).__name__)

@@ -27,11 +27,11 @@ from ...runtime.cpu.executable import CpuExecutable
 from ...runtime.describe import Subject
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
-from ...runtime.transfer import refuse_host_out, settle
+from ...runtime.transfer import refuse_host_out, synchronize
 from ...verbose import flags, write
-from .binder import SignedCall, find_call, keep_bound
-from .hints import told_to_owner
-from .key import ArrayOperand, read_from, write_to
+from .array_kinds import ArrayOperand, read_from, write_to
+from .binder import CallKey, cache_call, find_call
+from .error_translation import translate_hint
 from .operands import memory_of
 from .tensors import as_array, as_numpy, as_target, back_to, is_foreign, narrowed, written
 
@@ -72,7 +72,7 @@ class ArrayFunction:
             signature = self.name, *parameters, types, which, kinds, target and target[0]
             call, found = find_call(signature), cast("list[ArrayOperand]", sources)
             if call is None:
-                signed = SignedCall(signature, found, target)
+                signed = CallKey(signature, found, target)
             elif target is None and len(found) == 1:
                 return call.into_new(found[0])
             else:
@@ -95,7 +95,7 @@ class ArrayFunction:
             try:
                 made = compute(source, target, *others)
             except Error as error:
-                raise told_to_owner(x if is_foreign(x) else out, error) from None
+                raise translate_hint(x if is_foreign(x) else out, error) from None
             return back_to(x, made) if out is None else written(out)
         except Error as error:
             error.drop_frames()
@@ -133,7 +133,7 @@ class ArrayFunction:
         engine: Engine,
         memories: Mapping[int, Memory],
         how: str = "",
-        signed: SignedCall | None = None,
+        signed: CallKey | None = None,
     ) -> None:
         """Check, and run to the end. `memories` by argument, `how`: the parameters in a verbose line.
 
@@ -158,7 +158,7 @@ class ArrayFunction:
                 check_destination(self.name, memory, _name_of(arg))
         for arg in outputs:
             self._check_overlaps(arg, memories)
-        settle(*memories.values())
+        synchronize(*memories.values())
         impl.executable.prepare()
         start = perf_counter()
         run(impl, dict(memories))
@@ -167,7 +167,7 @@ class ArrayFunction:
         if signed is not None:
             self._remember(signed, impl, memories)
 
-    def _remember(self, signed: SignedCall, impl: Implementation, memories: Mapping[int, Memory]) -> None:
+    def _remember(self, signed: CallKey, impl: Implementation, memories: Mapping[int, Memory]) -> None:
         """Let later calls go straight to the machine code, where that reads the bytes which a call brings."""
         sources = [memories[arg] for arg in impl.args if arg is not None and arg != ARG_DST]
         is_known = tuple(impl.args[:2]) == (ARG_SRC, ARG_DST) and len(sources) == len(signed.sources)
@@ -176,7 +176,7 @@ class ArrayFunction:
         if not all(map(_has_bytes_of, signed.sources, sources)):
             return
         is_memory = isinstance(signed.sources[0][0], MemoryDesc)
-        keep_bound(
+        cache_call(
             signed,
             impl,
             sources,

@@ -22,7 +22,7 @@ from ...runtime.cache import calls
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.stream import Stream
-from ...runtime.transfer import settle
+from ...runtime.transfer import synchronize
 
 _PrimitiveT = TypeVar("_PrimitiveT", bound=Primitive)
 _ALGORITHM = "convolution_direct"
@@ -112,7 +112,7 @@ def execute_product(
 
 def execute(primitive: Primitive, memories: dict[int, Memory]) -> None:
     """Run a primitive to its end."""
-    settle(*memories.values())
+    synchronize(*memories.values())
     stream = Stream(primitive.get_primitive_desc().get_engine())
     primitive.execute(stream, memories)
     stream.wait()

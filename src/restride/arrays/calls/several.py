@@ -21,9 +21,10 @@ from ...model.several import SeveralProblem, implementation_in_place
 from ...runtime.describe import Described, Subject, describe
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory, allocated_memory
-from ...runtime.transfer import from_host, refuse_host_out, settle
+from ...runtime.transfer import from_host, refuse_host_out, synchronize
 from ...verbose import flags, write
-from .binder import BoundCall, keep_call
+from .array_kinds import ArrayOperand
+from .binder import CompiledCall, store_call
 from .carriers import (
     NumpyType,
     bits_of,
@@ -35,7 +36,6 @@ from .carriers import (
     unnamed_type,
 )
 from .formats import format_key, type_key
-from .key import ArrayOperand
 from .lists import array_list, on_engine
 from .nibbles import as_bytes, is_nibbles
 from .results import maker_of
@@ -69,7 +69,7 @@ def described_target(call: str, dims: tuple[int, ...], dtype: DataType, dst: Any
         return MemoryDesc(dims, dtype, dst)
     except Error as error:
         what = f"{call}: dst: {error.what}"
-        raise error.retold(what) from None
+        raise error.with_context(what) from None
 
 
 class SeveralArrays:
@@ -105,7 +105,7 @@ class SeveralArrays:
         target = self.target or allocated_memory(impl.problem.dst, self.engine)
         running = self._checked(impl, target)
         running.executable.prepare()
-        settle(*self.sources, target)
+        synchronize(*self.sources, target)
         start = perf_counter()
         run(running, {**dict(enumerate(self.sources, ARG_MULTIPLE_SRC)), ARG_DST: target})
         if flags.profile_exec:
@@ -127,8 +127,8 @@ class SeveralArrays:
         signature, _, out = signed
         is_memory = isinstance(self.first, Memory)
         make = None if out else maker_of(target.desc, self.moved, is_memory=is_memory)
-        call = BoundCall(impl, self.descs, target.desc, self.below, self.out_below, make=make)
-        keep_call(signature, call)
+        call = CompiledCall(impl, self.descs, target.desc, self.below, self.out_below, make=make)
+        store_call(signature, call)
 
     def _result(self, target: Memory) -> Any:
         is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8

@@ -7,25 +7,25 @@ from ...ops.reorder import ReorderProblem, find_reorder
 from ...ops.shuffle import ShuffleProblem, find_shuffle
 from ...runtime.engine import Engine
 from ..groups import Rule
-from .binder import BoundCall, CallWords
-from .key import Kind, described
+from .array_kinds import Kind, described
+from .binder import CompiledCall, ParamPacker
 from .signature import scale_values
 
 _CPU = Engine("cpu")
 
 
-def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> BoundCall:
+def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> CompiledCall:
     """The call that reorders arrays of one kind into arrays of another; `scale_values` are its values."""
     read, written = described(src), described(dst)
     attr = Attr.common(0.5 if is_scaled else None)
     impl = find_reorder(ReorderProblem(read.desc, written.desc, attr), _CPU)
-    words = CallWords.of_values(impl.computation, scale_values(0.5), attr, {}) if is_scaled else None
-    return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below, words=words)
+    words = ParamPacker.of_values(impl.computation, scale_values(0.5), attr, {}) if is_scaled else None
+    return CompiledCall(impl, (read.desc,), written.desc, (read.below,), written.below, words=words)
 
 
-def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> BoundCall:
+def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> CompiledCall:
     """The call that shuffles arrays of one kind into arrays of another of the same type."""
     read, written = described(src), described(dst)
     problem = ShuffleProblem(read.desc, written.desc, *rule.split(read.desc.dims, axis, number))
     impl = find_shuffle(rule.call, problem, _CPU)
-    return BoundCall(impl, (read.desc,), written.desc, (read.below,), written.below)
+    return CompiledCall(impl, (read.desc,), written.desc, (read.below,), written.below)

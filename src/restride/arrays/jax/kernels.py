@@ -29,7 +29,7 @@ from ...runtime.cpu.kernel import packed_address
 from ...runtime.cpu.xla_handlers import MAJOR, XlaOperand, XlaWork, make_handler
 from ...version import VERSION
 from ..calls.arithmetic import to_factor
-from ..calls.binder import BoundCall
+from ..calls.binder import CompiledCall
 from ..calls.carriers import carried
 from ..calls.signature import NO_VALUES, Values, scale_values
 from ..calls.tensor_calls import bind_reorder, bind_shuffle
@@ -143,7 +143,7 @@ def target_of_work(work: tuple[object, ...], make: Callable[[], int]) -> str:
     return name
 
 
-def _handler(call: BoundCall, values: Values, ends: tuple[Shape, Shape]) -> int:
+def _handler(call: CompiledCall, values: Values, ends: tuple[Shape, Shape]) -> int:
     words = call.words(values)
     work = XlaWork(
         whole=call.direct_kernel,

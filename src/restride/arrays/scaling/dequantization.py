@@ -205,7 +205,7 @@ def _write(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
 def _as_ours(error: Error) -> Error:
     """An error of `reorder`, which does the work, under the name of the call."""
     what = error.what.replace("reorder: x cannot", "reorder: q cannot", 1)
-    return error.retold(what.replace("reorder: ", "dequantize: ", 1))
+    return error.with_context(what.replace("reorder: ", "dequantize: ", 1))
 
 
 def _type_of(out: Any, dst: Any) -> DataType:

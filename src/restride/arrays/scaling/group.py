@@ -80,7 +80,7 @@ def parse_kind(dtype: Any) -> DataType:
         near = nearest(name[:40].lower(), list(NAMED)) if isinstance(name, str) else ""
         if not near:
             raise
-        raise error.retold(error.what, hint=f"did you mean {near!r}?") from None
+        raise error.with_context(error.what, hint=f"did you mean {near!r}?") from None
 
 
 def scaling_of(

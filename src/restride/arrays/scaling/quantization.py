@@ -16,7 +16,7 @@ from ...plan.reduction import Op
 from ...runtime.describe import Subject
 from ...runtime.memory import Memory
 from ...runtime.transfer import to_host
-from ..calls.hints import told_to_owner
+from ..calls.error_translation import translate_hint
 from ..calls.memories import memory_of, wrapped
 from ..calls.tensors import as_array, as_numpy, back_to, is_foreign
 from ..reorders import reorder
@@ -171,7 +171,7 @@ def quantize(
         try:
             made = quantize(read, dtype, axis, symmetric, dst)
         except Error as error:
-            raise told_to_owner(x, error) from None
+            raise translate_hint(x, error) from None
         q, scale, zero = (back_to(x, part) for part in made)
         return q, scale, zero
     target = target_range(dtype, symmetric)

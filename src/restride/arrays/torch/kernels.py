@@ -23,10 +23,10 @@ from ...runtime.cache import calls
 from ...runtime.result_pool import take_bytes
 from ...verbose import flags
 from ..calls.arithmetic import to_factor
-from ..calls.binder import BoundCall
+from ..calls.array_kinds import ArrayKind
+from ..calls.binder import CompiledCall
 from ..calls.carriers import carried
 from ..calls.formats import plain_order
-from ..calls.key import ArrayKind
 from ..calls.signature import NO_VALUES, scale_values
 from ..calls.tensor_calls import bind_reorder, bind_shuffle
 from ..groups import CHANNEL_SHUFFLE, SHUFFLE, SHUFFLE_CHANNELS
@@ -179,7 +179,7 @@ class _TensorCall:
 
     __slots__ = ("call", "itemsize", "new_result", "reach")
 
-    def __init__(self, call: BoundCall, itemsize: int, shape: Any, strides: Any, dtype: Any) -> None:
+    def __init__(self, call: CompiledCall, itemsize: int, shape: Any, strides: Any, dtype: Any) -> None:
         self.call, self.reach, self.itemsize = call, call.reach, itemsize
         # The device by name: `with torch.device("meta")` is not about our results.
         self.new_result: Callable[[], Any] = partial(_empty_strided, shape, strides, dtype=dtype, device=_CPU)

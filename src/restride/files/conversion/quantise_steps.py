@@ -24,7 +24,7 @@ from ..places import TensorPlace, Workspace, bytes_of
 from ..stored_tensors import StoredArray, StoredTensor
 from .move_steps import TileBox, share_of
 from .rules import ConversionRule
-from .tensor_ends import TensorEnds
+from .tensor_range import TensorRange
 from .tiles import TileGrid, box_bytes, compact, pieces_of
 from .value_errors import ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
 
@@ -44,7 +44,7 @@ class _ScaledStep:
     src: MemoryDesc
     dst: MemoryDesc
     grid: TileGrid
-    ends: TensorEnds | None
+    ends: TensorRange | None
 
     @property
     def tiles(self) -> int:

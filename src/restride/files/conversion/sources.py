@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from ...errors import refuse
 from ..element_kinds import BYTES
 from ..formats.json_object import parse_object
-from ..formats.npy import Meaning, read_npy
+from ..formats.npy import NpyOverride, read_npy
 from ..places import FilePlace
 from ..plain_file import FileState, check_link, opened, read_at, state_of
 from ..stored_tensors import Contents, StoredArray, StoredTensor, physical
@@ -96,7 +96,7 @@ class ConversionSource:
 
 
 def open_source(
-    path: str, meaning: Meaning | None = None, *, follow_links: bool = False, spare: str | None = None
+    path: str, override: NpyOverride | None = None, *, follow_links: bool = False, spare: str | None = None
 ) -> ConversionSource:
     """A file, a folder, a folder named by the index of its shards, or arrays of Zarr.
 
@@ -110,16 +110,16 @@ def open_source(
     if os.path.isdir(path) or path.endswith(INDEX_END):
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         return _open_folder(folder, follow_links, spare)
-    file, contents, state = tensor_file(path, spare) if meaning is None else _meant(path, meaning)
+    file, contents, state = tensor_file(path, spare) if override is None else _meant(path, override)
     found = SourceFile(os.path.basename(path), path, file, state, contents)
     return ConversionSource(path, is_folder=False, files=[found])
 
 
-def _meant(path: str, meaning: Meaning) -> TensorFile:
+def _meant(path: str, override: NpyOverride) -> TensorFile:
     """A .npy file, of which somebody says what it cannot say itself. Elements keep their order in memory."""
     file = opened(path)
     try:
-        found = read_npy(file, path, meaning)
+        found = read_npy(file, path, override)
         tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in found.tensors)
         return TensorFile(file, replace(found, tensors=tensors), state_of(file))
     except BaseException:

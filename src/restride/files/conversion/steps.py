@@ -23,7 +23,7 @@ from ..stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_de
 from .move_steps import CopyStep, MoveStep, TileBox
 from .quantise_steps import GroupedStep, QuantiseStep
 from .rules import ConversionRule, needs_scale
-from .tensor_ends import TensorEnds
+from .tensor_range import TensorRange
 from .tiles import TileGrid, box_bytes, plan_tiles
 from .value_errors import ErrorBound, ValueErrors
 
@@ -129,14 +129,14 @@ class _TileRoom:
 
     def whole(
         self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: tuple[int, ...]
-    ) -> tuple[TileGrid, TensorEnds | None]:
+    ) -> tuple[TileGrid, TensorRange | None]:
         """Tiles of a tensor that has a scale for all of it: one, or where that does not fit into the memory
         others, of `units`, with what finds the largest values.
         """
         if box_bytes((src, src, dst, dst), src.dims) <= self.most_bytes:
             return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims)), None
         grid = self.grid(src, dst, result, units)
-        return grid, TensorEnds(src, grid) if len(grid) > 1 else None
+        return grid, TensorRange(src, grid) if len(grid) > 1 else None
 
     def checked(self, step: ConversionStep) -> ConversionStep:
         """The step. Raises OutOfMemory where its tiles, or the source's chunks, do not fit into memory."""

@@ -16,7 +16,7 @@ _SAFE_S = 5.0
 
 
 @dataclass(slots=True)
-class Tally:
+class TileProgress:
     """Which tiles are taken and which are done. All tiles below `done` are."""
 
     total: int
@@ -60,7 +60,7 @@ def do_tiles(
     jobs: int,
     run: Callable[[int, Workspace], int],
     note: Callable[[int, bool], None] | None = None,
-    watch: Callable[[Tally], None] | None = None,
+    watch: Callable[[TileProgress], None] | None = None,
 ) -> None:
     """Do the tiles from `first` on, each by `run`, which returns its weight.
 
@@ -68,7 +68,7 @@ def do_tiles(
     `watch` is called by this thread several times a second. Raises the first error of any of them, when all
     threads have ended.
     """
-    tally = Tally(total, first, first)
+    tally = TileProgress(total, first, first)
     threads = [
         _EndingThread(target=_work, args=(tally, run), name="restride-convert", daemon=True)
         for _ in range(min(jobs, max(total - first, 1)))
@@ -115,7 +115,7 @@ class _EndingThread(threading.Thread):
             self.ended.set()
 
 
-def _await(thread: _EndingThread, tally: Tally) -> None:
+def _await(thread: _EndingThread, tally: TileProgress) -> None:
     """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
     would be closed, and its handle might be another file's by then. One that never began has nothing to end.
     """
@@ -131,7 +131,7 @@ def _await(thread: _EndingThread, tally: Tally) -> None:
         tally.fail(error)
 
 
-def _work(tally: Tally, run: Callable[[int, Workspace], int]) -> None:
+def _work(tally: TileProgress, run: Callable[[int, Workspace], int]) -> None:
     space = Workspace()
     try:
         while (tile := tally.take()) is not None:
@@ -140,7 +140,7 @@ def _work(tally: Tally, run: Callable[[int, Workspace], int]) -> None:
         tally.fail(error)
 
 
-def _note(tally: Tally, note: Callable[[int, bool], None], ended: threading.Event) -> None:
+def _note(tally: TileProgress, note: Callable[[int, bool], None], ended: threading.Event) -> None:
     told = tally.done
     safe_at = time.monotonic() + _SAFE_S
     try:

@@ -37,7 +37,7 @@ from .npy_header import NpyHeader, encode_header, parse_header, typed
 _WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
 
 
-class Meaning(NamedTuple):
+class NpyOverride(NamedTuple):
     """What a person may say of a file that cannot say it: format, logical dims, element type."""
 
     src: str | None = None
@@ -45,29 +45,29 @@ class Meaning(NamedTuple):
     data_type: DataType | None = None
 
 
-_NOTHING = Meaning()
+_NOTHING = NpyOverride()
 
 
-def read_desc(path: str, meaning: Meaning = _NOTHING) -> MemoryDesc:
+def read_desc(path: str, override: NpyOverride = _NOTHING) -> MemoryDesc:
     """The descriptor of the tensor in the .npy file at `path`; no data are read. Errors as `read_npy`."""
     with opened(path, "a .npy file") as file:
-        return _desc_of(read_npy(file, path, meaning).tensors[0].array, path)
+        return _desc_of(read_npy(file, path, override).tensors[0].array, path)
 
 
-def read_npy(file: BinaryIO, path: str, meaning: Meaning = _NOTHING) -> Contents:
+def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Contents:
     """The one tensor of an open .npy file, named after it.
 
     Raises InvalidArguments for a file that is no array, or not what `meaning` says.
     """
     header = parse_header(file, path)
     digest = hashlib.sha256(read_at(file, path, 0, header.start)).hexdigest()
-    array = tensor_array(header, PurePath(path).stem, meaning)
+    array = tensor_array(header, PurePath(path).stem, override)
     return Contents((StoredTensor(array, path, header.start),), {}, ((path, digest),))
 
 
-def tensor_array(header: NpyHeader, name: str, meaning: Meaning = _NOTHING) -> StoredArray:
+def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING) -> StoredArray:
     """The array that a header describes, or the person who asks."""
-    said = meaning.data_type
+    said = override.data_type
     stored = header.note if header.note and "data_type" in header.note else None
     if stored is not None:
         said = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
@@ -78,10 +78,10 @@ def tensor_array(header: NpyHeader, name: str, meaning: Meaning = _NOTHING) -> S
         if header.is_fortran:
             raise refuse("RS-F01:descriptor-header-not", path=shown(header.path))
         note = {"desc": header.note} if stored is not None else {}
-        return _agreed(annotated(header.path, array, note, frozenset()), header, meaning)
-    if meaning == _NOTHING:
+        return _agreed(annotated(header.path, array, note, frozenset()), header, override)
+    if override == _NOTHING:
         return _in_fortran_order(array, header) if header.is_fortran and len(header.shape) > 1 else array
-    desc = _said(header, _desc_of(array, header.path).data_type, meaning)
+    desc = _said(header, _desc_of(array, header.path).data_type, override)
     return StoredArray(name, array.kind, array.shape, array.nbytes, desc)
 
 
@@ -150,26 +150,26 @@ def _order_of(header: NpyHeader) -> Tag | None:
     return Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
 
 
-def _agreed(array: StoredArray, header: NpyHeader, meaning: Meaning) -> StoredArray:
+def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
     """The array with the file's own descriptor, which what is said besides must not contradict."""
-    if meaning == _NOTHING:
+    if override == _NOTHING:
         return array
     stored = _desc_of(array, header.path)
-    dims = stored.dims if meaning.dims is None else meaning.dims
-    said = _desc(header, dims, meaning.data_type or stored.data_type, meaning.src or stored.tag)
+    dims = stored.dims if override.dims is None else override.dims
+    said = _desc(header, dims, override.data_type or stored.data_type, override.src or stored.tag)
     if said == stored:
         return array
     raise refuse("RS-F01:header-holds-descriptor", path=shown(header.path), said=said, stored=stored)
 
 
-def _said(header: NpyHeader, data_type: DataType, meaning: Meaning) -> MemoryDesc:
+def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
     """The descriptor of an ordinary .npy file, read as `meaning` says."""
     plain = _desc(header, header.shape, data_type, _order_of(header))
-    if meaning.src is None and meaning.dims is None:
+    if override.src is None and override.dims is None:
         return plain
-    if meaning.dims is not None:
-        return _checked(header, _desc(header, meaning.dims, data_type, meaning.src), plain)
-    tag = _tag_of_physical(header, meaning.src or "")
+    if override.dims is not None:
+        return _checked(header, _desc(header, override.dims, data_type, override.src), plain)
+    tag = _tag_of_physical(header, override.src or "")
     if not tag.inner_blks:
         return plain.permute_axes(tag.order)
     return _checked(header, _desc(header, _whole_dims(plain.dims, tag), data_type, tag), plain)

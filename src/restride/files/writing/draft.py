@@ -57,7 +57,7 @@ def check_place(path: str, *, is_folder: bool) -> None:
         Replacement(path)
 
 
-class Draft:
+class AtomicOutput:
     """A file, or with `is_folder` a folder of them, that will stand under `path` when it is whole.
 
     Making one checks the place, and locks it. Raises RuntimeFailure where nothing can be put there, or where

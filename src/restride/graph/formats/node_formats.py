@@ -30,7 +30,7 @@ from ...ops.product import ProductProblem, kernel_block, kernel_pack
 from ...plan.cost import MEMORY_RATE
 from ...plan.nest import Compute
 from ...plan.reorder import reorder_nest
-from ...runtime.cpu.pool import get_num_threads
+from ...runtime.cpu.thread_pool import get_num_threads
 from ...runtime.engine import Engine
 from ...targets.cpu import machine_of
 from ...targets.isa import host_caches, host_isa
@@ -198,7 +198,7 @@ class _AlternativesWriter:
             except Error as error:
                 # Most do not know which node they are of.
                 name = f"node {node.name!r} ({node.kind}): "
-                raise error.retold(name + error.what.removeprefix(name)) from None
+                raise error.with_context(name + error.what.removeprefix(name)) from None
             for i, name in enumerate(node.outputs):
                 self._homes[name] = tuple(dict.fromkeys(each.outputs[i] for each in alternatives))
             follows = not isinstance(node.operation, _CHOOSERS)

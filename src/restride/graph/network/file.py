@@ -26,7 +26,7 @@ from ...errors import Error, refuse
 from ...files.plain_file import opened, read_at
 from ...files.writing.replacement import shown, system_error
 from ...runtime.alloc import Array
-from ...runtime.cpu.pool import get_num_threads
+from ...runtime.cpu.thread_pool import get_num_threads
 from ...targets.isa import host_caches, host_isa
 from ...version import VERSION
 from ..dims import Dims

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Network"]
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Hears how many steps are ready, and how many there are."""
 
 
@@ -180,7 +180,7 @@ class Network:
             error.drop_frames()
             raise
 
-    def prepare(self, *dims: Sequence[int], told: Told | None = None) -> None:
+    def prepare(self, *dims: Sequence[int], told: ProgressCallback | None = None) -> None:
         """Do what the first call with inputs of these dims does before it runs: plan, compile, pack weights.
 
         `dims`: as in `plan`; without them all that a file was saved for. `told`: called meanwhile with how
@@ -277,7 +277,7 @@ class Network:
             return [tuple(parse_dims(each, f"Network: dims[{i}]") for i, each in enumerate(dims))]
         return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]
 
-    def _runner(self, dims: tuple[Dims, ...], told: Told | None = None) -> Runner | RecordedRun:
+    def _runner(self, dims: tuple[Dims, ...], told: ProgressCallback | None = None) -> Runner | RecordedRun:
         """What runs inputs of these dims: of a file first of all what was recorded on this machine.
 
         `told`: what hears how far it is ready; without it kernels may be compiled later.
@@ -298,7 +298,7 @@ class Network:
             self._plans.keep_record(self._file, dims)
         return runner
 
-    def _planned_runner(self, dims: tuple[Dims, ...], told: Told | None) -> Runner:
+    def _planned_runner(self, dims: tuple[Dims, ...], told: ProgressCallback | None) -> Runner:
         runner = self._plans.runner(dims)
         if told is not None:
             runner.prepare(told)

@@ -57,7 +57,7 @@ class NetworkOutput:
         try:
             address, made = self.make()
         except OutOfMemory as error:
-            raise error.retold(f"Network: output {self.name!r}: {error.what}") from None
+            raise error.with_context(f"Network: output {self.name!r}: {error.what}") from None
         return OutputPlace(address, made if self.dims else made.reshape(()), target)
 
     def _checked(self, target: Any) -> Array:

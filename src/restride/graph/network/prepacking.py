@@ -7,7 +7,7 @@ import weakref
 from typing import NamedTuple, Protocol
 
 from ...desc.memory_desc import MemoryDesc
-from ...files.mapped_file import is_mapped, let_go
+from ...files.mapped_file import is_mapped, release_pages
 from ...ops.reorder import Reorder
 from ...plan.machine import LINE
 from ...runtime.alloc import Buffer
@@ -109,5 +109,5 @@ class PrepackedConstants:
         made = block.take(md, engine)
         pd = Reorder.PrimitiveDesc(engine, source.desc, engine, md)
         Reorder(pd).execute(Stream(engine), source, made)
-        let_go(values)
+        release_pages(values)
         return made

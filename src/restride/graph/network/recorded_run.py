@@ -25,7 +25,7 @@ from ...emit.entry import ENTRY, WHOLE
 from ...loading import load_whole
 from ...runtime.alloc import Array, address_of
 from ...runtime.cpu.launch_image import LaunchTable, LinkedKernel, LinkedTable, row
-from ...runtime.cpu.pool import default_pool
+from ...runtime.cpu.thread_pool import default_pool
 from ...runtime.result_pool import allocate
 from ...targets.isa import host_isa
 from ..dims import Dims

@@ -11,7 +11,7 @@ from ...runtime.alloc import Buffer, extent
 from ...runtime.cpu.executable import CpuExecutable
 from ...runtime.cpu.kernel import KernelCode, packed_address, packer
 from ...runtime.cpu.launch_image import ImageWriter, LaunchTable, MemoryPlace, is_native
-from ...runtime.cpu.pool import default_pool
+from ...runtime.cpu.thread_pool import default_pool
 from ...runtime.result_pool import POOLED_BYTES
 from ..formats.propagation import format_name
 from .memory_plan import scratch_name

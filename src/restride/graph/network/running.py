@@ -22,7 +22,7 @@ from ...runtime.cpu.launch_image import (
     of_process,
     row,
 )
-from ...runtime.cpu.pool import available_processors, default_pool
+from ...runtime.cpu.thread_pool import available_processors, default_pool
 from ...runtime.engine import Engine
 from ...runtime.free_memory import check_room
 from ...runtime.memory import Memory
@@ -49,7 +49,7 @@ from .session import Session
 
 _MOST_COMPILERS = 8
 
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 
 
 class PlannedSession(Session):
@@ -115,7 +115,7 @@ def _new_block(plan: NetworkPlan) -> Buffer:
     except OutOfMemory as error:
         largest = max(plan.steps, key=lambda step: max(extent(each.md).needed for each in step.writes))
         where = f"node {largest.node!r} ({largest.operation}) makes the largest tensor"
-        raise error.retold(f"Network: a run needs {plan.arena.peak} bytes", where=where) from None
+        raise error.with_context(f"Network: a run needs {plan.arena.peak} bytes", where=where) from None
 
 
 class _Parts(NamedTuple):
@@ -168,7 +168,7 @@ class Runner:
                 write(step.step.lowered.pd._describe("exec", step.implementation, taken * 1e3))
         return [step_time(*each) for each in zip(steps, seconds, strict=True)]
 
-    def prepare(self, told: Told | None = None) -> _Parts:
+    def prepare(self, told: ProgressCallback | None = None) -> _Parts:
         """Compile all kernels, and bring the constants into their formats, unless that is done.
 
         `told`: called after each step with how many are ready, and how many there are.
@@ -178,7 +178,7 @@ class Runner:
                 self._parts = self._parts or self._made(told)
         return self._parts
 
-    def _made(self, told: Told | None) -> _Parts:
+    def _made(self, told: ProgressCallback | None) -> _Parts:
         wanted = self.plan.constants
         block = ConstantBlock(sum(block_bytes(md) for _, md in wanted.values()))
 

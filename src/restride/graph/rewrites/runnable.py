@@ -58,7 +58,7 @@ def _without_pad(
                 try:
                     constants[names[side]] = Constant(np.broadcast_to(value, extents))
                 except OutOfMemory as error:
-                    raise error.retold(f"node {node.name!r} ({node.kind}): {error.what}") from None
+                    raise error.with_context(f"node {node.name!r} ({node.kind}): {error.what}") from None
         parts = [name for name in (names.get("low"), source, names.get("high")) if name is not None]
         dims[axis] += operation.low[axis] + operation.high[axis]
         is_last = axis == axes[-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...files.mapped_file import let_go
+from ...files.mapped_file import release_pages
 from ..graph import Constant, FloatArray
 from ..nodes.operations import TensorType
 
@@ -36,7 +36,7 @@ class ScaledConstant(Constant):
         made = np.empty(weights.shape, np.float32)
         np.multiply(weights, self.factor, out=made, dtype=np.float64, casting="same_kind")
         # That may be the last that anybody reads of them.
-        let_go(weights)
+        release_pages(weights)
         made.flags.writeable = False
         return made
 

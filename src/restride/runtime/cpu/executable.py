@@ -31,8 +31,8 @@ from .launch import (
     RepeatLaunch,
     TreeLaunch,
 )
-from .pool import default_pool
 from .program_launches import NATIVE, after_passes, launches_of, name_and_reason, temporary_places, threads_of
+from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...targets.cpu import LoweredNest

@@ -16,7 +16,7 @@ from ...targets.compilable import Compilable
 from ..alloc import Array, address_of
 from ..cache import LruCache, cache_level
 from .huge_pages import page_offsets
-from .pool import default_pool
+from .thread_pool import default_pool
 
 # Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
 _ALONE_BYTES = 1 << 18

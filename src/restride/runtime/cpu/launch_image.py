@@ -34,8 +34,8 @@ from .launch_list import (
     most_params,
     native_list,
 )
-from .pool import default_pool
 from .program_launches import NATIVE
+from .thread_pool import default_pool
 
 __all__ = [
     "ImageWriter",

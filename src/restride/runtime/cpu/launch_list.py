@@ -16,7 +16,7 @@ from ...targets.isa import host_isa
 from .kernel import LOCKED_BYTES, REPEAT_BYTES, Kernel, KernelCode, KernelWords
 from .launch import Addresses, InterleavedLaunch, NestLaunch, RepeatLaunch, TreeLaunch
 from .native import native_call
-from .pool import default_pool
+from .thread_pool import default_pool
 
 OneLaunch = NestLaunch | InterleavedLaunch | TreeLaunch
 NativeLaunch = OneLaunch | RepeatLaunch

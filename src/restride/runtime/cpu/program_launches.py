@@ -31,7 +31,7 @@ from .launch import (
     SumLaunch,
     TreeLaunch,
 )
-from .pool import default_pool
+from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...plan.staged import StagedNest

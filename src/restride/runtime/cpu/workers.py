@@ -1,4 +1,4 @@
-"""Teams of threads that run the parts of a region: native ones (see `emit.pool`), or Python's if need be.
+"""Teams of threads that run the parts of a region: native ones (`emit.thread_pool_ir`) or Python's.
 
 A team is opened with a fixed number of workers, runs regions, and is closed. Its `run` has the signature
 (fn, src, dst, params, parts, first, count) and may be called at any time: when closed, it works alone.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from restride import settings
-from restride.emit.pool import POOL_ALIGNMENT, POOL_BYTES, pool_ir
+from restride.emit.thread_pool_ir import POOL_ALIGNMENT, POOL_BYTES, pool_ir
 from restride.runtime.cpu.native import NativeCall, native_call
 from restride.targets import jit, store
 from restride.targets.isa import host_isa

@@ -61,7 +61,7 @@ class SyclDevice(Device):
         """New USM of a kind; its last byte is zero if `zero_last`. Raises OutOfMemory."""
         make = getattr(self.sdk.memory, USM_KINDS[kind])
         if nbytes >= _LARGE:
-            pending.settle()
+            pending.release_finished()
         try:
             # There is no USM of no bytes.
             usm = make(max(nbytes, 1), queue=self.queue)
@@ -122,13 +122,13 @@ class SyclDevice(Device):
         """The same memory, once nothing works on it; None for USM that the host does not see."""
         if self.usm_type(buffer.owner) not in ("shared", "host"):
             return None
-        self.settle(buffer)
+        self.synchronize(buffer)
         return buffer
 
     def download(self, buffer: Buffer) -> Buffer:
         """A copy of the bytes on the host, once nothing works on them."""
         self.check_alive(buffer)
-        self.settle(buffer)
+        self.synchronize(buffer)
         copied = np.empty(max(buffer.nbytes, 1), np.uint8)
         if buffer.nbytes:
             self.queue.memcpy(copied, buffer.owner, buffer.nbytes)
@@ -137,11 +137,11 @@ class SyclDevice(Device):
     def upload(self, source: Buffer, target: Buffer, nbytes: int) -> None:
         """Write the first bytes of a buffer of the host, once nothing works on the target."""
         self.check_alive(target)
-        self.settle(target)
+        self.synchronize(target)
         if nbytes:
             self.queue.memcpy(target.owner, readable(source.bytes()[:nbytes]), nbytes)
 
-    def settle(self, buffer: Buffer) -> None:
+    def synchronize(self, buffer: Buffer) -> None:
         """Block until nothing that was submitted works on the buffer."""
         pending.wait_for(buffer.owner)
 
@@ -155,7 +155,7 @@ class SyclDevice(Device):
         """Block until everything on the queue has ended, and let go of what it held."""
         if queue is not None:
             queue.wait()
-            pending.settle()
+            pending.release_finished()
 
     def mark(self, queue: Queue | None) -> Waitable:
         """An event behind all that is on the queue."""

@@ -41,7 +41,7 @@ class Pending:
         with self._lock:
             self._running.append((event, tuple(held)))
             if len(self._running) >= self._look_at:
-                self._let_go()
+                self._release_finished()
                 self._look_at = max(16, 2 * len(self._running))
 
     def wait_for(self, owner: object) -> None:
@@ -60,12 +60,12 @@ class Pending:
         for event, _ in running:
             event.wait()
 
-    def settle(self) -> None:
+    def release_finished(self) -> None:
         """Let go of what is done."""
         with self._lock:
-            self._let_go()
+            self._release_finished()
 
-    def _let_go(self) -> None:
+    def _release_finished(self) -> None:
         running, self._running = self._running, []
         try:
             running = _still_running(running)

@@ -136,7 +136,7 @@ class _ModelReader:
         versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
         outputs, files = tuple(each.name for each in graph.output), tuple(self._files.values())
         for file in files:
-            file.let_go()
+            file.release_pages()
         return OnnxModel(nodes, tensors, inputs, outputs, max(versions, default=1), files)
 
     def _node(self, node: Message) -> OnnxNode:

@@ -33,7 +33,7 @@ from .windows import (
 )
 
 
-def made_of_onnx(context: OnnxContext) -> Made:
+def translate_node(context: OnnxContext) -> Made:
     """What a node becomes: values where all that it reads is known, else a tensor of the graph.
 
     Raises Unimplemented for an operator that computes with integers which only a run knows: restride does so

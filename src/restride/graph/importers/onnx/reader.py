@@ -21,7 +21,7 @@ from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
 from .context import OnnxContext, Translator, Value
 from .model import OnnxBranch, OnnxModel, OnnxNode, listed
-from .operators import CONDITIONAL, OPERATORS, made_of_onnx
+from .operators import CONDITIONAL, OPERATORS, translate_node
 from .tensors import ELEMENTS
 
 _MOST_SHOWN = 32
@@ -87,7 +87,7 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
         raise refuse("RS-G01:no-node-makes", where=listed(unmade))
 
 
-def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = made_of_onnx) -> Graph:
+def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator = translate_node) -> Graph:
     """The graph of the model for inputs of these dims, by name; `translate` says what each node becomes.
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
@@ -96,7 +96,7 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
 
 def follows_batch(
-    model: OnnxModel, asked: Sequence[Mapping[str, Dims]], translate: Translator = made_of_onnx
+    model: OnnxModel, asked: Sequence[Mapping[str, Dims]], translate: Translator = translate_node
 ) -> bool:
     """True where the model decides the same for all these dims, which differ in the batch alone."""
     batches = []
@@ -202,7 +202,7 @@ class _GraphWriter:
         try:
             return self.builder.constant(value)
         except InvalidArguments as error:
-            raise error.retold(f"output {name!r}: {error.what}") from None
+            raise error.with_context(f"output {name!r}: {error.what}") from None
 
 
 def _value_of(values: Mapping[str, Value], name: str) -> Value:
@@ -231,7 +231,7 @@ def _translated(context: OnnxContext, translate: Translator) -> tuple[Value, ...
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
     except InvalidArguments as error:
-        raise error.retold(f"node {node}: {error.what}") from None
+        raise error.with_context(f"node {node}: {error.what}") from None
     except Error:
         raise
     except Exception as error:

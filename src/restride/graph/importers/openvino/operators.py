@@ -18,7 +18,7 @@ from ...nodes.moves import ShuffleOperation
 from ...nodes.products import MatmulOperation
 from ..onnx.context import Made, OnnxContext, Translator, Value
 from ..onnx.known import axis_of
-from ..onnx.operators import made_of_onnx
+from ..onnx.operators import translate_node
 from .recurrent import sequence
 
 _OPSET = 17
@@ -41,7 +41,7 @@ def _by(
     """What an ONNX operator makes of the same inputs, or of these."""
     node = replace(context.node, operator=operator, attributes=attributes)
     values = context.values if values is None else values
-    return made_of_onnx(replace(context, node=node, values=values, opset=_OPSET))
+    return translate_node(replace(context, node=node, values=values, opset=_OPSET))
 
 
 def _integers(context: OnnxContext, name: str) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..onnx.context import OnnxContext, Value
-from ..onnx.operators import made_of_onnx
+from ..onnx.operators import translate_node
 
 _OPSET = 18
 F32 = np.float32
@@ -73,7 +73,7 @@ def value_at(context: OnnxContext, key: int | str) -> Value:
 def by_onnx(context: OnnxContext, operator: str, *values: Value | None, **attributes: Any) -> Value:
     """The first result of an ONNX operator on these values."""
     node = replace(context.node, operator=operator, attributes=attributes, outputs=context.node.outputs[:1])
-    made = made_of_onnx(replace(context, node=node, values=values, opset=_OPSET))
+    made = translate_node(replace(context, node=node, values=values, opset=_OPSET))
     return made[0] if isinstance(made, tuple) else made
 
 

@@ -39,7 +39,7 @@ def made_of_torch(context: OnnxContext) -> Made:
     try:
         made = _TRANSLATORS[context.node.operator](context)
     except Unimplemented as error:
-        raise error.retold(f"node {context.node}") from None
+        raise error.with_context(f"node {context.node}") from None
     if arguments.unread:
         told = ", ".join(f"{name}={arguments.at(name)!r}" for name in sorted(arguments.unread))
         raise context.unimplemented(f"it has {told}")

@@ -8,7 +8,7 @@ from ...errors import Error
 from ..jax.arrays import is_jax
 from .tensors import is_torch
 
-Told = TypeVar("Told", bound=Error)
+ErrorT = TypeVar("ErrorT", bound=Error)
 
 _TORCH = (
     ("np.stack([x.real, x.imag], axis=-1)", "torch.view_as_real(x)"),
@@ -25,10 +25,10 @@ _TORCH = (
 _JAX = (("x.astype(np.", "x.astype(jnp."), ("np.stack(", "jnp.stack("))
 
 
-def told_to_owner(x: object, error: Told) -> Told:
+def translate_hint(x: object, error: ErrorT) -> ErrorT:
     """The refusal with its hint in the words of the library of `x`."""
     words = _TORCH if is_torch(x) else _JAX if is_jax(x) else ()
     hint = error.hint
     for ours, theirs in words:
         hint = hint.replace(ours, theirs)
-    return error if hint == error.hint else error.retold(hint=hint)
+    return error if hint == error.hint else error.with_context(hint=hint)

@@ -14,7 +14,7 @@ from .tiles import TileGrid, compact
 _CPU = Engine("cpu")
 
 
-class TensorEnds:
+class TensorRange:
     """The ends of a tensor, which all threads find together when the first one needs them, box by box.
 
     Who comes when no box is left waits for those that are still being read.
