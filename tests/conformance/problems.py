@@ -20,7 +20,13 @@ _GRADIENTS = (
     "abs,clip,clip_v2,elu,exp,gelu_erf,gelu_tanh,hardsigmoid,hardswish,linear,log,logistic,mish,pow,relu,"
     "soft_relu,sqrt,square,swish,tanh,clip_v2_dst,elu_dst,exp_dst,logistic_dst,relu_dst,sqrt_dst,tanh_dst"
 )
-_PAIRS = "add:f32:per_oc+linear:0.5:-1,mul:f32:per_tensor,sum:0.5+relu:0.5,prelu:per_oc+max:f32:common"
+# Each sum of a chain sees the old destination.
+_SUMS = "sum:2+relu_dst:0.25+sum:-0.5"
+_SUMS_OF_INTEGERS = "sum:2:3+relu_dst:0.25+sum:-0.5:-2"
+_SUMS_OF_OTHER_BYTES = "sum:2:-7:u8+relu_dst:0.25+sum:-0.5:100:u8"
+_PAIRS = (
+    f"add:f32:per_oc+linear:0.5:-1,mul:f32:per_tensor,sum:0.5+relu:0.5,{_SUMS},prelu:per_oc+max:f32:common"
+)
 _WITHOUT_SUM = "add:f32:per_oc+linear:0.5:-1,mul:f32:per_tensor,prelu:per_oc+max:f32:common"
 _BINARY = "ADD,SUB,MUL,DIV,MIN,MAX,GE,GT,LE,LT,EQ,NE,SELECT"
 
@@ -253,8 +259,8 @@ PROBLEMS: dict[str, str] = {
         "mb2ic17ih5"
     ),
     "batch normalization gradient": (
-        f"--bnorm --dir=BWD_D,BWD_DW --flags=,CH,G,GCHR,CHA,R --dt=f32,bf16,f16 --tag={_FORMATS} "
-        "mb2ic17ih5 mb3ic5iw9"
+        f"--bnorm --dir=BWD_D,BWD_DW --flags=,CH,G,GCHR,CHA,R --dt=f32,bf16,f16 --tag={_FORMATS} mb2ic17ih5 "
+        "mb3ic5iw9"
     ),
     "layer normalization": (
         "--lnorm --dir=FWD_D,FWD_I --flags=,CH,G,GCH,CM --dt=f32,bf16,f16,f32:s8 --tag=abx,axb "
@@ -275,6 +281,39 @@ PROBLEMS: dict[str, str] = {
         f"--gnorm --dir=BWD_D,BWD_DW --flags=,CH,GCH,CM --dt=f32,bf16 --tag={_FORMATS} mb2g3ic12ih5 "
         "g1ic5iw9 g4ic32ih3"
     ),
+    # --- several sums ---
+    "sums of eltwise": (
+        f"--eltwise --alg=abs --dt=s8,u8,s32 --tag=abx,aBx16b --attr-post-ops={_SUMS_OF_INTEGERS} 2x20x5x6"
+    ),
+    "sums of bytes that are read as others": (
+        f"--eltwise --alg=abs --dt=s8 --tag=abx,aBx16b --attr-post-ops={_SUMS_OF_OTHER_BYTES} 2x20x5x6"
+    ),
+    "sums of binary": (
+        f"--binary --ddt=s8,s32,u8 --stag=axb:any,abx:any --attr-post-ops={_SUMS_OF_INTEGERS} "
+        "2x20x5x6:2x20x5x6"
+    ),
+    "sums of reorder": (
+        f"--reorder --sdt=f32,bf16 --ddt=f32,f64,bf16 --dtag=abx,aBx16b --attr-post-ops={_SUMS} 2x20x5x6"
+    ),
+    "sums of reorder to integers": (
+        f"--reorder --ddt=s8,s32,u8,s4 --dtag=abx,aBx16b --attr-post-ops={_SUMS_OF_INTEGERS} 2x20x5x6"
+    ),
+    "sums of matmul": (
+        f"--matmul --dt=u8:s8:s8,u8:s8:s32,u8:s8:u8 --attr-post-ops={_SUMS_OF_INTEGERS} 5x16:16x6"
+    ),
+    "sums of convolution": (
+        f"--conv --dir=FWD_I --dt=u8:s8:s8,u8:s8:u8 --dtag=any,axb --attr-post-ops={_SUMS_OF_INTEGERS} "
+        "ic5oc17_ih7kh3ph1"
+    ),
+    "sums of softmax": (
+        f"--softmax --dir=FWD_I --ddt=f32,bf16 --stag=axb,abx --attr-post-ops={_SUMS} 2x19x5x3"
+    ),
+    "sums of batch normalization": (
+        f"--bnorm --dir=FWD_I --dt=f32,bf16 --tag=axb,abx --attr-post-ops={_SUMS} mb2ic17ih5"
+    ),
+    "sums of group normalization": (
+        f"--gnorm --dir=FWD_I --dt=f32,bf16 --tag=axb,abx --attr-post-ops={_SUMS} mb2g3ic12ih5"
+    ),
     # --- products ---
     "convolution": (
         "--conv --dir=FWD_B,FWD_I --dt=f32,bf16,f16,f64 --stag=any,axb,aBx16b --wtag=any,abx "
@@ -287,8 +326,7 @@ PROBLEMS: dict[str, str] = {
     ),
     "convolution with zero points": (
         "--conv --dir=FWD_I --dt=u8:s8:s32,s8:s8:u8 --stag=any,axb "
-        "--attr-zero-points=src:common:2,src:per_dim_1+dst:common:1 g2ic6oc4ih8kh3ph1sh2 "
-        "ic5oc17_iw9kw3pw1"
+        "--attr-zero-points=src:common:2,src:per_dim_1+dst:common:1 g2ic6oc4ih8kh3ph1sh2 ic5oc17_iw9kw3pw1"
     ),
     "convolution of f8": (
         "--conv --dir=FWD_I --dt=f8_e4m3:f8_e5m2:f8_e4m3,f8_e5m2:f8_e4m3:f32 ic3oc17_iw5kw3pw1"
@@ -330,8 +368,8 @@ PROBLEMS: dict[str, str] = {
         "--dtag=any,ab,ba mb3ic7ih5oc9 mb4ic17oc33"
     ),
     "matmul": (
-        "--matmul --dt=f32,bf16,f16,f64,s8:s8:s32,u8:s8:f32 --bia-dt=undef,f32 --bia-mask=2 "
-        f"--stag=any,abx --wtag=any,abx --dtag=any,abx {_PRODUCTS}"
+        "--matmul --dt=f32,bf16,f16,f64,s8:s8:s32,u8:s8:f32 --bia-dt=undef,f32 --bia-mask=2 --stag=any,abx "
+        f"--wtag=any,abx --dtag=any,abx {_PRODUCTS}"
     ),
     "matmul of transposed": (
         "--matmul --dt=f32,bf16,u8:s8:s8 --stag=ab,ba --wtag=ab,ba,BA16a16b --dtag=ab,ba,aB16b "

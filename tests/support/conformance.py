@@ -93,6 +93,12 @@ def at_place(place: str) -> Iterator[None]:
         yield
 
 
+def outcome(line: str) -> Any:
+    """What becomes of the one case of a line: where it is only created."""
+    (test,) = expand(f"--mode=I {line}".split()).tests
+    return driver.run(test)
+
+
 def failures(tests: Sequence[Test], place: str) -> list[str]:
     """What went wrong, with the words that give each case again."""
     ways = {"reference": _execute, "sycl": driver.execute}
