@@ -28,6 +28,11 @@ _PAIRS = (
     f"add:f32:per_oc+linear:0.5:-1,mul:f32:per_tensor,sum:0.5+relu:0.5,{_SUMS},prelu:per_oc+max:f32:common"
 )
 _WITHOUT_SUM = "add:f32:per_oc+linear:0.5:-1,mul:f32:per_tensor,prelu:per_oc+max:f32:common"
+_ZERO_POINTS = (
+    "src:common:2,src:per_dim_1+dst:common:1,wei:common:2,wei:per_oc,src:common:7+wei:per_oc,"
+    "src:common:7+dst:common:5"
+)
+_GROUPS = "src:per_ocic:f32:1x32+wei:per_ocic:f32:32x1,src:per_ocic:f16:1x16+wei:per_ocic:f16:64x1"
 _BINARY = "ADD,SUB,MUL,DIV,MIN,MAX,GE,GT,LE,LT,EQ,NE,SELECT"
 
 _NINETEEN = ":".join(["f32"] * 19)
@@ -325,15 +330,31 @@ PROBLEMS: dict[str, str] = {
         "g2ic4oc6_ih7kh3sh2dh1 mb1ic16oc33_ih5kh1 ic3oc17_iw8kw3pw1sw2"
     ),
     "convolution with zero points": (
-        "--conv --dir=FWD_I --dt=u8:s8:s32,s8:s8:u8 --stag=any,axb "
-        "--attr-zero-points=src:common:2,src:per_dim_1+dst:common:1 g2ic6oc4ih8kh3ph1sh2 ic5oc17_iw9kw3pw1"
+        f"--conv --dir=FWD_I --dt=u8:s8:s32,s8:s8:u8 --stag=any,axb --attr-zero-points={_ZERO_POINTS} "
+        "g2ic6oc4ih8kh3ph1sh2 ic5oc17_iw9kw3pw1 mb1g20ic20oc20_ih9iw11kh3kw3ph1pw1 "
+        "mb1g2ic12oc40_ih9iw11kh3kw3ph2pw2dh1dw1"
+    ),
+    "deconvolution with zero points": (
+        "--deconv --dir=FWD_I --dt=u8:s8:s32 --stag=any,axb --attr-zero-points=src:common:3 "
+        "mb1oc8ic20_ih5iw6kh3kw3sh2sw2ph1pw1"
+    ),
+    "convolution of two": (
+        "--conv --dir=FWD_I --dt=f32,bf16 --stag=any,axb --dtag=any,axb "
+        "--attr-post-ops=relu+dw:k3s1p1:f32+linear:0.5:1+prelu:per_oc,dw:k3s2p1:f32+relu,dw:k5s1p2:f32 "
+        "mb2ic24oc40_ih7iw9kh1kw1 ic5oc6_ih8iw5kh1kw1 ic3oc16_ih6kh3ph1"
+    ),
+    "convolution of two, of bytes": (
+        "--conv --dir=FWD_I --dt=u8:s8:u8 --stag=any,axb "
+        "--attr-scales=src:common:0.25+dst:common:2+attr_post_op_dw_wei:per_oc,src:common:0.5 "
+        "--attr-zero-points=dst:common:3, "
+        "--attr-post-ops=relu+dw:k3s1p1:s8,dw:k3s2p1:s8+linear:0.5:1,dw:k5s1p2:s8 mb2ic24oc40_ih7iw9kh1kw1 "
+        "g2ic4oc6_ih5kh1"
     ),
     "convolution of f8": (
         "--conv --dir=FWD_I --dt=f8_e4m3:f8_e5m2:f8_e4m3,f8_e5m2:f8_e4m3:f32 ic3oc17_iw5kw3pw1"
     ),
     "convolution with post-ops": (
-        "--conv --dir=FWD_I --dt=f32,bf16,u8:s8:f32 --dtag=any,axb "
-        f"--attr-post-ops={_PAIRS},relu+dw:k3s1p1:f32,dw:k3s2p1:f32+relu ic5oc17_ih7kh1"
+        f"--conv --dir=FWD_I --dt=f32,bf16,u8:s8:f32 --dtag=any,axb --attr-post-ops={_PAIRS} ic5oc17_ih7kh1"
     ),
     "convolution of strides": (
         "--conv --dir=FWD_D,BWD_D,BWD_WB --strides=80x20x2::96x12x1,80x20x2:: --dt=f32,bf16 "
@@ -363,6 +384,10 @@ PROBLEMS: dict[str, str] = {
         "--ip --dir=FWD_I --dt=f32,s8:s8:f32 --attr-scales=,wei:per_oc+dst:common:0.25 "
         f"--attr-post-ops={_PAIRS} mb3ic7ih5oc9"
     ),
+    "inner product with zero points": (
+        "--ip --dir=FWD_I --dt=u8:s8:s32,s8:s8:f32 --stag=any,abx --wtag=any,abx "
+        "--attr-zero-points=src:common:3,wei:common:-2,src:common:3+wei:per_oc mb3ic7ih5oc9"
+    ),
     "inner product gradients": (
         "--ip --dir=BWD_D,BWD_W,BWD_WB --dt=f32,bf16,f64 --stag=any,abx,axb --wtag=any,abx "
         "--dtag=any,ab,ba mb3ic7ih5oc9 mb4ic17oc33"
@@ -384,15 +409,21 @@ PROBLEMS: dict[str, str] = {
         "--attr-zero-points=src:common:1+wei:common:-1,src:per_dim_1+dst:common:2 5x16:16x6 2x5x16:2x16x9"
     ),
     "matmul of packed weights": (
-        "--matmul --dt=bf16:u4:f32,f16:s4:f16,f32:s4:f32 --wtag=ab,ba --attr-fpmath=bf16:true "
-        "--attr-scales=wei:per_ocic:bf16:32x1,wei:per_oc --attr-zero-points=,wei:per_oc 5x64:64x6"
+        "--matmul --dt=bf16:u4:f32,f32:s8:f32,f16:s4:f16 --wtag=any,ab,ba "
+        "--attr-fpmath=bf16:true,strict:true "
+        "--attr-scales=wei:per_ocic:f16:16x1,wei:per_oc,wei:per_ocic:f32:64x1 "
+        "--attr-zero-points=,wei:per_ocic:s8:16x1,wei:per_ocic:u4:32x1,wei:common:3 5x64:64x6"
+    ),
+    "matmul of bytes by 4 bits": (
+        "--matmul --dt=s8:s4:s32,u8:u4:f32 --stag=any,ab,ba --wtag=any,ab,ba 5x64:64x20"
     ),
     "matmul of 4-bit floats": (
-        "--matmul --dt=f4_e2m1:f4_e3m0:f4_e2m1,f4_e2m1:f4_e2m1:f32 --wtag=ab,ba 25x32:32x16"
+        "--matmul --dt=f4_e2m1:f4_e3m0:f4_e2m1,f4_e2m1:f4_e2m1:f32,f32:f32:s4 --wtag=any,ab,ba "
+        "--stag=ab,ba 24x32:32x16"
     ),
     "matmul of groups": (
-        "--matmul --dt=s8:s4:f16,s8:s8:f32 --wtag=ba,ab "
-        "--attr-scales=src:per_ocic:f16:1x32+wei:per_ocic:f16:16x1 4x64:64x20"
+        f"--matmul --dt=s8:s4:f16,s8:s8:f32,u8:s4:f32 --wtag=ba,ab,any --attr-scales={_GROUPS} "
+        "--attr-zero-points=,wei:per_ocic:s8:32x1,src:per_ocic:u8:1x32 4x64:64x20"
     ),
     "matmul of runtime dims": (
         "--matmul --runtime-dims-masks=1:0,3:3,2:2 --stag=ab --wtag=ab,ba --dtag=ab --bia-dt=undef,f32 "
