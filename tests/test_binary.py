@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride_bench.driver.formulas import BINARY
-from support.computed import FORMATS, any_like, computed, elements, memory_of, padding_is_zero, random
+from support.computed import any_like, computed, elements, memory_of, random
 from support.engines import run
 from support.errors import refused
 
@@ -26,61 +25,6 @@ def _result(pd, engine, *sources):
     args = (rs.ARG_SRC_0, rs.ARG_SRC_1, rs.ARG_SRC_2)
     made = computed(rs.Binary, pd, engine, dict(zip(args, sources, strict=False)), rs.ARG_DST)
     return made[rs.ARG_DST]
-
-
-@pytest.mark.parametrize("alg", sorted(BINARY))
-def test_an_operation_is_that_of_its_formula(engine, alg):
-    a, b = np.rint(random(DIMS)), np.rint(random(DIMS, 1))
-    pd = PD(engine, f"binary_{alg}", _md(), _md(format="acdb"), any_like(_md()))
-    assert pd.dst_desc() == _md()
-    with np.errstate(all="ignore"):
-        wanted = BINARY[alg](a, b).astype(np.float32)
-    np.testing.assert_array_equal(elements(_result(pd, engine, a, b)), wanted)
-
-
-@pytest.mark.parametrize("dims", [(1, 17, 1, 1), (2, 1, 5, 1), (1, 1, 1, 1), (1, 1, 1, 3), DIMS])
-@pytest.mark.parametrize("is_first", [True, False])
-def test_either_source_is_repeated(engine, dims, is_first):
-    a, b = random(DIMS), random(dims, 1)
-    pair = (a, b) if is_first else (b, a)
-    pd = PD(engine, "sub", *(_md(x.shape, "acdb") for x in pair), any_like(_md()))
-    assert (elements(_result(pd, engine, *pair)) == pair[0] - pair[1]).all()
-    assert pd.dst_desc() == _md(format="acdb")
-
-
-def test_both_sources_are_repeated(engine):
-    a, b = random((2, 1, 5, 1)), random((1, 17, 1, 3), 1)
-    pd = PD(engine, "mul", _md(a.shape), _md(b.shape), _md(format="aBcd16b"))
-    dst = _result(pd, engine, a, b)
-    assert (elements(dst) == a * b).all()
-    assert padding_is_zero(dst)
-
-
-@pytest.mark.parametrize("format", FORMATS, ids=str)
-def test_every_format_meets_every_other(engine, format):
-    a, b = random(DIMS), random(DIMS, 1)
-    for other in ("acdb", "aBcd16b"):
-        pd = PD(engine, "add", _md(format=format), _md(format=other), any_like(_md()))
-        dst = _result(pd, engine, a, b)
-        assert (elements(dst) == a + b).all()
-        assert isinstance(format, tuple) or padding_is_zero(dst)
-
-
-def test_a_select_asks_the_third_source(engine):
-    a, b, asked = random(DIMS), random(DIMS, 1), np.arange(17).reshape(1, 17, 1, 1) % 3
-    pd = PD(engine, "binary_select", _md(), _md(format="acdb"), _md((1, 17, 1, 1), data_type="s8"), _md())
-    assert (elements(_result(pd, engine, a, b, asked)) == np.where(asked != 0, a, b)).all()
-
-
-@pytest.mark.parametrize("types", [("s8", "u8", "s8"), ("bf16", "f32", "bf16"), ("s32", "s32", "f32")])
-def test_types_are_mixed_and_results_saturate(engine, types):
-    a, b = random(DIMS, 1, types[0]), random(DIMS, 2, types[1])
-    mds = [_md(data_type=kind) for kind in types]
-    got = elements(_result(PD(engine, "add", *mds), engine, a, b))
-    wanted = a.astype(np.float32) + b.astype(np.float32)
-    if types[2] == "s8":
-        wanted = wanted.clip(-128, 127)
-    assert (got == wanted.astype(got.dtype)).all()
 
 
 def test_f64_is_computed_as_f64_wherever_it_stands(engine):
@@ -120,23 +64,6 @@ def test_scales_along_a_dim_are_those_of_the_source(engine):
     attr.set_scales(rs.ARG_SRC_1, 2, scales)
     pd = PD(engine, "mul", _md(), _md(b.shape), _md(), attr)
     assert (elements(_result(pd, engine, a, b)) == a * (scales.reshape(1, 17, 1, 1) * b)).all()
-
-
-def test_post_ops_and_the_old_destination(engine):
-    a, b, old = random(DIMS), random(DIMS, 1), random(DIMS, 2)
-    post_ops, attr = rs.PostOps(), rs.PrimitiveAttr()
-    post_ops.append_sum(0.5)
-    post_ops.append_eltwise("relu")
-    attr.set_post_ops(post_ops)
-    md = _md(format="aBcd16b")
-    memories = {
-        rs.ARG_SRC_0: memory_of(md, a, engine),
-        rs.ARG_SRC_1: memory_of(md, b, engine),
-        rs.ARG_DST: memory_of(md, old, engine),
-    }
-    run(rs.Binary(PD(engine, "max", md, md, md, attr)), engine, memories)
-    wanted = np.maximum(np.maximum(a, b) + np.float32(0.5) * old, 0)
-    assert (elements(memories[rs.ARG_DST]) == wanted).all()
 
 
 @pytest.mark.parametrize("arg", [rs.ARG_SRC_0, rs.ARG_SRC_1])

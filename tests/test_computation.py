@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import restride as rs
-from support.attributed import LEVELS, capped
-from support.by_offset import guarded
-from support.computed import Array, elements, memory_of, padding_is_zero
-from support.convolved import Case, backward_data, forward
+from support.computed import Array, elements, memory_of
+from support.conformance import outcome
+from support.convolved import Case, forward
 from support.engines import run
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
 DIMS = (2, 20, 5, 6)
-WINDOWS = Case(2, 1, 12, 20, (5, 6), (3, 3), (1, 1), (0, 0), (1, 1))
-FORMATS = ("abcd", "acdb", "aBcd16b", (800, 35, 7, 1))
-# The data type of the result, and what each of the two sums is less and reads it as.
-TYPES = {
-    "f32": ((0, 0), None),
-    "bf16": ((0, 0), None),
-    "f64": ((0, 0), None),
-    "s32": ((3, -2), None),
-    "u8": ((3, 0), None),
-    "s8": ((-7, 100), "u8"),
-    "s4": ((3, -2), None),
-}
-SCALES = (2.0, -0.5)
-
-
-class Problem(NamedTuple):
-    """A primitive: its descriptor for a result and attributes, what it reads, and what it is without them.
-
-    `is_whole`: numbers are so small that every operation is exact.
-    """
-
-    primitive: Any
-    pd: Callable[[rs.Engine, rs.MemoryDesc, rs.PrimitiveAttr], Any]
-    inputs: dict[int, Array]
-    result: Array
-    is_whole: bool = True
 
 
 def whole(dims: tuple[int, ...], seed: int, low: int = -4, high: int = 5) -> Array:
@@ -55,224 +26,28 @@ def md(dims: tuple[int, ...], format: Any = None, data_type: str = "f32") -> rs.
     return rs.MemoryDesc(dims, data_type, format)
 
 
-def _wide(dst: rs.MemoryDesc) -> str:
-    return "f64" if dst.data_type is rs.f64 else "f32"
-
-
-def _one_source(primitive: Any, x: Array, result: Array, *before: Any, is_whole: bool = True) -> Problem:
-    """A primitive of one source, whose own parameters are `before` source and destination, or behind."""
-    split = before.index(...) if ... in before else len(before)
-
-    def pd(engine: rs.Engine, dst: rs.MemoryDesc, attr: rs.PrimitiveAttr) -> Any:
-        src = md(x.shape, dst.tag or "abcd", _wide(dst))
-        return primitive.PrimitiveDesc(engine, *before[:split], src, dst, *before[split + 1 :], attr=attr)
-
-    return Problem(primitive, pd, {rs.ARG_SRC: x}, result, is_whole)
-
-
-def _reorder() -> Problem:
-    x = whole(DIMS, 0)
-    return Problem(
-        rs.Reorder,
-        lambda engine, dst, attr: rs.Reorder.PrimitiveDesc(engine, md(DIMS), engine, dst, attr),
-        {rs.ARG_SRC: x},
-        x,
-    )
-
-
-def _binary() -> Problem:
-    x, y = whole(DIMS, 0), whole((1, 20, 1, 1), 1)
-    return Problem(
-        rs.Binary,
-        lambda engine, dst, attr: rs.Binary.PrimitiveDesc(engine, "add", md(DIMS), md(y.shape), dst, attr),
-        {rs.ARG_SRC_0: x, rs.ARG_SRC_1: y},
-        x + y,
-    )
-
-
-def _normalized(x: Array, axes: tuple[int, ...]) -> Array:
-    wide = x.astype(np.float64)
-    centered = wide - wide.mean(axes, keepdims=True)
-    return centered / np.sqrt((centered**2).mean(axes, keepdims=True) + 1e-3)
-
-
-def _softmax() -> Problem:
-    x = whole(DIMS, 0)
-    power = np.exp(x.astype(np.float64))
-    result = power / power.sum(1, keepdims=True)
-    kind = ("forward_inference", "softmax_accurate", ..., 1)
-    return _one_source(rs.SoftmaxForward, x, result, *kind, is_whole=False)
-
-
-def _norm(kind: str) -> Problem:
-    x = whole(DIMS, 0)
-    if kind == "group":
-        result = _normalized(x.reshape(2, 4, -1), (2,)).reshape(DIMS)
-        own = rs.GroupNormalizationForward, ("forward_inference", ..., 4, 1e-3, "none")
-    elif kind == "layer":
-        result = _normalized(x, (3,))
-        own = rs.LayerNormalizationForward, ("forward_inference", ..., None, 1e-3, "none")
-    else:
-        result = _normalized(x, (0, 2, 3))
-        own = rs.BatchNormalizationForward, ("forward_inference", ..., 1e-3, "none")
-    return _one_source(own[0], x, result, *own[1], is_whole=False)
-
-
-def _pooling() -> Problem:
-    x = whole((2, 20, 10, 12), 0)
-    result = x.reshape(2, 20, 5, 2, 6, 2).max((3, 5))
-    kind = ("forward_inference", "pooling_max", ..., [2, 2], [2, 2], [0, 0], [0, 0], [0, 0])
-    return _one_source(rs.PoolingForward, x, result, *kind)
-
-
-def _resampling() -> Problem:
-    x = whole((2, 20, 5, 3), 0)
-    kind = ("forward_inference", "resampling_nearest", [1.0, 2.0])
-    return _one_source(rs.ResamplingForward, x, x.repeat(2, 3), *kind)
-
-
-def _reduction() -> Problem:
-    x = whole((*DIMS[:3], 12), 0)
-    result = x.reshape(2, 20, 5, 12).sum(3, keepdims=True)
-    return _one_source(rs.Reduction, x, result, "sum", ..., 0.0, 0.0)
-
-
-def _product(primitive: Any, x: Array, w: Array, result: Array, *around: Any) -> Problem:
-    """A sum of products; `around` are the parameters in front of the tensors and behind them."""
-    split = around.index(...)
-
-    def pd(engine: rs.Engine, dst: rs.MemoryDesc, attr: rs.PrimitiveAttr) -> Any:
-        kinds = ("u8", "s8") if dst.data_type.is_integral else (_wide(dst), _wide(dst))
-        mds = [
-            md(values.shape, "any" if dst.ndims == 4 else None, kind)
-            for values, kind in zip((x, w), kinds, strict=True)
-        ]
-        return primitive.PrimitiveDesc(engine, *around[:split], *mds, dst, *around[split + 1 :], attr=attr)
-
-    return Problem(primitive, pd, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, result)
-
-
-def _matmul() -> Problem:
-    x, w = whole((*DIMS[:3], 7), 0, 0), whole((*DIMS[:2], 7, 6), 1)
-    return _product(rs.Matmul, x, w, x @ w, ...)
-
-
-def _inner_product() -> Problem:
-    x, w = whole((9, 7, 2), 0, 0), whole((20, 7, 2), 1)
-    return _product(rs.InnerProductForward, x, w, np.einsum("nks,oks->no", x, w), "forward_inference", ...)
-
-
-def _convolution() -> Problem:
-    x, w = whole(WINDOWS.dims[0], 0, 0, 3), whole(WINDOWS.dims[1], 1, -1, 2)
-    kind = ("forward_inference", "convolution_direct", ..., *WINDOWS.window)
-    return _product(rs.ConvolutionForward, x, w, forward(WINDOWS, x, w), *kind)
-
-
-def _deconvolution() -> Problem:
-    case = Case(2, 1, 20, 12, (5, 6), (3, 3), (1, 1), (0, 0), (1, 1))
-    x, w = whole(case.dims[2], 0, 0, 3), whole((20, 12, 3, 3), 1, -1, 2)
-    result = backward_data(case, x, w.swapaxes(0, 1))
-    kind = ("forward_inference", "deconvolution_direct", ..., *case.window)
-    return _product(rs.DeconvolutionForward, x, w, result, *kind)
-
-
-PROBLEMS: dict[str, Callable[[], Problem]] = {
-    "reorder": _reorder,
-    "binary": _binary,
-    "softmax": _softmax,
-    "batch normalization": lambda: _norm("batch"),
-    "layer normalization": lambda: _norm("layer"),
-    "group normalization": lambda: _norm("group"),
-    "pooling": _pooling,
-    "resampling": _resampling,
-    "reduction": _reduction,
-    "matmul": _matmul,
-    "inner product": _inner_product,
-    "convolution": _convolution,
-    "deconvolution": _deconvolution,
-    "eltwise": lambda: _one_source(
-        rs.EltwiseForward, whole(DIMS, 0), abs(whole(DIMS, 0)), "forward_inference", "abs"
-    ),
-}
-
-
-def _attr(zero_points: tuple[int, int], read_as: str | None) -> rs.PrimitiveAttr:
+def _attr(*sums: tuple[object, ...]) -> rs.PrimitiveAttr:
+    """Sums with a function between them."""
     attr, ops = rs.PrimitiveAttr(), rs.PostOps()
-    ops.append_sum(SCALES[0], zero_points[0], read_as)
-    ops.append_eltwise("relu_use_dst_for_bwd", 0.25)
-    ops.append_sum(SCALES[1], zero_points[1], read_as)
+    for number, values in enumerate(sums):
+        if number:
+            ops.append_eltwise("relu_use_dst_for_bwd", 0.25)
+        ops.append_sum(*values)
     attr.set_post_ops(ops)
     return attr
 
 
-def _wanted(result: Array, old: Array, zero_points: tuple[int, int], read_as: str | None) -> Array:
-    """The chain of `_attr` by NumPy: both sums see what the destination held before."""
-    old = (old if read_as is None else old.astype(np.int8).view(np.uint8)).astype(np.float64)
-    t = result + SCALES[0] * (old - zero_points[0])
-    t = np.where(t > 0, t, 0.25 * t)
-    return t + SCALES[1] * (old - zero_points[1])
-
-
-def _check(engine: rs.Engine, name: str, data_type: str, format: Any) -> None:
-    problem, (zero_points, read_as) = PROBLEMS[name](), TYPES[data_type]
-    dims = problem.result.shape
-    dst = md(dims, format if len(dims) == 4 else None, data_type)
-    old = whole(dims, 9, 0 if dst.data_type.kind == "uint" else -4)
-    pd = problem.pd(engine, dst, _attr(zero_points, read_as))
-    memories = {
-        arg: memory_of(pd.query_md("exec_arg_md", arg), x, engine) for arg, x in problem.inputs.items()
-    }
-    made = guarded(dst, engine, fill=0xA5)
-    before = memory_of(md(dims), old, engine)
-    run(rs.Reorder(before, made.memory), engine, before, made.memory)
-    run(problem.primitive(pd), engine, {**memories, rs.ARG_DST: made.memory})
-    made.check_canaries()
-    wanted, got = _wanted(problem.result, old, zero_points, read_as), elements(made.memory)
-    if dst.data_type.is_integral:
-        limits = ml_dtypes.iinfo(dst.data_type.numpy)
-        wanted = np.rint(wanted).clip(limits.min, limits.max)
-    if problem.is_whole and data_type != "bf16":
-        np.testing.assert_array_equal(got, wanted)
-    else:
-        # Results beside a half, or of few bits, may be rounded to the next number.
-        rough = {"bf16": 2**-8, "f64": 1e-12}.get(data_type, 1e-5)
-        least = 1.0 if dst.data_type.is_integral else rough
-        np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=rough, atol=least)
-    assert padding_is_zero(made.memory)
-
-
-def _is_compared(name: str, data_type: str) -> bool:
-    if "normalization" in name:
-        return data_type not in ("f64", "s32", "s4")
-    return data_type != "s4" or name not in ("softmax", "pooling", "reduction")
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("level", [*LEVELS, "reference"])
-@pytest.mark.parametrize("format", FORMATS, ids=str)
-@pytest.mark.parametrize("data_type", TYPES)
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_every_sum_of_a_chain_sees_the_old_destination(name, data_type, format, level, threads):
-    if not _is_compared(name, data_type):
-        pytest.skip(f"{name} is not compared in {data_type}")
-    before = rs.get_num_threads()
-    rs.set_num_threads(threads)
-    try:
-        if level == "reference":
-            _check(rs.Engine("reference"), name, data_type, format)
-        else:
-            with capped(level):
-                _check(CPU, name, data_type, format)
-    finally:
-        rs.set_num_threads(before)
+def _wanted(result: Array, old: Array) -> Array:
+    """The chain of sums of 2 and -0.5 by NumPy: both see what the destination held before."""
+    t = result + 2.0 * old
+    return np.where(t > 0, t, 0.25 * t) - 0.5 * old
 
 
 @pytest.mark.parametrize("name", ["eltwise", "binary"])
 def test_several_sums_see_the_source_where_the_destination_lies_in_its_place(engine, name):
     x, y = whole(DIMS, 0), whole(DIMS, 1)
     inputs = {rs.ARG_SRC: x} if name == "eltwise" else {rs.ARG_SRC_0: x, rs.ARG_SRC_1: y}
-    attr, desc = _attr((0, 0), None), md(DIMS)
+    attr, desc = _attr((2.0,), (-0.5,)), md(DIMS)
     if name == "eltwise":
         pd = rs.EltwiseForward.PrimitiveDesc(engine, "forward_inference", "abs", desc, desc, attr=attr)
     else:
@@ -281,12 +56,21 @@ def test_several_sums_see_the_source_where_the_destination_lies_in_its_place(eng
     primitive = (rs.EltwiseForward if name == "eltwise" else rs.Binary)(pd)
     run(primitive, engine, {**memories, rs.ARG_DST: memories[rs.ARG_SRC]})
     result = abs(x) if name == "eltwise" else x + y
-    np.testing.assert_array_equal(elements(memories[rs.ARG_SRC]), _wanted(result, x, (0, 0), None))
+    np.testing.assert_array_equal(elements(memories[rs.ARG_SRC]), _wanted(result, x))
 
 
-@pytest.mark.parametrize("name", ["reorder", "eltwise", "binary", "resampling"])
-def test_several_sums_are_computed_on_every_engine(engine, name):
-    _check(engine, name, "s8", "aBcd16b")
+def test_the_sums_of_a_pooling_see_the_old_destination(engine):
+    x, old = whole((2, 20, 10, 12), 0), whole(DIMS, 9)
+    windows = [2, 2], [2, 2], [0, 0], [0, 0], [0, 0]
+    for format in ("abcd", "aBcd16b"):
+        dst = memory_of(md(DIMS, format), old, engine)
+        src, how = md(x.shape, "acdb"), ("forward_inference", "pooling_max")
+        attr = _attr((2.0,), (-0.5,))
+        pd = rs.PoolingForward.PrimitiveDesc(engine, *how, src, dst.desc, *windows, attr=attr)
+        args = {rs.ARG_SRC: memory_of(src, x, engine), rs.ARG_DST: dst}
+        run(rs.PoolingForward(pd), engine, args)
+        result = x.reshape(2, 20, 5, 2, 6, 2).max((3, 5))
+        np.testing.assert_array_equal(elements(dst), _wanted(result, old))
 
 
 def test_several_sums_follow_a_depthwise_convolution_and_none_precedes_it():
@@ -336,16 +120,34 @@ def test_a_sum_of_scale_0_reads_nothing_whatever_the_other_sums_do():
         np.testing.assert_array_equal(out, np.float32(wanted))
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_the_sums_of_a_chain_read_one_type(name):
-    problem, attr, ops = PROBLEMS[name](), rs.PrimitiveAttr(), rs.PostOps()
-    ops.append_sum(1.0, 0, "u8")
-    ops.append_sum(1.0)
-    attr.set_post_ops(ops)
-    dst = md(problem.result.shape, None, "s8")
-    with refused("sums that read dst as u8 and as s8", "R30", kind=rs.Unimplemented):
-        problem.pd(CPU, dst, attr)
-    assert problem.pd(CPU, md(dst.dims, None, "u8"), attr)
+_TAKING_SUMS = (
+    "--reorder 2x3",
+    "--binary 2x3:2x3",
+    "--eltwise 2x3",
+    "--softmax --dir=FWD_I 2x3",
+    "--bnorm --dir=FWD_I --dt=s8 --flags=G mb2ic3ih2",
+    "--lnorm --dir=FWD_I --dt=f32:s8 2x3",
+    "--gnorm --dir=FWD_I --dt=f32:s8 g1ic3ih2",
+    "--pool --dir=FWD_I --dt=s8 ic3_iw4kw2",
+    "--resampling --dir=FWD_I ic3_iw4ow8",
+    "--reduction 2x3:2x1",
+    "--matmul --dt=u8:s8:s8 2x3:3x4",
+    "--ip --dir=FWD_I --dt=u8:s8:s8 ic3ih2oc4",
+    "--conv --dir=FWD_I --dt=u8:s8:s8 ic3oc4_iw5kw3",
+    "--deconv --dir=FWD_I --dt=u8:s8:s8 ic3oc4_iw5kw3",
+)
+
+
+@pytest.mark.parametrize("line", _TAKING_SUMS)
+def test_the_sums_of_a_chain_read_one_type(line):
+    operation, *words = line.split()
+    kinds = {"--eltwise": ("--dt=s8",), "--matmul": ()}.get(operation)
+    if kinds is None:
+        kinds = () if "--dt=" in line else ("--ddt=s8",)
+    for sums, is_wrong in (("sum:1:0:u8+sum:1", True), ("sum:1:0:u8+sum:2:0:u8", False)):
+        result = outcome(" ".join((operation, *kinds, f"--attr-post-ops={sums}", *words)))
+        assert (result.status.name == "UNIMPLEMENTED") == is_wrong, result
+        assert ("sums that read dst as u8 and as s8" in result.reason) == is_wrong
 
 
 @pytest.mark.parametrize("alg", ["relu", "tanh", "elu", "sqrt", "logistic", "exp", "clip_v2"])

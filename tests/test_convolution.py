@@ -113,10 +113,6 @@ def test_a_deconvolution_is_the_gradient_of_a_convolution(case):
     np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_WEIGHTS]), wanted)
 
 
-def test_every_engine_convolves(engine):
-    check_all_directions(Case(1, 2, 5, 6, (4, 5), (3, 2), (1, 2), (0, 0), (1, 0)), PLAIN, engine)
-
-
 _SMALL = st.integers(1, 3)
 
 
@@ -175,30 +171,6 @@ def test_one_descriptor_for_source_and_destination_is_no_confusion():
     np.testing.assert_array_equal(elements(made[rs.ARG_DST]), forward(case, x, w))
 
 
-@pytest.mark.parametrize("formats", [OPEN, PLAIN], ids=["any", "plain"])
-def test_post_ops_scales_and_sums_are_done_on_the_sums(formats):
-    x, w, old = (whole(dims, seed) for seed, dims in enumerate(SMALL.dims))
-    scales = np.linspace(0.5, 2, w.shape[0], dtype=np.float32)
-    more = whole((1, old.shape[1], 1, 1), 7)
-    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
-    attr.set_scales(rs.ARG_WEIGHTS, 1, scales)
-    ops.append_sum(0.5)
-    ops.append_binary("mul", rs.MemoryDesc(more.shape, "f32"))
-    ops.append_eltwise("relu", 0.0, 0.0)
-    attr.set_post_ops(ops)
-    pd = _forward_pd(SMALL, formats, attr=attr)
-    operand = rs.arg_attr_multiple_post_op(1) | rs.ARG_SRC_1
-    descs = {arg: pd.query_md("exec_arg_md", arg) for arg in (rs.ARG_SRC, rs.ARG_WEIGHTS, rs.ARG_DST)}
-    memories = {arg: rs.Memory(md, CPU) for arg, md in descs.items()}
-    for arg, values in zip(memories, (x, w, old), strict=True):
-        rs.reorder(values, None, out=memories[arg])
-    memories[operand] = rs.Memory.from_numpy(more)
-    rs.ConvolutionForward(pd).execute(rs.Stream(CPU), memories)
-    sums = forward(SMALL, x, w) * scales.reshape(1, -1, 1, 1)
-    wanted = np.maximum((sums + 0.5 * old) * more, 0)
-    np.testing.assert_allclose(elements(memories[rs.ARG_DST]), wanted, rtol=1e-6, atol=1e-5)
-
-
 @pytest.mark.parametrize("types", [("u8", "s8", "s32"), ("s8", "s8", "f32"), ("u8", "s8", "u8")])
 def test_sums_of_integers_are_exact(types):
     src, weights, dst = (
@@ -216,18 +188,6 @@ def test_sums_of_integers_are_exact(types):
     wanted = forward(SMALL, x, w)
     wanted = wanted.clip(0, 255) if types[2] == "u8" else wanted
     np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
-
-
-@pytest.mark.parametrize("data_type", ["bf16", "f16", "f64"])
-def test_other_floats_are_summed_as_f32_or_wider(data_type):
-    x, w = (whole(dims, seed) for seed, dims in enumerate(SMALL.dims[:2]))
-    src, weights, dst = SMALL.descs(OPEN, data_type)
-    pd = rs.ConvolutionForward.PrimitiveDesc(
-        CPU, "forward_inference", DIRECT, src, weights, dst, *SMALL.window
-    )
-    made = computed(rs.ConvolutionForward, pd, CPU, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
-    wanted = forward(SMALL, x, w).astype(rs.DataType.parse(data_type).numpy)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DST]).astype(np.float64), wanted.astype(np.float64))
 
 
 def test_threads_change_no_bit():

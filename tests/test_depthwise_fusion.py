@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
-import pytest
 
 import restride as rs
 from support.computed import computed, elements
@@ -19,71 +16,6 @@ DW = rs.ARG_ATTR_POST_OP_DW
 def _numbers(dims, kind, seed):
     low, high = (0, 6) if kind == "u8" else (-3, 4)
     return np.random.default_rng(seed).integers(low, high, dims).astype(np.float64)
-
-
-def _relu(x):
-    return np.maximum(x, 0)
-
-
-@pytest.mark.parametrize("engine", [CPU, rs.Engine("reference")], ids=str)
-@pytest.mark.parametrize("format", ["any", "nhwc"])
-@pytest.mark.parametrize("types", ["f32 f32 f32 f32 f32", "u8 s8 u8 s8 f32", "bf16 bf16 bf16 bf16 f32"])
-@pytest.mark.parametrize(
-    ("first", "window"),
-    [
-        (Case(2, 1, 24, 40, (7, 9), (1, 1), (1, 1), (0, 0), (0, 0)), (3, 1, 1)),
-        (Case(1, 1, 5, 6, (8, 5), (1, 1), (1, 1), (0, 0), (0, 0)), (3, 2, 1)),
-        (Case(1, 1, 3, 16, (6, 6), (3, 3), (1, 1), (0, 0), (1, 1)), (5, 1, 2)),
-    ],
-    ids=str,
-)
-def test_it_is_two_convolutions(first, window, types, format, engine):
-    source, weights, between, own, last = types.split()
-    kernel, stride, padding = window
-    channels, (height, width) = first.outputs, first.points
-    x, w = _numbers(first.dims[0], source, 1), _numbers(first.dims[1], weights, 2)
-    v, bias = _numbers((channels, 1, 1, kernel, kernel), own, 3), _numbers((channels,), "f32", 4)
-    scale = 2.0**-6
-    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
-    ops.append_eltwise("relu")
-    ops.append_dw(own, "f32", last, *window)
-    ops.append_eltwise("linear", 0.5, 1.0)
-    ops.append_prelu(2)
-    attr.set_post_ops(ops)
-    attr.set_scales(rs.ARG_SRC, 0, [scale])
-    attr.set_scales(rs.ARG_DST, 0, [0.25])
-    attr.set_scales(DW | rs.ARG_WEIGHTS, 3, 2.0 ** np.arange(channels).clip(0, 3))
-    is_quantised = between == "u8"
-    if is_quantised:
-        attr.set_zero_points(rs.ARG_DST, 0, [7])
-    mds = [
-        rs.MemoryDesc(dims, kind, tag)
-        for dims, kind, tag in zip(
-            first.dims, (source, weights, between), (format, "any", format), strict=True
-        )
-    ]
-    pd = rs.ConvolutionForward.PrimitiveDesc(
-        engine, "forward_inference", "convolution_direct", *mds, *first.window, attr=attr
-    )
-    points = -(-height // stride), -(-width // stride)
-    assert pd.dst_desc().dims == (first.batch, channels, *points)
-    assert pd.query_md("exec_arg_md", DW | rs.ARG_WEIGHTS).dims == v.shape
-    slopes = rs.arg_attr_multiple_post_op(3) | rs.ARG_WEIGHTS
-    slope = _numbers((channels,), "f32", 5)
-    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, DW | rs.ARG_WEIGHTS: v, DW | rs.ARG_BIAS: bias, slopes: slope}
-    made = computed(rs.ConvolutionForward, pickle.loads(pickle.dumps(pd)), engine, values, rs.ARG_DST)
-    held = _relu(scale * forward(first, x, w)) / 0.25
-    if is_quantised:
-        held = np.rint(held + 7).clip(0, 255) - 7
-    held = held.astype(np.float64 if is_quantised else rs.DataType[between].numpy).astype(np.float64) * 0.25
-    second = Case(
-        *(first.batch, channels, 1, 1, (height, width), (kernel,) * 2, (stride,) * 2, (0, 0)), (padding,) * 2
-    )
-    scales = (2.0 ** np.arange(channels).clip(0, 3))[:, None, None]
-    wanted = scales * forward(second, held, v)[:, :, : points[0], : points[1]] + bias[:, None, None]
-    wanted = 0.5 * wanted + 1
-    wanted = np.where(wanted > 0, wanted, slope[:, None, None] * wanted)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
 
 
 def _described(attr, *, kind=rs.ConvolutionForward, algorithm="convolution_direct", spatial=2):

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride_bench.driver.formulas import ELTWISE, GRADIENTS, eltwise, eltwise_gradient
 from support.computed import (
-    FORMATS,
     any_like,
     computed,
     elements,
     memory_of,
-    padding_is_zero,
     random,
 )
 from support.engines import run
@@ -25,7 +22,6 @@ CPU = rs.Engine("cpu")
 DIMS = (2, 17, 5, 3)
 PD, BackwardPD = rs.EltwiseForward.PrimitiveDesc, rs.EltwiseBackward.PrimitiveDesc
 _NUMBERS = {"clip": (-2.0, 3.0), "clip_v2": (-2.0, 3.0), "clip_v2_dst": (-2.0, 3.0), "pow": (1.5, 2.0)}
-_OTHER = rs.MemoryDesc((2, 17, 5, 4), "f32")
 _POSITIVE = ("log", "sqrt", "pow", "sqrt_dst")
 
 
@@ -54,27 +50,6 @@ def _backward(alg, engine, data):
 # --- values -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alg", sorted(ELTWISE))
-def test_a_function_is_that_of_its_formula(engine, alg):
-    x = _source(alg)
-    pd = _forward(alg, engine, _md())
-    made = computed(rs.EltwiseForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)
-    wanted = eltwise(alg, x.astype(np.float64), *_numbers(alg))
-    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=3e-7, atol=1e-6)
-
-
-@pytest.mark.parametrize("alg", sorted(set(GRADIENTS) - {"round"}))
-def test_a_gradient_is_that_of_its_formula(engine, alg):
-    is_of_dst = alg.endswith("_dst")
-    x, gradient = _source(alg), random(DIMS, 1)
-    data = eltwise(alg, x, *_numbers(alg)).astype(np.float32) if is_of_dst else x
-    pd = _backward(alg, engine, _md())
-    arg = rs.ARG_DST if is_of_dst else rs.ARG_SRC
-    made = computed(rs.EltwiseBackward, pd, engine, {arg: data, rs.ARG_DIFF_DST: gradient}, rs.ARG_DIFF_SRC)
-    wanted = gradient * eltwise_gradient(alg, data.astype(np.float64), *_numbers(alg))
-    np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SRC]), wanted, rtol=1e-6, atol=1e-6)
-
-
 _ENDS = {"linear": (0.5, 0.5), "swish": (0.0, 1.0), "relu": (0.5, 1.0), "square": (-np.inf, np.inf)}
 _ENDS |= dict.fromkeys(("tanh", "logistic", "hardsigmoid"), (0.0, 0.0))
 _ENDS |= dict.fromkeys(("soft_relu", "gelu_tanh", "gelu_erf", "mish", "hardswish", "elu"), (0.0, 1.0))
@@ -88,62 +63,6 @@ def test_a_gradient_at_infinity_is_its_limit(engine, alg, data_type):
     values = {rs.ARG_SRC: np.array([-np.inf, np.inf]), rs.ARG_DIFF_DST: np.ones(2)}
     made = computed(rs.EltwiseBackward, pd, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
     assert tuple(elements(made)) == _ENDS[alg]
-
-
-@pytest.mark.parametrize("format", FORMATS, ids=str)
-def test_every_format_gives_the_bits_of_the_reference(engine, format):
-    x = random(DIMS)
-    src = _md(format)
-    pd = _forward("tanh", engine, src)
-    assert pd.dst_desc() == src
-    dst = computed(rs.EltwiseForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
-    ref = rs.Engine("reference")
-    wanted = computed(rs.EltwiseForward, _forward("tanh", ref, _md()), ref, {rs.ARG_SRC: x}, rs.ARG_DST)
-    assert elements(dst).tobytes() == elements(wanted[rs.ARG_DST]).tobytes()
-    assert isinstance(format, tuple) or padding_is_zero(dst)
-
-
-@pytest.mark.parametrize("data_type", ["bf16", "f16", "f64", "s8", "u8", "s32", "f8_e5m2"])
-def test_every_type_is_computed_and_rounded_once(engine, data_type):
-    x = random(DIMS, 2, data_type)
-    pd = _forward("linear", engine, _md("aBcd16b", data_type), _md("acdb", data_type))
-    dst = computed(rs.EltwiseForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
-    wanted = x.astype(np.float64) * 0.5 + 0.25
-    kind = rs.DataType.parse(data_type)
-    wanted = np.rint(wanted).clip(0 if data_type == "u8" else -128, None) if kind.is_integral else wanted
-    assert (elements(dst) == wanted.astype(kind.numpy)).all()
-
-
-@pytest.mark.parametrize("tag", ["acdb", "aBcd16b"])
-def test_source_and_destination_may_be_one_memory(engine, tag):
-    x, src = random(DIMS), _md(tag)
-    memory = memory_of(src, x, engine)
-    run(rs.EltwiseForward(_forward("square", engine, src)), engine, {rs.ARG_SRC: memory, rs.ARG_DST: memory})
-    assert (elements(memory) == x * x).all()
-    gradient = memory_of(src, x, engine)
-    args = {rs.ARG_SRC: memory, rs.ARG_DIFF_DST: gradient, rs.ARG_DIFF_SRC: gradient}
-    run(rs.EltwiseBackward(_backward("relu", engine, src)), engine, args)
-    assert (elements(gradient) == np.where(x == 0, 0.5 * x, x)).all()
-
-
-def test_post_ops_follow_the_function(engine):
-    x, more = random(DIMS), random((1, 17, 1, 1), 1)
-    post_ops, attr = rs.PostOps(), rs.PrimitiveAttr()
-    post_ops.append_binary("mul", rs.MemoryDesc((1, 17, 1, 1), "f32", "abcd"))
-    post_ops.append_eltwise("abs")
-    attr.set_post_ops(post_ops)
-    pd = _forward("relu", engine, _md("acdb"), attr=attr)
-    operand = rs.arg_attr_multiple_post_op(0) | rs.ARG_SRC_1
-    made = computed(rs.EltwiseForward, pd, engine, {rs.ARG_SRC: x, operand: more}, rs.ARG_DST)
-    assert (elements(made[rs.ARG_DST]) == np.abs(np.where(x > 0, x, np.float32(0.5) * x) * more)).all()
-
-
-@pytest.mark.parametrize("dims", [(0, 3), (2, 0, 4), (1,)])
-def test_tensors_without_elements_and_of_one(engine, dims):
-    md = rs.MemoryDesc(dims, "f32")
-    pd = PD(engine, "forward_inference", "exp", md, any_like(md))
-    made = computed(rs.EltwiseForward, pd, engine, {rs.ARG_SRC: np.zeros(dims)}, rs.ARG_DST)
-    assert (elements(made[rs.ARG_DST]) == np.ones(dims)).all()
 
 
 # --- descriptors --------------------------------------------------------------------------------------------

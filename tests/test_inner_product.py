@@ -2,49 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import restride as rs
-from support.computed import computed, elements
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
-SHAPES = [(3, 5, ()), (7, 33, ()), (40, 16, (3, 2)), (2, 20, (4, 4)), (1, 6, (2, 3, 2))]
-
-
-def whole(dims: tuple[int, ...], seed: int) -> np.ndarray:
-    """Small whole numbers, whose sums of products are exact."""
-    return np.random.default_rng(seed).integers(-3, 4, dims).astype(np.float32)
 
 
 def md(dims, format=None, data_type="f32"):
     return rs.MemoryDesc(dims, data_type, format)
-
-
-@pytest.mark.parametrize("formats", ["any", "plain", "blocked"])
-@pytest.mark.parametrize(("batch", "inputs", "spatial"), SHAPES)
-@pytest.mark.parametrize("outputs", [1, 24])
-def test_all_directions_are_those_of_numpy(batch, inputs, spatial, outputs, formats):
-    x, w = whole((batch, inputs, *spatial), 1), whole((outputs, inputs, *spatial), 2)
-    y, bias = whole((batch, outputs), 3), whole((outputs,), 4)
-    flat, turned = x.reshape(batch, -1), w.reshape(outputs, -1)
-    tag = {"any": "any", "plain": None}.get(formats, "aB" + "cdef"[: len(spatial)] + "8b")
-    other = "any" if formats == "any" else None
-    src, weights, dst, bias_md = md(x.shape, tag), md(w.shape, other), md(y.shape, other), md(bias.shape)
-    pd = rs.InnerProductForward.PrimitiveDesc(CPU, "forward_training", src, weights, bias_md, dst)
-    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, rs.ARG_BIAS: bias}
-    made = computed(rs.InnerProductForward, pd, CPU, values, rs.ARG_DST)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), flat @ turned.T + bias)
-    back = rs.InnerProductBackwardData.PrimitiveDesc(CPU, src, weights, dst, pd)
-    values = {rs.ARG_DIFF_DST: y, rs.ARG_WEIGHTS: w}
-    made = computed(rs.InnerProductBackwardData, back, CPU, values, rs.ARG_DIFF_SRC)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_SRC]), (y @ turned).reshape(x.shape))
-    both = rs.InnerProductBackwardWeights.PrimitiveDesc(CPU, src, weights, bias_md, dst, pd)
-    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: y}
-    made = computed(rs.InnerProductBackwardWeights, both, CPU, values, rs.ARG_DIFF_WEIGHTS, rs.ARG_DIFF_BIAS)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_WEIGHTS]), (y.T @ flat).reshape(w.shape))
-    np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_BIAS]), y.sum(0))
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import restride as rs
 from support.computed import computed, elements, memory_of
-from support.effort import examples
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -22,38 +19,6 @@ def whole(dims: tuple[int, ...], seed: int) -> np.ndarray:
 
 def md(dims, format=None, data_type="f32"):
     return rs.MemoryDesc(dims, data_type, format)
-
-
-_N = st.integers(1, 40)
-
-
-@settings(max_examples=examples(90))
-@given(
-    sizes=st.tuples(_N, _N, _N),
-    batch=st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), max_size=2),
-    formats=st.sampled_from(("any", "plain", "turned source", "turned weights", "turned result")),
-    has_bias=st.booleans(),
-)
-def test_products_are_those_of_numpy(sizes, batch, formats, has_bias):
-    m, k, n = sizes
-    first = [1 if one else size for size, one, _ in batch]
-    second = [1 if one else size for size, _, one in batch]
-    dims = [(*first, m, k), (*second, k, n)]
-    dims.append((*np.maximum(first, second).astype(int).tolist(), m, n))
-    letters = "abcd"[: len(batch) + 2]
-    turned = letters[:-2] + letters[-1] + letters[-2]
-    words = ("source", "weights", "result")
-    tags = ["any" if formats == "any" else turned if formats.endswith(word) else None for word in words]
-    x, w = whole(dims[0], 1), whole(dims[1], 2)
-    bias = whole((*[1] * len(batch), 1, n), 3)
-    mds = [md(each, tag) for each, tag in zip(dims, tags, strict=True)]
-    args = (md(bias.shape),) if has_bias else ()
-    pd = rs.Matmul.PrimitiveDesc(CPU, mds[0], mds[1], *args, mds[2])
-    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w} | ({rs.ARG_BIAS: bias} if has_bias else {})
-    made = computed(rs.Matmul, pd, CPU, values, rs.ARG_DST)
-    # Of whole numbers, in integers: NumPy's float product may warn where a processor is emulated.
-    expected = x.astype(np.int64) @ w.astype(np.int64) + (bias if has_bias else 0)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), expected)
 
 
 @pytest.mark.parametrize("types", ["f32 f32 f32", "bf16 bf16 f32", "u8 s8 s32", "f32 s4 f32"])
@@ -71,13 +36,6 @@ def test_sums_of_nothing_are_zero(types, has_bias):
     np.testing.assert_array_equal(dst.to_numpy(), np.broadcast_to(bias if has_bias else 0, (7, 3)))
 
 
-def test_every_engine_multiplies(engine):
-    x, w = whole((5, 7), 1), whole((7, 9), 2)
-    pd = rs.Matmul.PrimitiveDesc(engine, md(x.shape), md(w.shape), md((5, 9)))
-    made = computed(rs.Matmul, pd, engine, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
-    np.testing.assert_array_equal(elements(made[rs.ARG_DST]), x @ w)
-
-
 @pytest.mark.parametrize("types", [("u8", "s8", "s32"), ("s8", "s8", "f32"), ("u8", "s8", "s8")])
 def test_sums_of_integers_are_exact(types):
     x = np.random.default_rng(0).integers(0, 127, (9, 300))
@@ -87,19 +45,6 @@ def test_sums_of_integers_are_exact(types):
     made = computed(rs.Matmul, pd, CPU, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
     wanted = (x @ w).clip(-128, 127) if types[2] == "s8" else x @ w
     np.testing.assert_array_equal(elements(made[rs.ARG_DST]), wanted)
-
-
-def test_scales_of_columns_and_post_ops_are_done_on_the_sums():
-    x, w = whole((6, 30), 1), whole((30, 24), 2)
-    scales = np.linspace(0.5, 2, 24, dtype=np.float32)
-    attr, ops = rs.PrimitiveAttr(), rs.PostOps()
-    attr.set_scales(rs.ARG_WEIGHTS, 2, scales)
-    ops.append_eltwise("relu", 0.1, 0.0)
-    attr.set_post_ops(ops)
-    pd = rs.Matmul.PrimitiveDesc(CPU, md(x.shape), md(w.shape), md((6, 24)), attr)
-    made = computed(rs.Matmul, pd, CPU, {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}, rs.ARG_DST)
-    sums = (x @ w) * scales
-    np.testing.assert_allclose(elements(made[rs.ARG_DST]), np.where(sums > 0, sums, sums * 0.1), rtol=1e-6)
 
 
 def test_any_becomes_blocks_of_columns():

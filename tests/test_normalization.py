@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from support.computed import FORMATS, any_like, computed, elements, memory_of, padding_is_zero, random
+from support.computed import any_like, computed, elements, memory_of, padding_is_zero, random
 from support.engines import run
 from support.errors import refused
 
@@ -54,15 +54,6 @@ def grouped(x, kind):
     return x.reshape(rows, -1), lambda y: y.reshape(x.shape)
 
 
-def stat_shape(kind, dims=DIMS):
-    return {"batch": dims[1:2], "layer": dims[:-1], "group": (dims[0], GROUPS)}[kind]
-
-
-def along_channels(values, kind, dims=DIMS):
-    """A value of each channel, to be broadcast over the data."""
-    return values if kind == "layer" else values.reshape(-1, *[1] * (len(dims) - 2))
-
-
 def normal(x, kind, mean=None, variance=None, rms=False):
     """Normalized data, mean and variance."""
     rows, back = grouped(x.astype(np.float64), kind)
@@ -78,35 +69,6 @@ def weights(kind, seed):
 # --- forward ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("format", FORMATS, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-def test_statistics_are_found_and_left(engine, kind, format):
-    x = random(DIMS) + 3
-    pd = forward_pd(kind, engine, _md(format=format), any_like(_md()), "use_scale|use_shift")
-    scale, shift = weights(kind, 1), weights(kind, 2)
-    values = {rs.ARG_SRC: x, rs.ARG_SCALE: scale, rs.ARG_SHIFT: shift}
-    made = computed(FORWARD[kind], pd, engine, values, rs.ARG_DST, rs.ARG_MEAN, rs.ARG_VARIANCE)
-    y, mean, variance = normal(x, kind)
-    wanted = y * along_channels(scale, kind) + along_channels(shift, kind)
-    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(elements(made[rs.ARG_MEAN]).ravel(), mean, rtol=1e-5)
-    np.testing.assert_allclose(elements(made[rs.ARG_VARIANCE]).ravel(), variance, rtol=1e-5)
-    assert pd.mean_desc().dims == stat_shape(kind)
-    assert isinstance(format, tuple) or padding_is_zero(made[rs.ARG_DST])
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("prop", ["forward_training", "forward_inference"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_statistics_that_are_given(engine, kind, prop):
-    x, mean, variance = random(DIMS), random(stat_shape(kind), 1), np.abs(random(stat_shape(kind), 2))
-    pd = forward_pd(kind, engine, _md(format="acdb"), _md(format="aBcd8b"), "use_global_stats", prop)
-    values = {rs.ARG_SRC: x, rs.ARG_MEAN: mean, rs.ARG_VARIANCE: variance}
-    dst = computed(FORWARD[kind], pd, engine, values, rs.ARG_DST)[rs.ARG_DST]
-    np.testing.assert_allclose(elements(dst), normal(x, kind, mean, variance)[0], rtol=1e-5, atol=1e-5)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_inference_writes_no_statistics(engine, kind):
     x = random(DIMS)
@@ -114,16 +76,6 @@ def test_inference_writes_no_statistics(engine, kind):
     assert pd.mean_desc().is_zero()
     dst = computed(FORWARD[kind], pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
     np.testing.assert_allclose(elements(dst), normal(x, kind)[0], rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["layer", "group"])
-def test_root_mean_squares_have_no_mean(engine, kind):
-    x = random(DIMS) + 1
-    pd = forward_pd(kind, engine, _md(), _md(), "rms_norm")
-    made = computed(FORWARD[kind], pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST, rs.ARG_VARIANCE)
-    y, _, variance = normal(x, kind, rms=True)
-    np.testing.assert_allclose(elements(made[rs.ARG_DST]), y, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(elements(made[rs.ARG_VARIANCE]).ravel(), variance, rtol=1e-5)
 
 
 def test_variance_far_from_zero_and_of_many_pieces(engine):
@@ -152,48 +104,6 @@ def test_statistics_of_long_columns_lose_little(engine, extent, flags):
     np.testing.assert_allclose(elements(made[rs.ARG_DST]), y, atol=100 * near)
     if not is_rms:
         np.testing.assert_allclose(elements(made[rs.ARG_MEAN]).ravel(), mean, rtol=near / 3)
-
-
-@pytest.mark.parametrize("flag", ["fuse_norm_relu", "fuse_norm_add_relu"])
-@pytest.mark.parametrize("format", ["abcd", "aBcd16b"])
-def test_fused_relu_leaves_what_was_above_zero(engine, flag, format):
-    x, added = random(DIMS), random(DIMS, 1)
-    pd = forward_pd("batch", engine, _md(format=format), any_like(_md()), flag)
-    values = {rs.ARG_SRC: x} | ({rs.ARG_SRC_1: added} if "add" in flag else {})
-    written = rs.ARG_DST, rs.ARG_WORKSPACE, rs.ARG_MEAN, rs.ARG_VARIANCE
-    made = computed(FORWARD["batch"], pd, engine, values, *written)
-    result = normal(x, "batch")[0] + (added if "add" in flag else 0)
-    np.testing.assert_allclose(elements(made[rs.ARG_DST]), np.maximum(result, 0), rtol=1e-5, atol=1e-5)
-    assert ((elements(made[rs.ARG_WORKSPACE]) == 1) == (elements(made[rs.ARG_DST]) > 0)).all()
-    assert pd.workspace_desc().data_type is rs.u8
-
-
-@pytest.mark.parametrize(
-    ("kind", "types"), [("batch", ("s8", "s8")), ("layer", ("bf16", "u8")), ("group", ("f16", "f32"))]
-)
-def test_types_and_scales(engine, kind, types):
-    x = random(DIMS, data_type="s8") if types[0] == "s8" else random(DIMS).round(0).astype(np.float32)
-    attr = rs.PrimitiveAttr()
-    attr.set_scales(rs.ARG_DST, 0, [1 / 32])
-    pd = forward_pd(
-        kind, engine, _md(data_type=types[0]), _md(data_type=types[1]), "none", "forward_inference", attr
-    )
-    dst = computed(FORWARD[kind], pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
-    wanted = normal(np.asarray(x), kind)[0] * 32
-    limits = {"s8": (-128, 127), "u8": (0, 255), "f32": (-1e9, 1e9)}[types[1]]
-    bound = 1e-3 if types[1] == "f32" else 0.51
-    assert np.abs(elements(dst).astype(np.float64) - wanted.clip(*limits)).max() <= bound
-
-
-def test_weights_of_layers_may_be_narrow(engine):
-    x, scale = random(DIMS), np.array([1, 2, 0.5, -1], np.float32)
-    pd = rs.LayerNormalizationForward.PrimitiveDesc(
-        engine, "forward_inference", _md(), _md(), EPS, "use_scale", scale_shift_data_type="bf16"
-    )
-    assert pd.weights_desc().data_type is rs.bf16
-    values = {rs.ARG_SRC: x, rs.ARG_SCALE: scale}
-    dst = computed(rs.LayerNormalizationForward, pd, engine, values, rs.ARG_DST)[rs.ARG_DST]
-    np.testing.assert_allclose(elements(dst), normal(x, "layer")[0] * scale, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -282,50 +192,6 @@ def test_groups_of_many_images_are_those_of_few(engine, format, flags):
 # --- backward -----------------------------------------------------------------------------------------------
 
 
-def gradients(x, dy, kind, scale, is_given, rms=False):
-    """Of the source, of scale and of shift, in f64."""
-    y, _, variance = normal(x, kind, rms=rms)
-    g = dy.astype(np.float64) * (1 if scale is None else along_channels(scale, kind))
-    inverse = 1 / np.sqrt(variance + EPS)[:, None]
-    rows, back = grouped(g, kind)
-    hat, _ = grouped(y, kind)
-    mean = 0 if rms else rows.mean(1, keepdims=True)
-    inner = rows if is_given else rows - mean - hat * (rows * hat).mean(1, keepdims=True)
-    over = tuple(range(x.ndim - 1)) if kind == "layer" else (0, *range(2, x.ndim))
-    return back(inner * inverse), (dy * y).sum(over), dy.astype(np.float64).sum(over)
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("format", ["abcd", "acdb", "aBcd16b", "aBcd8b"])
-@pytest.mark.parametrize("flags", ["none", "use_scale|use_shift", "use_global_stats|use_scale"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_the_formula(engine, kind, flags, format):
-    x, dy = random(DIMS) + 1, random(DIMS, 1)
-    scale = weights(kind, 2) if "scale" in flags else None
-    _, mean, variance = normal(x, kind)
-    hint = forward_pd(kind, engine, _md(format=format), any_like(_md()), flags)
-    pd = backward_pd(kind, engine, any_like(_md()), any_like(_md()), _md(format=format), flags, hint=hint)
-    assert pd.diff_src_desc() == pd.diff_dst_desc() == _md(format=format)
-    shape = stat_shape(kind)
-    values = {
-        rs.ARG_SRC: x,
-        rs.ARG_DIFF_DST: dy,
-        rs.ARG_MEAN: mean.reshape(shape),
-        rs.ARG_VARIANCE: variance.reshape(shape),
-    }
-    if scale is not None:
-        values[rs.ARG_SCALE] = scale
-    written = [rs.ARG_DIFF_SRC]
-    written += [rs.ARG_DIFF_SCALE] if "scale" in flags else []
-    written += [rs.ARG_DIFF_SHIFT] if "shift" in flags else []
-    made = computed(BACKWARD[kind], pd, engine, values, *written)
-    wanted = gradients(x, dy, kind, scale, "global" in flags)
-    for arg, value in zip((rs.ARG_DIFF_SRC, rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT), wanted, strict=True):
-        if arg in made:
-            np.testing.assert_allclose(elements(made[arg]), value, rtol=2e-4, atol=2e-4)
-    assert padding_is_zero(made[rs.ARG_DIFF_SRC])
-
-
 @pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dims", "format"), [((6, 40, 512), "abc"), ((40, 20), "ba"), ((2, 64, 600), "bac")])
 @pytest.mark.parametrize("flags", ["use_scale|use_shift", "use_global_stats|use_shift", "rms_norm|use_scale"])
@@ -374,36 +240,6 @@ def test_gradients_of_scales_of_batches_lose_nothing_where_terms_cancel(engine, 
     total = (dy.astype(np.float64) * (x - mean.reshape(-1, 1, 1))).sum((0, 2, 3))
     wanted = total / np.sqrt(variance + float(np.float32(EPS)))
     np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SCALE]), wanted, rtol=4e-7)
-
-
-@pytest.mark.parametrize("flag", ["fuse_norm_relu", "fuse_norm_add_relu"])
-def test_gradients_pass_where_the_result_was_above_zero(engine, flag):
-    x, dy, passed = random(DIMS), random(DIMS, 1), (random(DIMS, 2) > 0).astype(np.uint8)
-    _, mean, variance = normal(x, "batch")
-    pd = backward_pd("batch", engine, _md(), _md(), _md(), flag, "backward_data")
-    values = {
-        rs.ARG_SRC: x,
-        rs.ARG_DIFF_DST: dy,
-        rs.ARG_MEAN: mean,
-        rs.ARG_VARIANCE: variance,
-        rs.ARG_WORKSPACE: passed,
-    }
-    written = (rs.ARG_DIFF_SRC, *((rs.ARG_DIFF_SRC_1,) if "add" in flag else ()))
-    made = computed(BACKWARD["batch"], pd, engine, values, *written)
-    wanted, _, _ = gradients(x, dy * passed, "batch", None, False)
-    np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SRC]), wanted, rtol=2e-4, atol=2e-4)
-    if "add" in flag:
-        assert (elements(made[rs.ARG_DIFF_SRC_1]) == dy * passed).all()
-
-
-def test_gradients_of_root_mean_squares(engine):
-    x, dy = random(DIMS) + 1, random(DIMS, 1)
-    _, _, variance = normal(x, "layer", rms=True)
-    pd = backward_pd("layer", engine, _md(), _md(), _md(), "rms_norm")
-    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: dy, rs.ARG_VARIANCE: variance.reshape(DIMS[:-1])}
-    made = computed(BACKWARD["layer"], pd, engine, values, rs.ARG_DIFF_SRC)
-    wanted, _, _ = gradients(x, dy, "layer", None, False, rms=True)
-    np.testing.assert_allclose(elements(made[rs.ARG_DIFF_SRC]), wanted, rtol=2e-4, atol=2e-4)
 
 
 def test_statistics_of_layers_lie_as_their_descriptor_says():

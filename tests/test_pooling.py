@@ -32,69 +32,12 @@ CASES = {
     "large": ((1, 1, 66, 64), ((1, 2), (2, 3), (0, 0), (1, 1), (0, 1))),
     "cropped": ((1, 3, 10, 10), ((2, 2), (3, 3), (0, 0), (0, 0), (-1, -1))),
 }
-FORMATS = ("abx", "axb", "aBx16b")
 
 
 def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", data_type="f32"):
     src = rs.MemoryDesc(dims, data_type, format)
     dst = rs.MemoryDesc(pooled_dims(dims, windows), data_type, "any")
     return rs.PoolingForward.PrimitiveDesc(engine, kind, f"pooling_{alg}", src, dst, *windows)
-
-
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("alg", ALGORITHMS)
-@pytest.mark.parametrize("case", CASES)
-def test_pooling_and_its_gradient_are_those_of_the_loops(engine, case, alg, format):
-    dims, windows = CASES[case]
-    x = np.rint(random(dims))
-    pd = _forward(engine, alg, dims, windows, format=format)
-    written = (rs.ARG_DST, rs.ARG_WORKSPACE) if alg == "max" else (rs.ARG_DST,)
-    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, *written)
-    wanted, places = pooled(alg, x, windows)
-    np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-6, atol=1e-6)
-    assert padding_is_zero(made[rs.ARG_DST])
-    gradient = random(wanted.shape, 1)
-    values = {rs.ARG_DIFF_DST: gradient}
-    if alg == "max":
-        np.testing.assert_array_equal(elements(made[rs.ARG_WORKSPACE]), places)
-        values[rs.ARG_WORKSPACE] = places
-    open_src, open_dst = any_like(pd.src_desc()), any_like(pd.dst_desc())
-    back = rs.PoolingBackward.PrimitiveDesc(engine, alg, open_src, open_dst, *windows, hint_pd=pd)
-    assert (back.diff_src_desc(), back.diff_dst_desc()) == (pd.src_desc(), pd.dst_desc())
-    out = computed(rs.PoolingBackward, back, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
-    wanted = gradient_of(alg, gradient, places, dims, windows)
-    np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
-    assert padding_is_zero(out)
-
-
-@pytest.mark.parametrize(
-    ("case", "tag"),
-    [
-        ("1d", "aBc32b"),
-        ("1d", "ABc16b16a"),
-        ("1d", "aBC8b4c"),
-        ("strided", "aBcd32b"),
-        ("strided", "ABcd16b16a"),
-        ("strided", "aBCd8b4c"),
-        ("apart", "aBcd32b"),
-        ("in step", "ABcd16b16a"),
-    ],
-)
-def test_gradients_write_zeros_to_the_padding_and_nothing_beside_it(engine, case, tag):
-    """Blocks of which whole vectors are padding; positions that the last phase of a stride has not."""
-    (n, _, *sizes), windows = CASES[case]
-    dims = (n, 5, *sizes)
-    pd = _forward(engine, "avg_include_padding", dims, windows, format=tag)
-    back = rs.PoolingBackward.PrimitiveDesc(
-        engine, "avg_include_padding", any_like(pd.src_desc()), any_like(pd.dst_desc()), *windows, hint_pd=pd
-    )
-    gradient = random(pooled_dims(dims, windows))
-    made = computed(rs.PoolingBackward, back, engine, {rs.ARG_DIFF_DST: gradient}, rs.ARG_DIFF_SRC)
-    out = made[rs.ARG_DIFF_SRC]
-    wanted = gradient_of("avg_include_padding", gradient, None, dims, windows)
-    np.testing.assert_allclose(elements(out), wanted, rtol=1e-5, atol=1e-5)
-    assert padding_is_zero(out)
 
 
 @pytest.mark.sweep(1)
@@ -144,23 +87,6 @@ def test_zeros_behind_a_phase_are_not_written_over_another(engine, format, data_
     assert padding_is_zero(out)
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("data_type", ["bf16", "f16", "s8", "u8", "s32", "f64"])
-@pytest.mark.parametrize("alg", ["max", "avg_exclude_padding"])
-def test_every_type_is_pooled_and_rounded_once(engine, alg, data_type):
-    dims, windows = CASES["2d"]
-    x = random(dims, 3, data_type)
-    pd = _forward(engine, alg, dims, windows, "forward_inference", "axb", data_type)
-    assert pd.workspace_desc().is_zero()
-    got = elements(computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST])
-    wanted = pooled(alg, x.astype(np.float64), windows)[0]
-    if rs.DataType.parse(data_type).is_integral:
-        near = np.abs(got.astype(np.float64) - wanted) <= 0.5 + 1e-6
-        assert near.all()
-    else:
-        np.testing.assert_allclose(got.astype(np.float64), wanted, rtol=2.0**-7, atol=1e-6)
-
-
 def test_large_integers_are_not_rounded(engine):
     x = np.array([[[2**31 - 1, 2**24 + 1, 3, 2**24 + 3]]], np.int32)
     pd = _forward(engine, "max", x.shape, ((2,), (2,), (0,), (0,), (0,)), "forward_inference", "abc", "s32")
@@ -198,29 +124,6 @@ def test_windows_of_more_positions_than_a_byte_holds(engine):
         elements(made[rs.ARG_WORKSPACE]).tolist() == [[[298, 298]] * 2]
         or (elements(made[rs.ARG_WORKSPACE]) == 298).all()
     )
-
-
-def test_post_ops_follow_the_result(engine):
-    dims, windows = CASES["2d"]
-    x, more = random(dims), random((1, 17, 1, 1), 2)
-    post_ops, attr = rs.PostOps(), rs.PrimitiveAttr()
-    post_ops.append_binary("add", rs.MemoryDesc((1, 17, 1, 1), "f32", "abcd"))
-    post_ops.append_eltwise("linear", 0.5, -1.0)
-    attr.set_post_ops(post_ops)
-    src, dst = rs.MemoryDesc(dims, "f32", "axb"), rs.MemoryDesc(pooled_dims(dims, windows), "f32", "any")
-    operand = rs.arg_attr_multiple_post_op(0) | rs.ARG_SRC_1
-    for alg in ("max", "avg_exclude_padding"):
-        pd = rs.PoolingForward.PrimitiveDesc(engine, "forward_inference", alg, src, dst, *windows, attr)
-        made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x, operand: more}, rs.ARG_DST)
-        wanted = (pooled(alg, x, windows)[0] + more) * 0.5 - 1
-        np.testing.assert_allclose(elements(made[rs.ARG_DST]), wanted, rtol=1e-5, atol=1e-6)
-
-
-def test_an_empty_batch_is_pooled(engine):
-    windows = CASES["2d"][1]
-    pd = _forward(engine, "avg_include_padding", (0, 17, 7, 6), windows)
-    made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: np.zeros((0, 17, 7, 6))}, rs.ARG_DST)
-    assert elements(made[rs.ARG_DST]).shape == pooled_dims((0, 17, 7, 6), windows)
 
 
 @pytest.mark.parametrize("alg", ALGORITHMS)

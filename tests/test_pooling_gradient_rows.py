@@ -41,25 +41,6 @@ def _rows(alg, dims, windows, tag="abx"):
     return PoolingGradientRows(Windows(*windows), *both, alg == "max")
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("data_type", ["f32", "bf16", "f64", "s32"])
-@pytest.mark.parametrize("alg", ALGORITHMS)
-@pytest.mark.parametrize("case", CASES)
-def test_gradients_are_those_of_the_loops(engine, case, alg, data_type):
-    dims, windows = CASES[case]
-    assert _rows(alg, dims, windows).are_faster
-    made, places = pooled(alg, np.rint(random(dims)), windows)
-    gradient = np.rint(random(made.shape, 1))
-    values = {rs.ARG_DIFF_DST: gradient} | ({rs.ARG_WORKSPACE: places} if alg == "max" else {})
-    found = _gradient(engine, f"pooling_{alg}", dims, windows, values, data_type).astype(np.float64)
-    wanted = gradient_of(alg, gradient, places, dims, windows)
-    if data_type == "s32":
-        assert (np.abs(found - wanted) <= 0.5 + 1e-5).all()
-    else:
-        near = {"f32": 1e-5, "f64": 1e-14, "bf16": 2.0**-8}[data_type]
-        np.testing.assert_allclose(found, wanted, rtol=near, atol=near)
-
-
 @pytest.mark.parametrize("alg", ALGORITHMS)
 def test_an_infinite_gradient_reaches_the_positions_of_its_window_alone(engine, alg):
     dims, windows = CASES["every second"]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from support.computed import FORMATS, any_like, computed, elements, padding_is_zero, random
+from support.computed import any_like, computed, elements, random
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -19,42 +19,6 @@ PD, BackwardPD = rs.PReLUForward.PrimitiveDesc, rs.PReLUBackward.PrimitiveDesc
 
 def _md(dims=DIMS, format="abcd", data_type="f32"):
     return rs.MemoryDesc(dims, data_type, format)
-
-
-@pytest.mark.parametrize("dims", WEIGHTS)
-def test_slopes_are_those_of_the_weights(engine, dims):
-    x, w = random(DIMS), random(dims, 1)
-    pd = PD(engine, "forward_training", _md(format="acdb"), _md(dims), any_like(_md()))
-    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}
-    dst = computed(rs.PReLUForward, pd, engine, values, rs.ARG_DST)[rs.ARG_DST]
-    assert (elements(dst) == np.where(x > 0, x, x * w)).all()
-
-
-@pytest.mark.parametrize("format", FORMATS, ids=str)
-def test_every_format_is_read_and_written(engine, format):
-    x, w = random(DIMS), random((1, 17, 1, 1), 1)
-    pd = PD(engine, "forward_inference", _md(format=format), any_like(_md(w.shape)), any_like(_md()))
-    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w}
-    dst = computed(rs.PReLUForward, pd, engine, values, rs.ARG_DST)[rs.ARG_DST]
-    assert (elements(dst) == np.where(x > 0, x, x * w)).all()
-    assert isinstance(format, tuple) or padding_is_zero(dst)
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("dims", WEIGHTS)
-@pytest.mark.parametrize("format", ["abcd", "aBcd16b"])
-def test_gradients_are_those_of_source_and_weights(engine, dims, format):
-    x, w, gradient = random(DIMS), random(dims, 1), random(DIMS, 2)
-    src, open_, weights = _md(format=format), any_like(_md()), _md(dims)
-    hint = PD(engine, "forward_training", src, weights, open_)
-    pd = BackwardPD(engine, src, weights, open_, any_like(weights), open_, hint_pd=hint)
-    assert (pd.diff_src_desc(), pd.diff_dst_desc(), pd.diff_weights_desc()) == (src, src, weights)
-    values = {rs.ARG_SRC: x, rs.ARG_WEIGHTS: w, rs.ARG_DIFF_DST: gradient}
-    made = computed(rs.PReLUBackward, pd, engine, values, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS)
-    assert (elements(made[rs.ARG_DIFF_SRC]) == np.where(x > 0, 1, np.broadcast_to(w, DIMS)) * gradient).all()
-    repeated = tuple(dim for dim in range(4) if dims[dim] != DIMS[dim])
-    wanted = (np.minimum(x, 0).astype(np.float64) * gradient).sum(repeated, keepdims=True)
-    np.testing.assert_allclose(elements(made[rs.ARG_DIFF_WEIGHTS]), wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dims", WEIGHTS)

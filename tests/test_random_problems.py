@@ -88,6 +88,7 @@ def test_the_files_that_an_emulated_machine_runs_exist(*, is_part: bool) -> None
 def test_an_emulated_machine_runs_the_tests_of_every_primitive() -> None:
     words = {word for job in _runner().jobs("python", is_part=False) for word in job.command}
     assert {f"tests/test_{name}.py" for name in _PRIMITIVES} <= words
+    assert "tests/conformance/test_operations.py" in words
 
 
 _FAKE = """#!/bin/sh

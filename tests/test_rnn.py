@@ -11,7 +11,7 @@ import restride as rs
 from restride.plan.program import RepeatStep
 from support.computed import computed, elements
 from support.errors import refused
-from support.rnn import CELLS, DIRECTIONS, Shape, arguments, forward, reference
+from support.rnn import CELLS, Shape, arguments, forward, reference
 
 CPU = rs.Engine("cpu")
 _SHAPES = {
@@ -42,19 +42,6 @@ def _check(found, expected, tolerance=2e-6):
             assert np.abs(found[arg].astype(np.float64) - value).max() < tolerance
 
 
-@pytest.mark.sweep(2)
-@pytest.mark.parametrize("shape", _SHAPES)
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("cell", CELLS)
-def test_states_are_those_of_the_formula(cell, direction, shape):
-    _check(*_results(_SHAPES[shape], cell, direction)[:2])
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_every_engine_has_the_same_states(cell, engine):
-    _check(*_results(_SHAPES["plain"], cell, "bidirectional_concat", engine)[:2])
-
-
 @pytest.mark.parametrize("cell", CELLS)
 def test_without_first_states_they_are_zero(cell):
     _check(*_results(_SHAPES["layers"], cell, "unidirectional_right2left", states=None)[:2])
@@ -63,31 +50,6 @@ def test_without_first_states_they_are_zero(cell):
 @pytest.mark.parametrize("cell", CELLS)
 def test_without_a_bias_it_is_zero(cell):
     _check(*_results(_SHAPES["layers"], cell, "unidirectional_left2right", bias=None)[:2])
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("direction", DIRECTIONS)
-@pytest.mark.parametrize("cell", CELLS)
-def test_training_leaves_the_same_states(cell, direction):
-    found, expected, pd = _results(_SHAPES["layers"], cell, direction, prop_kind="forward_training")
-    _check(found, expected)
-    assert pd.workspace_desc().size == found[rs.ARG_WORKSPACE].size > 0
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("data_type", ["bf16", "f16"])
-@pytest.mark.parametrize("cell", CELLS)
-def test_narrow_floats_are_rounded_where_they_are_stored(cell, data_type):
-    shape, kind = Shape(5, 3, 24, 24, 2), rs.DataType.parse(data_type).numpy
-    pd = forward(CPU, shape, cell, "bidirectional_concat", data_type=data_type, weights="any")
-    values = arguments(shape, cell, "bidirectional_concat", 0)
-    wide = (rs.ARG_BIAS, rs.ARG_SRC_ITER_C)
-    values = {arg: each if arg in wide else each.astype(kind) for arg, each in values.items()}
-    written = [arg for arg in pd._exec_args() if arg in (17, 18, 19)]
-    found = computed(getattr(rs, f"{cell}Forward"), pd, CPU, values, *written)
-    results = {arg: elements(each) for arg, each in found.items()}
-    assert results[rs.ARG_DST_LAYER].dtype == kind
-    _check(results, reference(cell, "bidirectional_concat", values), 3e-2 if data_type == "bf16" else 4e-3)
 
 
 @pytest.mark.sweep(1)

@@ -19,11 +19,6 @@ _WRITTEN = (rs.ARG_DST_LAYER, rs.ARG_DST_ITER, rs.ARG_DST_ITER_C)
 _GRADIENT = {1: 129, 2: 130, 3: 131, 33: 161, 34: 162, 41: 169, 17: 145, 18: 146, 19: 147}
 
 
-def _memories(pd: Any, values: Any, engine: rs.Engine) -> dict[int, rs.Memory]:
-    """The memories of some arguments of a descriptor."""
-    return {arg: memory_of(pd.query_md("exec_arg_md", arg), each, engine) for arg, each in values.items()}
-
-
 def _gradients(engine: rs.Engine, shape: Shape, cell: str, direction: str, **options: Any) -> Any:
     """What is read, the gradients of what was written, and those that the primitive finds."""
     values = arguments(shape, cell, direction, 1)
@@ -99,12 +94,6 @@ def test_every_format_of_weights_has_the_same_gradients(cell, weights):
     shape = Shape(6, 2, 20, 20, 1)
     found = _gradients(CPU, shape, cell, "unidirectional_right2left", weights=weights, layer="ntc")
     _check(cell, "unidirectional_right2left", *found)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_every_engine_has_the_same_gradients(cell, engine):
-    shape = Shape(3, 2, 4, 5, 1)
-    _check(cell, "bidirectional_concat", *_gradients(engine, shape, cell, "bidirectional_concat"))
 
 
 @pytest.mark.parametrize("activation", ["eltwise_relu", "eltwise_logistic"])

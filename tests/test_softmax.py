@@ -39,45 +39,6 @@ def test_results_add_up_to_one_along_the_axis(engine, format, axis):
     assert isinstance(format, tuple) or padding_is_zero(dst)
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("axis", [1, 3])
-@pytest.mark.parametrize("formats", [("abcd", "acdb"), ("aBcd16b", "abcd"), ("aBcd8b", "aBcd16b")], ids=str)
-@pytest.mark.parametrize("alg", ["accurate", "log"])
-def test_source_and_destination_may_lie_differently(engine, formats, axis, alg):
-    x = random(DIMS)
-    dst = _forward(engine, alg, x, *(_md(format=format) for format in formats), axis)
-    wanted = softmax(x, axis)
-    np.testing.assert_allclose(
-        elements(dst), np.log(wanted) if alg == "log" else wanted, rtol=5e-6, atol=1e-6
-    )
-
-
-@pytest.mark.parametrize(("kind", "bound"), [("bf16", 2**-8), ("f16", 2**-11), ("f64", 1e-15)])
-def test_types(engine, kind, bound):
-    x = random(DIMS).round(1).astype(np.float32)
-    held = _forward(engine, "accurate", x, _md(data_type=kind), any_like(_md(data_type=kind)), 1)
-    exact = x.astype(np.float64) if kind == "f64" else elements_of(x, kind)
-    np.testing.assert_allclose(
-        np.asarray(elements(held), np.float64),
-        softmax(exact, 1),
-        rtol=1.1 * bound,
-        atol=2**-24.99 if kind == "f16" else 0,
-    )
-
-
-def elements_of(x, kind):
-    """Values as a type rounds them."""
-    return np.asarray(rs.reorder(rs.reorder(x, None, dtype=kind), None, dtype="f32"))
-
-
-def test_scales_follow_and_integers_saturate(engine):
-    x = random(DIMS)
-    attr = rs.PrimitiveAttr()
-    attr.set_scales(rs.ARG_DST, 0, [1 / 255])
-    dst = _forward(engine, "accurate", x, _md(), _md(data_type="u8"), 1, attr)
-    assert np.abs(elements(dst).astype(np.float64) - softmax(x, 1) * 255).max() <= 0.501
-
-
 def test_rows_longer_than_the_caches_and_extreme_values(engine):
     x = random((3, 5000))
     x[0, :3] = 3e38, -3e38, -np.inf
@@ -94,38 +55,6 @@ def test_nan_stays_in_its_row(engine):
     found = elements(_forward(engine, "accurate", x, _md(x.shape, "ab"), _md(x.shape, "ab"), 1))
     assert np.isnan(found).all(1).tolist() == [False, False, True, False]
     assert np.isfinite(np.delete(found, 2, 0)).all()
-
-
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("format", FORMATS, ids=str)
-@pytest.mark.parametrize("alg", ["accurate", "log"])
-def test_gradients_are_those_of_the_formula(engine, format, alg):
-    x, gradient = random(DIMS), random(DIMS, 1)
-    y = softmax(x, 1)
-    result = (np.log(y) if alg == "log" else y).astype(np.float32)
-    md = _md(format=format)
-    hint = PD(engine, "forward_training", alg, md, any_like(_md()), 1)
-    pd = BackwardPD(engine, alg, any_like(_md()), any_like(_md()), md, 1, hint_pd=hint)
-    assert pd.diff_src_desc() == pd.diff_dst_desc() == md
-    values = {rs.ARG_DST: result, rs.ARG_DIFF_DST: gradient}
-    made = computed(rs.SoftmaxBackward, pd, engine, values, rs.ARG_DIFF_SRC)[rs.ARG_DIFF_SRC]
-    if alg == "log":
-        wanted = gradient - y * gradient.sum(1, keepdims=True, dtype=np.float64)
-    else:
-        wanted = y * (gradient - (y * gradient).sum(1, keepdims=True))
-    np.testing.assert_allclose(elements(made), wanted, rtol=1e-4, atol=1e-6)
-
-
-def test_in_place(engine):
-    x, md = random(DIMS), _md()
-    held = rs.Memory(md, engine)
-    if not engine.device.is_host or engine.name == "second":
-        pytest.skip("memory that Python does not see")
-    rs.reorder(x, None, out=held)
-    rs.SoftmaxForward(PD(engine, "forward_inference", "accurate", md, md, 3)).execute(
-        rs.Stream(engine), held, held
-    )
-    np.testing.assert_allclose(held.to_numpy(), softmax(x, 3), rtol=3e-6)
 
 
 @pytest.mark.parametrize("axis", range(3))

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.plan.nest import Axis, LoopNest
@@ -55,7 +57,7 @@ class Guarded:
         self._map = mmap.mmap(-1, self._inside + 2 * _PAGE)
         self._start = ctypes.addressof(ctypes.c_char.from_buffer(self._map)) + _PAGE
         self.address = self._start + (self._inside - nbytes if at_end else 0)
-        self.nbytes = nbytes
+        self.nbytes, self._offset = nbytes, _PAGE + self.address - self._start
         _protect(self._start - _PAGE, _PAGE, _NONE)
         _protect(self._start + self._inside, _PAGE, _NONE)
 
@@ -67,6 +69,10 @@ class Guarded:
     def read(self) -> bytes:
         """The bytes."""
         return ctypes.string_at(self.address, self.nbytes)
+
+    def array(self) -> Bytes:
+        """The bytes in place; they live as long as this."""
+        return np.ctypeslib.as_array((ctypes.c_uint8 * self.nbytes).from_buffer(self._map, self._offset))
 
     def around(self) -> set[int]:
         """Values of the bytes that share a page with ours."""
