@@ -91,36 +91,40 @@ class LayerCalls(NamedTuple):
     reordered: Call
 
 
-def primitive_of(layer: Layer, types: str) -> rs.ConvolutionForward | rs.Matmul:
+def primitive_of(layer: Layer, types: str) -> rs.onednn.ConvolutionForward | rs.onednn.Matmul:
     """The primitive in the formats that it likes."""
     engine = rs.Engine("cpu")
     mds = [rs.MemoryDesc(*each, "any") for each in zip(layer.dims, TYPES[types], strict=True)]
     if not layer.strides:
-        return rs.Matmul(rs.Matmul.PrimitiveDesc(engine, *mds))
+        return rs.onednn.Matmul(rs.onednn.Matmul.PrimitiveDesc(engine, *mds))
     window = [list(each) for each in (layer.strides, layer.padding, layer.padding)]
     head = engine, "forward_inference", "convolution_direct"
-    return rs.ConvolutionForward(rs.ConvolutionForward.PrimitiveDesc(*head, *mds, *window))
+    return rs.onednn.ConvolutionForward(rs.onednn.ConvolutionForward.PrimitiveDesc(*head, *mds, *window))
 
 
 def restride_calls(layer: Layer, types: str) -> tuple[LayerCalls, int]:
     """The calls in those formats, and how many bytes it must move."""
     engine, primitive = rs.Engine("cpu"), primitive_of(layer, types)
-    pd, stream = primitive.get_primitive_desc(), rs.Stream(engine)
-    descs = {rs.ARG_SRC: pd.src_desc(), rs.ARG_WEIGHTS: pd.weights_desc(), rs.ARG_DST: pd.dst_desc()}
+    pd, stream = primitive.get_primitive_desc(), rs.onednn.Stream(engine)
+    descs = {
+        rs.onednn.Arg.SRC: pd.src_desc(),
+        rs.onednn.Arg.WEIGHTS: pd.weights_desc(),
+        rs.onednn.Arg.DST: pd.dst_desc(),
+    }
     memories = {arg: rs.Memory(md, engine) for arg, md in descs.items()}
-    for seed, arg in enumerate((rs.ARG_SRC, rs.ARG_WEIGHTS)):
+    for seed, arg in enumerate((rs.onednn.Arg.SRC, rs.onednn.Arg.WEIGHTS)):
         _fill(np.asarray(memories[arg].data).view(np.uint8), str(descs[arg].data_type), seed)
     alone = partial(primitive.execute, stream, memories)
     steps: list[Call] = [alone]
-    for arg in (rs.ARG_SRC, rs.ARG_DST):
+    for arg in (rs.onednn.Arg.SRC, rs.onednn.Arg.DST):
         held, plain = memories[arg], rs.MemoryDesc(descs[arg].dims, descs[arg].data_type)
         if plain == descs[arg]:
             continue
         other = rs.Memory(plain, engine)
         np.asarray(other.data).view(np.uint8)[:] = 1
-        of, to = (other, held) if arg == rs.ARG_SRC else (held, other)
-        reorder = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, of.desc, engine, to.desc))
-        steps.insert(0 if arg == rs.ARG_SRC else 2, partial(reorder.execute, stream, of, to))
+        of, to = (other, held) if arg == rs.onednn.Arg.SRC else (held, other)
+        reorder = rs.onednn.Reorder(rs.onednn.Reorder.PrimitiveDesc(engine, of.desc, engine, to.desc))
+        steps.insert(0 if arg == rs.onednn.Arg.SRC else 2, partial(reorder.execute, stream, of, to))
     return LayerCalls(alone, _in_turn(steps)), sum(md.size for md in descs.values())
 
 
@@ -148,7 +152,9 @@ def onednn_calls(library: OneDNN, layer: Layer, types: str) -> LayerCalls:
     memories = [library.memory(md) for md in descs]
     for seed, (memory, kind) in enumerate(zip(memories[:2], kinds, strict=False)):
         _fill(memory.bytes, kind, seed)
-    alone = primitive.bind_all(dict(zip((rs.ARG_SRC, rs.ARG_WEIGHTS, rs.ARG_DST), memories, strict=True)))
+    alone = primitive.bind_all(
+        dict(zip((rs.onednn.Arg.SRC, rs.onednn.Arg.WEIGHTS, rs.onednn.Arg.DST), memories, strict=True))
+    )
     steps = [alone]
     for place in (0, 2):
         held, plain = (
@@ -268,11 +274,11 @@ def _work(layer: Layer, about: dict[str, Any], setting: BenchSetup) -> RowPlan:
 def memory_bandwidth() -> float:
     """Bytes read and written in a second by a copy of more than caches hold, the best of a few."""
     engine, md = rs.Engine("cpu"), rs.MemoryDesc((_COPIED,), "u8")
-    copy = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, md, engine, md))
+    copy = rs.onednn.Reorder(rs.onednn.Reorder.PrimitiveDesc(engine, md, engine, md))
     memories = rs.Memory(md, engine), rs.Memory(md, engine)
     for memory in memories:
         np.asarray(memory.data).view(np.uint8)[:] = 1
-    times = alternate({"copy": partial(copy.execute, rs.Stream(engine), *memories)}, rounds=5)
+    times = alternate({"copy": partial(copy.execute, rs.onednn.Stream(engine), *memories)}, rounds=5)
     return 2 * _COPIED / times["copy"].least
 
 

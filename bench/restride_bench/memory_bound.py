@@ -31,7 +31,13 @@ from .study import MEMCPY, OWN, WARM, BenchRow, BenchSetup, RowPlan, Study, race
 _SIZES = {"large": (84, 64, 56, 56), "small": (2, 64, 56, 56)}
 _ROWS = {"large": (16384, 1024), "small": (512, 1024)}
 _TOLERANCE = 1e-4
-WRITTEN = (rs.ARG_DST, rs.ARG_DIFF_SRC, rs.ARG_DIFF_WEIGHTS, rs.ARG_DIFF_SCALE, rs.ARG_DIFF_SHIFT)
+WRITTEN = (
+    rs.onednn.Arg.DST,
+    rs.onednn.Arg.DIFF_SRC,
+    rs.onednn.Arg.DIFF_WEIGHTS,
+    rs.onednn.Arg.DIFF_SCALE,
+    rs.onednn.Arg.DIFF_SHIFT,
+)
 _NAMES = {
     getattr(rs, f"ARG_{name.upper()}"): name
     for name in (*("src", "src_1", "weights", "dst"), *("diff_src", "diff_dst", "diff_weights"))
@@ -63,7 +69,7 @@ def measure_row(setting: BenchSetup, primitive: MemoryBoundCase, src: MemoryDesc
     kind, pd = primitive.make(engine, src)
     descs = descs_of(pd)
     memories = filled(engine, descs)
-    run = partial(kind(pd).execute, rs.Stream(engine), memories)
+    run = partial(kind(pd).execute, rs.onednn.Stream(engine), memories)
     sides, refused = {OWN: PreparedCall(run, str(pd.impl_info_str))}, dict[str, str]()
     answers: dict[str, Callable[[], Any]] = {}
     ways: dict[str, Callable[[], tuple[Call, Callable[[], Any]]]] = {}
@@ -105,7 +111,7 @@ def filled(engine: rs.Engine, descs: Mapping[int, MemoryDesc]) -> dict[int, rs.M
 
 
 def _result(memories: Mapping[int, rs.Memory]) -> int:
-    return rs.ARG_DIFF_SRC if rs.ARG_DIFF_SRC in memories else rs.ARG_DST
+    return rs.onednn.Arg.DIFF_SRC if rs.onednn.Arg.DIFF_SRC in memories else rs.onednn.Arg.DST
 
 
 def differences(result: rs.Memory, answers: Mapping[str, Callable[[], Any]]) -> dict[str, str]:
@@ -150,10 +156,13 @@ def _by_onednn(
         for arg, each in memories.items()
     }
     workspace = library.workspace(pd)
-    if workspace is not None and rs.ARG_WORKSPACE not in held:
-        held[rs.ARG_WORKSPACE] = library.memory(workspace)
-        ahead = {rs.ARG_SRC: held[rs.ARG_SRC], rs.ARG_DST: library.memory(descs[rs.ARG_DIFF_DST])}
-        ahead[rs.ARG_WORKSPACE] = held[rs.ARG_WORKSPACE]
+    if workspace is not None and rs.onednn.Arg.WORKSPACE not in held:
+        held[rs.onednn.Arg.WORKSPACE] = library.memory(workspace)
+        ahead = {
+            rs.onednn.Arg.SRC: held[rs.onednn.Arg.SRC],
+            rs.onednn.Arg.DST: library.memory(descs[rs.onednn.Arg.DIFF_DST]),
+        }
+        ahead[rs.onednn.Arg.WORKSPACE] = held[rs.onednn.Arg.WORKSPACE]
         library._primitive(OneDNNPrimitive, hints[0]).bind_all(ahead)()
     call = library._primitive(OneDNNPrimitive, pd).bind_all(held)
     return call, lambda: rs.Memory(dst, rs.Engine("cpu"), result.bytes.view(np.float32)).to_numpy()
@@ -165,7 +174,7 @@ def _by_torch(
     """torch's function on tensors over the same bytes. Raises ValueError for a blocked format."""
     import torch
 
-    names = rs.ARG_SRC, rs.ARG_DST, rs.ARG_DIFF_DST
+    names = rs.onednn.Arg.SRC, rs.onednn.Arg.DST, rs.onednn.Arg.DIFF_DST
     source = next(memories[arg] for arg in names if arg in memories)
     if primitive.torch is None or source.desc.inner_blks:
         raise ValueError("torch has no such function, or no blocked formats")
@@ -220,7 +229,7 @@ def measure_levels(setting: BenchSetup) -> list[BenchRow]:
                 engine = rs.Engine("cpu")
                 kind, pd = primitive.make(engine, src)
                 memories = filled(engine, descs_of(pd))
-                sides[level] = PreparedCall(partial(kind(pd).execute, rs.Stream(engine), memories))
+                sides[level] = PreparedCall(partial(kind(pd).execute, rs.onednn.Stream(engine), memories))
                 sides[level].call()
             moved = sum(memory.desc.size for memory in memories.values())
         found.append(race(RowPlan(name, moved, sides), setting))
@@ -230,13 +239,13 @@ def measure_levels(setting: BenchSetup) -> list[BenchRow]:
 @contextmanager
 def _limited_to(level: str) -> Iterator[None]:
     """Plan for a level: nothing that was planned before is found."""
-    before, kept = os.environ.get(_SETTING), rs.get_primitive_cache_capacity()
+    before, kept = os.environ.get(_SETTING), rs.onednn.get_primitive_cache_capacity()
     os.environ[_SETTING] = level
-    rs.set_primitive_cache_capacity(0)
+    rs.onednn.set_primitive_cache_capacity(0)
     try:
         yield
     finally:
-        rs.set_primitive_cache_capacity(kept)
+        rs.onednn.set_primitive_cache_capacity(kept)
         if before is None:
             del os.environ[_SETTING]
         else:

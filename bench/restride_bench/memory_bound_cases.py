@@ -17,8 +17,8 @@ _GLOBAL, _SCALE_SHIFT = 7, 6
 GROUPS, EPSILON = 32, 1e-5
 LRN = (5, 1e-4, 0.75, 1.0)
 TORCH_ARGUMENTS = (
-    *(rs.ARG_DIFF_DST, rs.ARG_SRC_1, rs.ARG_WEIGHTS),
-    *(rs.ARG_MEAN, rs.ARG_VARIANCE, rs.ARG_SCALE, rs.ARG_SHIFT),
+    *(rs.onednn.Arg.DIFF_DST, rs.onednn.Arg.SRC_1, rs.onednn.Arg.WEIGHTS),
+    *(rs.onednn.Arg.MEAN, rs.onednn.Arg.VARIANCE, rs.onednn.Arg.SCALE, rs.onednn.Arg.SHIFT),
 )
 """The arguments of torch's functions beside the source, in this order."""
 
@@ -98,7 +98,7 @@ def _eltwise(
 ) -> MemoryBoundCase:
     return MemoryBoundCase(
         f"eltwise {alg}",
-        rs.EltwiseForward,
+        rs.onednn.EltwiseForward,
         _forward,
         ("eltwise_forward", _INFERENCE, number, "src", "dst", *_floats(alpha, beta)),
         torch,
@@ -110,7 +110,7 @@ def _eltwise(
 def _eltwise_gradient(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
     return MemoryBoundCase(
         f"eltwise {alg} backward",
-        rs.EltwiseBackward,
+        rs.onednn.EltwiseBackward,
         _gradient("data"),
         ("eltwise_backward", number, *_GRADIENT, *_floats(0, 0)),
         torch,
@@ -137,7 +137,7 @@ _ELTWISE = (
     _eltwise_gradient("gelu_erf", 0x31, lambda t, x, w: t.ops.aten.gelu_backward(w[0], x)),
     MemoryBoundCase(
         "binary add",
-        rs.Binary,
+        rs.onednn.Binary,
         lambda md: {"src0": md, "src1": md, "dst": MemoryDesc(md.dims, "f32", "any")},
         ("binary", 0x1FFF0, "src", "src_1", "dst"),
         lambda t, x, w: t.add(x, w[0]),
@@ -145,7 +145,7 @@ _ELTWISE = (
     ),
     MemoryBoundCase(
         "prelu",
-        rs.PReLUForward,
+        rs.onednn.PReLUForward,
         lambda md: {**_forward(md), "weights": _slopes(md)},
         ("prelu_forward", _INFERENCE, "src", "weights", "dst"),
         lambda t, x, w: t.nn.functional.prelu(x, w[0].flatten()),
@@ -158,7 +158,7 @@ _ELTWISE = (
 _NORMALIZATIONS = (
     MemoryBoundCase(
         "batch normalization",
-        rs.BatchNormalizationForward,
+        rs.onednn.BatchNormalizationForward,
         _forward,
         ("batch_normalization_forward", _INFERENCE, "src", "dst", *_floats(EPSILON), _GLOBAL),
         lambda t, x, w: t.nn.functional.batch_norm(x, *w),
@@ -166,16 +166,16 @@ _NORMALIZATIONS = (
     ),
     MemoryBoundCase(
         "batch normalization training",
-        rs.BatchNormalizationForward,
+        rs.onednn.BatchNormalizationForward,
         _forward,
         ("batch_normalization_forward", _TRAINING, "src", "dst", *_NORM),
         lambda t, x, w: t.nn.functional.batch_norm(x, None, None, w[2], w[3], training=True),
         {**_AFFINE, "prop_kind": "forward_training"},
-        twice=(rs.ARG_SRC,),
+        twice=(rs.onednn.Arg.SRC,),
     ),
     MemoryBoundCase(
         "batch normalization backward",
-        rs.BatchNormalizationBackward,
+        rs.onednn.BatchNormalizationBackward,
         _gradient("src"),
         ("batch_normalization_backward", _BACKWARD, *_GRADIENT, *_NORM),
         lambda t, x, w: t.ops.aten.native_batch_norm_backward(
@@ -183,11 +183,11 @@ _NORMALIZATIONS = (
         )[0],
         {**_AFFINE, "prop_kind": "backward"},
         ("batch_normalization_forward", _TRAINING, "src", "dst", *_NORM),
-        twice=(rs.ARG_SRC, rs.ARG_DIFF_DST),
+        twice=(rs.onednn.Arg.SRC, rs.onednn.Arg.DIFF_DST),
     ),
     MemoryBoundCase(
         "group normalization",
-        rs.GroupNormalizationForward,
+        rs.onednn.GroupNormalizationForward,
         _forward,
         ("group_normalization_forward", _INFERENCE, "src", "dst", *_GROUP),
         lambda t, x, w: t.nn.functional.group_norm(x, GROUPS, *w),
@@ -195,7 +195,7 @@ _NORMALIZATIONS = (
     ),
     MemoryBoundCase(
         "lrn across channels",
-        rs.LRNForward,
+        rs.onednn.LRNForward,
         _forward,
         ("lrn_forward", _INFERENCE, 0xAFF, "src", "dst", *_LRN_NUMBERS),
         lambda t, x, _: t.nn.functional.local_response_norm(x, *LRN),
@@ -203,7 +203,7 @@ _NORMALIZATIONS = (
     ),
     MemoryBoundCase(
         "layer normalization",
-        rs.LayerNormalizationForward,
+        rs.onednn.LayerNormalizationForward,
         _forward,
         ("layer_normalization_forward", _INFERENCE, "src", "dst", "statistics", *_NORM),
         lambda t, x, w: t.nn.functional.layer_norm(x, x.shape[1:], *w),
@@ -212,7 +212,7 @@ _NORMALIZATIONS = (
     ),
     MemoryBoundCase(
         "layer normalization backward",
-        rs.LayerNormalizationBackward,
+        rs.onednn.LayerNormalizationBackward,
         _gradient("src"),
         ("layer_normalization_backward", _BACKWARD, *_GRADIENT, "statistics", *_NORM),
         lambda t, x, w: t.ops.aten.native_layer_norm_backward(
@@ -235,7 +235,7 @@ def _pool(alg: str, kernel: int, stride: int, padding: int, torch: TorchCall | N
     number = 0x1FF if alg == "max" else 0x2FF
     return MemoryBoundCase(
         f"pooling {alg} {kernel}x{kernel}",
-        rs.PoolingForward,
+        rs.onednn.PoolingForward,
         _resized(lambda n: (n + 2 * padding - kernel) // stride + 1),
         ("pooling_forward", _INFERENCE, number, "src", "dst", *map(int64s, two)),
         torch,
@@ -248,7 +248,7 @@ def _pool_gradient(alg: str, padding: int, torch: TorchCall | None) -> MemoryBou
     like = _pool(alg, 3, 2, padding, torch)
     return MemoryBoundCase(
         f"{like.name} backward",
-        rs.PoolingBackward,
+        rs.onednn.PoolingBackward,
         lambda md: {
             "diff_src": md,
             "diff_dst": MemoryDesc(_dims(md, lambda n: (n + 2 * padding - 3) // 2 + 1), "f32", md.tag),
@@ -263,7 +263,7 @@ def _pool_gradient(alg: str, padding: int, torch: TorchCall | None) -> MemoryBou
 def _resampling(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
     return MemoryBoundCase(
         f"resampling {alg} x2",
-        rs.ResamplingForward,
+        rs.onednn.ResamplingForward,
         _resized(lambda n: 2 * n),
         ("resampling_forward", _INFERENCE, number, None, "src", "dst"),
         torch,
@@ -274,7 +274,7 @@ def _resampling(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
 def _resampling_gradient(alg: str, number: int, torch: TorchCall) -> MemoryBoundCase:
     return MemoryBoundCase(
         f"resampling {alg} x2 backward",
-        rs.ResamplingBackward,
+        rs.onednn.ResamplingBackward,
         lambda md: {"diff_src": MemoryDesc(_dims(md, lambda n: n // 2), "f32", md.tag), "diff_dst": md},
         ("resampling_backward", number, None, "diff_src", "diff_dst"),
         torch,
@@ -306,7 +306,7 @@ PRIMITIVES = (
     _pool("avg_include_padding", 56, 1, 0, lambda t, x, _: t.nn.functional.avg_pool2d(x, 56)),
     MemoryBoundCase(
         "reduction sum",
-        rs.Reduction,
+        rs.onednn.Reduction,
         _resized(lambda n: 1),
         ("reduction", 0x2FFF4, "src", "dst", *_floats(0, 0)),
         lambda _t, x, _: x.sum((2, 3), True),
@@ -318,7 +318,7 @@ PRIMITIVES = (
     ),
     MemoryBoundCase(
         "softmax",
-        rs.SoftmaxForward,
+        rs.onednn.SoftmaxForward,
         _forward,
         ("softmax_forward", _INFERENCE, 0x30000, "src", "dst", 1),
         lambda t, x, _: t.softmax(x, 1),
@@ -327,7 +327,7 @@ PRIMITIVES = (
     ),
     MemoryBoundCase(
         "softmax backward",
-        rs.SoftmaxBackward,
+        rs.onednn.SoftmaxBackward,
         _gradient("dst"),
         ("softmax_backward", 0x30000, "diff_src", "diff_dst", "dst", 1),
         lambda t, x, w: t.ops.aten._softmax_backward_data(w[0], x, 1, x.dtype),
@@ -343,7 +343,7 @@ GRADIENTS = (
     _resampling_gradient("linear", 0x2FFF1, _upsampled("bilinear", False)),
     MemoryBoundCase(
         "prelu backward",
-        rs.PReLUBackward,
+        rs.onednn.PReLUBackward,
         lambda md: {**_gradient("src")(md), "weights": _slopes(md), "diff_weights": _slopes(md)},
         ("prelu_backward", "src", "weights", "diff_src", "diff_weights", "diff_dst"),
         lambda t, x, w: t.ops.aten._prelu_kernel_backward(w[0], x, w[1])[0],
@@ -351,7 +351,7 @@ GRADIENTS = (
     ),
     MemoryBoundCase(
         "lrn across channels backward",
-        rs.LRNBackward,
+        rs.onednn.LRNBackward,
         _gradient("src"),
         ("lrn_backward", 0xAFF, *_GRADIENT, *_LRN_NUMBERS),
         how=_LRN_HOW,
@@ -359,7 +359,7 @@ GRADIENTS = (
     ),
     MemoryBoundCase(
         "group normalization backward",
-        rs.GroupNormalizationBackward,
+        rs.onednn.GroupNormalizationBackward,
         _gradient("src"),
         ("group_normalization_backward", _BACKWARD, *_GRADIENT, *_GROUP),
         how={**_AFFINE, "groups": GROUPS, "prop_kind": "backward"},

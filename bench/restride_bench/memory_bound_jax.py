@@ -166,7 +166,7 @@ def by_jax(name: str, memories: Mapping[int, rs.Memory]) -> tuple[Call, Callable
         import jax
     except ImportError:
         raise ValueError("JAX is not installed") from None
-    names = rs.ARG_SRC, rs.ARG_DST, rs.ARG_DIFF_DST
+    names = rs.onednn.Arg.SRC, rs.onednn.Arg.DST, rs.onednn.Arg.DIFF_DST
     source = next(memories[arg] for arg in names if arg in memories).desc
     if name not in CALLS or source.inner_blks:
         raise ValueError("JAX has no such function, or no blocked formats")

@@ -78,7 +78,7 @@ class Restride:
     def __init__(self, threads: int) -> None:
         self.version = rs.__version__
         self.engine = rs.Engine("cpu")
-        self.stream = rs.Stream(self.engine)
+        self.stream = rs.onednn.Stream(self.engine)
         rs.set_num_threads(threads)
 
     def prepare(self, problem: PeerProblem, src: Bytes, dst: Bytes) -> PreparedCall:
@@ -88,10 +88,12 @@ class Restride:
             source = source.submemory_desc(problem.dims, problem.margin)
         target = rs.MemoryDesc(problem.dims, problem.dst_type, problem.dst_tag)
         if problem.group_size is not None:
-            desc = rs.ShuffleForward.Desc("forward_inference", source, problem.axis, problem.group_size)
-            pd = rs.ShuffleForward.PrimitiveDesc(desc, self.engine)
+            desc = rs.onednn.ShuffleForward.Desc(
+                "forward_inference", source, problem.axis, problem.group_size
+            )
+            pd = rs.onednn.ShuffleForward.PrimitiveDesc(desc, self.engine)
             a, b = (rs.Memory(source, self.engine, held) for held in (src, dst))
-            run = functools.partial(rs.ShuffleForward(pd).execute, self.stream, a, b)
+            run = functools.partial(rs.onednn.ShuffleForward(pd).execute, self.stream, a, b)
             return PreparedCall(run, pd.impl_info_str)
         return self._bound(
             source, target, _attr(problem), src.view(problem.src_dtype), dst.view(problem.dst_dtype)
@@ -104,8 +106,8 @@ class Restride:
 
     def _bound(self, source: Any, target: Any, attr: Any, src: Array, dst: Array) -> PreparedCall:
         try:
-            pd = rs.Reorder.PrimitiveDesc(self.engine, source, self.engine, target, attr)
-            primitive = rs.Reorder(pd)
+            pd = rs.onednn.Reorder.PrimitiveDesc(self.engine, source, self.engine, target, attr)
+            primitive = rs.onednn.Reorder(pd)
         except NotImplementedError as error:
             raise PeerRefusal(str(error)) from None
         a, b = rs.Memory(source, self.engine, src), rs.Memory(target, self.engine, dst)
@@ -135,10 +137,15 @@ class OneDNNPeer:
             target = library.desc(problem.dims, problem.dst_type, problem.dst_tag)
             if problem.group_size is not None:
                 shuffle = library.shuffle(source, problem.axis, problem.group_size)
-                held = {rs.ARG_SRC: library.memory(source, src), rs.ARG_DST: library.memory(source, dst)}
+                held = {
+                    rs.onednn.Arg.SRC: library.memory(source, src),
+                    rs.onednn.Arg.DST: library.memory(source, dst),
+                }
                 return PreparedCall(shuffle.bind_all(held), shuffle.impl)
             if not problem.arithmetic.is_plain:
-                return self._compute(problem, source, target, {rs.ARG_SRC: src, rs.ARG_DST: dst})
+                return self._compute(
+                    problem, source, target, {rs.onednn.Arg.SRC: src, rs.onednn.Arg.DST: dst}
+                )
             primitive = library.reorder(source, target, alpha=problem.scale)
         except Error as error:
             raise PeerRefusal(error.why or error.what) from None
@@ -149,18 +156,23 @@ class OneDNNPeer:
         self, problem: PeerProblem, src: OneDNNDesc, dst: OneDNNDesc, held: dict[int, Bytes]
     ) -> PreparedCall:
         library, attr, given = self.library, OneDNNAttributes.new(self.library), problem.arithmetic
-        memories = {arg: library.memory(md, held[arg]) for arg, md in ((rs.ARG_SRC, src), (rs.ARG_DST, dst))}
-        scales = [(rs.ARG_SRC, given.axis, given.scales(problem.dims))] if given.scale is not None else []
+        memories = {
+            arg: library.memory(md, held[arg])
+            for arg, md in ((rs.onednn.Arg.SRC, src), (rs.onednn.Arg.DST, dst))
+        }
+        scales = (
+            [(rs.onednn.Arg.SRC, given.axis, given.scales(problem.dims))] if given.scale is not None else []
+        )
         if given.dst_axis is not None:
-            scales.append((rs.ARG_DST, given.dst_axis, given.dst_scales(problem.dims)))
+            scales.append((rs.onednn.Arg.DST, given.dst_axis, given.dst_scales(problem.dims)))
         for arg, axis, values in scales:
             attr.set("scales", arg, mask_of(axis), (), DataType.f32)
-            memories[rs.ARG_ATTR_SCALES | arg] = self._held(values, "f32")
+            memories[rs.onednn.Arg.ATTR_SCALES | arg] = self._held(values, "f32")
         if given.zero_point:
-            arg = rs.ARG_DST if problem.dst_dtype.kind in "iu" else rs.ARG_SRC
+            arg = rs.onednn.Arg.DST if problem.dst_dtype.kind in "iu" else rs.onednn.Arg.SRC
             attr.set("zero_points", arg, 0, (), DataType.s32)
             zero_point = np.array([given.zero_point], np.int32)
-            memories[rs.ARG_ATTR_ZERO_POINTS | arg] = self._held(zero_point, "s32")
+            memories[rs.onednn.Arg.ATTR_ZERO_POINTS | arg] = self._held(zero_point, "s32")
         if given.beta:
             attr.set_sum(given.beta, 0, None)
         primitive = library.reorder(src, dst, attr=attr)
@@ -196,17 +208,17 @@ def open_peers(names: Sequence[str], threads: int) -> tuple[list[Peer], dict[str
     return found, missing
 
 
-def _attr(problem: PeerProblem) -> rs.PrimitiveAttr:
-    attr, given = rs.PrimitiveAttr(), problem.arithmetic
+def _attr(problem: PeerProblem) -> rs.onednn.PrimitiveAttr:
+    attr, given = rs.onednn.PrimitiveAttr(), problem.arithmetic
     if given.scale is not None:
-        attr.set_scales(rs.ARG_SRC, mask_of(given.axis), given.scales(problem.dims).ravel())
+        attr.set_scales(rs.onednn.Arg.SRC, mask_of(given.axis), given.scales(problem.dims).ravel())
     if given.dst_axis is not None:
-        attr.set_scales(rs.ARG_DST, mask_of(given.dst_axis), given.dst_scales(problem.dims).ravel())
+        attr.set_scales(rs.onednn.Arg.DST, mask_of(given.dst_axis), given.dst_scales(problem.dims).ravel())
     if given.zero_point:
-        side = rs.ARG_DST if problem.dst_dtype.kind in "iu" else rs.ARG_SRC
+        side = rs.onednn.Arg.DST if problem.dst_dtype.kind in "iu" else rs.onednn.Arg.SRC
         attr.set_zero_points(side, 0, [given.zero_point])
     if given.beta:
-        chain = rs.PostOps()
+        chain = rs.onednn.PostOps()
         chain.append_sum(given.beta)
         attr.set_post_ops(chain)
     return attr

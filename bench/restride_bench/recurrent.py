@@ -153,7 +153,7 @@ def _stored(shape: NetworkShape, name: str, value: Any) -> Any:
 def restride_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:
     """A call of restride, and the memory of its result."""
     engine = rs.Engine("cpu")
-    stream = rs.Stream(engine)
+    stream = rs.onednn.Stream(engine)
     descs: dict[str, Any] = {
         f"{name}_desc": rs.MemoryDesc(
             dims, shape.type_of(name), "any" if name.startswith("weights") else None
@@ -162,7 +162,7 @@ def restride_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, An
     }
     if shape.cell == "VanillaRNN":
         descs["activation"] = "eltwise_tanh"
-    attr = rs.PrimitiveAttr()
+    attr = rs.onednn.PrimitiveAttr()
     if shape.data_type == "u8":
         attr.set_rnn_data_qparams(_SCALE, _SHIFT)
         attr.set_rnn_weights_qparams(0, [_WEIGHTS_SCALE])
@@ -174,10 +174,10 @@ def restride_call(shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, An
         memory = rs.Memory(getattr(pd, f"{name}_desc")(), engine)
         desc = rs.MemoryDesc(value.shape, shape.type_of(name))
         plain = rs.Memory(desc, engine, _stored(shape, name, value))
-        rs.Reorder(plain, memory).execute(stream, plain, memory)
+        rs.onednn.Reorder(plain, memory).execute(stream, plain, memory)
         memories[getattr(rs, f"ARG_{name.upper()}")] = memory
     network = kind(pd)
-    return lambda: network.execute(stream, memories), memories[rs.ARG_DST_LAYER]
+    return lambda: network.execute(stream, memories), memories[rs.onednn.Arg.DST_LAYER]
 
 
 def onednn_call(library: OneDNN, shape: NetworkShape, values: dict[str, Any]) -> tuple[Call, Any]:

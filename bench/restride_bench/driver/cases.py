@@ -166,10 +166,10 @@ class Case:
         """The dims of what a post-op is done to."""
         return self.dims
 
-    def prepare(self, attr: rs.PrimitiveAttr) -> None:
+    def prepare(self, attr: rs.onednn.PrimitiveAttr) -> None:
         """Set attributes that are the operation's own."""
 
-    def append_depthwise(self, post_ops: rs.PostOps, op: PostOpText) -> list[CaseOperand]:
+    def append_depthwise(self, post_ops: rs.onednn.PostOps, op: PostOpText) -> list[CaseOperand]:
         """Append a depthwise convolution of the result; its weights, and its bias where there is one."""
         raise NotImplementedError
 
@@ -225,14 +225,14 @@ class Case:
             found |= {word: md for word in words if word in known or name in self.argument_names}
         return found
 
-    def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.PrimitiveAttr) -> Any:
+    def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.onednn.PrimitiveAttr) -> Any:
         """The primitive descriptor on the engines of source and destination."""
         if self.is_forward:
             return self.described(engine, attr=attr)
         hint = {"hint_pd": self.described(engine)} if self.has_hint else {}
         return self.kind(False).PrimitiveDesc(engine=engine, **self.arguments(False), attr=attr, **hint)
 
-    def described(self, engine: rs.Engine, **attr: rs.PrimitiveAttr) -> Any:
+    def described(self, engine: rs.Engine, **attr: rs.onednn.PrimitiveAttr) -> Any:
         """The forward descriptor."""
         is_inference = self.way == "FWD_I"
         prop = {"prop_kind": f"forward_{'inference' if is_inference else 'training'}"} if self.way else {}

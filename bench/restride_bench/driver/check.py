@@ -20,8 +20,13 @@ GUARD = 256  # bytes before and behind; a multiple of a cache line, so that alig
 _CANARY = 0xC7
 _SHOWN = 10
 _LEAST_TRUSTED = 10  # elements; of fewer, many may be zero by chance
-_NAMES = {rs.ARG_DST: "DST", rs.ARG_DST_1: "DST_1", rs.ARG_DST_2: "DST_2", rs.ARG_DIFF_SRC: "DIFF_SRC"}
-_NAMES |= {rs.ARG_DIFF_WEIGHTS: "DIFF_WEI", rs.ARG_WORKSPACE: "WS"}
+_NAMES = {
+    rs.onednn.Arg.DST: "DST",
+    rs.onednn.Arg.DST_1: "DST_1",
+    rs.onednn.Arg.DST_2: "DST_2",
+    rs.onednn.Arg.DIFF_SRC: "DIFF_SRC",
+}
+_NAMES |= {rs.onednn.Arg.DIFF_WEIGHTS: "DIFF_WEI", rs.onednn.Arg.WORKSPACE: "WS"}
 
 
 class GuardedStorage:

@@ -153,13 +153,13 @@ def eltwise_gradient(alg: str, s: Array, alpha: float, beta: float) -> Array:
 def scale_of(case: Case, arg: str, values: Values) -> Array | float:
     """The scales of an argument, ready to be multiplied with it; 1 for none."""
     factor = next((factor for factor in case.attr_scales if factor.arg == arg), None)
-    return 1.0 if factor is None else _spread(rs.ARG_ATTR_SCALES, factor, case, values)
+    return 1.0 if factor is None else _spread(rs.onednn.Arg.ATTR_SCALES, factor, case, values)
 
 
 def zero_point_of(case: Case, arg: str, values: Values) -> Array | float:
     """The zero points of an argument, ready to be subtracted from it; 0 for none."""
     factor = next((factor for factor in case.attr_zero_points if factor.arg == arg), None)
-    return 0.0 if factor is None else _spread(rs.ARG_ATTR_ZERO_POINTS, factor, case, values)
+    return 0.0 if factor is None else _spread(rs.onednn.Arg.ATTR_ZERO_POINTS, factor, case, values)
 
 
 def _spread(kind: int, factor: FactorText, case: Case, values: Values) -> Array | float:
@@ -184,16 +184,16 @@ def after_post_ops(case: Case, t: Array, values: Values, places: Iterable[int]) 
     """A result after the post-ops at these places."""
     with np.errstate(all="ignore"):
         for index in places:
-            op, arg = case.attr_post_ops[index], rs.arg_attr_multiple_post_op(index)
+            op, arg = case.attr_post_ops[index], rs.onednn.arg_attr_multiple_post_op(index)
             if op.kind == "prelu":
-                weights = values[arg | rs.ARG_WEIGHTS].reshape(post_op_extents(case, index))
+                weights = values[arg | rs.onednn.Arg.WEIGHTS].reshape(post_op_extents(case, index))
                 t = np.where(t > 0, t, t * weights)
             elif op.kind == "sum":
                 t = np.asarray(t + op.number(0, 1.0) * (values["dst"] - op.number(1, 0)))
             elif op.kind == "eltwise":
                 t = op.number(2, 1.0) * eltwise(op.name, t, op.number(0, 0.0), op.number(1, 0.0))
             else:
-                t = BINARY[op.name](t, values[arg | rs.ARG_SRC_1])
+                t = BINARY[op.name](t, values[arg | rs.onednn.Arg.SRC_1])
     return t
 
 

@@ -25,7 +25,7 @@ def arg_of(name: str | int) -> int:
     if isinstance(name, int):
         return name
     if name.startswith("msrc"):
-        return rs.ARG_MULTIPLE_SRC + int(name.removeprefix("msrc"))
+        return rs.onednn.Arg.MULTIPLE_SRC + int(name.removeprefix("msrc"))
     return int(getattr(rs, f"ARG_{name.upper()}"))
 
 
@@ -85,7 +85,7 @@ def stored(md: rs.MemoryDesc, values: Array) -> Bytes:
     kind = md.data_type if md.data_type.bits >= 8 else DataType.f32
     dense = rs.Memory(rs.MemoryDesc(md.dims, kind), engine, rounded(values, kind))
     dst = rs.Memory(md, engine, held)
-    rs.Reorder(dense, dst).execute(rs.Stream(engine), dense, dst)
+    rs.onednn.Reorder(dense, dst).execute(rs.onednn.Stream(engine), dense, dst)
     return held
 
 

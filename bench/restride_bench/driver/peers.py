@@ -80,7 +80,7 @@ def _padded_with_zeros(md: rs.MemoryDesc, held: Bytes) -> Bytes:
         return held
     engine, clean = rs.Engine("cpu"), storage(held.size)
     src, dst = rs.Memory(md, engine, held), rs.Memory(md, engine, clean)
-    rs.Reorder(src, dst).execute(rs.Stream(engine), src, dst)
+    rs.onednn.Reorder(src, dst).execute(rs.onednn.Stream(engine), src, dst)
     return clean
 
 

@@ -14,7 +14,7 @@ from .common import CommonKnobs
 from .operands import CaseOperand
 from .work import CaseWork
 
-Execute = Callable[[Any, rs.Stream, dict[int, rs.Memory]], None]
+Execute = Callable[[Any, rs.onednn.Stream, dict[int, rs.Memory]], None]
 # What `--memory-kind` allocates; there are no buffers.
 USM_KINDS = {"usm": "device", "usm_device": "device", "usm_shared": "shared"}
 
@@ -85,7 +85,7 @@ class BoundPrimitive:
         stream_kind: str = "def",
     ) -> None:
         args = {arg: one.memory for arg, one in placed.items()}
-        stream = rs.Stream(engines.runs, "in_order" if stream_kind == "def" else stream_kind)
+        stream = rs.onednn.Stream(engines.runs, "in_order" if stream_kind == "def" else stream_kind)
         self._placed = tuple(placed.values())
 
         def ended() -> None:

@@ -28,7 +28,7 @@ from .work import CaseWork
 _Storages = dict[int, GuardedStorage]
 
 
-def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
+def execute(primitive: Any, stream: rs.onednn.Stream, args: dict[int, rs.Memory]) -> None:
     """Run a primitive. What the driver tests goes through here; the tests of the driver pass a wrong one."""
     primitive.execute(stream, args)
 

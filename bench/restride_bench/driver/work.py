@@ -21,13 +21,13 @@ from .operands import CaseOperand, arg_of
 from .problems import Dims
 
 ARGS = {
-    "src": rs.ARG_SRC,
-    "src1": rs.ARG_SRC_1,
-    "dst": rs.ARG_DST,
-    "wei": rs.ARG_WEIGHTS,
-    "bia": rs.ARG_BIAS,
-    "attr_post_op_dw_wei": rs.ARG_ATTR_POST_OP_DW | rs.ARG_WEIGHTS,
-    "attr_post_op_dw_dst": rs.ARG_ATTR_POST_OP_DW | rs.ARG_DST,
+    "src": rs.onednn.Arg.SRC,
+    "src1": rs.onednn.Arg.SRC_1,
+    "dst": rs.onednn.Arg.DST,
+    "wei": rs.onednn.Arg.WEIGHTS,
+    "bia": rs.onednn.Arg.BIAS,
+    "attr_post_op_dw_wei": rs.onednn.Arg.ATTR_POST_OP_DW | rs.onednn.Arg.WEIGHTS,
+    "attr_post_op_dw_dst": rs.onednn.Arg.ATTR_POST_OP_DW | rs.onednn.Arg.DST,
 }
 """The arguments of attributes by their names; others have a number in them."""
 
@@ -40,7 +40,7 @@ class CaseWork:
     """
 
     case: Case
-    attr: rs.PrimitiveAttr
+    attr: rs.onednn.PrimitiveAttr
     reads: tuple[CaseOperand, ...]
     writes: tuple[CaseOperand, ...]
     scratchpads: tuple[CaseOperand, ...] = ()
@@ -66,7 +66,7 @@ class CaseWork:
         """The argument that is read where the destination is written, 0 for none."""
         if not getattr(self.case, "inplace", False):
             return 0
-        return self.src.arg if self.case.is_forward else rs.ARG_DIFF_DST
+        return self.src.arg if self.case.is_forward else rs.onednn.Arg.DIFF_DST
 
     def create(self, engine: rs.Engine, other: rs.Engine) -> Any:
         """The primitive descriptor on the engines of source and destination."""
@@ -81,7 +81,7 @@ class CaseWork:
         for, if it does.
         """
         md = pd.scratchpad_desc()
-        pad = CaseOperand(rs.ARG_SCRATCHPAD, md, lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
+        pad = CaseOperand(rs.onednn.Arg.SCRATCHPAD, md, lambda nbytes: np.full(nbytes, fill.POISON, np.uint8))
         reads, writes = (tuple(one.chosen(pd) for one in group) for group in (self.reads, self.writes))
         return replace(self, reads=reads, writes=writes, scratchpads=() if md.is_zero() else (pad,))
 
@@ -91,9 +91,9 @@ class CaseWork:
         return replace(case.tolerance(str(one.name)), post_ops=case.attr_post_ops, scales=case.attr_scales)
 
 
-def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
+def attributes(case: Case) -> tuple[rs.onednn.PrimitiveAttr, list[CaseOperand]]:
     """The attributes of a case, and the memories that an execution is passed for them."""
-    attr, inputs = rs.PrimitiveAttr(), list[CaseOperand]()
+    attr, inputs = rs.onednn.PrimitiveAttr(), list[CaseOperand]()
     attr.set_scratchpad_mode(case.attr_scratchpad)
     given = getattr(case, "def_scales", ())
     for factor in case.attr_scales:
@@ -103,7 +103,10 @@ def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
         if value is None:
             inputs.append(
                 _factors(
-                    rs.ARG_ATTR_SCALES, factor, case, partial(fill.scales_for, data_type=kind, given=given)
+                    rs.onednn.Arg.ATTR_SCALES,
+                    factor,
+                    case,
+                    partial(fill.scales_for, data_type=kind, given=given),
                 )
             )
     for factor in case.attr_zero_points:
@@ -112,9 +115,14 @@ def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
         attr.set_zero_points(_arg(factor), case.attr_mask(factor), whole, factor.groups, kind)
         if whole is None:
             inputs.append(
-                _factors(rs.ARG_ATTR_ZERO_POINTS, factor, case, partial(fill.zero_points_for, data_type=kind))
+                _factors(
+                    rs.onednn.Arg.ATTR_ZERO_POINTS,
+                    factor,
+                    case,
+                    partial(fill.zero_points_for, data_type=kind),
+                )
             )
-    post_ops = rs.PostOps()
+    post_ops = rs.onednn.PostOps()
     for index, op in enumerate(case.attr_post_ops):
         inputs += _append(post_ops, index, op, case)
     attr.set_post_ops(post_ops)
@@ -124,7 +132,7 @@ def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
 
 def _factors(kind: int, factor: FactorText, case: Case, make: Callable[[int], fill.Bytes]) -> CaseOperand:
     """One value for each index, or each group of indices, of the masked dims."""
-    count, default = prod(factor_extents(case, factor)), "f32" if kind == rs.ARG_ATTR_SCALES else "s32"
+    count, default = prod(factor_extents(case, factor)), "f32" if kind == rs.onednn.Arg.ATTR_SCALES else "s32"
     md = rs.MemoryDesc((count,), factor.data_type or default, "a")
     return CaseOperand(kind | _arg(factor), md, lambda _: make(count))
 
@@ -143,7 +151,7 @@ def _arg(factor: FactorText) -> int:
     if factor.arg in ARGS:
         return ARGS[factor.arg]
     is_of_many = factor.arg.startswith("msrc")
-    return arg_of(factor.arg) if is_of_many else rs.ARG_SRC + int(factor.arg.removeprefix("src"))
+    return arg_of(factor.arg) if is_of_many else rs.onednn.Arg.SRC + int(factor.arg.removeprefix("src"))
 
 
 def post_op_extents(case: Case, index: int) -> Dims:
@@ -152,7 +160,7 @@ def post_op_extents(case: Case, index: int) -> Dims:
     return tuple(n if mask >> i & 1 else 1 for i, n in enumerate(case.post_op_dims(index)))
 
 
-def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> list[CaseOperand]:
+def _append(post_ops: rs.onednn.PostOps, index: int, op: PostOpText, case: Case) -> list[CaseOperand]:
     """Append one post-op; the operands that it reads."""
     if op.kind == "sum":
         data_type = op.fields[2] if len(op.fields) > 2 else None
@@ -164,12 +172,12 @@ def _append(post_ops: rs.PostOps, index: int, op: PostOpText, case: Case) -> lis
         return []
     if op.kind == "dw":
         return case.append_depthwise(post_ops, op)
-    dims, arg = post_op_extents(case, index), rs.arg_attr_multiple_post_op(index)
+    dims, arg = post_op_extents(case, index), rs.onednn.arg_attr_multiple_post_op(index)
     if op.kind == "prelu":
         md = rs.MemoryDesc((prod(dims),), "f32", "a")
         post_ops.append_prelu(case.attr_mask(FactorText("dst", op.policy)))
     else:
         md = rs.MemoryDesc(dims, op.fields[0], op.format)
         post_ops.append_binary(op.name, md)
-    arg |= rs.ARG_WEIGHTS if op.kind == "prelu" else rs.ARG_SRC_1
+    arg |= rs.onednn.Arg.WEIGHTS if op.kind == "prelu" else rs.onednn.Arg.SRC_1
     return [CaseOperand(arg, md, lambda _: fill.operand_for(md))]

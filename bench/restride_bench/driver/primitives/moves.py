@@ -90,7 +90,7 @@ class ReorderCase(Case):
 
     def mds(self, mask: int = 0) -> tuple[rs.MemoryDesc, ...]:
         """Source and destination, those dims in the mask left to the execution."""
-        dims = [rs.RUNTIME_DIM if mask >> i & 1 else n for i, n in enumerate(self.dims)]
+        dims = [rs.onednn.RUNTIME_DIM if mask >> i & 1 else n for i, n in enumerate(self.dims)]
         formats = self.strides.formats(self.stag, self.dtag)
         return tuple(rs.MemoryDesc(dims, *each) for each in zip(self.types, formats, strict=True))
 
@@ -106,14 +106,14 @@ class ReorderCase(Case):
     def operand(self, name: str, md: rs.MemoryDesc) -> CaseOperand:
         return CaseOperand(name, md, data=partial(fill.values_for, md.data_type))
 
-    def prepare(self, attr: rs.PrimitiveAttr) -> None:
+    def prepare(self, attr: rs.onednn.PrimitiveAttr) -> None:
         flags = {flag.kind: flag.mask for flag in self.oflag}
         if flags:
             attr.set_compensation(max(flags.values()), "s8s8_comp" in flags, "zp_comp" in flags)
 
-    def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.PrimitiveAttr) -> Any:
+    def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.onednn.PrimitiveAttr) -> Any:
         src, dst = self.mds(self.runtime_dim_mask)
-        return rs.Reorder.PrimitiveDesc(
+        return rs.onednn.Reorder.PrimitiveDesc(
             src_engine=engine, src_md=src, dst_engine=other, dst_md=dst, attr=attr
         )
 
@@ -156,14 +156,14 @@ class ShuffleCase(Case):
     def operand(self, name: str, md: rs.MemoryDesc) -> CaseOperand:
         return CaseOperand(name, md, data=partial(fill.bits_for, md.data_type))
 
-    def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.PrimitiveAttr) -> Any:
+    def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.onednn.PrimitiveAttr) -> Any:
         kind = "forward_inference" if self.dir == "FWD_I" else "forward_training"
         # What no forward shuffle can be, such as one of format any, is none to go back from.
-        forward = rs.ShuffleForward.Desc(kind, self.md, self.axis, self.group)
+        forward = rs.onednn.ShuffleForward.Desc(kind, self.md, self.axis, self.group)
         if self.is_forward:
-            return rs.ShuffleForward.PrimitiveDesc(forward, engine, attr)
-        backward = rs.ShuffleBackward.Desc(self.md, self.axis, self.group)
-        return rs.ShuffleBackward.PrimitiveDesc(backward, engine, None, attr)
+            return rs.onednn.ShuffleForward.PrimitiveDesc(forward, engine, attr)
+        backward = rs.onednn.ShuffleBackward.Desc(self.md, self.axis, self.group)
+        return rs.onednn.ShuffleBackward.PrimitiveDesc(backward, engine, None, attr)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,7 +266,7 @@ class SumCase(Case):
         kind = DataType.parse(self.sdt[index])
         places = np.arange(prod(self.dims), dtype=np.int64)
         least = 0 if kind is DataType.u8 else -_RANGE // 2
-        whole = least + (97 * places - 17 * (rs.ARG_MULTIPLE_SRC + index) + 101) % _RANGE
+        whole = least + (97 * places - 17 * (rs.onednn.Arg.MULTIPLE_SRC + index) + 101) % _RANGE
         is_short = kind in (DataType.bf16, DataType.f16)
         return np.asarray(whole / _RANGE if is_short else whole * (1 + 4 / _RANGE)).reshape(self.dims)
 

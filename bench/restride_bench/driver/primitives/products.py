@@ -233,7 +233,7 @@ class InnerProductCase(ProductCase):
 
 _ALGORITHMS = ("direct", "auto", "wino")
 _NAMES = {f"{kind}_{alg}": alg for kind in ("convolution", "deconvolution") for alg in _ALGORITHMS}
-_DEPTHWISE = {"weights": rs.ARG_WEIGHTS, "bias": rs.ARG_BIAS}
+_DEPTHWISE = {"weights": rs.onednn.Arg.WEIGHTS, "bias": rs.onednn.Arg.BIAS}
 _WINDOWS = ("strides", "dilates", "padding_l", "padding_r")
 
 
@@ -359,7 +359,7 @@ class ConvCase(ProductCase):
         behind = self.fused
         return self.dims if behind is None or index < self.fused_place else behind.dims
 
-    def append_depthwise(self, post_ops: rs.PostOps, op: PostOpText) -> list[CaseOperand]:
+    def append_depthwise(self, post_ops: rs.onednn.PostOps, op: PostOpText) -> list[CaseOperand]:
         behind = self.fused
         assert behind is not None
         mds = behind.tensors(True)
@@ -368,7 +368,9 @@ class ConvCase(ProductCase):
         terms = (_EXACT - 1) // _LARGEST**2
         return [
             CaseOperand(
-                rs.ARG_ATTR_POST_OP_DW | arg, mds[name], values=partial(numbers, mds[name], terms, seed)
+                rs.onednn.Arg.ATTR_POST_OP_DW | arg,
+                mds[name],
+                values=partial(numbers, mds[name], terms, seed),
             )
             for seed, (name, arg) in enumerate(_DEPTHWISE.items(), 7)
             if name in mds
@@ -382,7 +384,7 @@ class ConvCase(ProductCase):
         held = after_post_ops(self, total, values, range(place))
         scale, zero = scale_of(self, "dst", values), zero_point_of(self, "dst", values)
         held = rounded(held / scale + zero, DataType.parse(self.dt[2])).astype(np.float64)
-        weights, bias = (values.get(rs.ARG_ATTR_POST_OP_DW | arg) for arg in _DEPTHWISE.values())
+        weights, bias = (values.get(rs.onednn.Arg.ATTR_POST_OP_DW | arg) for arg in _DEPTHWISE.values())
         assert weights is not None
         weights = weights * scale_of(self, "attr_post_op_dw_wei", values)
         sums = behind.points((held - zero) * scale, weights)
@@ -542,7 +544,10 @@ class MatmulCase(Case):
         """All tensors, the dims of each that are in its mask left to the execution."""
         bias = [n if self.bia_mask >> i & 1 else 1 for i, n in enumerate(self.dims)]
         every = zip((*self.vdims[:2], self.dims, bias), masks, strict=True)
-        dims = [[rs.RUNTIME_DIM if mask >> i & 1 else n for i, n in enumerate(each)] for each, mask in every]
+        dims = [
+            [rs.onednn.RUNTIME_DIM if mask >> i & 1 else n for i, n in enumerate(each)]
+            for each, mask in every
+        ]
         named = zip(("src", "weights", "dst", "bias"), dims, self.types, (*self.formats, "abx"), strict=False)
         return {name: rs.MemoryDesc(*each) for name, *each in named}
 

@@ -195,7 +195,7 @@ class RnnCase(Case):
             count *= dims[dim] + (4 if place == 0 else 0)
         return rs.MemoryDesc(dims, self.type_of(name), tuple(strides))
 
-    def prepare(self, attr: rs.PrimitiveAttr) -> None:
+    def prepare(self, attr: rs.onednn.PrimitiveAttr) -> None:
         """Say how data and weights are quantised."""
         if self.is_of_bytes:
             attr.set_rnn_data_qparams(_SCALE, _SHIFT)
@@ -260,8 +260,8 @@ class RnnCase(Case):
         for name, md in self.tensors(True).items():
             one = self.operand(name, md).chosen(pd)
             args[one.arg] = rs.Memory(one.md, engine, one.filled() if name in _READ else None)
-        self.kind(True)(pd).execute(rs.Stream(engine), args)
-        return np.asarray(args[rs.ARG_WORKSPACE].data).view(np.uint8).copy()
+        self.kind(True)(pd).execute(rs.onednn.Stream(engine), args)
+        return np.asarray(args[rs.onednn.Arg.WORKSPACE].data).view(np.uint8).copy()
 
     # --- what is right ---
 

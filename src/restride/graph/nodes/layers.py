@@ -17,7 +17,7 @@ from .operations import Operation
 
 @dataclass(frozen=True, slots=True)
 class PoolingOperation(Operation):
-    """`rs.PoolingForward`: `algorithm` is "pooling_max" or one of the averages; a dilation of 0 is dense."""
+    """`onednn.PoolingForward`: `algorithm` is "pooling_max" or an average; a dilation of 0 is dense."""
 
     algorithm: str
     kernel: Dims
@@ -49,7 +49,7 @@ class LayerNormalizationOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class LrnOperation(Operation):
-    """`rs.LRNForward`: `algorithm` is "lrn_across_channels" or "lrn_within_channel"."""
+    """`onednn.LRNForward`: `algorithm` is "lrn_across_channels" or "lrn_within_channel"."""
 
     algorithm: str
     local_size: int
@@ -62,7 +62,7 @@ class LrnOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class SoftmaxOperation(Operation):
-    """`rs.SoftmaxForward`: `algorithm` is "softmax_accurate" or "softmax_log"; the axis counts from 0."""
+    """`onednn.SoftmaxForward`: `algorithm` is "softmax_accurate" or "softmax_log"; the axis counts from 0."""
 
     algorithm: str
     axis: int
@@ -72,7 +72,7 @@ class SoftmaxOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ReductionOperation(Operation):
-    """`rs.Reduction` over `axes`, which become 1: `algorithm` is "reduction_mean" or its like."""
+    """`onednn.Reduction` over `axes`, which become 1: `algorithm` is "reduction_mean" or its like."""
 
     algorithm: str
     axes: Dims
@@ -84,7 +84,7 @@ class ReductionOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ResamplingOperation(Operation):
-    """`rs.ResamplingForward` to spatial extents `sizes`: "resampling_nearest" or "resampling_linear"."""
+    """`onednn.ResamplingForward` to spatial extents `sizes`: "resampling_nearest" or "resampling_linear"."""
 
     algorithm: str
     sizes: Dims

@@ -17,7 +17,7 @@ from .operations import Operation, TensorType
 
 @dataclass(frozen=True, slots=True)
 class ConcatOperation(Operation):
-    """`rs.Concat` of any number of tensors along `axis`."""
+    """`onednn.Concat` of any number of tensors along `axis`."""
 
     axis: int
 
@@ -103,7 +103,7 @@ class PadOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class ReorderOperation(Operation):
-    """`rs.Reorder`: the same values in another type, or in another format that the plan names."""
+    """`onednn.Reorder`: the same values in another type, or in another format that the plan names."""
 
     data_type: DataType
 

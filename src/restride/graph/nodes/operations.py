@@ -137,7 +137,7 @@ def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
 
 @dataclass(frozen=True, slots=True)
 class EltwiseOperation(Operation):
-    """`rs.EltwiseForward`: `algorithm` is "eltwise_relu" or its like."""
+    """`onednn.EltwiseForward`: `algorithm` is "eltwise_relu" or its like."""
 
     algorithm: str
     alpha: float = 0.0
@@ -148,9 +148,9 @@ class EltwiseOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class BinaryOperation(Operation):
-    """`rs.Binary` of two tensors of equal rank, repeated along dims of 1; "binary_select" has a condition.
+    """`Binary` of two tensors of equal rank, repeated along dims of 1; "binary_select" has a condition.
 
-    The condition of a select comes last, as `rs.Binary` has it.
+    The condition of a select comes last, as `onednn.Binary` has it.
     """
 
     algorithm: str
@@ -160,14 +160,14 @@ class BinaryOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class PReluOperation(Operation):
-    """`rs.PReLUForward`: a source and slopes of its rank, repeated along their dims of 1."""
+    """`onednn.PReLUForward`: a source and slopes of its rank, repeated along their dims of 1."""
 
     _spec = PReLUProblem
 
 
 @dataclass(frozen=True, slots=True)
 class SumOperation(Operation):
-    """`rs.Sum`: any number of tensors of equal dims, each times its scale."""
+    """`onednn.Sum`: any number of tensors of equal dims, each times its scale."""
 
     scales: tuple[float, ...]
 

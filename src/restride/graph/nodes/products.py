@@ -15,7 +15,7 @@ from .operations import Operation
 class ConvolutionOperation(Operation):
     """Source, weights and, where there is one, a bias of as many values as there are outputs.
 
-    The numbers are those of `rs.ConvolutionForward`: a dilation of 0 is dense.
+    The numbers are those of `onednn.ConvolutionForward`: a dilation of 0 is dense.
     """
 
     strides: Dims
@@ -29,7 +29,7 @@ class ConvolutionOperation(Operation):
 
 @dataclass(frozen=True, slots=True)
 class DeconvolutionOperation(ConvolutionOperation):
-    """The same for a window that slides over the result: `rs.DeconvolutionForward`."""
+    """The same for a window that slides over the result: `onednn.DeconvolutionForward`."""
 
     _spec = DeconvolutionProblem
 

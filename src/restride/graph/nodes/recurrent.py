@@ -1,4 +1,4 @@
-"""Recurrent networks of one layer as operations of a graph: `rs.LSTMForward` and its like."""
+"""Recurrent networks of one layer as operations of a graph: `onednn.LSTMForward` and its like."""
 
 from __future__ import annotations
 
