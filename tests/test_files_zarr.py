@@ -16,7 +16,7 @@ import pytest
 
 import restride as rs
 from restride.files.conversion import tiles
-from restride.files.conversion.move_steps import MoveStep
+from restride.files.conversion.steps import MoveStep
 from restride.files.zarr.arrays import open_zarr
 
 zarr = pytest.importorskip("zarr", minversion="3.1")

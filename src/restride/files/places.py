@@ -23,7 +23,7 @@ from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
 from .conversion.tiles import Ints, Runs, runs_of
-from .writing.file_image import PIECE
+from .stored_tensors import PIECE
 from .writing.replacement import cannot_write, shown, system_error
 
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.

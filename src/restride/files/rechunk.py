@@ -15,13 +15,11 @@ from ..errors import refuse
 from ..runtime.cpu.thread_pool import get_num_threads
 from .conversion.report import ConversionProgress
 from .conversion.tile_threads import TileProgress, do_tiles
-from .conversion.tiles import Ints, TileGrid
-from .memory_size import parse_memory
+from .conversion.tiles import Ints, TileGrid, parse_memory
 from .places import Workspace
-from .writing.safe_files import UnsafeFiles, boot_id
+from .writing.replacement import UnsafeFiles, boot_id
 from .zarr.arrays import tree_state, zarr_library
-from .zarr.boxes import array_folder, chunk_paths, read_box, write_box
-from .zarr.chunk_files import ChunkMover, chunk_files
+from .zarr.chunk_files import ChunkMover, array_folder, chunk_files, chunk_paths, read_box, write_box
 
 __all__ = ["rechunk"]
 

@@ -20,14 +20,13 @@ from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import synchronize, to_host
-from .element_kinds import kind_of_dtype
-from .formats.endings import holds_metadata, image_maker, is_zarr_name
 from .places import write_at
 from .plain_file import path_text
-from .stored_tensors import Scaling, StoredArray, array_of, is_dense, plain_array
+from .stored_tensors import Scaling, StoredArray, array_of, is_dense, kind_of_dtype, plain_array
+from .tensor_file import holds_metadata, image_maker, is_zarr_name
 from .writing.draft import AtomicOutput, DraftFile, Origin
 from .writing.replacement import Replacement, shown
-from .zarr.image import zarr_image
+from .zarr.arrays import zarr_image
 
 __all__ = ["save"]
 

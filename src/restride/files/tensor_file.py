@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, NamedTuple
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 from ..errors import Error, refuse
-from .formats.gguf import MAGIC, read_gguf
-from .formats.npy import read_npy
-from .formats.npz import HOLDS_PICKLES, OUT_OF_PICKLES, plain_archive, read_npz
-from .formats.safetensors import read_safetensors
+from .formats.gguf import MAGIC, gguf_image, read_gguf
+from .formats.npy import npy_image, read_npy
+from .formats.npz import HOLDS_PICKLES, OUT_OF_PICKLES, npz_image, plain_archive, read_npz
+from .formats.safetensors import read_safetensors, safetensors_image
 from .plain_file import FileState, opened, read_at, state_of
-from .stored_tensors import Contents
+from .stored_tensors import Contents, FileImage, StoredArray
 from .writing.replacement import shown
+from .zarr.arrays import ZARR_END
 
 _LEAD = 8
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
@@ -90,3 +93,41 @@ def _of_other_kind(path: str, lead: bytes) -> Error:
 def _lead(file: BinaryIO, path: str) -> bytes:
     """The first bytes, as many as tell formats apart."""
     return read_at(file, path, 0, min(_LEAD, state_of(file).nbytes))
+
+
+MakeImage = Callable[[Sequence[StoredArray], Mapping[str, Any]], FileImage]
+
+_IMAGES: dict[str, MakeImage] = {
+    ".npy": npy_image,
+    ".npz": npz_image,
+    ".safetensors": safetensors_image,
+    ".gguf": gguf_image,
+}
+
+
+FILE_ENDS = tuple(_IMAGES)
+"""The ends of names that files are written with."""
+
+
+def is_file_name(path: str) -> bool:
+    """True for a name that says a format, and is no folder's but one of Zarr."""
+    is_file = os.path.splitext(path)[1].lower() in _IMAGES and not os.path.isdir(path)
+    return is_file or is_zarr_name(path)
+
+
+def is_zarr_name(path: str) -> bool:
+    """True for the name of a folder that is to hold arrays of Zarr."""
+    return path.rstrip("/").lower().endswith(ZARR_END)
+
+
+def holds_metadata(path: str) -> bool:
+    """True for the name of a file that has a place for metadata of its own."""
+    return not path.lower().endswith((".npy", ".npz"))
+
+
+def image_maker(path: str) -> MakeImage:
+    """What makes the image of a file of this name. Raises InvalidArguments for a name of no known end."""
+    image = _IMAGES.get(os.path.splitext(path)[1].lower())
+    if image is not None:
+        return image
+    raise refuse("RS-F06", path=shown(path), value=", ".join((*_IMAGES, ".zarr")))

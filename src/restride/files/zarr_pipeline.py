@@ -33,7 +33,7 @@ from ..desc.tags import MAX_NDIMS
 from ..runtime.alloc import Array
 from .conversion.tiles import Ints
 from .places import Workspace, write_at
-from .zarr.boxes import new_chunk
+from .zarr.chunk_files import new_chunk
 
 __all__ = ["ReorderPipeline"]
 

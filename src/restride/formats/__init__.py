@@ -17,8 +17,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..nearest import nearest
 from . import gguf
-from .bit_fields import NF4, unpack, unpack_nf4
-from .ggml_rounding import quantize_blocks
+from .ggml_blocks import NF4, quantize_blocks, unpack, unpack_nf4
 from .tensor_format import TensorFormat
 
 __all__ = [

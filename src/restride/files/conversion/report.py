@@ -71,14 +71,9 @@ def report_of(
     source: ConversionSource,
     rules: Sequence[ConversionRule],
     jobs: int,
-    seconds: float | None,
-    resumed_at: int = 0,
-    verified: int = 0,
-    expected: float | None = None,
-    shortfall: int = 0,
-    errors: Mapping[int, tuple[float, float]] | None = None,
+    errors: Mapping[int, tuple[float, float]],
 ) -> ConversionReport:
-    """The report of a conversion that is done, or planned."""
+    """The report of a conversion, without its times; `errors`: the largest and the mean one, by the step."""
     tensors = []
     for number, placed in enumerate(work.steps):
         array, result = placed.step.source.array, placed.step.results[0]
@@ -88,21 +83,16 @@ def report_of(
             for one in (array, result)
         )
         written = sum(one.nbytes for one in placed.step.results)
-        file = source.files[placed.source].name
-        off = (errors or {}).get(number, (None, None))
+        file, off = source.files[placed.source].name, errors.get(number, (None, None))
         rule = "" if placed.step.rule is None else str(placed.step.rule)
         tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file, *off))
-    sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
     used = {placed.step.rule for placed in work.steps}
-    unused = tuple(str(rule) for rule in rules if rule not in used)
     return ConversionReport(
         tuple(tensors),
-        *sizes,
-        seconds,
-        resumed_at,
-        verified,
-        expected,
-        shortfall,
-        unused,
-        work.lost_metadata,
+        work.nbytes_read,
+        work.nbytes_written,
+        2 * jobs * work.tile_bytes,
+        seconds=None,
+        unused_rules=tuple(str(rule) for rule in rules if rule not in used),
+        lost_metadata=work.lost_metadata,
     )

@@ -12,14 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ...errors import refuse
-from ..element_kinds import BYTES
-from ..formats.json_object import parse_object
 from ..formats.npy import NpyOverride, read_npy
 from ..places import FilePlace
 from ..plain_file import FileState, check_link, opened, read_at, state_of
-from ..stored_tensors import Contents, StoredArray, StoredTensor, physical
+from ..stored_tensors import BYTES, Contents, StoredArray, StoredTensor, parse_object, physical
 from ..tensor_file import TensorFile, tensor_file
-from ..writing.file_image import FileImage
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, is_zarr, open_zarr
 
@@ -212,8 +209,3 @@ def _check_shards(source: ConversionSource) -> None:
                 why = f"{min(twice)[:80]!r} is in two of its shards"
                 raise refuse("RS-F01:index", path=shown(index.path), why=why)
             seen |= shards[shard]
-
-
-def raw_image(array: StoredArray) -> FileImage:
-    """A file that is the bytes of one array."""
-    return FileImage((array,), (0,), (), array.nbytes)

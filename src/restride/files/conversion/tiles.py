@@ -6,6 +6,7 @@ long its runs are says how often a side is visited: boxes are cut where that hur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
@@ -14,9 +15,25 @@ from typing import NamedTuple
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import parse_int, short_repr
 from ...desc.text_forms import order_tag
+from ...errors import refuse
 from ...runtime.alloc import Array
-from ..stored_tensors import is_dense
+from ..stored_tensors import StoredArray, StoredTensor, is_dense, is_row_major
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
+
+
+def parse_memory(memory: object, what: str) -> int:
+    """The bytes of a number, or of a text such as "512MiB"; errors call it `what`."""
+    if not isinstance(memory, str):
+        return parse_int(memory, what)
+    match = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower(), re.ASCII)
+    if match:
+        return int(match[1]) * _UNITS[match[2] or ""]
+    raise refuse("RS-V08:whole-number-bytes", what=what, memory=short_repr(memory))
+
 
 Ints = tuple[int, ...]
 
@@ -168,3 +185,45 @@ def _cut(descs: Sequence[MemoryDesc], units: Ints, budget: int) -> Ints:
             break
         counts = list(max(choices, key=lambda choice: sorted(run_bytes(d, box_of(choice)) for d in descs)))
     return box_of(counts)
+
+
+def physical_box(
+    desc: MemoryDesc, shape: Ints, start: Ints, size: Ints
+) -> tuple[tuple[int, int], ...] | None:
+    """First and last places, along each axis of an array of `shape`, of a box of the tensor that it holds.
+
+    None where the array is not the tensor's physical one, or has no axes: it is read as a whole.
+    """
+    if not shape:
+        return None
+    if shape == desc.dims and is_row_major(desc):
+        return tuple((at, at + n) for at, n in zip(start, size, strict=True))
+    if shape != desc.physical_shape:
+        return None
+    layout = desc.layout
+    blocks = layout.blocks
+    outer = [(start[d] // blocks[d], -(-(start[d] + size[d]) // blocks[d])) for d in layout.outer_order]
+    return (*outer, *((0, n) for n in layout.inner_blks))
+
+
+def is_cut_in_boxes(array: StoredArray, desc: MemoryDesc) -> bool:
+    """True where boxes of the tensor are boxes of the array that holds it."""
+    return physical_box(desc, array.shape, (0,) * desc.ndims, desc.dims) is not None
+
+
+def box_shape(array: StoredArray, desc: MemoryDesc, size: Ints) -> Ints:
+    """The extents of the part of an array that holds a box of `size` from the start."""
+    box = physical_box(desc, array.shape, (0,) * desc.ndims, size)
+    return array.shape if box is None else tuple(last for _, last in box)
+
+
+def box_units(tensor: StoredTensor, desc: MemoryDesc) -> Ints:
+    """Multiples that boxes keep along each axis, so that each of the tensor's chunks is in one of them."""
+    layout, chunks = desc.layout, tensor.chunks
+    if is_row_major(desc) and len(chunks) == desc.ndims:
+        return tuple(max(n, 1) for n in chunks)
+    units = [1] * desc.ndims
+    if tensor.array.shape == desc.physical_shape:
+        for d, n in zip(layout.outer_order, chunks, strict=False):
+            units[d] = max(n, 1) * layout.blocks[d]
+    return tuple(units)

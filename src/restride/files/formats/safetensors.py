@@ -14,24 +14,25 @@ from itertools import pairwise
 from typing import Any, BinaryIO
 
 from ...errors import refuse
-from ..element_kinds import KINDS
 from ..plain_file import read_at, state_of
 from ..stored_tensors import (
     KEY,
+    KINDS,
     VERSION,
     Contents,
+    FileImage,
     StoredArray,
     StoredTensor,
     annotated,
     check_header,
     name_bytes,
     note_of,
+    packed_starts,
     parse_notes,
+    parse_object,
     plain_array,
 )
-from ..writing.file_image import FileImage, packed_starts
 from ..writing.replacement import shown
-from .json_object import parse_object
 
 _LENGTH_BYTES = 8
 _MOST_HEADER = 100_000_000

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import ModuleType
@@ -22,20 +22,25 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
-from ..conversion.tiles import Ints
-from ..element_kinds import KINDS, ElementKind, kind_of_dtype
-from ..physical_boxes import physical_box
+from ..conversion.tiles import Ints, physical_box
 from ..plain_file import FileState, check_link
 from ..stored_tensors import (
     KEY,
+    KINDS,
+    VERSION,
     Contents,
+    ElementKind,
+    StoredArray,
     StoredTensor,
     annotated,
+    is_row_major,
+    kind_of_dtype,
+    name_bytes,
+    note_of,
     plain_array,
 )
-from ..writing.replacement import shown, system_error
-from .boxes import read_box, write_box
-from .chunk_files import part_files
+from ..writing.replacement import UnsafeFiles, check_owner, files_below, shown, sync_file, system_error
+from .chunk_files import chunk_paths, part_files, read_box, write_box
 
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
@@ -59,11 +64,14 @@ def zarr_library(what: str) -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class ZarrPlace:
-    """A tensor in an array of Zarr. `shape`: in elements of the tensor, of which two may share a byte."""
+    """A tensor in an array of Zarr. `shape`: in elements of the tensor, of which two may share a byte;
+    `unsafe`: remembers the chunks that are written.
+    """
 
     array: Any
     path: str
     shape: Ints
+    unsafe: UnsafeFiles | None = None
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with a box. Raises InvalidArguments for damaged chunks, RuntimeFailure."""
@@ -83,11 +91,8 @@ class ZarrPlace:
         box = self._box(desc, start, size)
         extents = tuple(len(range(n)[part]) for part, n in zip(box, self.array.shape, strict=True))
         write_box(self.array, box, content.view(self.array.dtype).reshape(extents), self.path)
-
-    def first_place(self, desc: MemoryDesc, start: Ints, size: Ints) -> Ints:
-        """The first place of a box along each axis of the array, in elements of the tensor."""
-        physical = physical_box(desc, self.shape, start, size)
-        return (0,) * len(self.shape) if physical is None else tuple(first for first, _ in physical)
+        if self.unsafe is not None:
+            self.unsafe.add(chunk_paths(self.array, box))
 
     def _box(self, desc: MemoryDesc, start: Ints, size: Ints) -> tuple[slice, ...]:
         """The box of the array that holds a box of the tensor; all of it where that is no box."""
@@ -284,3 +289,184 @@ def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
 def stored_shape(kind: ElementKind, shape: Ints) -> Ints:
     """The shape in Zarr: two elements of 4 bits are one byte."""
     return (*shape[:-1], -(-shape[-1] // 2)) if kind.bits == 4 else shape
+
+
+ZARR_END = ".zarr"
+_MOST_NAME = 255
+# A chunk of what is saved in one go.
+_CHUNK = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrImage:
+    """A group that will hold `arrays`, in chunks of these extents. `starts`: the number of each array.
+    `groups`: attributes of groups in it, by name.
+    """
+
+    arrays: tuple[StoredArray, ...]
+    chunks: tuple[Ints, ...]
+    attributes: Mapping[str, Any]
+    groups: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """By which the part of a draft knows an array."""
+        return tuple(range(len(self.arrays)))
+
+    @property
+    def nbytes(self) -> int:
+        """Of all arrays; the metadata are small."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def digest(self) -> str:
+        """A hash of all but the elements."""
+        facts = [(array.name, array.kind.word, array.shape, note_of(array)) for array in self.arrays]
+        about = (facts, self.chunks, dict(self.attributes), dict(self.groups))
+        return hashlib.sha256(repr(about).encode()).hexdigest()
+
+
+def zarr_image(
+    arrays: Sequence[StoredArray],
+    metadata: Mapping[str, Any],
+    chunks: Sequence[Ints] | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
+) -> ZarrImage:
+    """The group of these arrays. Raises Unimplemented for elements that cannot be there, InvalidArguments for
+    names that no node can have.
+    """
+    zarr_library("cannot write arrays of Zarr")
+    for array in arrays:
+        if stored_dtype(array.kind) is None:
+            raise refuse("RS-F03:array-zarr", word=array.kind.word, name=array.name)
+    names = [array.name for array in arrays]
+    _check_names(names)
+    shapes = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
+    said = {**metadata, KEY: {"version": VERSION, "order": names}}
+    apart = {name: about for name, about in (groups or {}).items() if name not in names}
+    return ZarrImage(tuple(arrays), tuple(shapes), said, apart)
+
+
+def _usual_chunk(array: StoredArray) -> Ints:
+    """Extents of at most some 32 MB, cut along the first axes."""
+    extents = list(array.shape)
+    for axis, n in enumerate(extents):
+        nbytes = array.kind.nbytes(tuple(extents))
+        if nbytes <= _CHUNK:
+            break
+        extents[axis] = max(n * _CHUNK // nbytes, 1)
+    return tuple(extents)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Names become folders: none may lead elsewhere, or lie in an array."""
+    known = set(names)
+    for name in names:
+        parts = name.split("/")
+        fits = all(
+            part and part not in (".", "..") and not part.startswith("__") and _is_short(part)
+            for part in parts
+        )
+        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in known), "")
+        if fits and not inside:
+            continue
+        if inside:
+            raise refuse("RS-F03:name-in-array", name=name[:120], inside=inside[:60])
+        raise refuse("RS-F03:no-folder-name", name=name[:120])
+
+
+def _is_short(part: str) -> bool:
+    is_printed = "\0" not in part and "\\" not in part and part != "zarr.json"
+    return is_printed and len(name_bytes(part)) <= _MOST_NAME
+
+
+def _attributes_of(array: StoredArray) -> dict[str, Any]:
+    """The attributes of an array, with what they say of its layout and its elements."""
+    kept, words = array.unknown.get("attributes"), note_of(array)
+    if stored_dtype(array.kind) != array.kind.numpy:
+        words["kind"] = array.kind.word
+    said = dict(kept) if isinstance(kept, dict) else {}
+    return {**said, KEY: {"version": VERSION, **words}} if words else said
+
+
+def _axis_names_of(array: StoredArray) -> list[str | None] | None:
+    """The names of the axes, where the array has them in the order of the tensor's."""
+    dimension_names = array.unknown.get("dimension_names")
+    names = dimension_names if isinstance(dimension_names, list) else []
+    is_plain = array.desc is None or (is_row_major(array.desc) and array.shape == array.desc.dims)
+    if (
+        names
+        and len(names) == len(array.shape)
+        and is_plain
+        and all(isinstance(name, str | None) for name in names)
+    ):
+        return names
+    return None
+
+
+class ZarrPart:
+    """A group of a draft, open for writing; a new one of arrays without chunks, or one that is there.
+
+    Raises FileNotFoundError where it is not what it must be, RuntimeFailure where it is somebody else's. All
+    other system errors are raised as they come.
+    """
+
+    def __init__(self, path: str, label: str, image: ZarrImage, *, is_new: bool) -> None:
+        self._path, self._label, self._image = path, label, image
+        # What is not on the disk yet.
+        self._unsafe = UnsafeFiles()
+        zarr = zarr_library(f"cannot write {shown(label)}")
+        if is_new:
+            group = zarr.open_group(path, mode="w-", attributes=dict(image.attributes))
+            self._arrays = [_create(group, *pair) for pair in zip(image.arrays, image.chunks, strict=True)]
+            for name, attributes in image.groups.items():
+                group.require_group(name).update_attributes(dict(attributes))
+            return
+        check_owner(label, os.lstat(path), is_folder=True)
+        try:
+            group = zarr.open_group(path, mode="r+")
+            self._arrays = [group[array.name] for array in image.arrays]
+        except OSError:
+            raise
+        except Exception:  # whatever the library says of metadata
+            raise FileNotFoundError from None
+        for array, node in zip(image.arrays, self._arrays, strict=True):
+            if node.shape != stored_shape(array.kind, array.shape):
+                raise FileNotFoundError
+        self._unsafe.add(files_below(path))
+
+    def place(self, start: int) -> ZarrPlace:
+        """Where an array goes, by its number."""
+        return ZarrPlace(self._arrays[start], self._label, self._image.arrays[start].shape, self._unsafe)
+
+    def make_safe(self) -> None:
+        """Force to the disk what was written."""
+        self._unsafe.make_safe()
+
+    def complete(self) -> None:
+        """Force all to the disk, without what a kill has left of the library's own drafts."""
+        for path in files_below(self._path):
+            if path.endswith(".partial"):
+                os.unlink(path)
+            else:
+                sync_file(path)
+
+    def forget_cached(self) -> None:
+        """Nothing: reads come from where the system has it."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _create(group: Any, array: StoredArray, chunk: Ints) -> Any:
+    """An array of a group, of no chunks."""
+    return group.create_array(
+        array.name,
+        shape=stored_shape(array.kind, array.shape),
+        chunks=tuple(max(n, 1) for n in stored_shape(array.kind, chunk)),
+        dtype=stored_dtype(array.kind),
+        compressors=None,
+        filters=None,
+        attributes=_attributes_of(array),
+        dimension_names=_axis_names_of(array),
+    )
