@@ -9,11 +9,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO, NamedTuple
 
 from ..desc.parse import short_repr
-from ..errors import Error, InvalidArguments, refuse
+from ..errors import Error, refuse
 from .writing.replacement import shown, system_error
-
-GET_AGAIN = "it was cut off or changed: get it again"
-"""The hint for a file that is damaged."""
 
 
 class FileState(NamedTuple):
@@ -32,11 +29,6 @@ class FileState(NamedTuple):
     def of(cls, status: os.stat_result) -> FileState:
         """The state that the system tells."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
-
-
-def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
-    """The error for a file that is not what it should be."""
-    return InvalidArguments(f"cannot read {shown(path)}", code=code, where=where, why=why, hint=hint)
 
 
 def path_text(path: object, what: str, hint: str) -> str:

@@ -21,10 +21,26 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS
 from ..dtypes import DataType
-from ..errors import Error, InvalidArguments, refuse
+from ..errors import Error, refuse
 from ..runtime.alloc import extent
-from .plain_file import GET_AGAIN, about_file, bad_file
+from .plain_file import about_file
 from .writing.replacement import shown
+
+VERSION = 1
+KEY = "restride"
+"""The key under which a file's metadata hold what restride writes there."""
+PIECE = 8 << 20
+"""Bytes that are read or written in one call: Python sees Ctrl-C between pieces."""
+
+Finish = Callable[[int], None]
+"""Completes a file whose tensors are written, by the handle of the file."""
+# An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
+_BYTES_PER_BRACKET = 8
+_WRITE_AGAIN = "write the file again with rs.save or restride convert"
+
+
+# --- kinds of elements: those of safetensors, whose words are used for all files. What restride has no data
+# type for is moved, and never converted: as the bits that it is.
 
 
 class ElementKind(NamedTuple):
@@ -76,13 +92,12 @@ _ROWS: tuple[tuple[str, int, str, Any], ...] = (
 )
 
 
-def _kind(word: str, bits: int, name: str, scalar: Any) -> ElementKind:
-    return ElementKind(
+KINDS = {
+    word: ElementKind(
         word, bits, DataType[name] if name else None, None if scalar is None else np.dtype(scalar)
     )
-
-
-KINDS = {row[0]: _kind(*row) for row in _ROWS}
+    for word, bits, name, scalar in _ROWS
+}
 """All kinds by their words."""
 
 BYTES = KINDS["U8"]
@@ -137,55 +152,37 @@ GGML_KINDS = {
 """Quantised kinds by ggml's number: values and scales in blocks, which are copied as they are."""
 
 
-# An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
-_BYTES_PER_BRACKET = 8
-
-
 def parse_object(path: str, text: bytes) -> dict[str, Any]:
-    """A JSON object in which no key stands twice. Raises InvalidArguments, naming the file."""
+    """A JSON object in a file's header, in which no key stands twice, read as if a stranger wrote it.
+
+    Raises InvalidArguments, naming the file.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in values:
+                raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=name[:60])
+            values[name] = value
+        return values
+
+    def no_number(text: str) -> NoReturn:
+        raise ValueError(text)
+
     if (text.count(b"{") + text.count(b"[")) * _BYTES_PER_BRACKET > len(text) + 1024:
         raise refuse("RS-F01:header-nested-full", path=shown(path))
     try:
-        parsed_object = json.loads(text.decode(), object_pairs_hook=_unique, parse_constant=_refuse)
+        parsed = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=no_number)
         if b"\\ud" in text or b"\\uD" in text:
             # Halves of characters, which no file can be written with.
-            json.dumps(parsed_object, ensure_ascii=False).encode()
-    except _TwiceError as error:
-        raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=str(error)[:60]) from None
+            json.dumps(parsed, ensure_ascii=False).encode()
+    except Error:
+        raise
     except (ValueError, RecursionError):
         raise refuse("RS-F01:header-no-json-text", path=shown(path)) from None
-    if not isinstance(parsed_object, dict):
+    if not isinstance(parsed, dict):
         raise refuse("RS-F01:header-no-json", path=shown(path))
-    return parsed_object
-
-
-class _TwiceError(Exception):
-    """A key of a JSON object stands there twice."""
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in values:
-            raise _TwiceError(name)
-        values[name] = value
-    return values
-
-
-def _refuse(text: str) -> NoReturn:
-    raise ValueError(text)
-
-
-def damaged(path: str, why: str) -> InvalidArguments:
-    """The error for a file whose header cannot be."""
-    return bad_file(path, why, GET_AGAIN)
-
-
-VERSION = 1
-KEY = "restride"
-"""The key under which a file's metadata hold what restride writes there."""
-
-_WRITE_AGAIN = "write the file again with rs.save or restride convert"
+    return parsed
 
 
 class Scaling(NamedTuple):
@@ -327,7 +324,7 @@ def check_header(kind: str, nbytes: int, most: int) -> None:
 
 
 def note_of(array: StoredArray) -> dict[str, Any]:
-    """What the metadata must say of an array, as plain values; empty where its own shape says all."""
+    """The metadata of an array, as plain values; empty where its own shape says all."""
     note: dict[str, Any] = {}
     desc, plain = array.desc, plain_array(array.name, array.kind, array.shape).desc
     is_plain = plain is not None and plain == desc and plain.layout == desc.layout
@@ -394,13 +391,6 @@ def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scali
     if are_named and is_axis and are_groups and set(words) <= set(Scaling._fields):
         return Scaling(scale, zero, axis, tuple(groups), whole, least)
     raise refuse("RS-F01:scales-not-file", path=shown(path), name=name[:60])
-
-
-PIECE = 8 << 20
-"""Bytes that are read or written in one call: Python sees Ctrl-C between pieces."""
-
-Finish = Callable[[int], None]
-"""Completes a file whose tensors are written, by the handle of the file."""
 
 
 @dataclass(frozen=True, slots=True)

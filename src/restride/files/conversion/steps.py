@@ -25,7 +25,7 @@ from ...runtime.alloc import Array
 from ...runtime.cpu.reduction import min_max
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
-from ..places import FilePlace, TensorPlace, Workspace, bytes_of, copy_bytes
+from ..places import FilePlace, TensorPlace, Workspace, bytes_of
 from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
 from .rules import ConversionRule
 from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
@@ -143,7 +143,7 @@ class CopyStep(ConversionStep):
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Copy a chunk."""
         if isinstance(source, FilePlace) and isinstance(targets[0], FilePlace):
-            copy_bytes(source, targets[0], tile * self.CHUNK, self.weight(tile), space)
+            source.copy_to(targets[0], tile * self.CHUNK, self.weight(tile), space)
             return
         for _, line, at, count in self.boxes(tile):
             piece = space.bytes("copy", *count)

@@ -47,11 +47,15 @@ _ALIGNMENT = "general.alignment"
 _USUAL_ALIGNMENT = 32
 _MOST_ALIGNMENT = 1 << 20
 _MOST_AXES = 4
+_MOST_HEADER = 256 << 20
+_FIRST_READ = 1 << 20
 
-_TYPES = {number: KINDS[word] for number, word in ((0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"))}
-_TYPES |= {number: KINDS[word] for number, word in ((26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16"))}
-_TYPES |= GGML_KINDS
-_NUMBERS = {kind: number for number, kind in _TYPES.items()}
+_TYPES = {0: "F32", 1: "F16", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16"}
+_KINDS = {number: KINDS[word] for number, word in _TYPES.items()} | GGML_KINDS
+_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+# Types of values of metadata, and how struct reads numbers.
+_TEXT, _ARRAY, _UINT32 = 8, 9, 4
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
 def read_gguf(file: BinaryIO, path: str) -> Contents:
@@ -76,13 +80,13 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
         raise cursor.damaged("two of its tensors overlap")
     if any(begin % align or (end > begin and start + end > size) for begin, end in places):
         raise cursor.damaged("a tensor does not lie in the file, at a multiple of the alignment")
-    told = metadata.pop(KEY, None)
-    notes = {} if told is None else parse_notes(path, told.content[8:] if told.type == TEXT else b"{}")
-    found = tuple(
+    note = metadata.pop(KEY, None)
+    notes = {} if note is None else parse_notes(path, note.content[8:] if note.type == _TEXT else b"{}")
+    stored = tuple(
         StoredTensor(_described(path, entry, notes.get(entry.name), names), path, start + entry.offset)
         for entry in entries
     )
-    return Contents(found, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
+    return Contents(stored, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
 
 
 def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
@@ -93,21 +97,24 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
     written = tuple(_gguf_form(array) for array in arrays)
     # As text it is that of another file, which went through a third format.
     kept = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
-    values = {key: value_of(value) for key, value in kept.items()}
+    values = {
+        key: value if isinstance(value, GgufValue) else _text_value(_as_text(value))
+        for key, value in kept.items()
+    }
     notes = {array.name: note for array in written if (note := _gguf_note(array))}
     if notes:
-        values[KEY] = text_value(json.dumps({"version": VERSION, "tensors": notes}))
+        values[KEY] = _text_value(json.dumps({"version": VERSION, "tensors": notes}))
     align = _alignment("", values)
     parts = [MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))]
     for key, value in values.items():
-        parts += encode_text(key), struct.pack("<I", value.type), value.content
+        parts += _behind_length(key.encode()), struct.pack("<I", value.type), value.content
     *offsets, end = packed_starts(written, 0, align)
     for array, offset in zip(written, offsets, strict=True):
         dims = _dims_of(array)[::-1]
-        parts += encode_name(array.name), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
+        parts += _behind_length(name_bytes(array.name)), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
         parts.append(struct.pack("<IQ", _NUMBERS[array.kind], offset))
     head = b"".join(parts)
-    check_header(".gguf", len(head), MOST_HEADER)
+    check_header(".gguf", len(head), _MOST_HEADER)
     head += bytes(-len(head) % align)
     starts = tuple(len(head) + offset for offset in offsets)
     return FileImage(written, starts, ((0, head),), len(head) + -(-end // align) * align)
@@ -131,7 +138,7 @@ class _Entry:
             raise cursor.damaged(f"tensor {name[:60]!r} has {count} axes")
         shape = tuple(reversed([cursor.number("Q") for _ in range(count)]))
         number, offset = cursor.number("I"), cursor.number("Q")
-        kind = _TYPES.get(number)
+        kind = _KINDS.get(number)
         if kind is None:
             raise cursor.damaged(f"tensor {name[:60]!r} is of type {number}, which is not known")
         if prod(shape) >= 2**63 or max(shape, default=0) >= 2**63 or offset >= 2**63:
@@ -145,7 +152,7 @@ def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
     alignment = metadata.get(_ALIGNMENT)
     if alignment is None:
         return _USUAL_ALIGNMENT
-    align = int.from_bytes(alignment.content, "little") if alignment.type == UINT32 else 0
+    align = int.from_bytes(alignment.content, "little") if alignment.type == _UINT32 else 0
     if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
         return align
     raise refuse("RS-F01:alignment-no-power", path=shown(path))
@@ -168,12 +175,12 @@ def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) ->
 
 def _gguf_form(array: StoredArray) -> StoredArray:
     """The array as the format can have it: as bytes where it has no type for its elements."""
-    found = array if array.kind in _NUMBERS or array.desc is None else as_bytes(array)
-    if found.kind is BYTES and found.desc is not None:
-        return replace(found, kind=KINDS["I8"])
-    if found.kind not in _NUMBERS or (len(found.shape) > _MOST_AXES and found.desc is None):
-        raise refuse("RS-F03:axes-gguf-file", word=found.kind.word, count=len(found.shape), name=found.name)
-    return found
+    form = array if array.kind in _NUMBERS or array.desc is None else as_bytes(array)
+    if form.kind is BYTES and form.desc is not None:
+        return replace(form, kind=KINDS["I8"])
+    if form.kind not in _NUMBERS or (len(form.shape) > _MOST_AXES and form.desc is None):
+        raise refuse("RS-F03:axes-gguf-file", word=form.kind.word, count=len(form.shape), name=form.name)
+    return form
 
 
 def _gguf_note(array: StoredArray) -> dict[str, Any]:
@@ -195,12 +202,7 @@ def _dims_of(array: StoredArray) -> tuple[int, ...]:
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
 
 
-MOST_HEADER = 256 << 20
-_FIRST_READ = 1 << 20
-
-TEXT, _ARRAY, UINT32 = 8, 9, 4
-# Types of values: how struct reads them.
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+# --- values of metadata, kept as the bytes that they are -----------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +214,10 @@ class GgufValue:
 
     def as_text(self) -> str:
         """The value for formats whose metadata are text: itself, or as JSON."""
-        parsed_value = GgufReader.over(self.content).value(self.type, is_read=True)
-        return parsed_value if isinstance(parsed_value, str) else json.dumps(parsed_value)
+        content = self.content
+        reader = GgufReader("", len(content), lambda start, count: content[start : start + count])
+        value = reader.value(self.type, is_read=True)
+        return value if isinstance(value, str) else json.dumps(value)
 
 
 def metadata_as_text(metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -242,11 +246,6 @@ class GgufReader:
         self._size, self._read = size, read
         self._held = b""
 
-    @classmethod
-    def over(cls, content: bytes) -> GgufReader:
-        """Over bytes that were read before."""
-        return cls("", len(content), lambda start, count: content[start : start + count])
-
     def before(self) -> bytes:
         """All that was read."""
         return self._held[: self.at]
@@ -258,10 +257,10 @@ class GgufReader:
     def take(self, count: int) -> bytes:
         """So many bytes."""
         end = self.at + count
-        if end > min(self._size, MOST_HEADER):
-            raise self.damaged(f"its header ends behind byte {min(self._size, MOST_HEADER)}")
+        if end > min(self._size, _MOST_HEADER):
+            raise self.damaged(f"its header ends behind byte {min(self._size, _MOST_HEADER)}")
         if end > len(self._held):
-            whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, MOST_HEADER)
+            whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, _MOST_HEADER)
             self._held += self._read(len(self._held), whole - len(self._held))
         content = self._held[self.at : end]
         self.at = end
@@ -269,8 +268,7 @@ class GgufReader:
 
     def number(self, form: str) -> int:
         """An integer, little endian."""
-        found: int = struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0]
-        return found
+        return int(struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0])
 
     def text(self) -> str:
         """A text of a given length."""
@@ -298,7 +296,7 @@ class GgufReader:
             form = f"<{_SCALARS[type]}"
             content = self.take(struct.calcsize(form))
             return struct.unpack(form, content)[0] if is_read else None
-        if type == TEXT:
+        if type == _TEXT:
             content = self.take(self.number("Q"))
             return content.decode("utf-8", "replace") if is_read else None
         if type != _ARRAY:
@@ -308,32 +306,16 @@ class GgufReader:
             width = struct.calcsize(f"<{_SCALARS[inner]}")
             content = self.take(count * width)
             return list(struct.unpack(f"<{count}{_SCALARS[inner]}", content)) if is_read else None
-        if inner != TEXT:
+        if inner != _TEXT:
             raise self.damaged(f"an array of values of type {inner} is not known")
         if count * 8 > self._size:
             raise self.damaged(f"an array of {count} texts")
-        keys = [self.value(TEXT, is_read=is_read) for _ in range(count)]
+        keys = [self.value(_TEXT, is_read=is_read) for _ in range(count)]
         return keys if is_read else None
 
 
-def value_of(value: object) -> GgufValue:
-    """A value of any file's metadata as this format has it."""
-    return value if isinstance(value, GgufValue) else text_value(_as_text(value))
-
-
-def text_value(text: str) -> GgufValue:
-    """A text as a value."""
-    return GgufValue(TEXT, encode_text(text))
-
-
-def encode_text(text: str) -> bytes:
-    """A text behind its length."""
-    return _behind_length(text.encode())
-
-
-def encode_name(name: str) -> bytes:
-    """The name of a tensor behind its length. Raises InvalidArguments for one that is no text."""
-    return _behind_length(name_bytes(name))
+def _text_value(text: str) -> GgufValue:
+    return GgufValue(_TEXT, _behind_length(text.encode()))
 
 
 def _behind_length(content: bytes) -> bytes:

@@ -49,6 +49,11 @@ from ..stored_tensors import (
 )
 from ..writing.replacement import shown
 
+_MAGIC = b"\x93NUMPY"
+_MARK = "# restride: "
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
+_MAX_HEADER = 10_000
+_ALIGN = 64
 _WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
 
 
@@ -156,13 +161,7 @@ def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
         raise refuse(
             "RS-F01:elements-axes-lie", path=shown(header.path), word=array.kind.word, count=len(array.shape)
         )
-    return replace(array, desc=_desc(header, array.shape, carrier, _order_of(header)), is_fortran=True)
-
-
-def _order_of(header: NpyHeader) -> Tag | None:
-    """The order in which the header says that elements lie; None for more axes than formats have."""
-    axes = range(len(header.shape))
-    return Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
+    return replace(array, desc=_desc(header, array.shape, carrier, header.order), is_fortran=True)
 
 
 def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
@@ -179,7 +178,7 @@ def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> Sto
 
 def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
     """The descriptor of an ordinary .npy file, read as `meaning` says."""
-    plain = _desc(header, header.shape, data_type, _order_of(header))
+    plain = _desc(header, header.shape, data_type, header.order)
     if override.src is None and override.dims is None:
         return plain
     if override.dims is not None:
@@ -187,7 +186,11 @@ def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> Memo
     tag = _tag_of_physical(header, override.src or "")
     if not tag.inner_blks:
         return plain.permute_axes(tag.order)
-    return _checked(header, _desc(header, _whole_dims(plain.dims, tag), data_type, tag), plain)
+    # The dims of a physical array without padding.
+    blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
+    extents = dict(zip(tag.order, plain.dims, strict=False))
+    dims = tuple(extents[d] * blocks[d] for d in range(tag.ndims))
+    return _checked(header, _desc(header, dims, data_type, tag), plain)
 
 
 def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
@@ -217,21 +220,6 @@ def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
     )
 
 
-def _whole_dims(shape: tuple[int, ...], tag: Tag) -> tuple[int, ...]:
-    """The dims of a physical array without padding."""
-    blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
-    extents = dict(zip(tag.order, shape, strict=False))
-    return tuple(extents[d] * blocks[d] for d in range(tag.ndims))
-
-
-_MAGIC = b"\x93NUMPY"
-_MARK = "# restride: "
-_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
-_MAX_HEADER = 10_000
-_ALIGN = 64
-_WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
-
-
 class NpyHeader(NamedTuple):
     """What a file says of its array: where data start, element type, physical shape and order, descriptor."""
 
@@ -248,9 +236,10 @@ class NpyHeader(NamedTuple):
         return prod(self.shape)
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of data."""
-        return self.nelems * self.dtype.itemsize
+    def order(self) -> Tag | None:
+        """The order in which elements lie; None for more axes than formats have."""
+        axes = range(len(self.shape))
+        return Tag(tuple(reversed(axes) if self.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
 
 
 def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None) -> NpyHeader:
@@ -261,12 +250,25 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
     held = (os.fstat(file.fileno()).st_size if end is None else end) - at
     lead, text, version = _header_text(file, path, at, held)
     shape, is_fortran, dtype = _fields(path, text, version)
-    note = _note(path, text)
+    # What the header's comment says: an object, of which nothing is believed yet.
+    _, mark, comment = text.decode("latin1").rpartition(_MARK)
+    note = parse_object(path, comment.encode("latin1")) if mark else None
     if any(type(n) is not int or not 0 <= n < 2**63 for n in shape):
         raise refuse("RS-F01:header-damaged-extent", path=shown(path))
     header = NpyHeader(path, at + lead, dtype, shape, is_fortran, note)
-    _check_type(header)
-    _check_length(header, held - lead)
+    if dtype.hasobject:
+        raise refuse("RS-F01:holds-pickled-python", path=shown(path))
+    if dtype.subdtype is not None:
+        raise refuse("RS-F01:elements-arrays-themselves", path=shown(path))
+    if header.nelems * dtype.itemsize > held - lead:
+        raise refuse(
+            "RS-F01:header-promises-elements",
+            path=shown(path),
+            shape=f"shape {shape}"[:200],
+            header=header,
+            itemsize=dtype.itemsize,
+            held=held - lead,
+        )
     return header
 
 
@@ -310,7 +312,12 @@ def _header_text(file: BinaryIO, path: str, at: int, held: int) -> tuple[int, by
     file.seek(at)
     lead = file.read(min(len(_MAGIC) + 2, held))
     if lead[: len(_MAGIC)] != _MAGIC or len(lead) < len(_MAGIC) + 2:
-        raise _no_npy(path, lead)
+        if not lead:
+            raise refuse("RS-F01:file-empty", path=shown(path))
+        if lead.startswith(b"PK"):
+            hint = "it may be an .npz: save one of its arrays, np.save('x.npy', np.load('x.npz')['name'])"
+            raise refuse("RS-F01:zip-archive-no", path=shown(path), hint=hint)
+        raise refuse("RS-F01:not-start-npy", path=shown(path), hint="save the array with np.save(file, x)")
     major, minor = lead[-2:]
     if minor or major not in _LENGTH_BYTES:
         raise refuse("RS-F01:npy-version-not", path=shown(path), major=major, minor=minor)
@@ -323,16 +330,6 @@ def _header_text(file: BinaryIO, path: str, at: int, held: int) -> tuple[int, by
     if len(count) < width or len(text) < length:
         raise refuse("RS-F01:file-ends-inside", path=shown(path))
     return len(lead) + width + length, text, major
-
-
-def _no_npy(path: str, lead: bytes) -> Error:
-    if not lead:
-        return refuse("RS-F01:file-empty", path=shown(path))
-    if lead.startswith(b"PK"):
-        hint = "it may be an .npz: save one of its arrays, np.save('x.npy', np.load('x.npz')['name'])"
-        return refuse("RS-F01:zip-archive-no", path=shown(path), hint=hint)
-    hint = "save the array with np.save(file, x)"
-    return refuse("RS-F01:not-start-npy", path=shown(path), hint=hint)
 
 
 def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -354,14 +351,6 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
     return tuple(shape), bool(is_fortran), dtype
 
 
-def _note(path: str, text: bytes) -> dict[str, Any] | None:
-    """What the header's comment says: an object, of which nothing is believed yet."""
-    _, mark, comment = text.decode("latin1").rpartition(_MARK)
-    if not mark:
-        return None
-    return parse_object(path, comment.encode("latin1"))
-
-
 def typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:
     """The NumPy type of the elements, which the header may know only by their width."""
     twin = data_type.numpy
@@ -371,24 +360,3 @@ def typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]
     ):
         return twin
     raise refuse("RS-F01:elements-not", path=shown(path), dtype=str(dtype)[:60], data_type=data_type)
-
-
-def _check_type(header: NpyHeader) -> None:
-    dtype, path = header.dtype, header.path
-    if dtype.hasobject:
-        raise refuse("RS-F01:holds-pickled-python", path=shown(path))
-    if dtype.subdtype is not None:
-        raise refuse("RS-F01:elements-arrays-themselves", path=shown(path))
-
-
-def _check_length(header: NpyHeader, held: int) -> None:
-    """Raise InvalidArguments where the file holds less than its header promises."""
-    if header.nbytes > held:
-        raise refuse(
-            "RS-F01:header-promises-elements",
-            path=shown(header.path),
-            shape=f"shape {header.shape}"[:200],
-            header=header,
-            itemsize=header.dtype.itemsize,
-            held=held,
-        )

@@ -14,7 +14,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from ...errors import Error, refuse
 from ..plain_file import read_at, state_of
@@ -36,6 +36,13 @@ _DATE = (1 << 5) | 1
 _MAX32 = 0xFFFFFFFF
 _PAD_TAG, _ZIP64_TAG = 0xD935, 0x0001
 _MOST_MEMBERS = 1 << 20
+# Not LZMA: a small file may ask for a dictionary of gigabytes.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+# What reading damaged members raises; an OSError without a number is of bzip2.
+_DAMAGED = (
+    *(OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError),
+    OverflowError,
+)
 
 HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
 """What is wrong with a file that torch.save wrote."""
@@ -51,7 +58,8 @@ def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
     where the system refuses.
     """
     members = _members(file, path)
-    return expanded(file, path, members, folder) if is_compressed(members) else file
+    is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    return file if is_plain else _expanded(file, path, members, folder)
 
 
 def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
@@ -133,22 +141,22 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
     total = at + len(pieces[-1][1])
 
     def finish(handle: int) -> None:
-        sums = [
-            _sum_of(handle, start, array.nbytes, zlib.crc32(member.head))
-            for member, start, array in zip(locals_, starts, written, strict=True)
-        ]
-        for member, found in zip(locals_, sums, strict=True):
-            os.pwrite(handle, found.to_bytes(4, "little"), member.at + _CRC_AT)
+        sums: list[int] = []
+        for member, start, array in zip(locals_, starts, written, strict=True):
+            sums.append(_sum_of(handle, start, array.nbytes, zlib.crc32(member.head)))
+            os.pwrite(handle, sums[-1].to_bytes(4, "little"), member.at + _CRC_AT)
         os.pwrite(handle, _directory(locals_, sums, at), at)
 
     return FileImage(written, tuple(starts), tuple(pieces), total, finish)
 
 
-class _Member:
+class _Member(NamedTuple):
     """A file of the archive: its name, where its local header is, the .npy header, the length of both."""
 
-    def __init__(self, name: bytes, at: int, head: bytes, nbytes: int) -> None:
-        self.name, self.at, self.head, self.nbytes = name, at, head, nbytes
+    name: bytes
+    at: int
+    head: bytes
+    nbytes: int
 
     def local_header(self) -> bytes:
         """What stands before the member; its extra field moves the member to a multiple of 64 bytes."""
@@ -192,21 +200,13 @@ def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
     return crc
 
 
-# Not LZMA: a small file may ask for a dictionary of gigabytes.
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
-_DAMAGED = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError, OverflowError)
-
-
-def is_compressed(members: Sequence[zipfile.ZipInfo]) -> bool:
-    """True where a member has no bytes of its own in the archive."""
-    return any(member.compress_type != zipfile.ZIP_STORED for member in members)
-
-
-def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
+def _expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
     """An archive of the same members, uncompressed, in a file without a name in `folder`.
 
-    `folder`: where there is room for it; where there is none, or it cannot be written to, the system's own
-    folder for temporary files.
+    What is compressed can only be read from its start. So the whole archive is expanded once, in pieces, and
+    from then on read, mapped and cut into tiles as one that `np.savez` has written. The system forgets the
+    file when it is closed, whatever happens. Where there is no room in `folder`, or it cannot be written to,
+    it is in the system's own folder for temporary files.
 
     Raises InvalidArguments for damaged members and those of a method that is not known, RuntimeFailure where
     there is no room, or the system refuses.
@@ -217,51 +217,37 @@ def expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], fold
                 "RS-F01:member-encrypted-compressed", path=shown(path), filename=member.filename[:60]
             )
     try:
-        # Of no name: nothing is left, whatever happens.
         is_usable = folder is not None and os.access(folder, os.W_OK | os.X_OK)
         copy = tempfile.TemporaryFile(dir=folder if is_usable else None)  # noqa: SIM115
     except OSError as error:
         raise system_error("expand", path, error, "set TMPDIR to a folder with room") from None
     try:
-        _check_room(copy.fileno(), path, sum(member.file_size for member in members))
+        # A small archive may say that it expands to any length.
+        space, nbytes = os.fstatvfs(copy.fileno()), sum(member.file_size for member in members)
+        if nbytes > space.f_bavail * space.f_frsize:
+            raise refuse("RS-F02:cannot-expand", path=shown(path), nbytes=nbytes)
         with zipfile.ZipFile(file) as archive, zipfile.ZipFile(copy, "w", allowZip64=True) as target:
             for member in members:
                 plain = zipfile.ZipInfo(member.filename)
                 with archive.open(member) as read, target.open(plain, "w", force_zip64=True) as written:
-                    _copy(read, written, path, member)
-    except Error:
+                    # No more than the directory says is ever expanded.
+                    left = member.file_size
+                    while left >= 0 and (piece := read.read(min(PIECE, left + 1))):
+                        left -= len(piece)
+                        if left >= 0:
+                            written.write(piece)
+                    if left:
+                        name = member.filename[:60]
+                        raise refuse("RS-F01:member-another-length", path=shown(path), filename=name)
+        return copy
+    except BaseException as error:
         copy.close()
+        if isinstance(error, Error):
+            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            hint = "free space, or set TMPDIR to a folder with room"
+            raise system_error("expand", path, error, hint) from None
+        if isinstance(error, _DAMAGED):
+            why = f"a member is damaged: {error}"[:200]
+            raise refuse("RS-F01:damaged", path=shown(path), why=why) from None
         raise
-    except _DAMAGED as error:
-        copy.close()
-        raise refuse("RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]) from None
-    except OSError as error:
-        copy.close()
-        if error.errno is None:  # of bzip2
-            raise refuse(
-                "RS-F01:damaged", path=shown(path), why=f"a member is damaged: {error}"[:200]
-            ) from None
-        raise system_error("expand", path, error, "free space, or set TMPDIR to a folder with room") from None
-    except BaseException:
-        copy.close()
-        raise
-    return copy
-
-
-def _copy(read: IO[bytes], written: IO[bytes], path: str, member: zipfile.ZipInfo) -> None:
-    """All of a member, of the length that the directory says: no more than that is ever expanded."""
-    left = member.file_size
-    while piece := read.read(min(PIECE, left + 1)):
-        left -= len(piece)
-        if left < 0:
-            break
-        written.write(piece)
-    if left:
-        raise refuse("RS-F01:member-another-length", path=shown(path), filename=member.filename[:60])
-
-
-def _check_room(handle: int, path: str, nbytes: int) -> None:
-    """Refuse what cannot fit: a small archive may say that it expands to any length."""
-    space = os.fstatvfs(handle)
-    if nbytes > space.f_bavail * space.f_frsize:
-        raise refuse("RS-F02:cannot-expand", path=shown(path), nbytes=nbytes)
