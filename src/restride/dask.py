@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from .desc.memory_desc import MemoryDesc
 from .desc.parse import short_repr
 from .dtypes import DataType
 from .errors import refuse
-from .runtime.alloc import Array, NumpyType
+from .runtime.alloc import Array
 from .runtime.memory import Memory
 
 __all__ = ["reorder"]
@@ -35,16 +34,32 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     >>> rs.dask.reorder(da.ones((8, 48, 32, 32), chunks=(2, 16, 32, 32)), "nChw16c").shape  # doctest: +SKIP
     (8, 3, 32, 32, 16)
     """
-    da = _library()
-    _check_array(array, da)
+    try:
+        import dask.array as da
+    except ImportError:
+        raise refuse("RS-C04:no-dask") from None
+    if not isinstance(array, da.Array):
+        raise refuse("RS-V08:array-no-array", array=short_repr(array), type=type(array).__name__)
+    if any(n != n for axis in array.chunks for n in axis):
+        raise refuse("RS-V08:chunks-array-unknown")
     source = MemoryDesc(array.shape, DataType.parse(array.dtype))
     desc = target_desc(source, format, dtype)
-    twin = _numpy_type(desc.data_type)
+    twin = desc.data_type.numpy
+    if twin is None or desc.data_type.bits < 8:
+        raise refuse("RS-V08:dtype", data_type=desc.data_type)
     options = {"dtype": desc.data_type.name, "scale": scale, "zero_point": zero_point}
     if not desc.inner_blks:
         return array.map_blocks(_plain, format, options, dtype=twin, meta=np.empty((0,) * array.ndim, twin))
-    _check_chunks(array.chunks, desc)
     order, blocks = desc.outer_order, desc.layout.blocks
+    for axis, (extents, blk) in enumerate(zip(array.chunks, blocks, strict=True)):
+        if any(n % blk for n in extents[:-1]):
+            raise refuse(
+                "RS-M21:chunks-axis-cut",
+                axis=axis,
+                extents=f"chunks {extents}"[:120],
+                blk=blk,
+                least=-(-max(extents) // blk) * blk,
+            )
     inner = range(array.ndim, array.ndim + len(desc.inner_blks))
     return da.blockwise(
         _physical,
@@ -61,54 +76,16 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     )
 
 
-def _library() -> ModuleType:
-    """The arrays of Dask. Raises RuntimeFailure that says how to get them."""
-    try:
-        import dask.array
-    except ImportError:
-        raise refuse("RS-C04:no-dask") from None
-    found: ModuleType = dask.array
-    return found
-
-
-def _check_array(array: Any, da: ModuleType) -> None:
-    if not isinstance(array, da.Array):
-        raise refuse("RS-V08:array-no-array", array=short_repr(array), type=type(array).__name__)
-    if any(n != n for axis in array.chunks for n in axis):
-        raise refuse("RS-V08:chunks-array-unknown")
-
-
-def _numpy_type(data_type: DataType) -> NumpyType:
-    found = data_type.numpy
-    if found is not None and data_type.bits >= 8:
-        return found
-    raise refuse("RS-V08:dtype", data_type=data_type)
-
-
-def _check_chunks(chunks: tuple[tuple[int, ...], ...], desc: MemoryDesc) -> None:
-    for axis, (extents, blk) in enumerate(zip(chunks, desc.layout.blocks, strict=True)):
-        if any(n % blk for n in extents[:-1]):
-            raise refuse(
-                "RS-M21:chunks-axis-cut",
-                axis=axis,
-                extents=f"chunks {extents}"[:120],
-                blk=blk,
-                least=-(-max(extents) // blk) * blk,
-            )
-
-
 def _plain(chunk: Array, format: Any, options: dict[str, Any]) -> Any:
-    return arrays.reorder(chunk, format, **options) if chunk.size else chunk.astype(_twin(options))
+    if not chunk.size:
+        return chunk.astype(DataType[options["dtype"]].numpy)
+    return arrays.reorder(chunk, format, **options)
 
 
 def _physical(chunk: Array, format: Any, options: dict[str, Any]) -> Array:
-    made = arrays.reorder(np.ascontiguousarray(chunk), format, **options)
-    assert isinstance(made, Memory)
-    return made.physical()
-
-
-def _twin(options: dict[str, Any]) -> Any:
-    return DataType[options["dtype"]].numpy
+    blocked = arrays.reorder(np.ascontiguousarray(chunk), format, **options)
+    assert isinstance(blocked, Memory)
+    return blocked.physical()
 
 
 def __dir__() -> list[str]:

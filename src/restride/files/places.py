@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -150,6 +151,13 @@ class Workspace:
             self._held.pop(name, None)
             buffer = self._held[name] = allocate(nbytes).bytes()
         return buffer[:nbytes]
+
+
+class ThreadSpaces(threading.local):
+    """A workspace of each thread."""
+
+    def __init__(self) -> None:
+        self.mine = Workspace()
 
 
 def write_at(handle: int, start: int, content: memoryview) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from ..desc.parse import short_repr
@@ -77,6 +78,16 @@ def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
         return os.fdopen(handle, "rb")
     os.close(handle)
     raise refuse("RS-F01:folder-pipe-device", path=shown(path), what=what)
+
+
+@contextlib.contextmanager
+def close_on_error(file: BinaryIO) -> Iterator[None]:
+    """Close the file where the block raises: nobody gets it then."""
+    try:
+        yield
+    except BaseException:
+        file.close()
+        raise
 
 
 def state_of(file: BinaryIO) -> FileState:

@@ -79,7 +79,7 @@ class _TileRoom:
             return plan_tiles((src, dst), self.most_bytes, units)
         is_cut = not self.tensor.chunks or is_cut_in_boxes(self.tensor.array, src)
         if not is_cut or (self.written_in_boxes and not is_cut_in_boxes(result, dst)):
-            return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims))
+            return TileGrid.of_one(src.dims)
         whole = tuple(map(lcm, units, box_units(self.tensor, src)))
         chunk = tuple(map(min, whole, src.dims))
         fits = box_bytes((src, dst), chunk) <= self.most_bytes
@@ -92,7 +92,7 @@ class _TileRoom:
         others, of `units`, with what finds the largest values.
         """
         if box_bytes((src, src, dst, dst), src.dims) <= self.most_bytes:
-            return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims)), None
+            return TileGrid.of_one(src.dims), None
         grid = self.grid(src, dst, result, units)
         return grid, TensorRange(src, grid) if len(grid) > 1 else None
 

@@ -88,13 +88,12 @@ class ConversionStep:
 
     def weight(self, tile: int) -> int:
         """The bytes of the source that a tile stands for: the share of its box."""
-        size = self.grid.size(self.grid.start(tile))
+        _, size = self.grid[tile]
         return self.source.array.nbytes * prod(size) // max(self.src.nelems, 1)
 
     def boxes(self, tile: int) -> Sequence[TileBox]:
         """What a tile writes, in the order in which it does."""
-        start = self.grid.start(tile)
-        return self._boxes_of(start, self.grid.size(start))
+        return self._boxes_of(*self.grid[tile])
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Do one tile."""
@@ -171,8 +170,8 @@ class MoveStep(ConversionStep):
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Read, reorder, write."""
-        (_, desc, start, size) = self.boxes(tile)[0]
-        targets[0].write(desc, start, size, self._converted(source, start, size, space))
+        start, size = self.grid[tile]
+        targets[0].write(self.dst, start, size, self._converted(source, start, size, space))
 
     @property
     def tolerance(self) -> ErrorBound | None:
@@ -189,7 +188,7 @@ class MoveStep(ConversionStep):
         """Values that keep their type: whether what was written, moved back, is the source. Else: whether it
         is what the source converts to, and how far that is from it.
         """
-        (_, _, start, size) = self.boxes(tile)[0]
+        start, size = self.grid[tile]
         if self.src.data_type is not self.dst.data_type or self._factors:
             return self._errors(start, size, source, targets[0], space)
         stored = read_box(targets[0], self.dst, start, size, space, "written")
@@ -264,8 +263,7 @@ class TensorRange:
         """
         try:
             while (box := self._take()) is not None:
-                start = self._grid.start(box)
-                exact = read_box(source, self._src, start, self._grid.size(start), space, "source")
+                exact = read_box(source, self._src, *self._grid[box], space, "source")
                 low, high = min_max(exact.desc, exact.get_data_handle(), 0)
                 with self._turn:
                     self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
@@ -399,7 +397,7 @@ class QuantizeStep(ConversionStep):
 
         In pieces, of whole groups where there are some: as floats a tile takes many times its bytes.
         """
-        _, _, start, size = self.boxes(tile)[0]
+        start, size = self.grid[tile]
         units = () if self.scaling is None else self._groups
         errors, groups, tolerance = ValueErrors(), GroupErrors(self._groups_of(size)), self.tolerance
         for first, extents in pieces_of((self.src, self.dst), size, units):

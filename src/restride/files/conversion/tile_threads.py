@@ -25,14 +25,13 @@ class TileProgress:
     weight: int = 0
     tile: int = 0
     error: BaseException | None = None
-    stopped: bool = False
     _ahead: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> int | None:
         """The next tile; None where there is none, or work has stopped."""
         with self._lock:
-            if self.stopped or self.taken >= self.total:
+            if self.error is not None or self.taken >= self.total:
                 return None
             self.taken += 1
             return self.taken - 1
@@ -50,7 +49,6 @@ class TileProgress:
     def fail(self, error: BaseException) -> None:
         """Let everyone stop; the first error counts."""
         with self._lock:
-            self.stopped = True
             self.error = self.error or error
 
 
@@ -64,9 +62,9 @@ def do_tiles(
 ) -> None:
     """Do the tiles from `first` on, each by `run`, which returns its weight.
 
-    `note` is told by a thread of its own how many tiles are done, and is to make them safe now and then;
-    `watch` is called by this thread several times a second. Raises the first error of any of them, when all
-    threads have ended.
+    `note` is called by a thread of its own with the number of tiles that are done, and with True where it is
+    time to make them safe; `watch` is called by this thread several times a second. Raises the first error of
+    any of them, when all threads have ended.
     """
     tally = TileProgress(total, first, first)
     threads = [
@@ -141,14 +139,14 @@ def _work(tally: TileProgress, run: Callable[[int, Workspace], int]) -> None:
 
 
 def _note(tally: TileProgress, note: Callable[[int, bool], None], ended: threading.Event) -> None:
-    told = tally.done
+    noted = tally.done
     safe_at = time.monotonic() + _SAFE_S
     try:
         while not ended.wait(_NOTE_S):
             done, is_time = tally.done, time.monotonic() >= safe_at
-            if done > told:
+            if done > noted:
                 note(done, is_time)
-                told = done
+                noted = done
                 if is_time:
                     safe_at = time.monotonic() + _SAFE_S
     except BaseException as error:

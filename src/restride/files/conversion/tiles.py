@@ -21,8 +21,17 @@ from ...errors import refuse
 from ...runtime.alloc import Array
 from ..stored_tensors import StoredArray, StoredTensor, is_dense, is_row_major
 
+Ints = tuple[int, ...]
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
+
+
+# Tiles that stay in the caches between reading and writing, where runs are as long as this or longer.
+_LEAST_BYTES = 4 << 20
+_LONG_RUN = 256 << 10
+_GROWTH = 4
+_COMPARED = 1 << 20
 
 
 def parse_memory(memory: object, what: str) -> int:
@@ -33,15 +42,6 @@ def parse_memory(memory: object, what: str) -> int:
     if match:
         return int(match[1]) * _UNITS[match[2] or ""]
     raise refuse("RS-V08:whole-number-bytes", what=what, memory=short_repr(memory))
-
-
-Ints = tuple[int, ...]
-
-# Tiles that stay in the caches between reading and writing, where runs are as long as this or longer.
-_LEAST_BYTES = 4 << 20
-_LONG_RUN = 256 << 10
-_GROWTH = 4
-_COMPARED = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,19 @@ class TileGrid:
     def size(self, start: Ints) -> Ints:
         """The extents of the box that starts there."""
         return tuple(min(b, n - at) for b, n, at in zip(self.box, self.dims, start, strict=True))
+
+    def __getitem__(self, number: int) -> tuple[Ints, Ints]:
+        """The first index and the extents of a box."""
+        start = self.start(number)
+        return start, self.size(start)
+
+    def __iter__(self) -> Iterator[tuple[Ints, Ints]]:
+        return map(self.__getitem__, range(len(self)))
+
+    @classmethod
+    def of_one(cls, dims: Ints) -> TileGrid:
+        """One box that is all of it."""
+        return cls(dims, tuple(max(n, 1) for n in dims))
 
 
 class Runs(NamedTuple):
@@ -124,7 +137,7 @@ def plan_tiles(
     dims = descs[0].dims
     units = _units(descs, aligned or (1,) * len(dims))
     if units is None or 0 in dims:
-        return TileGrid(dims, tuple(max(n, 1) for n in dims))
+        return TileGrid.of_one(dims)
     budget = min(_LEAST_BYTES if least_bytes is None else least_bytes, most_bytes)
     while True:
         box = _cut(descs, units, budget)
@@ -134,22 +147,15 @@ def plan_tiles(
         budget = min(budget * _GROWTH, most_bytes)
 
 
-def pieces_of(descs: Sequence[MemoryDesc], size: Ints, units: Ints = ()) -> Iterator[tuple[Ints, Ints]]:
-    """Starts and extents of the pieces in which a box is compared: floats take many times its bytes."""
-    grid = plan_tiles([compact(desc, size) for desc in descs], _COMPARED, units)
-    for number in range(len(grid)):
-        start = grid.start(number)
-        yield start, grid.size(start)
+def pieces_of(descs: Sequence[MemoryDesc], size: Ints, units: Ints = ()) -> TileGrid:
+    """The pieces in which a box is compared: floats take many times its bytes."""
+    return plan_tiles([compact(desc, size) for desc in descs], _COMPARED, units)
 
 
 def box_bytes(descs: Sequence[MemoryDesc], box: Ints) -> int:
-    """The bytes of a box in all the layouts."""
-    return sum(_gathered_bytes(desc, box) for desc in descs)
-
-
-def _gathered_bytes(desc: MemoryDesc, box: Ints) -> int:
-    blocks = desc.layout.blocks
-    return desc.data_type.nbytes(prod(-(-n // b) * b for n, b in zip(box, blocks, strict=True)))
+    """The bytes of a box in all the layouts, gathered."""
+    blocks = [[-(-n // b) * b for n, b in zip(box, desc.layout.blocks, strict=True)] for desc in descs]
+    return sum(desc.data_type.nbytes(prod(extents)) for desc, extents in zip(descs, blocks, strict=True))
 
 
 def _units(descs: Sequence[MemoryDesc], aligned: Ints) -> Ints | None:

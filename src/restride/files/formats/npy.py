@@ -236,6 +236,11 @@ class NpyHeader(NamedTuple):
         return prod(self.shape)
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of data."""
+        return self.nelems * self.dtype.itemsize
+
+    @property
     def order(self) -> Tag | None:
         """The order in which elements lie; None for more axes than formats have."""
         axes = range(len(self.shape))
@@ -260,7 +265,7 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
         raise refuse("RS-F01:holds-pickled-python", path=shown(path))
     if dtype.subdtype is not None:
         raise refuse("RS-F01:elements-arrays-themselves", path=shown(path))
-    if header.nelems * dtype.itemsize > held - lead:
+    if header.nbytes > held - lead:
         raise refuse(
             "RS-F01:header-promises-elements",
             path=shown(path),

@@ -141,9 +141,6 @@ def cannot_write(path: str, error: OSError) -> Error:
     return system_error("write", path, error, _HINTS.get(error.errno or 0, ""))
 
 
-_BOOT = "/proc/sys/kernel/random/boot_id"
-
-
 class UnsafeFiles:
     """Paths of files that were written since they were last made safe. Threads may add meanwhile."""
 
@@ -183,7 +180,7 @@ def sync_file(path: str) -> None:
 def boot_id() -> str:
     """What tells one run of the system from another: what one has written the next may not find."""
     try:
-        with open(_BOOT, encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(64).strip()
     except OSError:
         return ""

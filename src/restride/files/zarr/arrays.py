@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -42,6 +41,10 @@ from ..stored_tensors import (
 from ..writing.replacement import UnsafeFiles, check_owner, files_below, shown, sync_file, system_error
 from .chunk_files import chunk_paths, part_files, read_box, write_box
 
+ZARR_END = ".zarr"
+_MOST_NAME = 255
+# A chunk of what is saved in one go.
+_CHUNK = 32 << 20
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
 _NUMPY = frozenset(np.dtype(word) for word in ("?", *"bhilBHILefd", "F"))
@@ -161,39 +164,33 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(folder, name)
             else:
-                found = entry.stat(follow_symlinks=False)
-                mode = _mode_behind(entry.path) if entry.is_symlink() else found.st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    # To read it might wait forever.
+                if not (os.path.isfile(entry.path) or os.path.isdir(entry.path)):
+                    # It leads to nothing, or to read it might wait forever.
                     raise refuse("RS-F01:pipe-device-broken", path=shown(entry.path))
-                yield name, found
-
-
-def _mode_behind(link: str) -> int:
-    """What a link leads to; 0 for nothing."""
-    try:
-        return os.stat(link).st_mode
-    except OSError:
-        return 0
-
-
-def check_links(folder: str) -> None:
-    """Refuse links that lead out of the folder. Raises InvalidArguments that names one."""
-    for here, folders, files in os.walk(folder):
-        for path in (os.path.join(here, name) for name in (*folders, *files)):
-            if os.path.islink(path):
-                check_link(folder, path)
+                yield name, entry.stat(follow_symlinks=False)
 
 
 def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
     """The arrays in a folder. Raises InvalidArguments for damaged metadata and links that lead out of it."""
     zarr = zarr_library(f"cannot read {shown(path)}")
     try:
-        if not follow_links:
-            check_links(path)
+        for here, folders, files in () if follow_links else os.walk(path):
+            for name in (*folders, *files):
+                if os.path.islink(os.path.join(here, name)):
+                    check_link(path, os.path.join(here, name))
         state = tree_state(path)
         node = zarr.open(path, mode="r")
-        arrays, attributes, groups = _members(zarr, node, path)
+        is_one_array = isinstance(node, zarr.Array)
+        members = {"x": node} if is_one_array else dict(node.members(max_depth=None))
+        arrays = {name: one for name, one in members.items() if isinstance(one, zarr.Array)}
+        if len(arrays) > _MOST_ARRAYS:
+            raise refuse("RS-F01:holds-arrays", path=shown(path), count=len(arrays))
+        attributes = {} if is_one_array else dict(node.attrs.asdict())
+        groups = {
+            name: dict(one.attrs.asdict())
+            for name, one in members.items()
+            if name not in arrays and one.attrs.asdict()
+        }
     except (Error, MemoryError):
         raise
     except OSError as error:
@@ -215,23 +212,8 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
         Contents(tensors, attributes, groups=groups),
         arrays,
         state,
-        isinstance(node, zarr.Array),
+        is_one_array,
     )
-
-
-def _members(
-    zarr: ModuleType, found: Any, path: str
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-    """The arrays by their names, the attributes of the group, and those of groups in it that have some."""
-    if isinstance(found, zarr.Array):
-        return {"x": found}, {}, {}
-    members = dict(found.members(max_depth=None))
-    arrays = {name: one for name, one in members.items() if isinstance(one, zarr.Array)}
-    if len(arrays) > _MOST_ARRAYS:
-        raise refuse("RS-F01:holds-arrays", path=shown(path), count=len(arrays))
-    groups = {name: dict(one.attrs.asdict()) for name, one in members.items() if name not in arrays}
-    said = {name: attributes for name, attributes in groups.items() if attributes}
-    return arrays, dict(found.attrs.asdict()), said
 
 
 def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTensor:
@@ -246,32 +228,28 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
     if prod(shape) * kind.bits >= 2**66:
         raise refuse("RS-F01:shape-2-63", path=shown(path), name=name[:60])
     words = {key: value for key, value in note.items() if key in ("desc", "scaling")}
-    found = annotated(path, plain_array(name, kind, shape), words, names)
-    unknown = {"attributes": attributes, "dimension_names": _axis_names(array)}
-    found = replace(found, unknown={word: value for word, value in unknown.items() if value})
+    axis_names = list(getattr(array.metadata, "dimension_names", None) or ())
+    unknown = {
+        "attributes": attributes,
+        "dimension_names": axis_names if any(axis is not None for axis in axis_names) else [],
+    }
+    unknown = {word: value for word, value in unknown.items() if value}
+    stored = replace(annotated(path, plain_array(name, kind, shape), words, names), unknown=unknown)
     whole = 0 if part_files(array) is not None else prod(array.chunks) * array.dtype.itemsize
-    return StoredTensor(found, path, 0, chunks, whole)
-
-
-def _axis_names(array: Any) -> list[str | None]:
-    """The names of the axes; empty where they have none."""
-    names = list(getattr(array.metadata, "dimension_names", None) or ())
-    return names if any(name is not None for name in names) else []
+    return StoredTensor(stored, path, 0, chunks, whole)
 
 
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
     """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
-    if dtype.kind not in "biufcV":
-        raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
-    little = np.dtype(dtype).newbyteorder("<")
-    element_kind = kind_of_dtype(little)
+    little = np.dtype(dtype).newbyteorder("<") if dtype.kind in "biufcV" else dtype
+    kind = kind_of_dtype(little)
     if word is not None:
-        element_kind = KINDS.get(word) if isinstance(word, str) else None
-        if element_kind is not None and stored_dtype(element_kind) != little:
-            element_kind = None
-    if element_kind is not None and (word is None or little.kind == "u"):
-        return element_kind
-    raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
+        # Elements that Zarr has no type for are unsigned integers.
+        kind = KINDS.get(word) if isinstance(word, str) and little.kind == "u" else None
+        kind = kind if kind is not None and stored_dtype(kind) == little else None
+    if kind is None:
+        raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
+    return kind
 
 
 # --- what is written -------------------------------------------------------------------------------------
@@ -289,12 +267,6 @@ def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
 def stored_shape(kind: ElementKind, shape: Ints) -> Ints:
     """The shape in Zarr: two elements of 4 bits are one byte."""
     return (*shape[:-1], -(-shape[-1] // 2)) if kind.bits == 4 else shape
-
-
-ZARR_END = ".zarr"
-_MOST_NAME = 255
-# A chunk of what is saved in one go.
-_CHUNK = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,21 +335,16 @@ def _check_names(names: Sequence[str]) -> None:
     known = set(names)
     for name in names:
         parts = name.split("/")
-        fits = all(
-            part and part not in (".", "..") and not part.startswith("__") and _is_short(part)
-            for part in parts
-        )
         inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in known), "")
-        if fits and not inside:
-            continue
         if inside:
             raise refuse("RS-F03:name-in-array", name=name[:120], inside=inside[:60])
-        raise refuse("RS-F03:no-folder-name", name=name[:120])
+        if not all(_is_folder_name(part) for part in parts):
+            raise refuse("RS-F03:no-folder-name", name=name[:120])
 
 
-def _is_short(part: str) -> bool:
-    is_printed = "\0" not in part and "\\" not in part and part != "zarr.json"
-    return is_printed and len(name_bytes(part)) <= _MOST_NAME
+def _is_folder_name(part: str) -> bool:
+    is_special = part in ("", ".", "..", "zarr.json") or part.startswith("__")
+    return not (is_special or "\0" in part or "\\" in part) and len(name_bytes(part)) <= _MOST_NAME
 
 
 def _attributes_of(array: StoredArray) -> dict[str, Any]:
@@ -391,17 +358,11 @@ def _attributes_of(array: StoredArray) -> dict[str, Any]:
 
 def _axis_names_of(array: StoredArray) -> list[str | None] | None:
     """The names of the axes, where the array has them in the order of the tensor's."""
-    dimension_names = array.unknown.get("dimension_names")
-    names = dimension_names if isinstance(dimension_names, list) else []
+    names = array.unknown.get("dimension_names")
     is_plain = array.desc is None or (is_row_major(array.desc) and array.shape == array.desc.dims)
-    if (
-        names
-        and len(names) == len(array.shape)
-        and is_plain
-        and all(isinstance(name, str | None) for name in names)
-    ):
-        return names
-    return None
+    if not isinstance(names, list) or not names or len(names) != len(array.shape) or not is_plain:
+        return None
+    return names if all(isinstance(name, str | None) for name in names) else None
 
 
 class ZarrPart:
