@@ -51,7 +51,7 @@ def run(_: argparse.Namespace) -> CommandResult:
 
 
 def _fault(check: Callable[[], bool]) -> str:
-    """What is wrong; "" for nothing."""
+    """The fault that a check finds; "" for none."""
     try:
         return "" if check() else "the result is wrong"
     except Exception as error:

@@ -129,7 +129,7 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
 
 
 def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str) -> Sequence[str]:
-    """What a dry run says in the end."""
+    """The last lines of a dry run."""
     memory = data_size(report.tile_memory)
     took = "" if report.expected_seconds is None else f" about {duration(report.expected_seconds)},"
     words = f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"

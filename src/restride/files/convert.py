@@ -123,7 +123,10 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
     spare, override = os.path.dirname(os.path.abspath(dst)), options.override
     source = open_source(src, override, follow_links=options.follow_links, spare=spare)
     try:
-        _check_apart(source, dst)
+        if os.path.isdir(source.path):
+            read, written = os.path.realpath(source.path), os.path.realpath(dst)
+            if os.path.commonpath((read, written)) in (read, written):
+                raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
         work = plan_conversion(source, dst, checked, most, None if override is None else npy_image)
         if override is None:
             for placed in work.steps:
@@ -245,7 +248,7 @@ class _Run:
                 )
 
     def watcher(self, stage: str, first: int) -> Callable[[TileProgress], None] | None:
-        """What calls the caller's function with the progress."""
+        """A function for `do_tiles` that calls the caller's with the progress."""
         report = self._progress
         if report is None:
             return None
@@ -268,7 +271,7 @@ class _Run:
 
 
 def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool) -> float | None:
-    """How many seconds the work takes; None where nothing can be tried beside its destination."""
+    """The seconds that the work takes; None where nothing can be tried beside its destination."""
     try:
         places = SamplePlaces(dst)
     except OSError:
@@ -285,15 +288,6 @@ def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, v
         return expected_seconds(work, jobs, run.tile, run.compare if verify else None, places)
     finally:
         places.close()
-
-
-def _check_apart(source: ConversionSource, dst: str) -> None:
-    """Refuse to write into the folder that is read, or around it."""
-    if not os.path.isdir(source.path):
-        return
-    read, written = os.path.realpath(source.path), os.path.realpath(dst)
-    if os.path.commonpath((read, written)) in (read, written):
-        raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
 
 
 def _check_unchanged(source: ConversionSource) -> None:
@@ -324,7 +318,7 @@ def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
 
 
 def _tile_memory(memory: int, jobs: int) -> int:
-    """What a tile may take of all the memory: each job has some three times as much."""
+    """The share of a tile in all the memory: each job has some three times as much."""
     if memory < _LEAST_MEMORY:
         raise refuse("RS-V08:less-mib-not", memory=memory, least_memory=_LEAST_MEMORY >> 20)
     return max(memory - _PROCESS_BYTES, memory // 4) // (3 * jobs)

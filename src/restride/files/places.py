@@ -35,7 +35,7 @@ _COPIED = 1 << 20
 
 
 class TensorPlace(Protocol):
-    """Where a tensor lies, or will: boxes of it are read and written by several threads."""
+    """The place of a tensor, of which boxes are read and written by several threads."""
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with the box of `size` at `start`, gathered.
@@ -73,7 +73,7 @@ class FilePlace(NamedTuple):
             self.write_piece(at, piece)
 
     def _pieces(self, runs: Runs, content: Array) -> Iterator[tuple[int, memoryview]]:
-        """Where each run is in the file, and its part of the bytes."""
+        """Each run's place in the file, and its part of the bytes."""
         view, n = content.data, runs.nbytes
         return ((at, view[i * n : (i + 1) * n]) for i, at in enumerate((runs.starts + self.start).tolist()))
 

@@ -15,7 +15,7 @@ from .writing.replacement import shown, system_error
 
 
 class FileState(NamedTuple):
-    """What tells one state of a file from another without reading it.
+    """The facts that differ between two states of a file, without reading it.
 
     Who writes a file can set back when it was modified, and not when its status changed; that changes where a
     file is renamed, too.

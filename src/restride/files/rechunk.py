@@ -116,7 +116,7 @@ class _Rechunking:
             raise refuse("RS-F08:src-changed-while", told=self._names[0])
 
     def _state_now(self) -> str:
-        """What tells the files of the source from themselves after a change; "" where there are none here."""
+        """A hash of the files of the source, which a change changes; "" where there are none here."""
         folder = array_folder(self._source)
         return "" if folder is None else tree_state(folder)
 
@@ -171,14 +171,14 @@ def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Int
 
 
 def _excess(box: Ints, read: Ints, shape: Ints) -> float:
-    """How many times more than the box its reads are, about."""
+    """The reads of a box, as a multiple of it, about."""
     return prod(
         1.0 if b % r == 0 or b >= n else (b + r) / b for b, r, n in zip(box, read, shape, strict=True)
     )
 
 
 def _unit(array: Any) -> Ints:
-    """What is written at a time: a shard, where there are some, else a chunk."""
+    """The extents of what is written at a time: a shard, where there are some, else a chunk."""
     return tuple(getattr(array, "shards", None) or array.chunks)
 
 

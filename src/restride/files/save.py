@@ -23,7 +23,7 @@ from ..runtime.memory import Memory
 from ..runtime.transfer import synchronize, to_host
 from .places import write_at
 from .plain_file import path_text
-from .stored_tensors import Scaling, StoredArray, array_of, is_dense, kind_of_dtype, plain_array
+from .stored_tensors import KIND_OF_DTYPE, Scaling, StoredArray, array_of, is_dense, plain_array
 from .tensor_file import holds_metadata, image_maker, is_zarr_name
 from .writing.draft import AtomicOutput, DraftFile, Origin
 from .writing.replacement import Replacement, shown
@@ -127,7 +127,7 @@ def _prepared(name: str, value: Any) -> _Prepared:
         why = "it is an empty Memory" if isinstance(value, Memory) else f"it is {type(value).__name__}"
         raise refuse("RS-V08:no-tensor", name=name[:60], why=why)
     x = x if isinstance(x, np.ndarray) else np.asarray(x)
-    kind = kind_of_dtype(x.dtype)
+    kind = KIND_OF_DTYPE.get(x.dtype)
     if kind is not None and not is_masked(x):
         content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
         return _Prepared(plain_array(name, kind, x.shape), content)

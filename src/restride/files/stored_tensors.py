@@ -1,4 +1,4 @@
-"""What a file holds: tensors by name, each with its place, its physical array and its descriptor.
+"""Contents of files: tensors by name, each with its place, its physical array and its descriptor.
 
 A tensor in a file is its physical array: plain to every reader. Where that array is not the row-major one,
 the file's metadata hold the descriptor. Layouts with gaps, and elements that share bytes and have no word of
@@ -101,21 +101,13 @@ KINDS = {
 """All kinds by their words."""
 
 BYTES = KINDS["U8"]
-"""What stands for bytes whose meaning a descriptor tells."""
+"""The kind of bytes whose meaning a descriptor says."""
 
-_BY_TYPE = {kind.data_type: kind for kind in KINDS.values() if kind.data_type is not None}
-_BY_NUMPY = {kind.numpy: kind for kind in KINDS.values() if kind.numpy is not None}
+KIND_OF_TYPE = {kind.data_type: kind for kind in KINDS.values() if kind.data_type is not None}
+"""The kind of a data type's elements; none for s4, u4 and f4_e3m0, which files have no word for."""
 
-
-def kind_of_type(data_type: DataType) -> ElementKind | None:
-    """The kind of a data type's elements; None for s4, u4 and f4_e3m0, which files have no word for."""
-    return _BY_TYPE.get(data_type)
-
-
-def kind_of_dtype(dtype: np.dtype[Any]) -> ElementKind | None:
-    """The kind of the elements of a NumPy array; None for those that files have no word for."""
-    return _BY_NUMPY.get(dtype)
-
+KIND_OF_DTYPE = {kind.numpy: kind for kind in KINDS.values() if kind.numpy is not None}
+"""The kind of the elements of NumPy arrays; none for those that files have no word for."""
 
 # Types of ggml: the number, the word, elements and bytes of a block.
 _GGML = (
@@ -186,7 +178,7 @@ def parse_object(path: str, text: bytes) -> dict[str, Any]:
 
 
 class Scaling(NamedTuple):
-    """Where the scales of quantised values are: names of tensors of the same file.
+    """The scales of quantized values, by the names of tensors of the same file.
 
     One scale is for the whole tensor, with `axis` for each index of it, with `groups` for as many elements
     along each axis. `tensor_scale`: one more, for all of the tensor. `minimum`: what is added in the end.
@@ -252,7 +244,7 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file, or a folder of files, holds. `metadata`: of the file as a whole, restride's own left out.
+    """The contents of a file, or of a folder of files. `metadata`: of the whole file, but for restride's own.
 
     `heads`: of each file the path and a hash of its header, by which a changed source is noticed. `groups`:
     attributes of groups within it, by name.
@@ -279,7 +271,7 @@ def is_row_major(desc: MemoryDesc) -> bool:
 
 def array_of(name: str, desc: MemoryDesc, scaling: Scaling | None = None) -> StoredArray:
     """The physical array of a tensor with this descriptor."""
-    kind = kind_of_type(desc.data_type)
+    kind = KIND_OF_TYPE.get(desc.data_type)
     if kind is None or not is_dense(desc) or (kind.bits < 8 and desc.physical_shape[-1] % 2):
         reach = extent(desc).high
         return StoredArray(name, BYTES, (reach,), reach, desc, scaling)
@@ -416,7 +408,7 @@ class FileImage:
 
 
 def packed_starts(arrays: Sequence[StoredArray], start: int, align: int = 1) -> Iterator[int]:
-    """Where each array starts, one behind the other, each at a multiple of `align`; and the end of all."""
+    """The starts of arrays one behind the other, each at a multiple of `align`; and the end of all."""
     for array in arrays:
         start = -(-start // align) * align
         yield start

@@ -1,4 +1,4 @@
-"""What a file holds, whatever its format: that is told by its first bytes, not by its name."""
+"""Formats of files: of one that is read by its first bytes, of one that is written by the end of its name."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def holds_metadata(path: str) -> bool:
 
 
 def image_maker(path: str) -> MakeImage:
-    """What makes the image of a file of this name. Raises InvalidArguments for a name of no known end."""
+    """The maker of the image of a file of this name. Raises InvalidArguments for a name of no known end."""
     image = _IMAGES.get(os.path.splitext(path)[1].lower())
     if image is not None:
         return image

@@ -137,7 +137,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _ChunkPlan:
-    """How a chunk is stored: its elements, their scaling, bytes of scales, and bytes of all."""
+    """The form of a chunk: its elements, their scaling, bytes of scales, and bytes of all."""
 
     dtype: np.dtype[Any]
     stored: MemoryDesc

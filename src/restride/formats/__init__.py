@@ -196,7 +196,7 @@ def example_shape(name: str) -> tuple[int, ...]:
 
 
 def _about(make: Callable[..., TensorFormat]) -> str:
-    """What a format is, from the docstring of its function."""
+    """One line on a format, from the docstring of its function."""
     first = (make.__doc__ or "").split("\n\n")[0]
     return " ".join(first.split()).rstrip(".")
 

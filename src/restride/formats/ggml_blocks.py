@@ -47,7 +47,7 @@ NF4 = np.array(
     ],
     np.float32,
 )
-"""What the 16 codes of NF4 stand for: QLoRA's quantiles of the normal distribution."""
+"""The values of the 16 codes of NF4: QLoRA's quantiles of the normal distribution."""
 
 
 @contextmanager

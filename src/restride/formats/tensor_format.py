@@ -1,4 +1,4 @@
-"""What a stored tensor is made of: where its elements lie, and what they are multiplied by."""
+"""The parts of a stored tensor: its elements, and what they are multiplied by."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TensorFormat:
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """How many elements share a scale along each axis; 1 where there are no scales."""
+        """The number of elements that share a scale along each axis; 1 where there are no scales."""
         counts = self.values.dims if self.scale is None else self.scale.dims
         return tuple(n // max(m, 1) for n, m in zip(self.values.dims, counts, strict=True))
 
@@ -156,7 +156,7 @@ def misfit_of_bytes(array: Any, needed: int) -> str:
 
 
 def _misfit_of_type(array: Any, data_type: DataType | None) -> str:
-    """What is wrong with the elements: words of bytes are of integers, all else has the part's type."""
+    """The fault of the elements: words of bytes are of integers, all else has the part's type."""
     try:
         found = DataType.parse(array.dtype)
     except InvalidArguments:

@@ -40,7 +40,7 @@ _HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
 def plan_step(
     tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int, in_boxes: bool = False
 ) -> ConversionStep:
-    """What a rule makes of a tensor, in tiles of at most about `most_bytes`.
+    """The step of a tensor by a rule, in tiles of at most about `most_bytes`.
 
     `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. Raises an error
     that names the tensor and the rule where they do not fit.
@@ -61,7 +61,7 @@ def plan_step(
 
 @dataclass(frozen=True, slots=True)
 class _TileRoom:
-    """How a tensor may be cut: into tiles of so many bytes, which are `written_in_boxes` to chunks."""
+    """Limits for the tiles of a tensor: their bytes, and whether they are `written_in_boxes` to chunks."""
 
     tensor: StoredTensor
     most_bytes: int
@@ -290,7 +290,7 @@ class Conversion:
         return number, tile - self.firsts[number]
 
     def weight_before(self, tile: int) -> int:
-        """What the tiles before this one weigh."""
+        """The weight of the tiles before this one."""
         total = 0
         for placed, first, last in zip(self.steps, self.firsts, self.firsts[1:], strict=False):
             if last <= tile:
@@ -420,7 +420,7 @@ def _with_indexes(
 def _plan_hash(
     files: Sequence[DraftFile], planned: Sequence[PlacedStep], rules: Sequence[ConversionRule]
 ) -> str:
-    """What tells this work from other work on the same source, tiles and options included."""
+    """A hash that differs for other work on the same source, tiles and options included."""
     texts = [f"{file.name}\0{file.image.digest}\n" for file in files]
     for placed in planned:
         step = placed.step

@@ -1,4 +1,4 @@
-"""What is to become of which tensor: rules by glob, the first that fits wins (`GLOB=FORMAT,TYPE,...`)."""
+"""Rules of a conversion, by globs of names: the first that fits wins (`GLOB=FORMAT,TYPE,...`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MEANT = re.compile(r"did you mean [^?]*\?")
 
 @dataclass(frozen=True, slots=True)
 class ConversionRule:
-    """What becomes of the tensors whose names fit `glob`; None of both for what is copied byte for byte.
+    """A format and a type for the tensors whose names fit `glob`; with neither they are copied byte for byte.
 
     `named`: a way of quantising that has a name, as mxfp4. `scale`: a number that multiplies, or how scales
     are found from the data: "absmax" for symmetric ranges, "minmax" for those with a zero point. Found scales
@@ -64,7 +64,7 @@ class ConversionRule:
 
 
 class _BadRule(Exception):
-    """What is wrong with a rule, and what may be meant."""
+    """The fault of a rule, and a word that may be meant."""
 
     def __init__(self, why: str, meant: str = "") -> None:
         super().__init__(why)
@@ -171,7 +171,7 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
 
 
 def _format_or_type(word: object) -> tuple[str, Any]:
-    """Whether a word is a data type, else it must be a format."""
+    """The field of a rule that a word without a name is: a data type, else it must be a format."""
     if word == _KEEP:
         return "format", word
     if isinstance(word, str) and word in NAMED:

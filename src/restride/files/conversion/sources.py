@@ -1,4 +1,4 @@
-"""What a conversion reads: a file, or a folder of files that is a checkpoint in parts.
+"""The source of a conversion: a file, or a folder of files that is a checkpoint in parts.
 
 Every file of a folder has its like in the result: tensor files are converted, the index of shards is made
 anew, all others are copied.
@@ -52,12 +52,12 @@ class SourceFile:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells this file from another, or from itself after a change."""
+        """Facts that differ for another file, and for this one after a change."""
         heads = () if self.contents is None else self.contents.heads
         return (self.name, *self.state, [digest for _, digest in heads])
 
     def place(self, tensor: StoredTensor) -> FilePlace:
-        """Where a tensor is read."""
+        """The place of a tensor in the file."""
         return FilePlace(self.file.fileno(), self.path, tensor.start)
 
     def close(self) -> None:

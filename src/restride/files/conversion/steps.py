@@ -49,7 +49,7 @@ class TileBox(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConversionStep:
-    """What is done for one tensor, in tiles.
+    """The work for one tensor, in tiles.
 
     source   the tensor that is read
     results  the arrays that are written; the first one has the tensor's name
@@ -83,7 +83,7 @@ class ConversionStep:
 
     @property
     def tolerance(self) -> ErrorBound | None:
-        """How far values may be from the source's; None where all bits are the same."""
+        """The distance that values may have from the source's; None where all bits are the same."""
         return None
 
     def weight(self, tile: int) -> int:
@@ -92,7 +92,7 @@ class ConversionStep:
         return self.source.array.nbytes * prod(size) // max(self.src.nelems, 1)
 
     def boxes(self, tile: int) -> Sequence[TileBox]:
-        """What a tile writes, in the order in which it does."""
+        """The boxes that a tile writes, in the order in which it does."""
         return self._boxes_of(*self.grid[tile])
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
@@ -100,11 +100,11 @@ class ConversionStep:
         raise NotImplementedError
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """Whether a tile holds what it must, and how far its values are from the source's."""
+        """The errors of what a tile has written, which is read back."""
         raise NotImplementedError
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
-        """What the tile of that box writes."""
+        """The boxes that the tile of this box of the source writes."""
         return [TileBox(0, self.dst, start, size)]
 
 
@@ -150,7 +150,7 @@ class CopyStep(ConversionStep):
             targets[0].write(line, at, count, piece)
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """Whether both chunks are the same."""
+        """None, where both chunks are the same."""
         for _, line, at, count in self.boxes(tile):
             read, written = space.bytes("source", *count), space.bytes("written", *count)
             source.read(line, at, count, read)
@@ -185,8 +185,8 @@ class MoveStep(ConversionStep):
         return None if has_all and not self._factors else HALF_LOST
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """Values that keep their type: whether what was written, moved back, is the source. Else: whether it
-        is what the source converts to, and how far that is from it.
+        """Values that keep their type, moved back, are the source; others are what the source converts to,
+        and their distance from it is measured.
         """
         start, size = self.grid[tile]
         if self.src.data_type is not self.dst.data_type or self._factors:
@@ -207,7 +207,7 @@ class MoveStep(ConversionStep):
     def _errors(
         self, start: Ints, size: Ints, source: TensorPlace, target: TensorPlace, space: Workspace
     ) -> ValueErrors:
-        """How far the values of a box are from the source's, as long as the bytes are what they must be."""
+        """The errors of the values of a box, as long as the bytes are what they must be."""
         factors = self._factors
         with np.errstate(all="ignore"):
             step = np.float64(1) / factors.get("scale", 1.0)
@@ -370,7 +370,7 @@ class QuantizeStep(ConversionStep):
         return [bytes_of(values), *parts]
 
     def _part_of(self, result: StoredArray) -> str:
-        """Which part of the quantized tensor a result is: "scale" and the like."""
+        """The part of the quantized tensor that a result is: "scale" and the like."""
         return result.name.removeprefix(f"{self.results[0].name}_")
 
     def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
@@ -393,7 +393,7 @@ class QuantizeStep(ConversionStep):
     # --- verification ------------------------------------------------------------------------------------
 
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
-        """How far what was written is from the source.
+        """The distance of what was written from the source.
 
         In pieces, of whole groups where there are some: as floats a tile takes many times its bytes.
         """

@@ -17,7 +17,7 @@ _SAFE_S = 5.0
 
 @dataclass(slots=True)
 class TileProgress:
-    """Which tiles are taken and which are done. All tiles below `done` are."""
+    """Tiles that are taken and that are done. All tiles below `done` are."""
 
     total: int
     taken: int

@@ -86,7 +86,7 @@ class TileGrid:
 
 
 class Runs(NamedTuple):
-    """Where a box lies in the bytes of a physical array: `nbytes` bytes from each of `starts` on."""
+    """The bytes of a box in a physical array: `nbytes` from each of `starts` on."""
 
     starts: Array
     nbytes: int
@@ -115,7 +115,7 @@ def runs_of(desc: MemoryDesc, start: Ints, size: Ints) -> Runs:
 
 
 def run_bytes(desc: MemoryDesc, size: Ints) -> int:
-    """How long the runs of a box of this size are."""
+    """The length of the runs of a box of this size."""
     layout = desc.layout
     run = prod(layout.inner_blks)
     for d in reversed(layout.outer_order):

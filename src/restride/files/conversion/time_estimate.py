@@ -1,4 +1,4 @@
-"""How long a conversion will take: a few tiles of each kind are done, into a file that has no name."""
+"""The expected time of a conversion: a few tiles of each kind are done, into a file that has no name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SamplePlaces:
         self._lock, self._end = threading.Lock(), 0
 
     def place(self, file: int, start: int) -> Self:
-        """Where bytes of a file of the draft go: all to the same place."""
+        """The place of all bytes, whatever the file of the draft."""
         return self
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:

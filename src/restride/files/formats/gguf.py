@@ -122,7 +122,7 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the header says of a tensor."""
+    """The header's words about a tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -184,7 +184,7 @@ def _gguf_form(array: StoredArray) -> StoredArray:
 
 
 def _gguf_note(array: StoredArray) -> dict[str, Any]:
-    """What the metadata must say of an array that is written."""
+    """The metadata of an array that is written."""
     note = note_of(array)
     if array.desc is None:
         return note if array.shape else note | {"shape": []}

@@ -34,6 +34,7 @@ from ...errors import Error, refuse
 from ...runtime.describe import describe
 from ..plain_file import about_file, opened, read_at
 from ..stored_tensors import (
+    KIND_OF_DTYPE,
     Contents,
     ElementKind,
     FileImage,
@@ -42,7 +43,6 @@ from ..stored_tensors import (
     annotated,
     as_bytes,
     check_header,
-    kind_of_dtype,
     note_of,
     parse_object,
     plain_array,
@@ -58,7 +58,7 @@ _WRITE_AGAIN = "write the file again with restride reorder, or save the array: n
 
 
 class NpyOverride(NamedTuple):
-    """What a person may say of a file that cannot say it: format, logical dims, element type."""
+    """Format, logical dims and element type, where a person says them of a file that cannot say them."""
 
     src: str | None = None
     dims: tuple[int, ...] | None = None
@@ -121,7 +121,7 @@ def npy_form(array: StoredArray) -> StoredArray:
 
 def _kind_of(header: NpyHeader, dtype: np.dtype[Any]) -> ElementKind:
     """The kind of elements of this type. Raises InvalidArguments for a type that no file is written with."""
-    kind = kind_of_dtype(dtype)
+    kind = KIND_OF_DTYPE.get(dtype)
     if kind is not None:
         return kind
     if dtype.kind == "V" and dtype.names is None:
@@ -221,7 +221,7 @@ def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
 
 
 class NpyHeader(NamedTuple):
-    """What a file says of its array: where data start, element type, physical shape and order, descriptor."""
+    """The header of an array: the start of data, element type, physical shape and order, descriptor."""
 
     path: str
     start: int

@@ -45,10 +45,10 @@ _DAMAGED = (
 )
 
 HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
-"""What is wrong with a file that torch.save wrote."""
+"""The fault of a file that torch.save wrote."""
 
 OUT_OF_PICKLES = "save its tensors: rs.save(torch.load(path, weights_only=True), 'x.safetensors')"
-"""What to do about it."""
+"""The hint for it."""
 
 
 def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
@@ -63,7 +63,7 @@ def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
 
 
 def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
-    """What the directory of an archive says. Raises InvalidArguments for a damaged one."""
+    """The members of an archive, by its directory. Raises InvalidArguments for a damaged one."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
@@ -103,7 +103,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
 
 
 def _data_start(file: BinaryIO, path: str, member: zipfile.ZipInfo, size: int) -> int:
-    """Where the bytes of a member start, which is behind its local header."""
+    """The start of the bytes of a member, which is behind its local header."""
     name = member.filename[:60]
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise refuse("RS-F01:member-compressed", path=shown(path), name=name)
@@ -159,7 +159,7 @@ class _Member(NamedTuple):
     nbytes: int
 
     def local_header(self) -> bytes:
-        """What stands before the member; its extra field moves the member to a multiple of 64 bytes."""
+        """The bytes before the member; its extra field moves the member to a multiple of 64 bytes."""
         wide = struct.pack("<2H2Q", _ZIP64_TAG, 16, self.nbytes, self.nbytes)
         bare = self.at + _LOCAL.size + len(self.name) + len(wide) + 4
         extra = wide + struct.pack("<2H", _PAD_TAG, -bare % _ALIGN) + bytes(-bare % _ALIGN)
@@ -167,7 +167,7 @@ class _Member(NamedTuple):
         return _LOCAL.pack(*fields, len(self.name), len(extra)) + self.name + extra
 
     def central_header(self, crc: int) -> bytes:
-        """What the directory says of the member."""
+        """The member's entry in the directory."""
         wide = struct.pack("<2H3Q", _ZIP64_TAG, 24, self.nbytes, self.nbytes, self.at)
         fields = (b"PK\x01\x02", _VERSION, _VERSION, _UTF8, 0, 0, _DATE, crc, _MAX32, _MAX32)
         rest = (len(self.name), len(wide), 0, 0, 0, 0, _MAX32)

@@ -139,7 +139,7 @@ def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]
 
 
 def _starts(arrays: Sequence[StoredArray]) -> list[int]:
-    """Where each array begins behind the header.
+    """The start of each array, counted from the end of the header.
 
     Where their order leaves elements at odd places, wider ones go first: readers map what is aligned only.
     """

@@ -1,4 +1,4 @@
-"""What is written under another name in the same folder until it is whole, and which parts of it are done.
+"""Drafts: files under another name in the same folder until they are whole, and the tiles that are done.
 
     .NAME.restride-part       the files, at their full length from the start: a full disk is known at once
     .NAME.restride-journal    what they are made from, and how many tiles are done
@@ -48,7 +48,7 @@ Image = FileImage | ZarrImage
 
 
 class Origin(NamedTuple):
-    """What a draft is made from and what is made of it, as hashes."""
+    """The source of a draft, and the plan of what is made of it, as hashes."""
 
     source: str
     plan: str
@@ -101,7 +101,7 @@ class FilePart:
             raise
 
     def place(self, start: int) -> FilePlace:
-        """Where the tensor goes that the image has at this byte."""
+        """The place of the tensor that the image has at this byte."""
         return FilePlace(self._handle, self._label, start)
 
     def make_safe(self) -> None:
@@ -167,7 +167,7 @@ class AtomicOutput:
         return 0
 
     def place(self, file: int, start: int) -> TensorPlace:
-        """Where a tensor of a file of the draft goes."""
+        """The place of a tensor of a file of the draft."""
         return self._parts[file].place(start)
 
     def note(self, done: int, safe: bool = False, first: int = 0, sums: Sequence[int] = ()) -> None:
@@ -269,7 +269,7 @@ class AtomicOutput:
             os.close(handle)
 
     def _done_before(self, origin: Origin) -> int | None:
-        """How many tiles of the draft that is there are done; None where there is none to go on with."""
+        """The number of tiles of an earlier draft that are done; None where there is none to go on with."""
         text = os.pread(self._lock, _MOST_JOURNAL, 0)
         lines = text.split(b"\n")[:-1]
         if not lines:
@@ -340,7 +340,7 @@ def _check_folder(path: str, target: str) -> None:
 
 
 def draft_paths(target: str) -> tuple[str, str]:
-    """Where the draft of a file or folder is, and its journal."""
+    """The paths of the draft of a file or folder, and of its journal."""
     parent, name = os.path.split(target)
     if len(os.fsencode(name)) > _LONG_NAME:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()

@@ -66,7 +66,7 @@ def new_file(temporary: str, path: str) -> Iterator[int]:
 
 
 class Replacement:
-    """What will stand under `path`. Making one checks the place, so that no work is done for nothing.
+    """A file that will stand under `path`. Making one checks the place, so that no work is done for nothing.
 
     A symbolic link is followed, the access rights of a file that is there are kept. Raises RuntimeFailure
     where no file can be put there.
@@ -178,7 +178,7 @@ def sync_file(path: str) -> None:
 
 
 def boot_id() -> str:
-    """What tells one run of the system from another: what one has written the next may not find."""
+    """A text of this run of the system: what one has written the next may not find."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read(64).strip()

@@ -21,10 +21,11 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
-from ..conversion.tiles import Ints, physical_box
+from ..conversion.tiles import Ints, physical_box, runs_of
 from ..plain_file import FileState, check_link
 from ..stored_tensors import (
     KEY,
+    KIND_OF_DTYPE,
     KINDS,
     VERSION,
     Contents,
@@ -33,7 +34,6 @@ from ..stored_tensors import (
     StoredTensor,
     annotated,
     is_row_major,
-    kind_of_dtype,
     name_bytes,
     note_of,
     plain_array,
@@ -78,6 +78,12 @@ class ZarrPlace:
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with a box. Raises InvalidArguments for damaged chunks, RuntimeFailure."""
+        if size != desc.dims and physical_box(desc, self.shape, start, size) is None:
+            # Elements that share bytes without a word of their own: the array is read as a whole.
+            whole, runs = np.empty(desc.size, np.uint8), runs_of(desc, start, size)
+            self.read(desc, (0,) * desc.ndims, desc.dims, whole)
+            into.reshape(-1, runs.nbytes)[:] = whole[runs.starts[:, None] + np.arange(runs.nbytes)]
+            return
         box = self._box(desc, start, size)
         files = part_files(self.array)
         if files is not None:
@@ -129,7 +135,7 @@ class ZarrFolder:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells this source from another, or from itself after a change."""
+        """Facts that differ for another source, and for this one after a change."""
         return (self.name, self.state)
 
     @property
@@ -141,7 +147,7 @@ class ZarrFolder:
             return True
 
     def place(self, tensor: StoredTensor) -> ZarrPlace:
-        """Where a tensor is read."""
+        """The place of a tensor in its array."""
         return ZarrPlace(self.arrays[tensor.array.name], self.path, tensor.array.shape)
 
     def close(self) -> None:
@@ -242,7 +248,7 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
     """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
     little = np.dtype(dtype).newbyteorder("<") if dtype.kind in "biufcV" else dtype
-    kind = kind_of_dtype(little)
+    kind = KIND_OF_DTYPE.get(little)
     if word is not None:
         # Elements that Zarr has no type for are unsigned integers.
         kind = KINDS.get(word) if isinstance(word, str) and little.kind == "u" else None
@@ -397,7 +403,7 @@ class ZarrPart:
         self._unsafe.add(files_below(path))
 
     def place(self, start: int) -> ZarrPlace:
-        """Where an array goes, by its number."""
+        """The place of an array, by its number."""
         return ZarrPlace(self._arrays[start], self._label, self._image.arrays[start].shape, self._unsafe)
 
     def make_safe(self) -> None:
