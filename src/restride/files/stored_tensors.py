@@ -29,24 +29,20 @@ from .writing.replacement import shown
 VERSION = 1
 KEY = "restride"
 """The key under which a file's metadata hold what restride writes there."""
+
 PIECE = 8 << 20
 """Bytes that are read or written in one call: Python sees Ctrl-C between pieces."""
 
-Finish = Callable[[int], None]
-"""Completes a file whose tensors are written, by the handle of the file."""
 # An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
 _BYTES_PER_BRACKET = 8
 _WRITE_AGAIN = "write the file again with rs.save or restride convert"
 
 
-# --- kinds of elements: those of safetensors, whose words are used for all files. What restride has no data
-# type for is moved, and never converted: as the bits that it is.
-
-
 class ElementKind(NamedTuple):
     """A kind of element: its word, its width in bits, the data type, and NumPy's type where there is one.
 
-    Of kinds that come in blocks of several elements, the width is that of a `block`.
+    Words are those of safetensors, for all files. What restride has no data type for is moved as bits, and
+    never converted. Of kinds that come in blocks of several elements, the width is that of a `block`.
     """
 
     word: str
@@ -389,14 +385,14 @@ def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scali
 class FileImage:
     """A file of `nbytes` bytes: `pieces` of fixed bytes, and the starts of `arrays` in it.
 
-    `finish` is for formats that say something of the tensors' bytes, such as sums.
+    `finish` completes the file, by its handle, when the tensors are written: with their sums, for example.
     """
 
     arrays: tuple[StoredArray, ...]
     starts: tuple[int, ...]
     pieces: tuple[tuple[int, bytes], ...]
     nbytes: int
-    finish: Finish | None = None
+    finish: Callable[[int], None] | None = None
 
     @property
     def digest(self) -> str:

@@ -84,10 +84,10 @@ def do_tiles(
     except BaseException as error:
         tally.fail(error)
     for thread in threads:
-        _await(thread, tally)
+        thread.wait(tally)
     ended.set()
     if noting is not None:
-        _await(noting, tally)
+        noting.wait(tally)
     if note is not None and tally.done > first:
         note(tally.done, False)
     if tally.error is not None:
@@ -112,21 +112,20 @@ class _EndingThread(threading.Thread):
         finally:
             self.ended.set()
 
-
-def _await(thread: _EndingThread, tally: TileProgress) -> None:
-    """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
-    would be closed, and its handle might be another file's by then. One that never began has nothing to end.
-    """
-    while not thread.ended.is_set() and thread in threading.enumerate():
+    def wait(self, tally: TileProgress) -> None:
+        """Wait for its end, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to would be
+        closed, and its handle might be another file's by then. One that never began has nothing to end.
+        """
+        while not self.ended.is_set() and self in threading.enumerate():
+            try:
+                self.ended.wait()
+            except BaseException as error:
+                tally.fail(error)
         try:
-            thread.ended.wait()
+            if self.ended.is_set():
+                self.join()
         except BaseException as error:
             tally.fail(error)
-    try:
-        if thread.ended.is_set():
-            thread.join()
-    except BaseException as error:
-        tally.fail(error)
 
 
 def _work(tally: TileProgress, run: Callable[[int, Workspace], int]) -> None:
