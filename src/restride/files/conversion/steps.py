@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -118,6 +119,12 @@ def read_box(
     return Memory(box, _CPU, content)
 
 
+@lru_cache(maxsize=1024)
+def _line_of(nbytes: int) -> MemoryDesc:
+    """So many bytes. Tensors of a checkpoint have few lengths, and there may be thousands of them."""
+    return MemoryDesc((nbytes,), DataType.u8)
+
+
 class CopyStep(ConversionStep):
     """The bytes as they are: both descriptors are of the bytes in a line."""
 
@@ -126,7 +133,7 @@ class CopyStep(ConversionStep):
     @classmethod
     def of(cls, source: StoredTensor, rule: ConversionRule | None) -> CopyStep:
         """The step for a tensor."""
-        line = MemoryDesc((source.array.nbytes,), DataType.u8)
+        line = _line_of(source.array.nbytes)
         return cls(source, (source.array,), rule, line, line, TileGrid(line.dims, (cls.CHUNK,)))
 
     @property
@@ -138,6 +145,10 @@ class CopyStep(ConversionStep):
     def result_boxes(self) -> tuple[Ints, ...]:
         """All of the array: where arrays lie in boxes, only those without axes are copied so."""
         return (self.results[0].shape,)
+
+    def weight(self, tile: int) -> int:
+        """The bytes of a chunk."""
+        return min(self.CHUNK, self.source.array.nbytes - tile * self.CHUNK)
 
     def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
         """Copy a chunk."""
