@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import Error, InvalidArguments, raises_at_the_call, refuse
 from ..runtime.cpu.thread_pool import get_num_threads
-from .conversion.planned import Conversion, check_scaled, plan_conversion
+from .conversion.plan import Conversion, check_scaled, plan_conversion
 from .conversion.report import ConversionProgress, ConversionReport, report_of
 from .conversion.rules import parse_rules
 from .conversion.sources import ConversionSource, open_source
@@ -133,7 +133,7 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
                 check_scaled(placed.step)
         if options.dry_run:
             check_place(dst, is_folder=work.is_folder)
-            expected, room = _expected(source, work, dst, workers, options.verify), room_for(dst)
+            expected, room = _expected_seconds(source, work, dst, workers, options.verify), room_for(dst)
             shortfall = 0 if room is None else max(work.nbytes_written - room, 0)
             report = report_of(work, source, checked, workers, {})
             return replace(report, expected_seconds=expected, shortfall=shortfall)
@@ -270,7 +270,9 @@ class _Run:
         return placed.step, tile, read, [self._place(file, start) for file, start in placed.targets]
 
 
-def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool) -> float | None:
+def _expected_seconds(
+    source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool
+) -> float | None:
     """The seconds that the work takes; None where nothing can be tried beside its destination."""
     try:
         places = SamplePlaces(dst)

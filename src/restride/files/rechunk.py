@@ -60,7 +60,7 @@ def rechunk(
     where files of `src` change meanwhile, OutOfMemory where `memory` does not hold one chunk of each.
     """
     check_function("rechunk: progress", progress)
-    source, target = _opened(src, "src", "r"), _opened(dst, "dst", "r+")
+    source, target = _open_array(src, "src", "r"), _open_array(dst, "dst", "r+")
     if source.shape != target.shape or source.dtype != target.dtype:
         raise refuse("RS-F07:dst-another-array", source=source, target=target)
     # One array in both places: its chunks would be read while they are written.
@@ -75,7 +75,7 @@ def rechunk(
             progress(ConversionProgress("rechunking", tally.weight, source.nbytes, seconds, str(dst)))
 
     work = _Rechunking(source, target, room, (short_repr(src), short_repr(dst)))
-    first = _done(target, work.plan) if parse_bool("rechunk: resume", resume) else 0
+    first = _boxes_done(target, work.plan) if parse_bool("rechunk: resume", resume) else 0
     work.copy_from(first, report)
     del target.attrs[_ATTRIBUTE]
 
@@ -155,11 +155,11 @@ def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: in
         ]
         fitting = [choice for choice in choices if prod(choice) * itemsize <= memory]
         if not fitting:
-            return TileGrid(tuple(shape), _filled(box, shape, read, written, memory // itemsize))
-        box = min(fitting, key=lambda choice: (_excess(choice, read, shape), choice))
+            return TileGrid(tuple(shape), _lengthen(box, shape, read, written, memory // itemsize))
+        box = min(fitting, key=lambda choice: (_reads_per_box(choice, read, shape), choice))
 
 
-def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
+def _lengthen(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
     """The box, longer along the axis where that spares most, up to `most` elements; all about as long."""
     boxes = [box]
     for d, (n, b, w) in enumerate(zip(shape, box, written, strict=True)):
@@ -167,10 +167,10 @@ def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Int
         if b < longest:
             count = -(-n // longest)
             boxes.append((*box[:d], min(-(-n // (count * w)) * w, n), *box[d + 1 :]))
-    return min(boxes, key=lambda choice: (_excess(choice, read, shape), choice))
+    return min(boxes, key=lambda choice: (_reads_per_box(choice, read, shape), choice))
 
 
-def _excess(box: Ints, read: Ints, shape: Ints) -> float:
+def _reads_per_box(box: Ints, read: Ints, shape: Ints) -> float:
     """The reads of a box, as a multiple of it, about."""
     return prod(
         1.0 if b % r == 0 or b >= n else (b + r) / b for b, r, n in zip(box, read, shape, strict=True)
@@ -182,7 +182,7 @@ def _unit(array: Any) -> Ints:
     return tuple(getattr(array, "shards", None) or array.chunks)
 
 
-def _done(target: Any, plan: str) -> int:
+def _boxes_done(target: Any, plan: str) -> int:
     """The number of boxes an earlier call has done: of another run of the system those that the disk has."""
     try:
         state = json.loads(target.attrs.get(_ATTRIBUTE, ""))
@@ -208,7 +208,7 @@ def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, 
     raise refuse("RS-D01:chunks-not-fit", memory=memory, read=read, written=written)
 
 
-def _opened(value: Any, name: str, mode: str) -> Any:
+def _open_array(value: Any, name: str, mode: str) -> Any:
     zarr = zarr_library("rechunk")
     try:
         array = value if isinstance(value, zarr.Array) else zarr.open_array(value, mode=mode)

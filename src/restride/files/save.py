@@ -34,7 +34,7 @@ __all__ = ["save"]
 _CPU = Engine("cpu")
 
 
-class _Prepared(NamedTuple):
+class _StoredBytes(NamedTuple):
     """A tensor to be written: its array, and its bytes."""
 
     array: StoredArray
@@ -87,7 +87,7 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
             image.finish(handle)
 
 
-def _save_zarr(path: str, prepared: Sequence[_Prepared], metadata: Mapping[str, str]) -> None:
+def _save_zarr(path: str, prepared: Sequence[_StoredBytes], metadata: Mapping[str, str]) -> None:
     """A group of arrays, whole under its name or not at all."""
     image = zarr_image([one.array for one in prepared], metadata)
     draft = AtomicOutput(path, is_folder=True)
@@ -104,21 +104,24 @@ def _save_zarr(path: str, prepared: Sequence[_Prepared], metadata: Mapping[str, 
         raise
 
 
-def _parts(name: str, value: Any) -> list[_Prepared]:
+def _parts(name: str, value: Any) -> list[_StoredBytes]:
     """A tensor, or the parts of a quantized one: its elements, and its scales under names of their own."""
     if not isinstance(value, QuantizedTensor):
-        return [_prepared(name, value)]
+        return [_prepare(name, value)]
     parts: dict[str, Any] = {"scale": value.scale, "zero_point": value.zero_point, "minimum": value.minimum}
     parts = {part: memory for part, memory in parts.items() if memory is not None}
     if value.tensor_scale != 1.0:
         parts["tensor_scale"] = np.full((1,) * value.values.desc.ndims, value.tensor_scale, np.float32)
     names = {part: f"{name}_{part}" for part in parts}
-    values = _prepared(name, value.values)
+    values = _prepare(name, value.values)
     array = replace(values.array, scaling=Scaling(**names, axis=None, groups=value.groups))
-    return [_Prepared(array, values.content), *(_prepared(names[part], held) for part, held in parts.items())]
+    return [
+        _StoredBytes(array, values.content),
+        *(_prepare(names[part], held) for part, held in parts.items()),
+    ]
 
 
-def _prepared(name: str, value: Any) -> _Prepared:
+def _prepare(name: str, value: Any) -> _StoredBytes:
     if isinstance(value, Memory) and value:
         synchronize(value)
         return _of_memory(name, to_host(value))
@@ -130,21 +133,21 @@ def _prepared(name: str, value: Any) -> _Prepared:
     kind = KIND_OF_DTYPE.get(x.dtype)
     if kind is not None and not is_masked(x):
         content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
-        return _Prepared(plain_array(name, kind, x.shape), content)
+        return _StoredBytes(plain_array(name, kind, x.shape), content)
     # Elements of 4 bits are packed; all else is refused, with the reason.
     return _of_memory(name, memory_of(x, f"save: {name[:60]}"))
 
 
-def _of_memory(name: str, memory: Memory) -> _Prepared:
+def _of_memory(name: str, memory: Memory) -> _StoredBytes:
     desc = memory.desc
     array = array_of(name, desc)
     data = memory.data
     if data is None:
         memory.physical()  # says that there is none
-        return _Prepared(array, np.empty(0, np.uint8))
+        return _StoredBytes(array, np.empty(0, np.uint8))
     content = data.view(np.uint8)
     if not is_dense(desc) and desc.is_injective():
         # What lies between the elements is not this tensor's: it is no one else's business.
         content = np.zeros(extent(desc).high, np.uint8)
         reorder(memory, None, out=Memory(desc, _CPU, content))
-    return _Prepared(array, content[: array.nbytes])
+    return _StoredBytes(array, content[: array.nbytes])

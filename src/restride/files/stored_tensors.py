@@ -333,7 +333,7 @@ def parse_notes(path: str, text: bytes) -> dict[str, Any]:
     return notes
 
 
-def annotated(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:
+def annotate(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:
     """The array as the file's metadata describe it, every value checked as if a stranger wrote it.
 
     `names`: of all tensors of the file. Raises InvalidArguments, naming the file and the tensor.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .planned import Conversion
+from .plan import Conversion
 from .rules import ConversionRule
 from .sources import ConversionSource
 

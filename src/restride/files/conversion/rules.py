@@ -82,7 +82,7 @@ def parse_rules(rules: object) -> tuple[ConversionRule, ...]:
         if isinstance(rules, str | ConversionRule) or not isinstance(rules, Sequence):
             raise _BadRule("rules are a list")
         for rule in rules:
-            parsed.append(_parsed(rule))
+            parsed.append(_parse_rule(rule))
     except _BadRule as error:
         text = rule if isinstance(rule, str) else short_repr(rule)
         hint = f"{error.meant} {_HINT}" if error.meant else _HINT
@@ -101,7 +101,7 @@ def needs_scale(read: DataType, written: DataType) -> bool:
     return read.kind == "float" and is_coarse and read.bits > 4
 
 
-def _parsed(rule: object) -> ConversionRule:
+def _parse_rule(rule: object) -> ConversionRule:
     if isinstance(rule, ConversionRule):
         return rule
     if isinstance(rule, tuple | list) and rule and isinstance(rule[0], str):

@@ -16,7 +16,7 @@ from ...desc.memory_desc import MemoryDesc
 from ...errors import RuntimeFailure
 from ...runtime.alloc import Array
 from ..places import FilePlace, Workspace
-from .planned import Conversion
+from .plan import Conversion
 from .steps import ConversionStep
 from .tile_threads import do_tiles
 from .tiles import Ints, Runs, runs_of

@@ -29,7 +29,7 @@ from ..stored_tensors import (
     FileImage,
     StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
     array_of,
     as_bytes,
     check_header,
@@ -83,7 +83,7 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
     note = metadata.pop(KEY, None)
     notes = {} if note is None else parse_notes(path, note.content[8:] if note.type == _TEXT else b"{}")
     stored = tuple(
-        StoredTensor(_described(path, entry, notes.get(entry.name), names), path, start + entry.offset)
+        StoredTensor(_describe(path, entry, notes.get(entry.name), names), path, start + entry.offset)
         for entry in entries
     )
     return Contents(stored, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
@@ -158,7 +158,7 @@ def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
     raise refuse("RS-F01:alignment-no-power", path=shown(path))
 
 
-def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
+def _describe(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
     """The array of an entry, as the metadata describe it."""
     if not isinstance(note, dict):
         return plain_array(entry.name, entry.kind, entry.shape)
@@ -170,7 +170,7 @@ def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) ->
         if prod(wanted) == prod(shape):
             shape = tuple(wanted)
     words = {key: value for key, value in note.items() if key not in ("shape", "kind")}
-    return annotated(path, plain_array(entry.name, kind, shape), words, names)
+    return annotate(path, plain_array(entry.name, kind, shape), words, names)
 
 
 def _gguf_form(array: StoredArray) -> StoredArray:

@@ -40,7 +40,7 @@ from ..stored_tensors import (
     FileImage,
     StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
     as_bytes,
     check_header,
     note_of,
@@ -77,7 +77,7 @@ def read_desc(path: str, override: NpyOverride = _NOTHING) -> MemoryDesc:
 def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Contents:
     """The one tensor of an open .npy file, named after it.
 
-    Raises InvalidArguments for a file that is no array, or not what `meaning` says.
+    Raises InvalidArguments for a file that is no array, or not what `override` says.
     """
     header = parse_header(file, path)
     digest = hashlib.sha256(read_at(file, path, 0, header.start)).hexdigest()
@@ -92,16 +92,16 @@ def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING)
     if stored is not None:
         said = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
     is_packed = stored is not None and header.dtype == np.uint8
-    dtype = header.dtype if said is None or is_packed else typed(header.path, header.dtype, said)
+    dtype = header.dtype if said is None or is_packed else _element_type(header.path, header.dtype, said)
     array = plain_array(name, _kind_of(header, dtype), header.shape)
     if header.note is not None:
         if header.is_fortran:
             raise refuse("RS-F01:descriptor-header-not", path=shown(header.path))
         note = {"desc": header.note} if stored is not None else {}
-        return _agreed(annotated(header.path, array, note, frozenset()), header, override)
+        return _with_own_desc(annotate(header.path, array, note, frozenset()), header, override)
     if override == _NOTHING:
         return _in_fortran_order(array, header) if header.is_fortran and len(header.shape) > 1 else array
-    desc = _said(header, _desc_of(array, header.path).data_type, override)
+    desc = _desc_by_override(header, _desc_of(array, header.path).data_type, override)
     return StoredArray(name, array.kind, array.shape, array.nbytes, desc)
 
 
@@ -164,7 +164,7 @@ def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
     return replace(array, desc=_desc(header, array.shape, carrier, header.order), is_fortran=True)
 
 
-def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
+def _with_own_desc(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
     """The array with the file's own descriptor, which what is said besides must not contradict."""
     if override == _NOTHING:
         return array
@@ -176,13 +176,13 @@ def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> Sto
     raise refuse("RS-F01:header-holds-descriptor", path=shown(header.path), said=said, stored=stored)
 
 
-def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
-    """The descriptor of an ordinary .npy file, read as `meaning` says."""
+def _desc_by_override(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
+    """The descriptor of an ordinary .npy file, read as `override` says."""
     plain = _desc(header, header.shape, data_type, header.order)
     if override.src is None and override.dims is None:
         return plain
     if override.dims is not None:
-        return _checked(header, _desc(header, override.dims, data_type, override.src), plain)
+        return _check_physical(header, _desc(header, override.dims, data_type, override.src), plain)
     tag = _tag_of_physical(header, override.src or "")
     if not tag.inner_blks:
         return plain.permute_axes(tag.order)
@@ -190,7 +190,7 @@ def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> Memo
     blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
     extents = dict(zip(tag.order, plain.dims, strict=False))
     dims = tuple(extents[d] * blocks[d] for d in range(tag.ndims))
-    return _checked(header, _desc(header, dims, data_type, tag), plain)
+    return _check_physical(header, _desc(header, dims, data_type, tag), plain)
 
 
 def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
@@ -199,7 +199,7 @@ def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format:
     return desc
 
 
-def _checked(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
+def _check_physical(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
     """`said`, where the array in the file can be its physical array."""
     if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
         return said
@@ -356,7 +356,7 @@ def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool
     return tuple(shape), bool(is_fortran), dtype
 
 
-def typed(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:
+def _element_type(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:
     """The NumPy type of the elements, which the header may know only by their width."""
     twin = data_type.numpy
     bare = dtype.kind in "Vui" and dtype.names is None and dtype.isnative

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ...errors import Error, refuse
 from ..plain_file import read_at, state_of
-from ..stored_tensors import PIECE, Contents, FileImage, StoredArray, StoredTensor, annotated, name_bytes
+from ..stored_tensors import PIECE, Contents, FileImage, StoredArray, StoredTensor, annotate, name_bytes
 from ..writing.replacement import shown, system_error
 from .npy import encode_header, npy_form, parse_header, tensor_array
 
@@ -59,7 +59,7 @@ def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
     """
     members = _members(file, path)
     is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
-    return file if is_plain else _expanded(file, path, members, folder)
+    return file if is_plain else _expand(file, path, members, folder)
 
 
 def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
@@ -95,7 +95,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
         digest.update(read_at(file, path, start, header.start - start) + name.encode("utf-8", "replace"))
         array = tensor_array(header, name)
         if header.note and "scaling" in header.note:
-            array = annotated(path, array, {"scaling": header.note["scaling"]}, known)
+            array = annotate(path, array, {"scaling": header.note["scaling"]}, known)
         tensors.append(StoredTensor(array, path, header.start))
     if any(end > begin for (_, end), (begin, _) in pairwise(sorted(spans))):
         raise refuse("RS-F01:two-members-overlap", path=shown(path))
@@ -200,7 +200,7 @@ def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
     return crc
 
 
-def _expanded(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
+def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
     """An archive of the same members, uncompressed, in a file without a name in `folder`.
 
     What is compressed can only be read from its start. So the whole archive is expanded once, in pieces, and

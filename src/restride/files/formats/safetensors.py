@@ -23,7 +23,7 @@ from ..stored_tensors import (
     FileImage,
     StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
     check_header,
     name_bytes,
     note_of,
@@ -64,7 +64,7 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
     notes_text, names = metadata.pop(KEY, None), frozenset(entries)
     notes = {} if notes_text is None else parse_notes(path, notes_text.encode())
     described = tuple(
-        replace(tensor, array=annotated(path, tensor.array, notes[name], names)) if name in notes else tensor
+        replace(tensor, array=annotate(path, tensor.array, notes[name], names)) if name in notes else tensor
         for name, tensor in zip(entries, tensors, strict=True)
     )
     return Contents(described, metadata, ((path, hashlib.sha256(text).hexdigest()),))

@@ -146,7 +146,7 @@ class AtomicOutput:
         self._is_published = False
         self.sums: dict[int, int] = {}
         """Of a draft that is gone on with: the sums of its tiles, by their numbers."""
-        self._lock = self._locked()
+        self._lock = self._lock_journal()
 
     def open(self, files: Sequence[DraftFile], origin: Origin, *, resume: bool) -> int:
         """Make the files, or take those up that are there; return how many tiles are done.
@@ -244,7 +244,7 @@ class AtomicOutput:
             part.close()
         self._parts = []
 
-    def _locked(self) -> int:
+    def _lock_journal(self) -> int:
         """The handle of the locked journal, which nobody has unlinked meanwhile."""
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         while True:

@@ -32,7 +32,7 @@ from ..stored_tensors import (
     ElementKind,
     StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
     is_row_major,
     name_bytes,
     note_of,
@@ -240,7 +240,7 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
         "dimension_names": axis_names if any(axis is not None for axis in axis_names) else [],
     }
     unknown = {word: value for word, value in unknown.items() if value}
-    stored = replace(annotated(path, plain_array(name, kind, shape), words, names), unknown=unknown)
+    stored = replace(annotate(path, plain_array(name, kind, shape), words, names), unknown=unknown)
     whole = 0 if part_files(array) is not None else prod(array.chunks) * array.dtype.itemsize
     return StoredTensor(stored, path, 0, chunks, whole)
 

@@ -159,7 +159,7 @@ class ChunkFiles:
         for number in self.within(start, size):
             first = self.first(number)
             low, high = _overlap(first, self.extents, start, size)
-            part = into[_within(low, high, start)]
+            part = into[_slices_from(low, high, start)]
             with self._opened(number) as place:
                 if place is None:
                     part[...] = self.fill
@@ -305,11 +305,11 @@ class ChunkMover:
         for place in target.within(low, shape):
             begin = target.first(place)
             one, two = _overlap(begin, target.extents, low, shape)
-            into = chunks[place][_within(one, two, begin)]
-            into[...] = source.fill if chunk is None else chunk[_within(one, two, base)]
+            into = chunks[place][_slices_from(one, two, begin)]
+            into[...] = source.fill if chunk is None else chunk[_slices_from(one, two, base)]
 
 
-def _within(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
+def _slices_from(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
     """A box as slices of an array that begins at `base`."""
     return tuple(slice(a - at, b - at) for a, b, at in zip(low, high, base, strict=True))
 

@@ -1,4 +1,4 @@
-"""A conversion as it is planned: every tensor's step, the files of the result, and where each array goes."""
+"""The plan of a conversion: the step of every tensor, the files of the result, and the place of each array."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def plan_step(
     """
     room = _TileRoom(tensor, most_bytes, in_boxes)
     if rule is None or rule.is_copy:
-        return _copied(room, rule)
+        return _copy_step(room, rule)
     try:
-        step = _planned(room, rule)
+        step = _step_by_rule(room, rule)
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
         hint = error.hint if isinstance(error, OutOfMemory) else _HINT
         what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
         where = f"{tensor.array.kind.word} {tensor.array.shape}"
         raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
-    return room.checked(step)
+    return room.check(step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _TileRoom:
         grid = self.grid(src, dst, result, units)
         return grid, TensorRange(src, grid) if len(grid) > 1 else None
 
-    def checked(self, step: ConversionStep) -> ConversionStep:
+    def check(self, step: ConversionStep) -> ConversionStep:
         """The step. Raises OutOfMemory where its tiles, or the source's chunks, do not fit into memory."""
         most, chunk = 2 * self.most_bytes, self.tensor.chunk_bytes
         if max(step.tile_bytes, chunk) <= most:
@@ -110,7 +110,7 @@ class _TileRoom:
         )
 
 
-def _copied(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
+def _copy_step(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
     """A tensor as it is: its bytes, or boxes of them where it lies in chunks."""
     array = room.tensor.array
     src = array.moved_as
@@ -120,17 +120,17 @@ def _copied(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
     if array.is_fortran:
         # No other format says so of an array: it is row-major there, and the same to every reader.
         result, dst = plain_array(array.name, array.kind, array.shape), MemoryDesc(src.dims, src.data_type)
-    return room.checked(MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result)))
+    return room.check(MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result)))
 
 
-def _target(
+def _target_desc(
     array: StoredArray, src: MemoryDesc, format: str | None, data_type: DataType | None
 ) -> MemoryDesc:
     """The elements in another format and type; without a format they stay as readers see them."""
     return target_desc(MemoryDesc(src.dims, src.data_type) if array.is_fortran else src, format, data_type)
 
 
-def _planned(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
+def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
     array = room.tensor.array
     src = array.moved_as
     if src is None:
@@ -144,11 +144,11 @@ def _planned(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
         src = array.desc
     if rule.is_found:
         return _quantization(room, src, rule)
-    dst = _target(array, src, rule.format, rule.data_type)
+    dst = _target_desc(array, src, rule.format, rule.data_type)
     scaling = (rule.scale, rule.zero_point)
     is_same_layout = dst.layout == src.layout
     if dst == src and is_same_layout and scaling == (None, None) and not array.is_fortran:
-        return _copied(room, rule)
+        return _copy_step(room, rule)
     result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
     if array.kind.data_type is None:
         result = replace(result, kind=array.kind)
@@ -191,7 +191,7 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
         if scaling.is_two_level:
             descs["tensor_scale"] = MemoryDesc(one, DataType.f32)
         units = tuple(max(n, 1) for n in scaling.groups)
-    dst = _target(array, src, rule.format, data_type)
+    dst = _target_desc(array, src, rule.format, data_type)
     names = {part: f"{array.name}_{part}" for part in descs}
     note = Scaling(**names, axis=axis, groups=() if scaling is None else scaling.groups)
     values = replace(array_of(array.name, dst, note), unknown=array.unknown)
