@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
     are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
-    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
+    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantized in
     groups, Q4_0, Q4_1, Q8_0 and MXFP4 of ggml among it. What restride has no data type for, or has no axes,
     is an array of NumPy; of other types of ggml the bytes of each row, which `rs.formats.unpack` may read.
     The file must not be changed or cut while it is mapped. Raises InvalidArguments for a damaged file,

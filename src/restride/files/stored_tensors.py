@@ -137,7 +137,7 @@ _GGML = (
 GGML_KINDS = {
     number: ElementKind(word, 8 * nbytes, None, None, block) for number, word, block, nbytes in _GGML
 }
-"""Quantised kinds by ggml's number: values and scales in blocks, which are copied as they are."""
+"""Quantized kinds by ggml's number: values and scales in blocks, which are copied as they are."""
 
 
 def parse_object(path: str, text: bytes) -> dict[str, Any]:
@@ -397,10 +397,10 @@ class FileImage:
     @property
     def digest(self) -> str:
         """A hash of all but the tensors."""
-        found = hashlib.sha256(repr((self.starts, self.nbytes)).encode())
+        digest = hashlib.sha256(repr((self.starts, self.nbytes)).encode())
         for start, piece in self.pieces:
-            found.update(start.to_bytes(8, "little") + piece)
-        return found.hexdigest()
+            digest.update(start.to_bytes(8, "little") + piece)
+        return digest.hexdigest()
 
 
 def packed_starts(arrays: Sequence[StoredArray], start: int, align: int = 1) -> Iterator[int]:

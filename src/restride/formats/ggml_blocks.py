@@ -126,8 +126,8 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     """A tensor of bitsandbytes' NF4: two codes to a byte, the first in the high half, an f32 for `block` of
     them.
 
-    Elements are the numbers of `NF4`, in f32. `absmax` is that of each block, dequantised where it was
-    quantised itself. Raises InvalidArguments where rows are no whole blocks, and for other lengths.
+    Elements are the numbers of `NF4`, in f32. `absmax` is that of each block, dequantized where it was
+    quantized itself. Raises InvalidArguments where rows are no whole blocks, and for other lengths.
     """
     dims, group = parse_dims(shape), parse_int(block, "formats.unpack_nf4: block")
     if not dims or group < 2 or dims[-1] % group:

@@ -23,7 +23,7 @@ from ..runtime.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class TensorFormat:
-    """The layout of a quantised tensor: `x = scale * (value - zero_point) + minimum`.
+    """The layout of a quantized tensor: `x = scale * (value - zero_point) + minimum`.
 
     name        as `rs.formats` has it
     values      where the elements lie
@@ -49,10 +49,10 @@ class TensorFormat:
     @property
     def parts(self) -> dict[str, MemoryDesc]:
         """The descriptors by the names of what they describe."""
-        found = {"values": self.values, "scale": self.scale, "minimum": self.minimum}
+        parts = {"values": self.values, "scale": self.scale, "minimum": self.minimum}
         if isinstance(self.zero_point, MemoryDesc):
-            found["zero_point"] = self.zero_point
-        return {name: md for name, md in found.items() if md is not None}
+            parts["zero_point"] = self.zero_point
+        return {name: md for name, md in parts.items() if md is not None}
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -158,13 +158,13 @@ def misfit_of_bytes(array: Any, needed: int) -> str:
 def _misfit_of_type(array: Any, data_type: DataType | None) -> str:
     """The fault of the elements: words of bytes are of integers, all else has the part's type."""
     try:
-        found = DataType.parse(array.dtype)
+        own = DataType.parse(array.dtype)
     except InvalidArguments:
         return "" if array.dtype.kind in "iuV" else f"its elements are {array.dtype}"
-    if found.bits < 8:
-        return f"it has a byte for each {found}; two of them share one"
-    is_other = data_type is not None and found.kind == "float" and found is not data_type
-    return f"its elements are {found}, not {data_type}" if is_other else ""
+    if own.bits < 8:
+        return f"it has a byte for each {own}; two of them share one"
+    is_other = data_type is not None and own.kind == "float" and own is not data_type
+    return f"its elements are {own}, not {data_type}" if is_other else ""
 
 
 def array_of(buffer: Any, what: str) -> Any:

@@ -1,4 +1,4 @@
-"""The plan of a conversion: the step of every tensor, the files of the result, and the place of each array."""
+"""The plan of a conversion: the step of every tensor, the files of the result, and each array's place."""
 
 from __future__ import annotations
 

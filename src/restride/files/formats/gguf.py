@@ -1,7 +1,7 @@
 """The header of GGUF, read as if a stranger wrote it, and written.
 
 The format: magic, version, counts; metadata as keys with typed values; of each tensor a name, its dims from
-the innermost out, a type and an offset; then the data, each tensor at a multiple of the alignment. Quantised
+the innermost out, a type and an offset; then the data, each tensor at a multiple of the alignment. Quantized
 types of ggml are copied as they are. Values of metadata are kept as the bytes that they are.
 """
 

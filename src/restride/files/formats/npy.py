@@ -87,12 +87,14 @@ def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Con
 
 def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING) -> StoredArray:
     """The array that a header describes, or the person who asks."""
-    said = override.data_type
+    data_type = override.data_type
     stored = header.note if header.note and "data_type" in header.note else None
     if stored is not None:
-        said = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
+        data_type = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
     is_packed = stored is not None and header.dtype == np.uint8
-    dtype = header.dtype if said is None or is_packed else _element_type(header.path, header.dtype, said)
+    dtype = header.dtype
+    if data_type is not None and not is_packed:
+        dtype = _element_type(header.path, dtype, data_type)
     array = plain_array(name, _kind_of(header, dtype), header.shape)
     if header.note is not None:
         if header.is_fortran:
@@ -294,9 +296,9 @@ def encode_header(array: StoredArray) -> bytes:
     if not note:
         return plain
     # The descriptor's own fields at the top.
-    said = {**note.get("desc", {}), **{key: value for key, value in note.items() if key != "desc"}}
+    words = {**note.get("desc", {}), **{key: value for key, value in note.items() if key != "desc"}}
     lead = len(_MAGIC) + 4
-    text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(said)}".encode()
+    text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(words)}".encode()
     text += b" " * (-(lead + len(text) + 1) % _ALIGN) + b"\n"
     check_header(".npy", len(text), _MAX_HEADER)
     return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text

@@ -276,20 +276,20 @@ class AtomicOutput:
             return None
         try:
             head = json.loads(lines[0])
-            found = Origin(str(head["source"]), str(head["plan"]))
+            earlier = Origin(str(head["source"]), str(head["plan"]))
             is_same_boot = head["version"] == _VERSION and head["boot"] == boot_id()
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
-        if found.source != origin.source:
+        if earlier.source != origin.source:
             raise refuse("RS-F08:source-changed-since", path=shown(self.path))
-        if found.plan != origin.plan:
+        if earlier.plan != origin.plan:
             raise refuse("RS-F08:rules-options-were", path=shown(self.path))
         counts = [0]
         for line in lines[1:]:
-            said = _LINE.fullmatch(line)
-            if said is None:
+            words = _LINE.fullmatch(line)
+            if words is None:
                 continue
-            word, number, tile, values = said.groups()
+            word, number, tile, values = words.groups()
             if word == b"safe" or is_same_boot:
                 counts.append(int(number))
             self.sums |= dict(enumerate((int(value, 16) for value in values.split(b",") if value), int(tile)))

@@ -149,9 +149,9 @@ class UnsafeFiles:
 
     def add(self, paths: Iterable[str]) -> None:
         """Files were written."""
-        found = set(paths)
+        new = set(paths)
         with self._lock:
-            self._paths |= found
+            self._paths |= new
 
     def make_safe(self) -> None:
         """Force them to the disk, and their names. Raises RuntimeFailure where the system refuses."""

@@ -320,9 +320,9 @@ def zarr_image(
     names = [array.name for array in arrays]
     _check_names(names)
     shapes = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
-    said = {**metadata, KEY: {"version": VERSION, "order": names}}
+    attributes = {**metadata, KEY: {"version": VERSION, "order": names}}
     apart = {name: about for name, about in (groups or {}).items() if name not in names}
-    return ZarrImage(tuple(arrays), tuple(shapes), said, apart)
+    return ZarrImage(tuple(arrays), tuple(shapes), attributes, apart)
 
 
 def _usual_chunk(array: StoredArray) -> Ints:
@@ -358,8 +358,8 @@ def _attributes_of(array: StoredArray) -> dict[str, Any]:
     kept, words = array.unknown.get("attributes"), note_of(array)
     if stored_dtype(array.kind) != array.kind.numpy:
         words["kind"] = array.kind.word
-    said = dict(kept) if isinstance(kept, dict) else {}
-    return {**said, KEY: {"version": VERSION, **words}} if words else said
+    attributes = dict(kept) if isinstance(kept, dict) else {}
+    return {**attributes, KEY: {"version": VERSION, **words}} if words else attributes
 
 
 def _axis_names_of(array: StoredArray) -> list[str | None] | None:
