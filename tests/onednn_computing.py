@@ -117,7 +117,7 @@ class ComputingOneDNN(OneDNN):
         else:
             md = rs.MemoryDesc(case.src_dims, case.dt[0])
             src = self.memory(self._plain(md))
-            src.bytes[...] = _stored(case.values(md, 1), md.data_type)
+            src.bytes[...] = _stored(case.values("src"), md.data_type)
         dst = self.memory(descs[rs.ARG_DIFF_DST])
         return {rs.ARG_SRC: src, rs.ARG_DST: dst, rs.ARG_WORKSPACE: memories[rs.ARG_WORKSPACE]}
 

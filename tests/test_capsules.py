@@ -293,6 +293,19 @@ def test_every_function_names_a_producer_that_fails(producer, consumer):
     assert getattr(x, "deleted", 0) <= 1
 
 
+@pytest.mark.parametrize("consumer", _CONSUMERS)
+def test_every_function_names_the_device_of_an_array_that_is_not_on_the_host(consumer):
+    class OnDevice(Exporting):
+        def __dlpack_device__(self):
+            return 2, 1
+
+    def fail():
+        raise BufferError("Unsupported device in DLTensor.")
+
+    with refused("cannot be ", "it is on cuda:1", "x.get() of CuPy"):
+        _CONSUMERS[consumer](OnDevice(fail))
+
+
 def test_what_python_itself_raises_passes():
     with pytest.raises(KeyboardInterrupt):
         rs.reorder(failing(KeyboardInterrupt()), "a")

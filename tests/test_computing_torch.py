@@ -232,7 +232,7 @@ def _differing(driver: str, line: str) -> list[str] | None:
         wanted = theirs.get(one.arg)
         if wanted is None:
             continue
-        tolerance = test.case.tolerance(one.arg)
+        tolerance = test.case.tolerance(str(one.name))
         got, points = ours[one.arg], points_of(ours[one.arg], wanted, one.md.data_type)
         wrong = ~problems.are_near(points, one.md.data_type, tolerance)
         wrong &= points.rdiff > tolerance.threshold + epsilon(one.md.data_type) + 8e-6

@@ -15,8 +15,7 @@ from restride_bench.driver.cases import table_of
 from restride_bench.driver.common import COMMON_KNOBS
 from restride_bench.driver.expand import Test, expand
 from restride_bench.driver.operations import OPERATIONS
-from restride_bench.driver.primitives.reorder import ReorderCase
-from restride_bench.driver.primitives.shuffle import ShuffleCase
+from restride_bench.driver.primitives.moves import ReorderCase, ShuffleCase
 
 # benchdnn's own files, where somebody has them: a folder with reorder/ and shuffle/ in it.
 _INPUTS = os.environ.get("BENCHDNN_INPUTS", "")

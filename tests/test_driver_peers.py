@@ -8,7 +8,7 @@ from restride_bench.driver import peers
 from restride_bench.driver.expand import expand
 from restride_bench.driver.fill import Bytes
 from restride_bench.driver.peers import arithmetic_of
-from restride_bench.driver.primitives.reorder import ReorderCase
+from restride_bench.driver.primitives.moves import ReorderCase
 from restride_bench.driver.result import Outcome, PeerTime
 from restride_bench.driver.run import run
 from restride_bench.peer import PeerRefusal, PreparedCall

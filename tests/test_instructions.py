@@ -12,6 +12,7 @@ import pytest
 
 from restride_bench import instructions
 from restride_bench.instructions import Count, CountedKernel, own_costs
+from restride_bench.rows import kernels
 
 # Two functions known by address: one calls the other, whose cost is not its own; then a named one.
 CALLGRIND = """
@@ -70,14 +71,15 @@ def test_what_cannot_be_run_is_named_with_the_reason(monkeypatch: pytest.MonkeyP
 
 
 def test_the_five_are_of_different_kinds() -> None:
-    chosen = instructions.problems()
+    chosen = kernels((1, 64, 28, 28))
     assert len({problem.name for problem in chosen}) == len(chosen) == 5
     assert {problem.src_type for problem in chosen} == {"f32", "u8"}
 
 
 _STEPPED = """
 from restride_bench import instructions
-instructions._DIMS, instructions._ASKED = (1, 16, 4, 8), instructions._ASKED[:2]
+first = instructions.kernels((1, 16, 4, 8))[:2]
+instructions.kernels = lambda dims: first
 instructions.main(["step"])
 """
 

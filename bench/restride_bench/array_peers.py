@@ -145,7 +145,9 @@ class Torch(_ArrayPeer):
         torch.set_num_threads(threads)
 
     def _array(self, data: Bytes, data_type: str, dtype: np.dtype[Any]) -> Any:
-        return self.torch.from_numpy(data).view(getattr(self.torch, _TORCH_TYPES[data_type]))
+        return self.torch.from_numpy(data).view(
+            getattr(self.torch, _TORCH_TYPES.get(data_type, f"int{8 * dtype.itemsize}"))
+        )
 
     def _view(self, array: Any, shape: Sequence[int], strides: Sequence[int], start: int) -> Any:
         return array.as_strided(shape, strides, start)

@@ -25,17 +25,11 @@ from restride.targets.isa import host_isa
 
 from .measure import Call
 from .peers import Restride
-from .problem import PLAIN, Bytes, PeerArithmetic, PeerProblem
+from .problem import Bytes
+from .rows import kernels
 
 CALLS = 100
 _DIMS = (1, 64, 28, 28)
-_ASKED = (
-    ("f32 nchw→nchw", "f32", "abcd", "f32", "abcd", PLAIN),
-    ("f32 nchw→nhwc", "f32", "abcd", "f32", "acdb", PLAIN),
-    ("f32 nchw→nChw16c", "f32", "abcd", "f32", "aBcd16b", PLAIN),
-    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75, 1)),
-    ("u8 nchw→nhwc", "u8", "abcd", "u8", "acdb", PLAIN),
-)
 _TRACEME, _PEEKUSER, _SINGLESTEP = 0, 3, 9
 _RIP = 16 * 8  # where x86-64 Linux keeps the instruction's address in what PEEKUSER reads
 _CHILD = [sys.executable, "-m", "restride_bench.instructions"]
@@ -56,15 +50,10 @@ class CountedKernel:
     instructions: int = 0
 
 
-def problems() -> list[PeerProblem]:
-    """The five: a copy, a transpose, a blocked format, a conversion with factors, and narrow elements."""
-    return [PeerProblem(name, _DIMS, *rest) for name, *rest in _ASKED]  # type: ignore[arg-type]
-
-
 def count(*, stepping: bool) -> Iterator[CountedKernel]:
     """Run each kernel, and count its instructions where `stepping`."""
     peer, seen, held = Restride(1), set[tuple[int, int]](), list[Bytes]()
-    for problem in problems():
+    for problem in kernels(_DIMS):
         # Kept, since a kernel must not be loaded where another was.
         held += [problem.source(), problem.destination()]
         ready = peer.prepare(problem, *held[-2:])

@@ -22,7 +22,7 @@ import restride as rs
 
 from .array_peers import Torch
 from .figures import BenchSetup
-from .measure import Call, alternate, batch_size
+from .measure import Call, alternate, batch_size, geometric_mean
 from .multiply_adds import peak
 from .onednn import OneDNN
 from .peer import nothing
@@ -111,36 +111,28 @@ def restride_calls(layer: Layer, types: str) -> tuple[LayerCalls, int]:
         _fill(np.asarray(memories[arg].data).view(np.uint8), str(descs[arg].data_type), number)
     stream = rs.Stream(engine)
 
-    def alone() -> None:
-        primitive.execute(stream, memories)
-
-    moves = [_moves(memories[arg], stream) for arg in (rs.ARG_SRC, rs.ARG_DST)]
+    alone = partial(primitive.execute, stream, memories)
+    (into, _), (_, out) = (_moves(memories[arg], stream) for arg in (rs.ARG_SRC, rs.ARG_DST))
 
     def reordered() -> None:
-        moves[0].into()
-        primitive.execute(stream, memories)
-        moves[1].out()
+        into()
+        alone()
+        out()
 
     return LayerCalls(alone, reordered), sum(md.size for md in descs.values())
 
 
-class _Moves(NamedTuple):
+def _moves(memory: rs.Memory, stream: rs.Stream) -> tuple[Call, Call]:
     """From a row-major memory, and back to it; nothing where the format is row-major already."""
-
-    into: Call
-    out: Call
-
-
-def _moves(memory: rs.Memory, stream: rs.Stream) -> _Moves:
     engine, md = rs.Engine("cpu"), memory.desc
     plain = rs.MemoryDesc(md.dims, md.data_type)
     if plain == md:
-        return _Moves(nothing, nothing)
+        return nothing, nothing
     other = rs.Memory(plain, engine)
     np.asarray(other.data).view(np.uint8)[:] = 1
     into = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, plain, engine, md))
     out = rs.Reorder(rs.Reorder.PrimitiveDesc(engine, md, engine, plain))
-    return _Moves(partial(into.execute, stream, other, memory), partial(out.execute, stream, memory, other))
+    return partial(into.execute, stream, other, memory), partial(out.execute, stream, memory, other)
 
 
 def onednn_calls(library: OneDNN, layer: Layer, types: str) -> LayerCalls:
@@ -291,19 +283,18 @@ class LayerTime:
 
 def measure(setting: BenchSetup) -> list[LayerTime]:
     """All layers of all types, on one thread and on all."""
-    library = next((peer.library for peer in setting.peers if isinstance(peer, OneDNNPeer)), None)
-    torch = next((peer for peer in setting.peers if isinstance(peer, Torch)), None)
     before, found = rs.get_num_threads(), list[LayerTime]()
     try:
         for threads in sorted({1, setting.threads}):
             rs.set_num_threads(threads)
-            if library is not None:
-                library.set_num_threads(threads)
-            if torch is not None:
-                torch.torch.set_num_threads(threads)
-            peers, roof, bandwidth = LayerPeers(library, torch), peak(threads), memory_bandwidth()
+            for peer in setting.peers:
+                if isinstance(peer, OneDNNPeer):
+                    peer.library.set_num_threads(threads)
+                elif isinstance(peer, Torch):
+                    peer.torch.set_num_threads(threads)
+            roof, bandwidth = peak(threads), memory_bandwidth()
             for types in TYPES:
-                times = (_measured(layer, types, threads, roof, peers, setting) for layer in LAYERS)
+                times = (_measured(layer, types, threads, roof, setting) for layer in LAYERS)
                 found += [replace(each, bandwidth=bandwidth) for each in times]
     finally:
         rs.set_num_threads(before)
@@ -321,23 +312,15 @@ def memory_bandwidth() -> float:
     return 2 * _COPIED / min(times["copy"].seconds)
 
 
-class LayerPeers(NamedTuple):
-    """Who is measured beside restride; None for those who are not there."""
-
-    library: OneDNN | None
-    torch: Torch | None
-
-
-def _measured(
-    layer: Layer, types: str, threads: int, roof: float, peers: LayerPeers, setting: BenchSetup
-) -> LayerTime:
+def _measured(layer: Layer, types: str, threads: int, roof: float, setting: BenchSetup) -> LayerTime:
     own, moved = restride_calls(layer, types)
-    sides = {_OWN: own}
-    if peers.library is not None:
-        sides[_ONEDNN] = onednn_calls(peers.library, layer, types)
-    calls = {name: each.alone for name, each in sides.items()}
-    if peers.torch is not None and TYPES[types][0] in TORCH_TYPES:
-        calls[_TORCH] = torch_call(peers.torch, layer, types)
+    sides, others = {_OWN: own}, dict[str, Call]()
+    for peer in setting.peers:
+        if isinstance(peer, OneDNNPeer):
+            sides[_ONEDNN] = onednn_calls(peer.library, layer, types)
+        elif isinstance(peer, Torch) and TYPES[types][0] in TORCH_TYPES:
+            others[_TORCH] = torch_call(peer, layer, types)
+    calls = {**{name: each.alone for name, each in sides.items()}, **others}
     both = {**calls, **{f"{name}, reordered": each.reordered for name, each in sides.items()}}
     times = alternate(both, rounds=setting.rounds, number=batch_size(own.alone))
     least = {name: min(timing.seconds) for name, timing in times.items()}
@@ -356,10 +339,6 @@ def means(times: Sequence[LayerTime]) -> list[tuple[str, int, float, float, floa
         same = [each for each in times if (each.types, each.threads) == (types, threads)]
         parts = [each.of_peak for each in same]
         ratios = [each.over_onednn for each in same if each.over_onednn is not None]
-        over = (_mean(ratios), min(ratios)) if ratios else (None, None)
-        found.append((types, threads, _mean(parts), min(parts), *over))
+        over = (geometric_mean(ratios), min(ratios)) if ratios else (None, None)
+        found.append((types, threads, geometric_mean(parts) or 0.0, min(parts), *over))
     return found
-
-
-def _mean(values: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(values))))

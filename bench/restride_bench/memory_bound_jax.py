@@ -41,32 +41,21 @@ def _batch_norm(j: Any, x: Array, w: list[Array], axis: int) -> Array:
     return _affine(j, x - _along(j, mean, x, axis), factor, shift, axis)
 
 
-def _batch_norm_trained(j: Any, x: Array, w: list[Array], axis: int) -> Array:
-    others = tuple(dim for dim in range(x.ndim) if dim != axis)
-    return _affine(j, _normal(j, x, others), w[-2], w[-1], axis)
+def _others(x: Array, *axes: int) -> tuple[int, ...]:
+    return tuple(dim for dim in range(x.ndim) if dim not in axes)
 
 
 def _group_norm(j: Any, x: Array, w: list[Array], axis: int) -> Array:
-    shape = (*x.shape[:axis], GROUPS, x.shape[axis] // GROUPS, *x.shape[axis + 1 :])
-    others = tuple(dim for dim in range(1, x.ndim + 1) if dim != axis)
-    return _affine(j, _normal(j, x.reshape(shape), others).reshape(x.shape), w[-2], w[-1], axis)
-
-
-def _layer_norm(j: Any, x: Array, w: list[Array], axis: int) -> Array:
-    return _affine(j, _normal(j, x, (1,)), w[-2], w[-1], 1)
+    split = x.reshape(*x.shape[:axis], GROUPS, x.shape[axis] // GROUPS, *x.shape[axis + 1 :])
+    return _affine(j, _normal(j, split, _others(split, 0, axis)).reshape(x.shape), w[-2], w[-1], axis)
 
 
 def _batch_norm_gradient(j: Any, x: Array, w: list[Array], axis: int) -> Any:
     dy, mean, variance, scale = w
-    others = tuple(dim for dim in range(x.ndim) if dim != axis)
-    inverse = j.lax.rsqrt(variance + EPSILON)
+    inverse, count = j.lax.rsqrt(variance + EPSILON), x.size // x.shape[axis]
     h = (x - _along(j, mean, x, axis)) * _along(j, inverse, x, axis)
-    shift_sum, scale_sum = dy.sum(others, keepdims=True), (dy * h).sum(others, keepdims=True)
-    count = x.size // x.shape[axis]
-    return (dy - shift_sum / count - h * scale_sum / count) * _along(j, inverse * scale, x, axis), (
-        scale_sum,
-        shift_sum,
-    )
+    sums = tuple(each.sum(_others(x, axis), keepdims=True) for each in (dy * h, dy))
+    return (dy - sums[1] / count - h * sums[0] / count) * _along(j, inverse * scale, x, axis), sums
 
 
 def _layer_norm_gradient(j: Any, x: Array, w: list[Array], axis: int) -> Any:
@@ -79,21 +68,21 @@ def _layer_norm_gradient(j: Any, x: Array, w: list[Array], axis: int) -> Any:
 
 def _lrn(j: Any, x: Array, w: list[Array], axis: int) -> Array:
     size, alpha, beta, k = LRN
-    half = size // 2
     window = [size if dim == axis else 1 for dim in range(x.ndim)]
-    padding = [(half, half) if dim == axis else (0, 0) for dim in range(x.ndim)]
+    padding = [(size // 2,) * 2 if dim == axis else (0, 0) for dim in range(x.ndim)]
     total = j.lax.reduce_window(x * x, 0.0, j.lax.add, window, [1] * x.ndim, padding)
     return x * (k + alpha / size * total) ** -beta
 
 
 def _pool(kernel: int, stride: int, padding: int, is_max: bool) -> JaxCall:
     def run(j: Any, x: Array, w: list[Array], axis: int) -> Array:
-        sizes = [1 if dim in (0, axis) else kernel for dim in range(4)]
-        steps = [1 if dim in (0, axis) else stride for dim in range(4)]
-        around = [(0, 0) if dim in (0, axis) else (padding, padding) for dim in range(4)]
+        sizes, steps, margins = (
+            [none if dim in (0, axis) else each for dim in range(4)]
+            for none, each in ((1, kernel), (1, stride), ((0, 0), (padding, padding)))
+        )
         if is_max:
-            return j.lax.reduce_window(x, -np.inf, j.lax.max, sizes, steps, around)
-        return j.lax.reduce_window(x, 0.0, j.lax.add, sizes, steps, around) / kernel**2
+            return j.lax.reduce_window(x, -np.inf, j.lax.max, sizes, steps, margins)
+        return j.lax.reduce_window(x, 0.0, j.lax.add, sizes, steps, margins) / kernel**2
 
     return run
 
@@ -106,36 +95,23 @@ def _resized(method: str) -> JaxCall:
     return run
 
 
-def _gradient_of_linear(forward: JaxCall) -> JaxCall:
+def _gradient_of_linear(forward: JaxCall, *, halves: bool = False) -> JaxCall:
     """The gradient of what halves or doubles sizes, of that of its result alone."""
 
     def run(j: Any, dy: Array, w: list[Array], axis: int) -> Array:
-        is_pool = forward is _AVERAGE
-        shape = [n if i in (0, axis) else 2 * n if is_pool else n // 2 for i, n in enumerate(dy.shape)]
+        shape = [n if i in (0, axis) else 2 * n if halves else n // 2 for i, n in enumerate(dy.shape)]
         return j.vjp(lambda y: forward(j, y, [], axis), j.numpy.zeros(shape, dy.dtype))[1](dy)[0]
 
     return run
 
 
-_AVERAGE = _pool(3, 2, 1, False)
-
-
-def _sum(j: Any, x: Array, w: list[Array], axis: int) -> Array:
-    return x.sum(tuple(dim for dim in range(1, 4) if dim != axis), keepdims=True)
+def _gradient(forward: JaxCall) -> JaxCall:
+    """The gradient of the source. The first of what stands beside it is that of the result."""
+    return lambda j, x, w, axis: j.vjp(lambda y: forward(j, y, w[1:], axis), x)[1](w[0])[0]
 
 
 def _prelu(j: Any, x: Array, w: list[Array], axis: int) -> Array:
     return j.numpy.where(x > 0, x, x * _along(j, w[-1].ravel(), x, axis))
-
-
-def _gradient(forward: JaxCall) -> JaxCall:
-    """The gradient of the source. The first of what stands beside it is that of the result."""
-
-    def run(j: Any, x: Array, w: list[Array], axis: int) -> Array:
-        dy, *others = w
-        return j.vjp(lambda y: forward(j, y, others, axis), x)[1](dy)[0]
-
-    return run
 
 
 def _relu(j: Any, x: Array, w: list[Array], axis: int) -> Array:
@@ -144,10 +120,6 @@ def _relu(j: Any, x: Array, w: list[Array], axis: int) -> Array:
 
 def _gelu(j: Any, x: Array, w: list[Array], axis: int) -> Array:
     return j.nn.gelu(x, approximate=False)
-
-
-def _softmax_gradient(j: Any, y: Array, w: list[Array], axis: int) -> Array:
-    return y * (w[0] - (w[0] * y).sum(1, keepdims=True))
 
 
 CALLS: Mapping[str, JaxCall] = {
@@ -163,25 +135,27 @@ CALLS: Mapping[str, JaxCall] = {
     "eltwise gelu_erf backward": _gradient(_gelu),
     "binary add": lambda j, x, w, axis: x + w[0],
     "prelu": _prelu,
+    "prelu backward": _gradient(_prelu),
     "batch normalization": _batch_norm,
-    "batch normalization training": _batch_norm_trained,
+    "batch normalization training": lambda j, x, w, axis: _affine(
+        j, _normal(j, x, _others(x, axis)), w[-2], w[-1], axis
+    ),
     "batch normalization backward": _batch_norm_gradient,
     "group normalization": _group_norm,
-    "layer normalization": _layer_norm,
+    "layer normalization": lambda j, x, w, axis: _affine(j, _normal(j, x, (1,)), w[-2], w[-1], 1),
     "layer normalization backward": _layer_norm_gradient,
     "lrn across channels": _lrn,
     "lrn across channels backward": _gradient(_lrn),
     "pooling max 3x3": _pool(3, 2, 1, True),
     "pooling avg_include_padding 56x56": _pool(56, 1, 0, False),
-    "pooling avg_include_padding 3x3 backward": _gradient_of_linear(_AVERAGE),
-    "resampling nearest x2 backward": _gradient_of_linear(_resized("nearest")),
-    "resampling linear x2 backward": _gradient_of_linear(_resized("linear")),
-    "reduction sum": _sum,
+    "pooling avg_include_padding 3x3 backward": _gradient_of_linear(_pool(3, 2, 1, False), halves=True),
     "resampling nearest x2": _resized("nearest"),
     "resampling linear x2": _resized("linear"),
+    "resampling nearest x2 backward": _gradient_of_linear(_resized("nearest")),
+    "resampling linear x2 backward": _gradient_of_linear(_resized("linear")),
+    "reduction sum": lambda j, x, w, axis: x.sum(_others(x, 0, axis), keepdims=True),
     "softmax": lambda j, x, w, axis: j.nn.softmax(x, 1),
-    "softmax backward": _softmax_gradient,
-    "prelu backward": _gradient(_prelu),
+    "softmax backward": lambda j, y, w, axis: y * (w[0] - (w[0] * y).sum(1, keepdims=True)),
 }
 """The functions by the names of the cases. Gradients that no program of JAX has on their own are left out."""
 
@@ -197,13 +171,11 @@ def by_jax(name: str, memories: Mapping[int, rs.Memory]) -> tuple[Call, Callable
     if name not in CALLS or source.inner_blks:
         raise ValueError("JAX has no such function, or no blocked formats")
     order = source.outer_order
-    held = [memories[arg] for arg in (*names[:1], *TORCH_ARGUMENTS) if arg in memories]
-    if rs.ARG_SRC not in memories:
-        held = [memories[arg] for arg in (rs.ARG_DST, *TORCH_ARGUMENTS) if arg in memories]
-    x, *w = (jax.numpy.asarray(_as_it_lies(each, order)) for each in held)
+    ends = dict.fromkeys([next(arg for arg in names if arg in memories), *TORCH_ARGUMENTS])
+    arrays = [np.asarray(memories[arg]) for arg in ends if arg in memories]
+    x, *w = (jax.numpy.asarray(_as_it_lies(each, order)) for each in arrays)
     axis = order.index(1) if source.ndims > 1 else 0
     program = jax.jit(lambda x, w: CALLS[name](jax, x, w, axis))
-    back = np.argsort(order)
 
     def run() -> Any:
         return jax.block_until_ready(program(x, w))
@@ -211,11 +183,10 @@ def by_jax(name: str, memories: Mapping[int, rs.Memory]) -> tuple[Call, Callable
     def answer() -> Any:
         found = run()
         # Gradients of scale and shift come with that of the source.
-        return np.transpose(np.asarray(found[0] if isinstance(found, tuple) else found), back)
+        return np.transpose(np.asarray(found[0] if isinstance(found, tuple) else found), np.argsort(order))
 
     return run, answer
 
 
-def _as_it_lies(memory: rs.Memory, order: tuple[int, ...]) -> Any:
-    values = np.asarray(memory)
+def _as_it_lies(values: Any, order: tuple[int, ...]) -> Any:
     return np.ascontiguousarray(values.transpose(order) if values.ndim == len(order) else values)

@@ -58,7 +58,7 @@ def _source(problem: PeerProblem, src: Bytes) -> Any:
 def _call(problem: PeerProblem, x: Any) -> Call:
     given = problem.arithmetic
     if problem.group_size is not None:
-        return functools.partial(rs.shuffle, x, group_size=problem.group_size)
+        return functools.partial(rs.shuffle, x, axis=problem.axis, group_size=problem.group_size)
     if given.dst_axis is not None or given.beta:
         raise PeerRefusal("a new result has no scale of its own, and nothing to add to")
     words: dict[str, Any] = {"dtype": problem.dst_type}
@@ -88,7 +88,11 @@ class Restride:
             source = source.submemory_desc(problem.dims, problem.margin)
         target = rs.MemoryDesc(problem.dims, problem.dst_type, problem.dst_tag)
         if problem.group_size is not None:
-            return self._shuffle(source, problem.group_size, src, dst)
+            desc = rs.ShuffleForward.Desc("forward_inference", source, problem.axis, problem.group_size)
+            pd = rs.ShuffleForward.PrimitiveDesc(desc, self.engine)
+            a, b = (rs.Memory(source, self.engine, held) for held in (src, dst))
+            run = functools.partial(rs.ShuffleForward(pd).execute, self.stream, a, b)
+            return PreparedCall(run, pd.impl_info_str)
         return self._bound(
             source, target, _attr(problem), src.view(problem.src_dtype), dst.view(problem.dst_dtype)
         )
@@ -97,13 +101,6 @@ class Restride:
         """A reorder between equal descriptors."""
         desc = rs.MemoryDesc((src.size,), "u8", "a")
         return {"restride": self._bound(desc, desc, None, src, dst).call}
-
-    def _shuffle(self, desc: rs.MemoryDesc, group_size: int, src: Bytes, dst: Bytes) -> PreparedCall:
-        what = rs.ShuffleForward.Desc("forward_inference", desc, 1, group_size)
-        pd = rs.ShuffleForward.PrimitiveDesc(what, self.engine)
-        a, b = (rs.Memory(desc, self.engine, held) for held in (src, dst))
-        run = functools.partial(rs.ShuffleForward(pd).execute, self.stream, a, b)
-        return PreparedCall(run, pd.impl_info_str)
 
     def _bound(self, source: Any, target: Any, attr: Any, src: Array, dst: Array) -> PreparedCall:
         try:
@@ -137,7 +134,9 @@ class OneDNNPeer:
                 source = source.submemory(problem.dims, problem.margin)
             target = library.desc(problem.dims, problem.dst_type, problem.dst_tag)
             if problem.group_size is not None:
-                return self._shuffle(source, problem.group_size, src, dst)
+                shuffle = library.shuffle(source, problem.axis, problem.group_size)
+                held = {rs.ARG_SRC: library.memory(source, src), rs.ARG_DST: library.memory(source, dst)}
+                return PreparedCall(shuffle.bind_all(held), shuffle.impl)
             if not problem.arithmetic.is_plain:
                 return self._compute(problem, source, target, {rs.ARG_SRC: src, rs.ARG_DST: dst})
             primitive = library.reorder(source, target, alpha=problem.scale)
@@ -171,14 +170,6 @@ class OneDNNPeer:
         memory = self.library.memory(self.library.desc((values.size,), data_type, "a"))
         memory.bytes[...] = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         return memory
-
-    def _shuffle(self, desc: OneDNNDesc, group_size: int, src: Bytes, dst: Bytes) -> PreparedCall:
-        library = self.library
-        primitive = library.shuffle(desc, 1, group_size)
-        call = primitive.bind_all(
-            {rs.ARG_SRC: library.memory(desc, src), rs.ARG_DST: library.memory(desc, dst)}
-        )
-        return PreparedCall(call, primitive.impl)
 
     def copies(self, src: Bytes, dst: Bytes) -> dict[str, Call]:
         """None: oneDNN is no candidate for the roof, it is the peer to beat."""

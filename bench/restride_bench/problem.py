@@ -251,7 +251,7 @@ class PeerProblem:
     """One reorder from one format and type to another. `margin`: the source is a window, that far from every
     side of what it lies in.
 
-    With a `group_size`, a shuffle of axis 1 between equal formats and types.
+    With a `group_size`, a shuffle of an axis between equal formats and types.
     """
 
     name: str
@@ -264,6 +264,7 @@ class PeerProblem:
     group: str = "layout"
     margin: tuple[int, ...] = ()
     group_size: int | None = None
+    axis: int = 1
 
     @property
     def label(self) -> str:
@@ -358,15 +359,19 @@ class PeerProblem:
         """`values`, with the channels shuffled where there is a group size."""
         if self.group_size is None:
             return values
-        rows, channels, *rest = values.shape
-        split = values.reshape(rows, channels // self.group_size, self.group_size, *rest)
-        return split.swapaxes(1, 2).reshape(values.shape)
+        axis, sizes = self.axis, (values.shape[self.axis] // self.group_size, self.group_size)
+        split = values.reshape(*values.shape[:axis], *sizes, *values.shape[axis + 1 :])
+        return split.swapaxes(axis, axis + 1).reshape(values.shape)
 
     def boxes(self) -> list[GridBox]:
         """The elements as strided boxes. Raises ValueError where the blocks of the formats do not nest."""
-        if self.group_size is not None:
-            return [self._exchanged(self.group_size)]
         axes = [pieces(s, d, n) for s, d, n in zip(self.src.digits, self.dst.digits, self.dims, strict=True)]
+        if self.group_size is not None:
+            size, (digit, *blocks) = self.group_size, self.src.digits[self.axis]
+            if blocks:
+                raise ValueError("groups cut blocks: channels lie on no grid")
+            step, rows = digit.stride, self.dims[self.axis] // size
+            axes[self.axis] = [GridBox((size, rows), (step, size * step), 0, (rows * step, step), 0)]
         shift = sum(
             far * digits[0].stride for far, digits in zip(self.src.margin, self.src.digits, strict=True)
         )
@@ -385,14 +390,6 @@ class PeerProblem:
             ]
             found += [product(choice) for choice in itertools.product(*axes)]
         return found
-
-    def _exchanged(self, group_size: int) -> GridBox:
-        if self.src.blocks:
-            raise ValueError("groups cut blocks: channels lie on no grid")
-        axes = [pieces(s, s, n)[0] for s, n in zip(self.src.digits, self.dims, strict=True)]
-        (step,), rows = axes[1].src_strides, self.dims[1] // group_size
-        axes[1] = GridBox((group_size, rows), (step, group_size * step), 0, (rows * step, step), 0)
-        return product(axes)
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
         rows = max(1, _CHUNK // max(1, math.prod(self.dims[1:])))

@@ -17,18 +17,13 @@ from .figures import BenchSetup
 from .measure import Call, Quartiles, alternate, batch_size
 from .peer import Peer
 from .peers import Restride, open_peers
-from .problem import PLAIN, Bytes, PeerArithmetic, PeerProblem, storage
+from .problem import Bytes, PeerProblem, storage
+from .rows import kernels
 
 # About four times more at each step: a few channels, then whole activations, then more images of them.
 SHAPES = (
     *((1, 16, 4, 8), (1, 16, 14, 14), (1, 16, 28, 28), (1, 16, 56, 56)),
     *((images, 64, 56, 56) for images in (1, 4, 16, 64, 256, 1024, 2490)),
-)
-_KERNELS = (
-    ("f32 nchw→nchw", "f32", "abcd", "f32", "abcd", PLAIN),
-    ("f32 nchw→nhwc", "f32", "abcd", "f32", "acdb", PLAIN),
-    ("f32 nchw→nChw16c", "f32", "abcd", "f32", "aBcd16b", PLAIN),
-    ("f32→s8 nchw→nhwc, scale per channel", "f32", "abcd", "s8", "acdb", PeerArithmetic(0.75, 1)),
 )
 MEMCPY = "memcpy"
 _FEWER = 256_000_000  # bytes moved from which a third of the rounds will do
@@ -80,7 +75,7 @@ def measure(setting: BenchSetup) -> Roofline:
 
 def problems(dims: tuple[int, ...]) -> list[PeerProblem]:
     """The kernels at one size; the first moves the most."""
-    return [PeerProblem(name, dims, *rest) for name, *rest in _KERNELS]  # type: ignore[arg-type]
+    return kernels(dims)[:4]
 
 
 def no_room(moved: int) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from .problem import PeerArithmetic, PeerProblem
+from .problem import PLAIN, PeerArithmetic, PeerProblem
 
 LARGE = 64_000_000  # bytes moved from which a row counts as large
-
 _TYPES = ("f32", "bf16", "f16", "s8", "u8")
 _TAGS = {
     "nchw": "abcd",
@@ -22,6 +21,7 @@ _TAGS = {
     "OIhw4i16o4i": "ABcd4b16a4b",
 }
 _ACTIVATIONS = ((8, 64, 112, 112), (8, 256, 56, 56))
+_IMAGES, _WIDE, _FILTERS = (8, 3, 224, 224), (8, 256, 56, 56), (512, 512, 3, 3)
 _LAYOUTS = (
     ("nchw", "nhwc"),
     ("nhwc", "nchw"),
@@ -33,57 +33,49 @@ _LAYOUTS = (
 )
 _WEIGHTS = (("f32", "OIhw16i16o"), ("bf16", "OIhw8i16o2i"), ("s8", "OIhw4i16o4i"))
 _MATMUL = (("f32", "BA16a64b"), ("bf16", "BA16a64b2a"), ("s8", "BA16a64b4a"))
-_IMAGES = (("u8", "nhwc", "f32", "nchw"), ("f32", "nchw", "u8", "nhwc"), ("u8", "nhwc", "u8", "nchw"))
-_CONVERSIONS = (
-    ("f32", "nchw", "s8", "nchw", 0.75),
-    ("f32", "nchw", "s8", "nhwc", 0.75),
-    ("f32", "nchw", "u8", "nChw16c", 0.75),
-    ("s8", "nchw", "f32", "nchw", 0.125),
-    ("s8", "nhwc", "f32", "nchw", 0.125),
-    ("f32", "nchw", "bf16", "nchw", None),
-    ("f32", "nchw", "bf16", "nChw16c", None),
-    ("bf16", "nChw16c", "f32", "nchw", None),
-    ("f32", "nchw", "f16", "nhwc", None),
-    ("f32", "nchw", "f8_e4m3", "nchw", None),
-    ("f8_e4m3", "nhwc", "bf16", "nchw", None),
-)
+_OF_IMAGES = ("u8 nhwc f32 nchw", "f32 nchw u8 nhwc", "u8 nhwc u8 nchw")
+# With a layout change and without; the scale where there is one.
+_CONVERSIONS = {
+    "f32 nchw s8 nchw": 0.75,
+    "f32 nchw s8 nhwc": 0.75,
+    "f32 nchw u8 nChw16c": 0.75,
+    "s8 nchw f32 nchw": 0.125,
+    "s8 nhwc f32 nchw": 0.125,
+    "f32 nchw bf16 nchw": None,
+    "f32 nchw bf16 nChw16c": None,
+    "bf16 nChw16c f32 nchw": None,
+    "f32 nchw f16 nhwc": None,
+    "f32 nchw f8_e4m3 nchw": None,
+    "f8_e4m3 nhwc bf16 nchw": None,
+}
 # Types of 8 and of 64 bits, which peers convert through others, or element by element.
 _UNCOMMON = (
-    ("f64", "nchw", "f32", "nhwc"),
-    ("f64", "nchw", "bf16", "nhwc"),
-    ("f64", "nchw", "s8", "nhwc"),
-    ("f32", "nchw", "f8_e5m2", "nhwc"),
-    ("bf16", "nhwc", "f8_e4m3", "nchw"),
-    ("f8_e4m3", "nhwc", "f32", "nchw"),
-    ("f8_e5m2", "nchw", "f8_e4m3", "nhwc"),
-    ("s8", "nchw", "f8_e4m3", "nhwc"),
+    *("f64 nchw f32 nhwc", "f64 nchw bf16 nhwc", "f64 nchw s8 nhwc", "f32 nchw f8_e5m2 nhwc"),
+    *("bf16 nhwc f8_e4m3 nchw", "f8_e4m3 nhwc f32 nchw", "f8_e5m2 nchw f8_e4m3 nhwc", "s8 nchw f8_e4m3 nhwc"),
 )
-# With a layout change; and without, which is a copy that computes.
-_QUANTISED = (
-    ("f32", "nchw", "s8", "nhwc", 0.75, 0),
-    ("f32", "nchw", "u8", "nChw16c", 0.75, 128),
-    ("bf16", "nhwc", "s8", "nchw", 0.75, 0),
-    ("s8", "nhwc", "f32", "nchw", 0.125, 0),
-    ("u8", "nchw", "f32", "nhwc", 0.125, 128),
-)
-_QUANTISED_AS_IT_LIES = (
-    ("f32", "nchw", "s8", "nchw", 0.75, 0),
-    ("f32", "nhwc", "u8", "nhwc", 0.75, 128),
-    ("u8", "nhwc", "bf16", "nhwc", 0.125, 128),
-)
-_APART = (
-    ("f32", "nchw", "f32", "nhwc", PeerArithmetic(beta=0.5)),
-    ("f32", "nchw", "s8", "nhwc", PeerArithmetic(0.75, 1, dst_axis=0)),
-    ("u8", "nchw", "u8", "nhwc", PeerArithmetic(zero_point=3)),
-    ("f16", "nchw", "s8", "nhwc", PeerArithmetic(0.75)),
-)
+# Scales and zero points; the scale is one for all, or one for each channel, along the vectorised dim or not.
+_QUANTISED = {
+    "f32 nchw s8 nhwc": (0.75, 0),
+    "f32 nchw u8 nChw16c": (0.75, 128),
+    "bf16 nhwc s8 nchw": (0.75, 0),
+    "s8 nhwc f32 nchw": (0.125, 0),
+    "u8 nchw f32 nhwc": (0.125, 128),
+}
+_QUANTISED_AS_IT_LIES = {
+    "f32 nchw s8 nchw": (0.75, 0),
+    "f32 nhwc u8 nhwc": (0.75, 128),
+    "u8 nhwc bf16 nhwc": (0.125, 128),
+}
+# What oneDNN does element by element.
+_APART = {
+    "f32 nchw f32 nhwc": PeerArithmetic(beta=0.5),
+    "f32 nchw s8 nhwc": PeerArithmetic(0.75, 1, dst_axis=0),
+    "u8 nchw u8 nhwc": PeerArithmetic(zero_point=3),
+    "f16 nchw s8 nhwc": PeerArithmetic(0.75),
+}
 _TAILS = (
-    ("f32", "nchw", "nChw16c"),
-    ("f32", "nChw16c", "nchw"),
-    ("f32", "nchw", "nhwc"),
-    ("bf16", "nchw", "nChw16c"),
-    ("u8", "nchw", "nChw16c"),
-    ("u8", "nhwc", "nchw"),
+    *("f32 nchw f32 nChw16c", "f32 nChw16c f32 nchw", "f32 nchw f32 nhwc"),
+    *("bf16 nchw bf16 nChw16c", "u8 nchw u8 nChw16c", "u8 nhwc u8 nchw"),
 )
 # Channels and spatial extents of networks that shuffle; the group size, which cuts blocks or does not.
 _SHUFFLES = (
@@ -111,15 +103,17 @@ _QUICK = (
 # Where networks live: 64 KB to 16 MB moved.
 _CACHED = ((1, 256, 14, 14), (4, 64, 56, 56))
 _CACHED_SHUFFLES = (((4, 144, 56, 56), 12), ((8, 244, 14, 14), 2))
-_SHUFFLED_TYPES = ("f32", "bf16", "u8")
-_SHUFFLED = ("nchw", "nhwc", "nChw16c", "nChw8c")
 
 
 def suite(*, least: int = LARGE) -> list[PeerProblem]:
     """Every row, its first extent doubled until it moves `least` bytes; those in the caches as they are."""
-    computed = [*_conversions(), *_uncommon(), *_quantised(), *_apart()]
-    grown = [*_moves(), *computed, *_tails(), *_weights("weights"), *_shuffles()]
-    return [*(row.of_at_least(least) for row in grown), *_in_caches(), *_weights("small weights")]
+    return [
+        *(row.of_at_least(least) for row in _grown()),
+        *_moves("in the caches", _CACHED),
+        *_conversions("types in the caches", (4, 3, 224, 224), (4, 64, 56, 56)),
+        *_shuffles("shuffles in the caches", _CACHED_SHUFFLES),
+        *_weights("small weights"),
+    ]
 
 
 def quick(rows: Sequence[PeerProblem]) -> list[PeerProblem]:
@@ -133,120 +127,75 @@ def select(rows: Sequence[PeerProblem], pattern: str) -> list[PeerProblem]:
     return [row for row in rows if wanted.search(f"{row.label} {row.group}")]
 
 
-def _moves() -> list[PeerProblem]:
-    activations = [
-        _problem("layout", data_type, src, data_type, dst, dims)
-        for data_type in _TYPES
-        for dims in _ACTIVATIONS
-        for src, dst in _LAYOUTS
-    ]
-    doubles = _problem("layout", "f64", "nchw", "f64", "nhwc", _ACTIVATIONS[0])
-    return [*activations, doubles, *(_problem("layout", t, "ab", t, "ba", (4096, 4096)) for t in _TYPES)]
-
-
-def _weights(group: str) -> list[PeerProblem]:
-    convolution = [_problem(group, t, "OIhw", t, tag, (512, 512, 3, 3)) for t, tag in _WEIGHTS]
-    return [*convolution, *(_problem(group, t, "ab", t, tag, (1024, 1024)) for t, tag in _MATMUL)]
-
-
-def _in_caches() -> list[PeerProblem]:
-    moves = [
-        _problem("in the caches", data_type, src, data_type, dst, dims)
-        for data_type in _TYPES
-        for dims in _CACHED
-        for src, dst in _LAYOUTS
-    ]
-    shuffles = [
-        _shuffle("shuffles in the caches", data_type, dims, group_size, tag)
-        for data_type in _SHUFFLED_TYPES
-        for dims, group_size in _CACHED_SHUFFLES
-        for tag in _SHUFFLED
-    ]
-    images, activations = (4, 3, 224, 224), (4, 64, 56, 56)
-    return [*moves, *_conversions("types in the caches", images, activations), *shuffles]
-
-
-def _conversions(
-    group: str = "convert",
-    pictures: tuple[int, ...] = (8, 3, 224, 224),
-    activations: tuple[int, ...] = (8, 256, 56, 56),
-) -> list[PeerProblem]:
-    images = [_problem(group, *row, pictures) for row in _IMAGES]
-    return images + [
-        replace(_problem(group, s, src, d, dst, activations), arithmetic=PeerArithmetic(scale))
-        for s, src, d, dst, scale in _CONVERSIONS
+def kernels(dims: tuple[int, ...]) -> list[PeerProblem]:
+    """What studies look into: a copy, a transpose, a blocked format, a conversion with scales, bytes."""
+    scaled = row_of("layout", "f32 nchw s8 nhwc", dims, PeerArithmetic(0.75, 1))
+    moves = [f"f32 nchw f32 {tag}" for tag in ("nchw", "nhwc", "nChw16c")]
+    return [
+        *(row_of("layout", words, dims) for words in moves),
+        replace(scaled, name=f"{scaled.name}, scale per channel"),
+        row_of("layout", "u8 nchw u8 nhwc", dims),
     ]
 
 
-def _uncommon() -> list[PeerProblem]:
-    return [_problem("uncommon types", *row, (8, 256, 56, 56)) for row in _UNCOMMON]
+def _grown() -> Iterator[PeerProblem]:
+    yield from _moves("layout", _ACTIVATIONS)
+    yield row_of("layout", "f64 nchw f64 nhwc", _ACTIVATIONS[0])
+    yield from (row_of("layout", f"{t} ab {t} ba", (4096, 4096)) for t in _TYPES)
+    yield from _conversions("convert", _IMAGES, _WIDE)
+    yield from (row_of("uncommon types", words, _WIDE) for words in _UNCOMMON)
+    yield from _quantised("quantise", _QUANTISED)
+    for axis in (None, 0):
+        yield _computed("quantise", "f32 OIhw s8 OIhw4i16o4i", PeerArithmetic(0.75, axis), _FILTERS)
+    yield from _quantised("quantise as it lies", _QUANTISED_AS_IT_LIES)
+    yield from (_computed("apart", words, given) for words, given in _APART.items())
+    yield row_of("apart", "f32 aBcd32b f32 aBcd48b", (8, 288, 56, 56))
+    window = row_of("apart", "f32 nchw f32 nhwc", _WIDE)
+    yield replace(window, name=f"{window.name} of a window", margin=(0, 4, 1, 3))
+    yield from (row_of("tails", words, (512, 17, 7, 7)) for words in _TAILS)
+    yield from _weights("weights")
+    yield from _shuffles("shuffle", _SHUFFLES)
 
 
-def _quantised() -> list[PeerProblem]:
-    """One scale for all and one per channel, along the vectorised dim and along another, zero points, weights
-    per output.
-    """
-    dims, weights, blocked = (8, 256, 56, 56), (512, 512, 3, 3), "OIhw4i16o4i"
-    moved = [
-        _computed("quantise", s, src, d, dst, dims, PeerArithmetic(scale, axis, zero_point))
-        for axis in (None, 1)
-        for s, src, d, dst, scale, zero_point in _QUANTISED
-    ]
-    moved += [
-        _computed("quantise", "f32", "OIhw", "s8", blocked, weights, PeerArithmetic(0.75, axis))
-        for axis in (None, 0)
-    ]
-    lying = [
-        _computed("quantise as it lies", s, src, d, dst, dims, PeerArithmetic(scale, axis, zero_point))
-        for axis in (None, 1)
-        for s, src, d, dst, scale, zero_point in _QUANTISED_AS_IT_LIES
-    ]
-    return [*moved, *lying]
+def _moves(group: str, dims: Sequence[tuple[int, ...]]) -> Iterator[PeerProblem]:
+    for t in _TYPES:
+        for each in dims:
+            yield from (row_of(group, f"{t} {src} {t} {dst}", each) for src, dst in _LAYOUTS)
 
 
-def _apart() -> list[PeerProblem]:
-    """What oneDNN does element by element."""
-    made = [_computed("apart", s, src, d, dst, (8, 256, 56, 56), given) for s, src, d, dst, given in _APART]
-    window = _computed("apart", "f32", "nchw", "f32", "nhwc", (8, 256, 56, 56), PeerArithmetic())
-    blocks = _problem("apart", "f32", "aBcd32b", "f32", "aBcd48b", (8, 288, 56, 56))
-    return [*made, blocks, replace(window, name=f"{window.name} of a window", margin=(0, 4, 1, 3))]
+def _weights(group: str) -> Iterator[PeerProblem]:
+    yield from (row_of(group, f"{t} OIhw {t} {tag}", _FILTERS) for t, tag in _WEIGHTS)
+    yield from (row_of(group, f"{t} ab {t} {tag}", (1024, 1024)) for t, tag in _MATMUL)
 
 
-def _computed(
-    group: str, s: str, src: str, d: str, dst: str, dims: tuple[int, ...], given: PeerArithmetic
-) -> PeerProblem:
-    row = replace(_problem(group, s, src, d, dst, dims), arithmetic=given)
+def _conversions(group: str, images: tuple[int, ...], others: tuple[int, ...]) -> Iterator[PeerProblem]:
+    yield from (row_of(group, words, images) for words in _OF_IMAGES)
+    for words, scale in _CONVERSIONS.items():
+        yield row_of(group, words, others, PeerArithmetic(scale))
+
+
+def _quantised(group: str, rows: dict[str, tuple[float, int]]) -> Iterator[PeerProblem]:
+    for axis in (None, 1):
+        for words, (scale, zero_point) in rows.items():
+            yield _computed(group, words, PeerArithmetic(scale, axis, zero_point))
+
+
+def _shuffles(group: str, rows: Sequence[tuple[tuple[int, ...], int]]) -> Iterator[PeerProblem]:
+    for t in ("f32", "bf16", "u8"):
+        for dims, size in rows:
+            for tag in ("nchw", "nhwc", "nChw16c", "nChw8c"):
+                row = row_of(group, f"{t} {tag} {t} {tag}", dims)
+                yield replace(row, name=f"shuffle {t} {tag} g{size}", group_size=size)
+
+
+def _computed(group: str, words: str, given: PeerArithmetic, dims: tuple[int, ...] = _WIDE) -> PeerProblem:
+    """A row whose name says its arithmetic."""
+    row = row_of(group, words, dims, given)
     return replace(row, name=f"{row.name} {given}".strip())
 
 
-def _tails() -> list[PeerProblem]:
-    return [_problem("tails", t, src, t, dst, (512, 17, 7, 7)) for t, src, dst in _TAILS]
-
-
-def _shuffles() -> list[PeerProblem]:
-    return [
-        _shuffle("shuffle", t, dims, group_size, tag)
-        for t in _SHUFFLED_TYPES
-        for dims, group_size in _SHUFFLES
-        for tag in _SHUFFLED
-    ]
-
-
-def _shuffle(group: str, t: str, dims: tuple[int, ...], group_size: int, tag: str) -> PeerProblem:
-    row = _problem(group, t, tag, t, tag, dims)
-    return replace(row, name=f"shuffle {t} {tag} g{group_size}", group_size=group_size)
-
-
-def _problem(
-    group: str, src_type: str, src: str, dst_type: str, dst: str, dims: tuple[int, ...]
-) -> PeerProblem:
-    types = src_type if src_type == dst_type else f"{src_type}→{dst_type}"
-    return PeerProblem(
-        f"{types} {src}→{dst}",
-        dims,
-        src_type,
-        _TAGS.get(src, src),
-        dst_type,
-        _TAGS.get(dst, dst),
-        group=group,
-    )
+def row_of(group: str, words: str, dims: tuple[int, ...], given: PeerArithmetic = PLAIN) -> PeerProblem:
+    """A row of the words "SRC_TYPE SRC_FORMAT DST_TYPE DST_FORMAT"."""
+    s, src, d, dst = words.split()
+    name = f"{s if s == d else f'{s}→{d}'} {src}→{dst}"
+    return PeerProblem(name, dims, s, _TAGS.get(src, src), d, _TAGS.get(dst, dst), given, group)

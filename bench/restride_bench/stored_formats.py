@@ -47,12 +47,11 @@ def raw_bytes(result: Any) -> Bits:
 
 def dequantisers(made: rs.QuantizedTensor) -> dict[str, Dequantise]:
     """The calls of all libraries that are there."""
-    torch = module("torch")
-    found = {"ml_dtypes": _with_ml_dtypes(made)}
+    torch, found = module("torch"), {"ml_dtypes": _with_ml_dtypes(made)}
     if torch is not None:
         found["torch"] = _with_torch(torch, made)
-        if module("compressed_tensors") is not None:
-            found["compressed-tensors"] = _with_compressed_tensors(torch, made)
+    if torch is not None and module("compressed_tensors") is not None:
+        found["compressed-tensors"] = _with_compressed_tensors(torch, made)
     return {name: call for name, call in found.items() if call is not None}
 
 
@@ -148,6 +147,7 @@ def _unpacked(torch: Any, made: rs.QuantizedTensor) -> Callable[[], Any]:
 
 
 _ROWS, _COLUMNS = 4096, 8192
+_api: Any = rs  # whose overloads a partial call does not choose
 _RESTRIDE, _COPY = "restride", "copy"
 
 
@@ -264,7 +264,7 @@ def _gguf_works(x: Bits) -> Iterator[_FormatWork]:
     for name in ("q4_0", "q8_0", "mxfp4"):
         form = getattr(rs.formats.gguf, name)(x.shape)
         held = form.pack(_like(form, x))
-        calls = {_RESTRIDE: _dequantising(held, out)}
+        calls = {_RESTRIDE: partial(_api.dequantize, held, out=out)}
         if gguf is not None and kinds is not None:
             start = held.scale.get_data_handle()
             raw = np.ctypeslib.as_array((ctypes.c_uint8 * form.nbytes).from_address(start))
@@ -272,25 +272,19 @@ def _gguf_works(x: Bits) -> Iterator[_FormatWork]:
         yield _FormatWork(f"dequantise gguf.{name} → f32", form.nbytes + x.nbytes, calls, _flat)
 
 
-def _dequantising(held: Any, out: Bits) -> Callable[[], Any]:
-    return lambda: rs.dequantize(held, out=out)
-
-
-def _quantising(x: Any, kind: Any, **options: Any) -> Callable[[], Any]:
-    return lambda: rs.quantize(x, kind, **options).values
-
-
-def _reordering(x: Any, out: rs.Memory) -> Callable[[], Any]:
-    return lambda: rs.reorder(x, None, out=out)
-
-
-def _like(form: Any, x: Bits) -> rs.QuantizedTensor:
+def _like(form: Any, x: Bits) -> Any:
     """A tensor of the groups and types of a format of blocks of 32."""
     if form.name == "gguf.mxfp4":
-        return rs.quantize(x, "mxfp4")
-    kind: Any = "u4" if form.name == "gguf.q4_0" else "s8"
-    found: rs.QuantizedTensor = rs.quantize(x, kind, group=32, scale_type="f16")
-    return found
+        return _api.quantize(x, "mxfp4")
+    return _api.quantize(x, "u4" if form.name == "gguf.q4_0" else "s8", group=32, scale_type="f16")
+
+
+def _quantising(x: Any, kind: Any, **options: Any) -> Dequantise:
+    return lambda: _api.quantize(x, kind, **options).values
+
+
+def _values_of(mx: Any, x: Any, kind: Any) -> Any:
+    return mx.to_mx(x, kind, 32)[1]
 
 
 def _mx_works(x: Bits) -> Iterator[_FormatWork]:
@@ -298,26 +292,19 @@ def _mx_works(x: Bits) -> Iterator[_FormatWork]:
     half = rs.reorder(x, None, dtype="bf16")
     out = _room(half)
     for name in ("mxfp4", "mxfp8", "nvfp4"):
-        made: Any = _made(half, name)
+        made = _api.quantize(half, name)
         moved = half.nbytes + made.nbytes
-        there, back = {_RESTRIDE: _quantising(half, name)}, {_RESTRIDE: _dequantising(made, out)}
+        there: dict[str, Dequantise] = {_RESTRIDE: _quantising(half, name)}
+        back: dict[str, Dequantise] = {_RESTRIDE: partial(_api.dequantize, made, out=out)}
         if torch is not None and mx is not None and name != "nvfp4":
             held = torch.from_numpy(half.view(np.int16)).view(torch.bfloat16)
             kind = torch.float8_e4m3fn if name == "mxfp8" else torch.float4_e2m1fn_x2
             scale, values = mx.to_mx(held, kind, 32)
-            there["torchao"] = _second(partial(mx.to_mx, held, kind, 32))
+            there["torchao"] = partial(_values_of, mx, held, kind)
             back["torchao"] = partial(mx.to_dtype, values, scale, kind, 32, torch.bfloat16)
         yield _FormatWork(f"quantise bf16 → {name}", moved, there, raw_bytes)
         back |= dequantisers(made)
         yield _FormatWork(f"dequantise {name} → bf16", moved, back, _flat)
-
-
-def _made(x: Any, kind: Any, **options: Any) -> Any:
-    return rs.quantize(x, kind, **options)
-
-
-def _second(call: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: call()[1]
 
 
 def _group_works(x: Bits) -> Iterator[_FormatWork]:
@@ -325,12 +312,13 @@ def _group_works(x: Bits) -> Iterator[_FormatWork]:
     out = _room(half)
     for kind, group, scale_type in (("s8", 128, "f32"), ("u4", 128, "f16"), ("f8_e4m3", (128, 128), "f32")):
         options: dict[str, Any] = {"group": group, "scale_type": scale_type}
-        made = _made(half, kind, **options)
+        made = _api.quantize(half, kind, **options)
         moved = half.nbytes + made.nbytes
         shown = "x".join(map(str, group)) if isinstance(group, tuple) else group
         words = f"{kind}/{scale_type}/{shown}"
         yield _FormatWork(f"quantise bf16 → {words}", moved, {_RESTRIDE: _quantising(half, kind, **options)})
-        back = {_RESTRIDE: _dequantising(made, out), **dequantisers(made)}
+        back: dict[str, Dequantise] = {_RESTRIDE: partial(_api.dequantize, made, out=out)}
+        back |= dequantisers(made)
         yield _FormatWork(f"dequantise {words} → bf16", moved, back, _flat)
 
 
@@ -346,7 +334,7 @@ def _repacks(rows: int, columns: int) -> Iterator[_FormatWork]:
     pairs = tuple(itertools.permutations(ways, 2))
     for source, target in pairs:
         made, written = rs.reorder(plain, ways[source]), rs.Memory(ways[target], rs.Engine("cpu"))
-        calls = {_RESTRIDE: _reordering(made, written)}
+        calls = {_RESTRIDE: partial(_api.reorder, made, None, out=written)}
         if (source, target) == pairs[0]:
             calls["NumPy"] = partial(
                 _gptq_to_awq, raw_bytes(made).view(np.uint32).reshape(rows // 8, columns)
@@ -368,7 +356,7 @@ def _swizzle(rows: int, columns: int) -> _FormatWork:
     torch, utils = module("torch"), module("torchao.prototype.mx_formats.utils")
     scales = np.random.default_rng(2).integers(0, 127, (rows, columns), np.uint8)
     written = rs.Memory(rs.formats.nvfp4_scales_128x4((rows, columns), "u8"), rs.Engine("cpu"))
-    calls = {_RESTRIDE: _reordering(scales, written)}
+    calls = {_RESTRIDE: partial(_api.reorder, scales, None, out=written)}
     if torch is not None and utils is not None:
         calls["torchao"] = partial(utils.to_blocked, torch.from_numpy(scales))
     return _FormatWork("swizzle scales of nvfp4, 128x4", 2 * scales.nbytes, calls, raw_bytes)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +48,7 @@ class Studies:
     @property
     def is_empty(self) -> bool:
         """Whether nothing was studied."""
-        studied = self.ladder, self.formats, self.layers, self.primitives, self.levels
-        return not any((self.roofline.points, self.roofline.left_out, *studied)) and self.counts == Counts()
+        return replace(self, about={}) == Studies()
 
     @property
     def is_quick(self) -> bool:
@@ -61,8 +60,9 @@ class Studies:
         """Every wrong answer."""
         points = [f"{p.kernel}, {p.moved} bytes moved: {p.wrong}" for p in self.roofline.points if p.wrong]
         own = [f"{row.name}: {row.wrong['restride']}" for row in self.formats if "restride" in row.wrong]
-        own += [f"{row.name}: {row.wrong}" for row in self.primitives if row.wrong]
-        return points + [f"{rung.name}: {rung.wrong}" for rung in self.ladder if rung.wrong] + own
+        every: tuple[Iterable[Any], ...] = self.ladder, self.primitives
+        rungs, rows = ([f"{row.name}: {row.wrong}" for row in each if row.wrong] for each in every)
+        return points + rungs + own + rows
 
     def run(self, name: str, setting: BenchSetup) -> None:
         """Study one of STUDIES."""

@@ -5,7 +5,6 @@ from enum import IntEnum
 from typing import Any, overload
 
 from .model.base import PrimitiveDescBase
-from .model.base import PrimitiveDescBase as PrimitiveDesc
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
 from .desc.algorithm import Algorithm as Algorithm
 from .dtypes import DataType as DataType
@@ -37,6 +36,8 @@ from .runtime.stream import StreamFlags as StreamFlags
 from .desc.arguments import arg_attr_multiple_post_op as arg_attr_multiple_post_op
 from .runtime.cache import get_primitive_cache_capacity as get_primitive_cache_capacity
 from .runtime.cache import set_primitive_cache_capacity as set_primitive_cache_capacity
+
+PrimitiveDesc = PrimitiveDescBase
 
 class Arg(IntEnum):
     """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""

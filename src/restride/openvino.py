@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Self
 
@@ -28,7 +28,7 @@ import ml_dtypes
 import numpy as np
 
 from .arrays.groups import by_count
-from .arrays.openvino.ir import MOST_AXES, Port, RawLayer, find_layers, to_int
+from .arrays.openvino.ir import MOST_AXES, RawLayer, find_layers, to_int
 from .arrays.openvino.xml_source import opened
 from .arrays.shuffles import shuffle_channels
 from .desc.parse import parse_int, parse_ints, short_repr
@@ -87,9 +87,16 @@ class ShuffleChannels:
         store(self, "group", parse_int(self.group, "group"))
         _check(self.shape, self.axis, self.group)
         store(self, "id", None if self.id is None else parse_int(self.id, "id"))
-        _check_name(self.name)
-        _check_element_type(self.element_type)
-        _check_version(self.version)
+        name, kind, version = self.name, self.element_type, self.version
+        if not isinstance(name, str):
+            raise refuse("RS-V08:no-text", name=short_repr(name), type=type(name).__name__)
+        if kind is not None and not (isinstance(kind, str) and _ELEMENT_TYPE.fullmatch(kind)):
+            raise refuse("RS-O01:precision", text=short_repr(kind), why="it is a word such as FP32")
+        if kind is not None and kind.upper() not in _OPEN and not _NUMERIC.fullmatch(kind.upper()):
+            why = f"{_TYPE} takes any numeric type, and this is none"
+            raise refuse("RS-O01:precision-numbers-fp32", text=short_repr(kind), why=why)
+        if version is not None and not (isinstance(version, str) and _VERSION.fullmatch(version)):
+            raise refuse("RS-O01:version", text=short_repr(version))
 
     @property
     def channels(self) -> int:
@@ -112,8 +119,13 @@ class ShuffleChannels:
 
         Raises InvalidArguments for another shape.
         """
-        found = _shape_of(x)
-        if not _fits(found, self.shape):
+        try:
+            dims: Any = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
+            found = tuple(int(n) for n in dims)
+        except Exception:  # a foreign shape may raise anything
+            raise refuse("RS-V08:x-no-array", type=type(x).__name__) from None
+        is_fit = len(found) == len(self.shape)
+        if not is_fit or any(n not in (-1, m) for n, m in zip(self.shape, found, strict=True)):
             raise refuse("RS-O04:x-another-shape", owner=self, found=_by(found), shape=_by(self.shape))
         return shuffle_channels(x, group=self.group, axis=self.axis, out=out)
 
@@ -135,37 +147,32 @@ class Layers(tuple[ShuffleChannels, ...]):
         try:
             held = tuple(layers)
         except Exception:  # what is no sequence, or a foreign one
-            raise refuse(
-                "RS-V08:layers-shufflechannels", layers=short_repr(layers), type=type(layers).__name__
-            ) from None
+            kind = type(layers).__name__
+            raise refuse("RS-V08:layers-shufflechannels", layers=short_repr(layers), type=kind) from None
         for i, layer in enumerate(held):
             if not isinstance(layer, ShuffleChannels):
-                raise refuse(
-                    "RS-V08:layers-shufflechannels-rs",
-                    i=i,
-                    layer=short_repr(layer),
-                    type=type(layer).__name__,
-                )
+                kind = type(layer).__name__
+                raise refuse("RS-V08:layers-shufflechannels-rs", i=i, layer=short_repr(layer), type=kind)
         return super().__new__(cls, held)
 
     def by_id(self, id: int) -> ShuffleChannels:
         """The layer of that id. Raises InvalidArguments where there is none, or one in each of two bodies."""
-        return self._only(lambda layer: layer.id == id, f"id {short_repr(id)}", "id")
+        return self._only("id", id)
 
     def by_name(self, name: str) -> ShuffleChannels:
         """The layer of that name. Raises InvalidArguments where there is none, or more than one."""
-        return self._only(lambda layer: layer.name == name, f"name {short_repr(name)}", "name")
+        return self._only("name", name)
 
-    def _only(self, is_it: Callable[[ShuffleChannels], bool], what: str, key: str) -> ShuffleChannels:
-        found = [layer for layer in self if is_it(layer)]
+    def _only(self, key: str, value: object) -> ShuffleChannels:
+        found = [layer for layer in self if getattr(layer, key) == value]
         if len(found) == 1:
             return found[0]
-        known = [short_repr(getattr(layer, key)) for layer in self[:_SHOWN]]
+        known = ", ".join(short_repr(getattr(layer, key)) for layer in self[:_SHOWN])
         raise refuse(
             "RS-O04:layers",
             count=len(found) or "no",
-            what=what,
-            where=f"{key}s {', '.join(known)}{(', ...' if len(self) > _SHOWN else '')}" if known else "",
+            what=f"{key} {short_repr(value)}",
+            where=f"{key}s {known}{', ...' if len(self) > _SHOWN else ''}" if known else "",
             count2=len(self),
         )
 
@@ -208,65 +215,39 @@ def read_ir(source: str | os.PathLike[str] | IO[bytes] | IO[str]) -> Layers:
         return Layers([_read(xml.name, raw) for raw in find_layers(xml, _TYPE)])
 
 
-# --- from text to values --------------------------------------------------------------------------------
-
-
 def _read(name: str, raw: RawLayer) -> ShuffleChannels:
     try:
-        return _made(raw)
+        if len(raw.data) > 1:
+            raise refuse("RS-F04:two-data")
+        for part, ports in raw.ports.items():
+            if len(ports) != 1:
+                raise refuse("RS-F04:ports", count=len(ports), part=part)
+        (source,), (target,) = raw.ports.values()
+        shape, result = ([to_int(text, "a <dim>") for text in port.dims] for port in (source, target))
+        is_one = len(shape) == len(result)
+        if not is_one or any(n != m and -1 not in (n, m) for n, m in zip(shape, result, strict=True)):
+            raise refuse("RS-F04:input-output-differ", shape=_by(shape), result=_by(result))
+        kinds = [each for each in (source.precision, target.precision) if each is not None]
+        if len({each.upper() for each in kinds} - set(_OPEN)) > 1:
+            shown = [short_repr(kind) for kind in kinds]
+            raise refuse("RS-F04:input-output-differ-type", source=shown[0], target=shown[1])
+        # Other programs leave notes of their own beside the attributes of the operation.
+        data, own = raw.data[0] if raw.data else {}, raw.attributes
+        numbers = {key: to_int(data[key], key) for key in ("axis", "group") if key in data}
+        return ShuffleChannels(
+            tuple(shape),
+            **numbers,
+            id=to_int(own["id"], "id") if "id" in own else None,
+            name=own.get("name", ""),
+            element_type=kinds[0] if kinds else own.get("precision"),
+            version=own.get("version"),
+        )
     except Error as error:
         why = f"{error.what}: {error.why}" if error.why else error.what
         where = f"{raw.where()}; {error.where}" if error.where else raw.where()
         raise InvalidArguments(
             f"cannot read {name}", code=error.code, where=where, why=why, hint=error.hint
         ) from None
-
-
-def _made(raw: RawLayer) -> ShuffleChannels:
-    if len(raw.data) > 1:
-        raise refuse("RS-F04:two-data")
-    source, target = _only_port("input", raw.inputs), _only_port("output", raw.outputs)
-    shape, result = (tuple(to_int(text, "a <dim>") for text in port.dims) for port in (source, target))
-    if not _agree(shape, result):
-        raise refuse("RS-F04:input-output-differ", shape=_by(shape), result=_by(result))
-    _check_same_type(source.precision, target.precision)
-    given = {key: to_int(text, key) for key, text in _options(raw).items()}
-    layer_id = raw.attributes.get("id")
-    return ShuffleChannels(
-        shape,
-        given.get("axis", 1),
-        given.get("group", 1),
-        None if layer_id is None else to_int(layer_id, "id"),
-        raw.attributes.get("name", ""),
-        _first_given(source.precision, target.precision, raw.attributes.get("precision")),
-        raw.attributes.get("version"),
-    )
-
-
-def _options(raw: RawLayer) -> dict[str, str]:
-    """The attributes of the operation; other programs leave notes of their own beside them."""
-    found = raw.data[0] if raw.data else {}
-    return {key: found[key] for key in ("axis", "group") if key in found}
-
-
-def _only_port(part: str, ports: list[Port]) -> Port:
-    if len(ports) == 1:
-        return ports[0]
-    raise refuse("RS-F04:ports", count=len(ports), part=part)
-
-
-def _first_given(*texts: str | None) -> str | None:
-    return next((text for text in texts if text is not None), None)
-
-
-def _check_same_type(source: str | None, target: str | None) -> None:
-    """Raise InvalidArguments for an output of another type than the input."""
-    types = {text.upper() for text in (source, target) if text is not None} - set(_OPEN)
-    if len(types) > 1:
-        raise refuse("RS-F04:input-output-differ-type", source=short_repr(source), target=short_repr(target))
-
-
-# --- what the operation allows --------------------------------------------------------------------------
 
 
 def _parse_shape(shape: object) -> tuple[int, ...]:
@@ -276,11 +257,7 @@ def _parse_shape(shape: object) -> tuple[int, ...]:
             raise refuse("RS-O01:shape", i=i, n=short_repr(n))
     if 1 <= len(dims) <= MOST_AXES:
         return dims
-    raise refuse(
-        "RS-O01:many-axes" if dims else "RS-O01:no-axes",
-        count=len(dims),
-        most_axes=MOST_AXES,
-    )
+    raise refuse("RS-O01:many-axes" if dims else "RS-O01:no-axes", count=len(dims), most_axes=MOST_AXES)
 
 
 def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
@@ -296,48 +273,8 @@ def _check(shape: tuple[int, ...], axis: int, group: int) -> None:
         raise refuse("RS-O05:group-no-number", where=where, why=why)
 
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str):
-        raise refuse("RS-V08:no-text", name=short_repr(name), type=type(name).__name__)
-
-
-def _check_element_type(text: object) -> None:
-    """Raise InvalidArguments for what names no numeric type."""
-    if text is None:
-        return
-    if not (isinstance(text, str) and _ELEMENT_TYPE.fullmatch(text)):
-        why = "it is a word such as FP32"
-        raise refuse("RS-O01:precision", text=short_repr(text), why=why)
-    if text.upper() not in _OPEN and not _NUMERIC.fullmatch(text.upper()):
-        why = f"{_TYPE} takes any numeric type, and this is none"
-        raise refuse("RS-O01:precision-numbers-fp32", text=short_repr(text), why=why)
-
-
-def _check_version(text: object) -> None:
-    if text is None or (isinstance(text, str) and _VERSION.fullmatch(text)):
-        return
-    raise refuse("RS-O01:version", text=short_repr(text))
-
-
-def _agree(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """True for shapes that can be the same."""
-    return len(one) == len(other) and all(a == b or -1 in (a, b) for a, b in zip(one, other, strict=True))
-
-
-def _fits(found: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    return len(found) == len(shape) and all(n in (-1, m) for n, m in zip(shape, found, strict=True))
-
-
-def _by(dims: tuple[int, ...]) -> str:
+def _by(dims: Sequence[int]) -> str:
     return "x".join("*" if n < 0 else str(n) for n in dims) or "no dims"
-
-
-def _shape_of(x: Any) -> tuple[int, ...]:
-    try:
-        shape = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
-        return tuple(int(n) for n in shape)  # type: ignore[union-attr]
-    except Exception:  # a foreign shape may raise anything
-        raise refuse("RS-V08:x-no-array", type=type(x).__name__) from None
 
 
 def __dir__() -> list[str]:

@@ -18,7 +18,6 @@ from enum import IntEnum
 from typing import Any, overload
 
 from .model.base import PrimitiveDescBase
-from .model.base import PrimitiveDescBase as PrimitiveDesc
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
 '''
 _NUMBERS = ("alpha", "beta", "k", "p", "eps", "epsilon")
@@ -56,7 +55,12 @@ def onednn_text() -> str:
     arguments = [f"    {name} = {value.value}" for name, value in onednn.Arg.__members__.items()]
     arg = "\n".join(["class Arg(IntEnum):", f'    """{_first_line(onednn.Arg)}"""', "", *arguments])
     primitives = [_primitive(getattr(onednn, name)) for name in onednn.__all__ if _is_derived(name)]
-    return "\n\n".join([_HEAD.rstrip() + "\n" + _imports(onednn), arg, *primitives]) + "\n"
+    return (
+        "\n\n".join(
+            [_HEAD.rstrip() + "\n" + _imports(onednn), "PrimitiveDesc = PrimitiveDescBase", arg, *primitives]
+        )
+        + "\n"
+    )
 
 
 def package_text() -> str:

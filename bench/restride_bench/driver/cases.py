@@ -1,15 +1,17 @@
 """An operation of the driver is a class of cases, and one case a frozen value of it.
 
-The fields of the class are the knobs, and what a problem says; its methods say which tensors are read and
-written, what the primitive descriptor is made of, and the formula that answers are compared with. All else is
-the same for every operation.
+The fields of the class are the knobs, and what a problem says; its methods say which tensors there are, what
+they hold, and the formula that answers are compared with. All else is the same for every operation: what a
+primitive descriptor takes is found by the names of its arguments.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 import restride as rs
@@ -26,6 +28,7 @@ from .attr_text import (
     parse_zero_points,
 )
 from .compare import Tolerance
+from .fill import Array
 from .knobs import Flag, Knob, caseless, knob_text, matching, of_value, unquoted
 from .operands import CaseOperand, Values
 from .problems import Dims, parse_dims
@@ -34,7 +37,6 @@ _ROUNDING = "(src[01]?|dst|wei|bia|diff_src|diff_wei|diff_weights)(:(environment
 _FPMATH = "(strict|bf16|f16|tf32|any)(:(true|false|0|1))?"
 _CONTEXT = "(auto|[1-9][0-9]{0,4})(:(auto|[0-9]{1,3})){0,2}"
 _DROPOUT = r"([0-9]*\.?[0-9]+(:[0-9]*(:[0-9a-zA-Z_]*)*)?)?"
-
 Context = Annotated[str, matching(_CONTEXT, "it is THREADS[:CORE_TYPE[:THREADS_PER_CORE]]")]
 
 
@@ -57,10 +59,15 @@ class Case:
     has_formula: ClassVar[bool] = True
     # True for gradients that are told the forward descriptor.
     has_hint: ClassVar[bool] = True
+    # Tensors whose names among the arguments of a descriptor are others.
+    argument_names: ClassVar[Mapping[str, str]] = {}
     # Knobs by other names than that of a field.
     other_knobs: ClassVar[Mapping[str, Knob]] = {
         "attr-oscale": Knob(of_value(parse_output_scale), field="attr_scales")
     }
+    # Knobs that a reproducer line has last, behind those of attributes, and knobs that turn fastest.
+    last_knob: ClassVar[str] = ""
+    innermost_knob: ClassVar[str] = ""
 
     dims: Dims
     vdims: tuple[Dims, ...] = ()
@@ -114,25 +121,38 @@ class Case:
         """Why the case makes no sense, or is not supported: reasons to skip it."""
         return iter(())
 
-    def arguments(self, is_forward: bool) -> dict[str, Any]:
-        """The arguments of the primitive descriptor by name; a gradient's hint is the forward one."""
+    def tensors(self, is_forward: bool) -> dict[str, rs.MemoryDesc]:
+        """All that is read and written, beside what attributes need: by the name of the argument, what is
+        read in front, source and destination first of their kind.
+        """
         raise NotImplementedError
 
-    def reads(self) -> list[CaseOperand]:
-        """What is read, the source first, beside what attributes need."""
-        raise NotImplementedError
+    def parameters(self, is_forward: bool) -> dict[str, Any]:
+        """The arguments of the primitive descriptor that are no tensors."""
+        return {}
 
-    def writes(self) -> list[CaseOperand]:
-        """What is written, the destination first, and checked."""
+    def values(self, name: str) -> Array:
+        """The elements of a tensor that is read, or of a destination that is summed, in logical order."""
         raise NotImplementedError
 
     def formula(self, values: Values) -> Values:
-        """What is right, in f64 and by argument, of what is read, a destination that is summed included."""
+        """What is right, in f64 and by name, of what is read, a destination that is summed included."""
         raise NotImplementedError
 
-    def tolerance(self, arg: int) -> Tolerance:
+    def tolerance(self, name: str) -> Tolerance:
         """How near an answer has to be to the formula."""
         raise NotImplementedError
+
+    def is_written(self, name: str) -> bool:
+        """True for a tensor that is written and checked."""
+        if self.is_forward:
+            return name.startswith(("dst", "workspace"))
+        return name.startswith("diff_") and not name.startswith("diff_dst")
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """Tensors that results are added to, without a post-op."""
+        return ()
 
     def attr_dims(self, arg: str) -> Dims:
         """The dims of the tensor that scales and zero points of an argument are of."""
@@ -175,10 +195,35 @@ class Case:
         """True where the old destination is read."""
         return self.is_forward and any(op.kind == "sum" for op in self.attr_post_ops)
 
+    def operand(self, name: str, md: rs.MemoryDesc) -> CaseOperand:
+        """A tensor, and what it holds."""
+        return CaseOperand(name, md, values=partial(self.values, name))
+
+    def reads(self) -> list[CaseOperand]:
+        """What is read, the source first, beside what attributes need."""
+        tensors = self.tensors(self.is_forward)
+        return [self.operand(name, md) for name, md in tensors.items() if not self.is_written(name)]
+
+    def writes(self) -> list[CaseOperand]:
+        """What is written, the destination first, and checked."""
+        tensors = self.tensors(self.is_forward)
+        made = [self.operand(name, md) for name, md in tensors.items() if self.is_written(name)]
+        others = [one if one.name in self.summed else replace(one, values=None) for one in made[1:]]
+        return [*made[:1], *others]
+
     def kind(self, is_forward: bool) -> Any:
         """The class of the primitive."""
         propagation = "forward" if is_forward else self.propagation
         return getattr(rs, self.primitive + (propagation.title().replace("_", "") if self.way else ""))
+
+    def arguments(self, is_forward: bool) -> dict[str, Any]:
+        """The arguments of the primitive descriptor by name; a gradient's hint is the forward one."""
+        known = _arguments_of(self.kind(is_forward).PrimitiveDesc)
+        found = self.parameters(is_forward)
+        for name, md in self.tensors(is_forward).items():
+            words = [self.argument_names[name]] if name in self.argument_names else [name, f"{name}_desc"]
+            found |= {word: md for word in words if word in known or name in self.argument_names}
+        return found
 
     def create(self, engine: rs.Engine, other: rs.Engine, attr: rs.PrimitiveAttr) -> Any:
         """The primitive descriptor on the engines of source and destination."""
@@ -198,12 +243,12 @@ class Case:
     @classmethod
     def order(cls) -> list[str]:
         """Names of the knobs as a reproducer line has them, those of attributes last."""
-        return list(table_of(cls).fields)
+        return sorted(table_of(cls).fields, key=cls.last_knob.__eq__)
 
     @classmethod
     def loops(cls) -> list[str]:
         """The same; the first is the outermost loop of an expansion."""
-        return cls.order()
+        return sorted(cls.order(), key=cls.innermost_knob.__eq__)
 
     def knobs(self, is_full: bool = False) -> list[str]:
         """The knobs as words: those that are not at their defaults, or all."""
@@ -229,6 +274,11 @@ class Case:
     def attr_words(self) -> str:
         """The knobs of attributes, for the token %attr%."""
         return " ".join(word for word in self.knobs() if word.startswith("--attr"))
+
+
+@functools.cache
+def _arguments_of(desc: Any) -> frozenset[str]:
+    return frozenset(inspect.signature(desc).parameters)
 
 
 class KnobTable(NamedTuple):
@@ -268,3 +318,9 @@ def why_not_in_place(src: tuple[str, Any], dst: tuple[str, Any]) -> Iterator[str
         yield f"Invalid case: in place with elements of two sizes, {src[0]} and {dst[0]}"
     elif dst[1] not in ("any", src[1]):
         yield f"Invalid case: in place with two tags, {src[1]} and {dst[1]}"
+
+
+def why_no_gradient(case: Case, *types: str) -> Iterator[str]:
+    """Why there is no gradient of tensors of these types."""
+    if not case.is_forward and any(DataType.parse(kind).is_integral for kind in types):
+        yield "Invalid case: a gradient of integers"

@@ -1,9 +1,10 @@
-"""What primitives mean, in f64 and without any of restride's code: post-ops, scales, functions."""
+"""What primitives mean, in f64 and without any of restride's code: post-ops, scales, functions, windows."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .attr_text import FactorText
 from .cases import Case
 from .fill import Array
 from .operands import Values
+from .problems import Dims
 from .work import ARGS, factor_extents, post_op_extents
 
 _ROOT = math.sqrt(2 / math.pi)
@@ -187,9 +189,32 @@ def after_post_ops(case: Case, t: Array, values: Values, places: Iterable[int]) 
                 weights = values[arg | rs.ARG_WEIGHTS].reshape(post_op_extents(case, index))
                 t = np.where(t > 0, t, t * weights)
             elif op.kind == "sum":
-                t = np.asarray(t + op.number(0, 1.0) * (values[rs.ARG_DST] - op.number(1, 0)))
+                t = np.asarray(t + op.number(0, 1.0) * (values["dst"] - op.number(1, 0)))
             elif op.kind == "eltwise":
                 t = op.number(2, 1.0) * eltwise(op.name, t, op.number(0, 0.0), op.number(1, 0.0))
             else:
                 t = BINARY[op.name](t, values[arg | rs.ARG_SRC_1])
     return t
+
+
+Slices = tuple[slice, ...]
+
+
+def taps(
+    points: Dims, elements: Dims, kernel: Dims, strides: Dims, dilation: Dims, padding: Dims
+) -> Iterator[tuple[Dims, Slices, Slices]]:
+    """For each tap of a kernel: which elements under windows meet which points, one for each window."""
+    for tap in itertools.product(*map(range, kernel)):
+        found = [
+            _along(*each) for each in zip(tap, points, elements, strides, dilation, padding, strict=True)
+        ]
+        yield tap, tuple(element for element, _ in found), tuple(point for _, point in found)
+
+
+def _along(tap: int, points: int, elements: int, stride: int, dilation: int, padding: int) -> Slices:
+    first = tap * (dilation + 1) - padding
+    low = max(0, -(first // stride))
+    high = min(points, (elements - 1 - first) // stride + 1)
+    if high <= low:
+        return slice(0, 0), slice(0, 0)
+    return slice(first + low * stride, first + (high - 1) * stride + 1, stride), slice(low, high)

@@ -16,23 +16,37 @@ from restride.runtime.result_pool import allocate
 
 from .fill import Array, Bytes, rounded
 
-Values = Mapping[int, Array]
-"""Elements in logical order, by argument, as f64."""
+Values = Mapping[str | int, Array]
+"""Elements in logical order, as f64, by the name of the argument; those of attributes by its number."""
+
+
+def arg_of(name: str | int) -> int:
+    """The number of an argument, which may be a name: `src` is `ARG_SRC`, `msrc1` the second of many."""
+    if isinstance(name, int):
+        return name
+    if name.startswith("msrc"):
+        return rs.ARG_MULTIPLE_SRC + int(name.removeprefix("msrc"))
+    return int(getattr(rs, f"ARG_{name.upper()}"))
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOperand:
-    """A memory of an execution: its argument and descriptor.
+    """A memory of an execution: its argument, by name or number, and its descriptor.
 
     Inputs have `data`, which fills the storage with so many bytes, or `values`, which are its elements in
     logical order, rounded to the type when they are stored. A descriptor of format "any" is the primitive's
     to choose.
     """
 
-    arg: int
+    name: str | int
     md: rs.MemoryDesc
     data: Callable[[int], Bytes] | None = None
     values: Callable[[], Array] | None = None
+
+    @property
+    def arg(self) -> int:
+        """The number of the argument."""
+        return arg_of(self.name)
 
     @property
     def format(self) -> Any:
@@ -57,13 +71,6 @@ class CaseOperand:
 def desc_of(dims: Sequence[int], data_type: str, tag: Any = "any") -> rs.MemoryDesc:
     """The descriptor of a tensor; of the tag undef, which leaves it out, one that is for the primitive."""
     return rs.MemoryDesc(dims, data_type, "any" if tag == "undef" else tag)
-
-
-def operand(
-    arg: str | int, md: rs.MemoryDesc, values: Callable[[], Array] | None = None, *, data: Any = None
-) -> CaseOperand:
-    """The operand of an argument, which may be a name: `src` is `ARG_SRC`."""
-    return CaseOperand(getattr(rs, f"ARG_{arg.upper()}") if isinstance(arg, str) else arg, md, data, values)
 
 
 def stored(md: rs.MemoryDesc, values: Array) -> Bytes:

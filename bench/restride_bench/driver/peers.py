@@ -1,32 +1,27 @@
-"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers).
-
-oneDNN does shuffles by its primitive, others by a copy between views where the axis is not blocked.
-"""
+"""Peers beside restride: the same problem, the same source, in turn, round after round (--peers)."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 import restride as rs
 from restride import Error
 from restride.desc.tags import to_tag
-from restride.plan.conversion import storage_dtype
 
-from ..array_peers import NumPy, Torch
+from ..array_peers import NumPy
 from ..measure import Timing, alternate, batch_size
 from ..peer import Peer, PeerRefusal
-from ..peers import OneDNNPeer, open_peers
+from ..peers import open_peers
 from ..problem import PeerArithmetic, PeerProblem, storage
 from .attr_text import Factors, FactorText
 from .cases import Case
 from .common import CommonKnobs
 from .fill import POISON, Bytes
-from .primitives.reorder import ReorderCase
-from .primitives.shuffle import ShuffleCase
+from .primitives.moves import ReorderCase, ShuffleCase
 from .result import PeerTime
 
 _ROUNDS = 15
@@ -99,12 +94,9 @@ def _prepared(name: str, case: Case, source: Bytes, size: int) -> _PreparedPeer:
         return _PreparedPeer({f"{_MEMCPY} by {way}": copy for way, copy in copies.items()})
     peer, answer = _peer(name, threads), storage(size)
     answer[...] = POISON
-    if isinstance(case, ShuffleCase):
-        call, kernel = _of_shuffle(peer, case, source, answer)
-    elif isinstance(case, ReorderCase):
-        call, kernel, _ = peer.prepare(_problem(case), source, answer)
-    else:
-        raise PeerRefusal("peers are asked for reorders and shuffles")
+    if isinstance(case, ShuffleCase) and name != "onednn" and case.axis in case.md.inner_idxs:
+        raise PeerRefusal("the axis is blocked")
+    call, kernel, _ = peer.prepare(_problem(case), source, answer)
     return _PreparedPeer({name: call}, kernel, answer)
 
 
@@ -131,11 +123,18 @@ def _peer_time(
     return PeerTime(name, kernel, least, median, (ratio.median, ratio.low, ratio.high), other_answer=differs)
 
 
-# --- reorders -----------------------------------------------------------------------------------------------
+def _problem(case: Case) -> PeerProblem:
+    """The case as peers have it. Raises PeerRefusal for what they are not asked.
 
-
-def _problem(case: ReorderCase) -> PeerProblem:
-    """The reorder as peers have it. Raises PeerRefusal for what they are not asked."""
+    A shuffle backward is one forward with as many groups as there were elements in each.
+    """
+    if isinstance(case, ShuffleCase):
+        _check_type(case.dt)
+        size = case.group if case.is_forward else case.dims[case.axis] // case.group
+        both = case.dt, str(to_tag(case.tag, len(case.dims)))
+        return PeerProblem(case.desc, case.dims, *both, *both, group_size=size, axis=case.axis)
+    if not isinstance(case, ReorderCase):
+        raise PeerRefusal("peers are asked for reorders and shuffles")
     if case.oflag or case.runtime_dim_mask or any(case.strides):
         raise PeerRefusal("peers are asked for known dims, tags, and no compensation")
     for name in case.types:
@@ -186,65 +185,3 @@ def _axis(factor: FactorText) -> int:
     if bits.bit_count() != 1:
         raise PeerRefusal("of scales, peers are asked for one, or those along one dim")
     return bits.bit_length() - 1
-
-
-# --- shuffles -----------------------------------------------------------------------------------------------
-
-
-class _Views(NamedTuple):
-    """The same elements in both storages: shape, and the strides of source and destination in elements."""
-
-    shape: tuple[int, ...]
-    steps: tuple[tuple[int, ...], tuple[int, ...]]
-    word: np.dtype[Any]
-
-
-def _views(case: ShuffleCase) -> _Views:
-    """A shuffle as a copy: dst[u + v * C / G] = src[u * G + v] is an exchange of two axes."""
-    md, axis, extent = case.md, case.axis, case.dims[case.axis]
-    if axis in md.inner_idxs:
-        raise PeerRefusal("the axis is blocked")
-    size = case.group if case.is_forward else extent // case.group
-    place = md.outer_order.index(axis)
-    shape, step = md.physical_shape, md.physical_strides
-    before, after, stride = step[:place], step[place + 1 :], step[place]
-    return _Views(
-        (*shape[:place], extent // size, size, *shape[place + 1 :]),
-        ((*before, size * stride, stride, *after), (*before, stride, extent // size * stride, *after)),
-        storage_dtype(md.data_type),
-    )
-
-
-def _of_shuffle(peer: Peer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
-    """A function to be timed, and the name of the kernel behind it."""
-    _check_type(case.dt)
-    if isinstance(peer, OneDNNPeer):
-        return _of_onednn(peer, case, source, answer)
-    views = _views(case)
-    pairs, word = zip((source, answer), views.steps, strict=True), views.word
-    if isinstance(peer, Torch):
-        torch = peer.torch
-        kinds = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-        src, dst = (
-            torch.from_numpy(held).view(kinds[word.itemsize]).as_strided(views.shape, steps)
-            for held, steps in pairs
-        )
-        return functools.partial(dst.copy_, src), ""
-    strided = np.lib.stride_tricks.as_strided
-    src, dst = (
-        strided(held.view(word), views.shape, [step * word.itemsize for step in steps])
-        for held, steps in pairs
-    )
-    return functools.partial(np.copyto, dst, src), ""
-
-
-def _of_onednn(peer: OneDNNPeer, case: ShuffleCase, source: Bytes, answer: Bytes) -> tuple[Call, str]:
-    library = peer.library
-    try:
-        desc = library.desc(case.dims, case.dt, str(to_tag(case.tag, len(case.dims))))
-        primitive = library.shuffle(desc, case.axis, case.group, backward=not case.is_forward)
-    except Error as error:
-        raise PeerRefusal(error.why or error.what) from None
-    args = (rs.ARG_SRC, rs.ARG_DST) if case.is_forward else (rs.ARG_DIFF_DST, rs.ARG_DIFF_SRC)
-    memories = {arg: library.memory(desc, held) for arg, held in zip(args, (source, answer), strict=True)}
-    return primitive.bind_all(memories), primitive.impl

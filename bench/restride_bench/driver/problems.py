@@ -21,6 +21,7 @@ _SEVERAL_DIMS = re.compile(f"(?P<dims>{_SHAPE}(:{_SHAPE})*){_NAME}")
 _MOST_DIMS = 12
 _SPATIAL = "dhw"
 _WINDOWS = ("source", "kernel", "result", "window_strides", "dilation", "padding")
+LETTERS_OF_WINDOWS = tuple(f"{kind}{dim}" for kind in "iokspd" for dim in _SPATIAL)
 _NAMED = re.compile(r'n"?(?P<name>[^"]*)"?\Z')
 
 

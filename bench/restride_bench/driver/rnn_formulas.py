@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -40,9 +40,9 @@ class RnnNetwork(NamedTuple):
             return (self.byte(value) - self.shift) / self.scale
         return value if self.data_type is DataType.f32 else rounded(value, self.data_type).astype(np.float64)
 
-    def is_backwards(self, d: int) -> bool:
-        """True where direction `d` reads from the last step."""
-        return self.direction == "unidirectional_right2left" or d == 1
+    def order(self, d: int) -> slice:
+        """The steps in the order in which direction `d` reads them."""
+        return slice(None, None, -1 if self.direction == "unidirectional_right2left" or d == 1 else 1)
 
 
 class _LayerRun(NamedTuple):
@@ -58,17 +58,18 @@ def _logistic(x: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-def _activated(network: RnnNetwork, x: Array) -> Array:
-    if network.activation == "relu":
-        return np.maximum(x, 0.0)
-    return np.tanh(x) if network.activation == "tanh" else _logistic(x)
-
-
-def _slope(network: RnnNetwork, result: Array) -> Array:
-    """The derivative of the function of a vanilla cell, of its result."""
-    if network.activation == "relu":
-        return (result > 0) * 1.0
-    return 1 - result**2 if network.activation == "tanh" else result * (1 - result)
+Function = Callable[[Array], Array]
+_FUNCTIONS: dict[str, Function] = {
+    "relu": lambda x: np.maximum(x, 0.0),
+    "tanh": np.tanh,
+    "logistic": _logistic,
+}
+# Their derivatives, of their results.
+_SLOPES: dict[str, Function] = {
+    "relu": lambda y: (y > 0) * 1.0,
+    "tanh": lambda y: 1 - y**2,
+    "logistic": lambda y: y * (1 - y),
+}
 
 
 # --- forward ------------------------------------------------------------------------------------------------
@@ -77,7 +78,7 @@ def _slope(network: RnnNetwork, result: Array) -> Array:
 def _gates(network: RnnNetwork, given: Array, h: Array, u: Array, bias: Array) -> Array:
     sums = np.einsum("ni,igo->ngo", h, u)
     if network.cell == "VanillaRNN":
-        return _activated(network, given + sums)
+        return _FUNCTIONS[network.activation](given + sums)
     gates = _logistic(given + sums)
     inner = sums[:, 2]
     if network.cell == "GRU":
@@ -88,8 +89,9 @@ def _gates(network: RnnNetwork, given: Array, h: Array, u: Array, bias: Array) -
     return gates
 
 
-def _layer(network: RnnNetwork, x: Array, w: Array, u: Array, bias: Array, h: Array, c: Array) -> _LayerRun:
-    hs, cs, every = [network.stored(h)], [c], []
+def _layer(network: RnnNetwork, x: Array, at: tuple[int, int], values: Named, c: Array) -> _LayerRun:
+    w, u, bias = (values[name][at] for name in ("weights_layer", "weights_iter", "bias"))
+    hs, cs, every = [network.stored(values["src_iter"][at])], [c], []
     for step in x:
         gates = _gates(network, np.einsum("ni,igo->ngo", step, w) + bias[: w.shape[1]], hs[-1], u, bias)
         if network.cell == "LSTM":
@@ -102,47 +104,41 @@ def _layer(network: RnnNetwork, x: Array, w: Array, u: Array, bias: Array, h: Ar
         hs.append(network.stored(made))
         every.append(gates)
     # With one step the first state may have other channels than the others.
-    first = np.zeros_like(hs[-1])
-    whole = hs if hs[0].shape == first.shape else [first, *hs[1:]]
-    return _LayerRun(x, np.stack(whole), np.stack(cs), np.stack(every))
+    hs[0] = hs[0] if hs[0].shape == hs[-1].shape else np.zeros_like(hs[-1])
+    return _LayerRun(x, np.stack(hs), np.stack(cs), np.stack(every))
 
 
 def _runs(network: RnnNetwork, values: Named) -> list[list[_LayerRun]]:
     """The runs of each direction, layer by layer."""
-    w, u = values["weights_layer"], values["weights_iter"]
-    cells = values.get("src_iter_c", np.zeros((*w.shape[:2], values["src_layer"].shape[1], w.shape[4])))
+    layers, directions, _, _, channels = values["weights_layer"].shape
+    batch = values["src_layer"].shape[1]
+    cells = values.get("src_iter_c", np.zeros((layers, directions, batch, channels)))
     found = []
-    for d in range(w.shape[1]):
-        x, runs = values["src_layer"][:: -1 if network.is_backwards(d) else 1], list[_LayerRun]()
-        for k in range(w.shape[0]):
-            states = values["src_iter"][k, d], cells[k, d]
-            runs.append(_layer(network, x, w[k, d], u[k, d], values["bias"][k, d], *states))
+    for d in range(directions):
+        x, runs = values["src_layer"][network.order(d)], list[_LayerRun]()
+        for k in range(layers):
+            runs.append(_layer(network, x, (k, d), values, cells[k, d]))
             x = runs[-1].h[1:]
         found.append(runs)
     return found
 
 
 def states_of(network: RnnNetwork, values: Named) -> dict[str, Array]:
-    """What a forward step writes, by name."""
+    """What a forward step writes, by name. A sum of states that are bytes is one of bytes, and saturates."""
     found = _runs(network, values)
-    last = [runs[-1].h[1:][:: -1 if network.is_backwards(d) else 1] for d, runs in enumerate(found)]
-    is_wide = network.direction == "bidirectional_concat"
+    last = [runs[-1].h[1:][network.order(d)] for d, runs in enumerate(found)]
+    if network.direction == "bidirectional_concat":
+        whole = np.concatenate(last, -1)
+    elif network.scale:
+        total = np.minimum(np.sum([network.byte(each) for each in last], 0), 255)
+        whole = np.asarray((total - len(last) * network.shift) / network.scale)
+    else:
+        whole = np.asarray(np.sum(last, 0))
     by_layer = list(zip(*found, strict=True))
-    results = {
-        "dst_layer": np.concatenate(last, -1) if is_wide else _sum(network, last),
-        "dst_iter": np.stack([[run.h[-1] for run in runs] for runs in by_layer]),
-    }
+    results = {"dst_layer": whole, "dst_iter": np.stack([[run.h[-1] for run in runs] for runs in by_layer])}
     if network.cell == "LSTM":
         results["dst_iter_c"] = np.stack([[run.c[-1] for run in runs] for runs in by_layer])
     return results
-
-
-def _sum(network: RnnNetwork, states: list[Array]) -> Array:
-    """The sum of the states of directions; bytes are added as they are stored, and saturate."""
-    if not network.scale:
-        return np.asarray(np.sum(states, 0))
-    total = np.minimum(np.sum([network.byte(each) for each in states], 0), 255)
-    return np.asarray((total - len(states) * network.shift) / network.scale)
 
 
 # --- backward -----------------------------------------------------------------------------------------------
@@ -158,11 +154,11 @@ class _StepGradients(NamedTuple):
 
 
 def _step_back(
-    network: RnnNetwork, run: _LayerRun, at: int, u: Array, bias: Array, dh: Array, dc: Array
+    network: RnnNetwork, run: _LayerRun, at: int, weights: tuple[Array, Array], dh: Array, dc: Array
 ) -> _StepGradients:
-    gates, before = run.gates[at], run.h[at]
+    gates, before, (u, bias) = run.gates[at], run.h[at], weights
     if network.cell == "VanillaRNN":
-        d = (dh * _slope(network, gates[:, 0]))[:, None]
+        d = (dh * _SLOPES[network.activation](gates[:, 0]))[:, None]
         return _StepGradients(d, d, np.einsum("ngo,igo->ni", d, u), dc)
     if network.cell == "LSTM":
         i, f, new, o = (gates[:, gate] for gate in range(4))
@@ -171,26 +167,19 @@ def _step_back(
         parts = (dc * new * i * (1 - i), dc * run.c[at] * f * (1 - f), dc * i * (1 - new**2))
         d = np.stack([*parts, dh * tc * o * (1 - o)], 1)
         return _StepGradients(d, d, np.einsum("ngo,igo->ni", d, u), dc * f)
-    return _gru_back(network, gates, before, u, bias, dh, dc)
-
-
-def _gru_back(
-    network: RnnNetwork, gates: Array, before: Array, u: Array, bias: Array, dh: Array, dc: Array
-) -> _StepGradients:
     update, reset, new = (gates[:, gate] for gate in range(3))
     d_update = dh * (before - new) * update * (1 - update)
     d_new = dh * (1 - update) * (1 - new**2)
-    carried = dh * update
     if network.cell == "GRU":
         through = d_new @ u[:, 2].T
         d_reset = through * before * reset * (1 - reset)
         d = np.stack([d_update, d_reset, d_new], 1)
-        back = carried + through * reset + np.einsum("ngo,igo->ni", d[:, :2], u[:, :2])
+        back = dh * update + through * reset + np.einsum("ngo,igo->ni", d[:, :2], u[:, :2])
         return _StepGradients(d, d, back, dc)
     inner = before @ u[:, 2] + bias[3]
     d_reset = d_new * inner * reset * (1 - reset)
     seen = np.stack([d_update, d_reset, d_new * reset], 1)
-    back = carried + np.einsum("ngo,igo->ni", seen, u)
+    back = dh * update + np.einsum("ngo,igo->ni", seen, u)
     return _StepGradients(np.stack([d_update, d_reset, d_new], 1), seen, back, dc)
 
 
@@ -199,43 +188,28 @@ def gradients_of(network: RnnNetwork, values: Named, given: Named) -> dict[str, 
     found = {name: np.zeros(value.shape) for name, value in values.items() if not name.startswith("dst")}
     channels = values["weights_layer"].shape[4]
     for d, runs in enumerate(_runs(network, values)):
-        way = -1 if network.is_backwards(d) else 1
         start = d * channels if network.direction == "bidirectional_concat" else 0
-        above = given["dst_layer"][::way, :, start : start + channels]
+        above = given["dst_layer"][network.order(d), :, start : start + channels]
         for k in reversed(range(len(runs))):
-            above = _layer_back(network, runs[k], (k, d), values, given, above, found)
-        found["src_layer"] += above[::way]
+            weights, at = (values["weights_iter"][k, d], values["bias"][k, d]), (k, d)
+            below, dh = np.zeros(runs[k].x.shape), given["dst_iter"][at]
+            dc = given["dst_iter_c"][at] if network.cell == "LSTM" else np.zeros(dh.shape)
+            for t in reversed(range(len(runs[k].x))):
+                before = values["src_iter"][at] if t == 0 else runs[k].h[t]
+                step = _step_back(network, runs[k], t, weights, dh + above[t], dc)
+                dh, dc = step.h, step.c
+                below[t] = np.einsum("ngo,igo->ni", step.gates, values["weights_layer"][at])
+                found["weights_layer"][at] += np.einsum("ni,ngo->igo", runs[k].x[t], step.gates)
+                found["weights_iter"][at] += np.einsum("ni,ngo->igo", before, step.inner)
+                if network.cell == "GRU":
+                    reset = before * (runs[k].gates[t][:, 1] - 1)
+                    found["weights_iter"][at][:, 2] += np.einsum("ni,no->io", reset, step.gates[:, 2])
+                found["bias"][at][: step.gates.shape[1]] += step.gates.sum(0)
+                if network.cell == "LBRGRU":
+                    found["bias"][at][3] += step.inner[:, 2].sum(0)
+            found["src_iter"][at] = dh
+            if network.cell == "LSTM":
+                found["src_iter_c"][at] = dc
+            above = below
+        found["src_layer"] += above[network.order(d)]
     return found
-
-
-def _layer_back(
-    network: RnnNetwork,
-    run: _LayerRun,
-    at: tuple[int, int],
-    values: Named,
-    given: Named,
-    above: Array,
-    found: dict[str, Array],
-) -> Array:
-    """Go back through one layer: the gradient of what it has read."""
-    u, bias, first = values["weights_iter"][at], values["bias"][at], values["src_iter"][at]
-    dh = given["dst_iter"][at]
-    dc = given["dst_iter_c"][at] if network.cell == "LSTM" else np.zeros(dh.shape)
-    below = np.zeros(run.x.shape)
-    for t in reversed(range(len(run.x))):
-        before = first if t == 0 else run.h[t]
-        step = _step_back(network, run, t, u, bias, dh + above[t], dc)
-        dh, dc = step.h, step.c
-        below[t] = np.einsum("ngo,igo->ni", step.gates, values["weights_layer"][at])
-        found["weights_layer"][at] += np.einsum("ni,ngo->igo", run.x[t], step.gates)
-        found["weights_iter"][at] += np.einsum("ni,ngo->igo", before, step.inner)
-        if network.cell == "GRU":
-            reset = np.einsum("ni,no->io", before * (run.gates[t][:, 1] - 1), step.gates[:, 2])
-            found["weights_iter"][at][:, 2] += reset
-        found["bias"][at][: step.gates.shape[1]] += step.gates.sum(0)
-        if network.cell == "LBRGRU":
-            found["bias"][at][3] += step.inner[:, 2].sum(0)
-    found["src_iter"][at] = dh
-    if network.cell == "LSTM":
-        found["src_iter_c"][at] = dc
-    return below

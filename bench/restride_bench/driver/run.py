@@ -15,9 +15,9 @@ from restride import Error, InvalidArguments, OutOfMemory, Unimplemented
 
 from . import check, fill
 from .check import GuardedStorage, Verdict
-from .expand import Test
+from .expand import Test, expand
 from .fill import Array, Bytes
-from .operands import CaseOperand, Values
+from .operands import CaseOperand
 from .peers import beside
 from .placed import BoundPrimitive, Engines, Execute, place
 from .result import Outcome, Perf, Result, Stages
@@ -31,6 +31,15 @@ _Storages = dict[int, GuardedStorage]
 def execute(primitive: Any, stream: rs.Stream, args: dict[int, rs.Memory]) -> None:
     """Run a primitive. What the driver tests goes through here; the tests of the driver pass a wrong one."""
     primitive.execute(stream, args)
+
+
+def run_problem(line: str) -> Result:
+    """Run one problem as the command line has it: `run_problem("--softmax --axis=1 2x3x4")`.
+
+    Raises UsageError for a line that cannot be read, ValueError for one that is not one test.
+    """
+    (test,) = expand(line.split()).tests
+    return run(test)
 
 
 def run(test: Test, execute: Execute = execute) -> Result:
@@ -234,18 +243,16 @@ class _TestRun:
         made = self.made
         return BoundPrimitive(made.primitive, made.engines, placed, self._execute, self.common.stream_kind)
 
-    def _exact(self) -> Values:
+    def _exact(self) -> dict[int, Array]:
         """What the formula says, of inputs that no run has touched."""
-        work = self.work
-        stored = {one.arg: self._held[one.arg] for one in work.reads}
-        mds = {one.arg: one.md for one in work.reads}
+        work, held = self.work, self._held
+        read = {one.name: (one.md, held[one.arg]) for one in work.reads}
         if self.test.case.has_sum:
-            old, dst = self._summed, work.dst.arg
-            mds[dst] = old.md
-            stored[dst] = stored[work.in_place] if work.in_place else old.filled()
-        return work.case.formula(
-            {arg: check.logical(mds[arg], stored[arg]).astype(np.float64) for arg in mds}
-        )
+            old = self._summed
+            read[old.name] = old.md, held[work.in_place] if work.in_place else old.filled()
+        values = {name: check.logical(*each).astype(np.float64) for name, each in read.items()}
+        exact = work.case.formula(values)
+        return {one.arg: exact[one.name] for one in work.writes}
 
     def _reference(self) -> _Storages:
         """What the reference engine answers into storage with another poison."""
@@ -279,7 +286,7 @@ class _TestRun:
         before = partial(self._before, operand)
         if isinstance(expected, GuardedStorage):
             return check.judge(operand, got, expected, before)
-        return check.judge_near(operand, got, expected, self.work.tolerance(operand.arg), before)
+        return check.judge_near(operand, got, expected, self.work.tolerance(operand), before)
 
     def _repeated(self, inputs: _Storages, first: _Storages) -> Result:
         """A second run has to give the same bits."""

@@ -17,7 +17,7 @@ from . import fill
 from .attr_text import OF_DST, FactorText, PostOpText
 from .cases import Case
 from .compare import Tolerance
-from .operands import CaseOperand, Values
+from .operands import CaseOperand, arg_of
 from .problems import Dims
 
 ARGS = {
@@ -85,14 +85,10 @@ class CaseWork:
         reads, writes = (tuple(one.chosen(pd) for one in group) for group in (self.reads, self.writes))
         return replace(self, reads=reads, writes=writes, scratchpads=() if md.is_zero() else (pad,))
 
-    def exact(self, values: Values) -> Values:
-        """What the formula says of what is read; nothing where there is none."""
-        return self.case.formula(values) if self.case.has_formula else {}
-
-    def tolerance(self, arg: int) -> Tolerance:
-        """How near to it an answer has to be, attributes considered."""
+    def tolerance(self, one: CaseOperand) -> Tolerance:
+        """How near to the formula an answer has to be, attributes considered."""
         case = self.case
-        return replace(case.tolerance(arg), post_ops=case.attr_post_ops, scales=case.attr_scales)
+        return replace(case.tolerance(str(one.name)), post_ops=case.attr_post_ops, scales=case.attr_scales)
 
 
 def attributes(case: Case) -> tuple[rs.PrimitiveAttr, list[CaseOperand]]:
@@ -146,8 +142,8 @@ def _arg(factor: FactorText) -> int:
     """The number of an argument; restride says itself which of them a reorder has."""
     if factor.arg in ARGS:
         return ARGS[factor.arg]
-    first = rs.ARG_MULTIPLE_SRC if factor.arg.startswith("msrc") else rs.ARG_SRC
-    return first + int(factor.arg.lstrip("msrc"))
+    is_of_many = factor.arg.startswith("msrc")
+    return arg_of(factor.arg) if is_of_many else rs.ARG_SRC + int(factor.arg.removeprefix("src"))
 
 
 def post_op_extents(case: Case, index: int) -> Dims:

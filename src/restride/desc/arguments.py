@@ -57,6 +57,8 @@ def arg_attr_multiple_post_op(index: int) -> int:
 _NAMED = [(name, value) for name, value in globals().items() if name.startswith("ARG_")]
 NAMES: dict[object, str] = {value: name for name, value in reversed(_NAMED)}
 """The constant of each number: of those with the same number, the first."""
+NUMBERS: Mapping[str, int] = {name.removeprefix("ARG_").lower(): value for name, value in _NAMED}
+"""The number of each name in small letters: `src_layer`, `weights`."""
 Arg = IntEnum(  # type: ignore[misc]  # its stub is onednn.pyi
     "Arg", {name.removeprefix("ARG_"): value for name, value in _NAMED}, module=__name__
 )

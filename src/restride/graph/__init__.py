@@ -98,42 +98,21 @@ __all__ = [
 
 
 _LATER = {
-    "AppliedFusion": "rewrites.fusions",
-    "BatchNormalizationOperation": "nodes.layers",
-    "BinaryOperation": "nodes.operations",
-    "ConcatOperation": "nodes.moves",
-    "Constant": "graph",
-    "ConvolutionOperation": "nodes.products",
-    "DeconvolutionOperation": "nodes.products",
-    "DequantizeOperation": "nodes.operations",
-    "EltwiseOperation": "nodes.operations",
-    "Epilogue": "graph",
-    "FUSIONS": "rewrites.fusions",
-    "FusedGraph": "rewrites.fusions",
-    "Graph": "graph",
-    "GraphBuilder": "build",
-    "InnerProductOperation": "nodes.products",
-    "LayerNormalizationOperation": "nodes.layers",
-    "LrnOperation": "nodes.layers",
-    "MatmulOperation": "nodes.products",
-    "Node": "graph",
-    "Operation": "nodes.operations",
-    "PReluOperation": "nodes.operations",
-    "PadOperation": "nodes.moves",
-    "PoolingOperation": "nodes.layers",
-    "QuantizeOperation": "nodes.operations",
-    "RecurrentOperation": "nodes.recurrent",
-    "ReductionOperation": "nodes.layers",
-    "ReorderOperation": "nodes.moves",
-    "ResamplingOperation": "nodes.layers",
-    "ReshapeOperation": "nodes.moves",
-    "ShuffleOperation": "nodes.moves",
-    "SliceOperation": "nodes.moves",
-    "SoftmaxOperation": "nodes.layers",
-    "SumOperation": "nodes.operations",
-    "TensorType": "nodes.operations",
-    "TransposeOperation": "nodes.moves",
-    "fuse": "rewrites.fusions",
+    name: module
+    for module, names in {
+        "build": "GraphBuilder",
+        "graph": "Constant Epilogue Graph Node",
+        "nodes.layers": "BatchNormalizationOperation LayerNormalizationOperation LrnOperation "
+        "PoolingOperation ReductionOperation ResamplingOperation SoftmaxOperation",
+        "nodes.moves": "ConcatOperation PadOperation ReorderOperation ReshapeOperation ShuffleOperation "
+        "SliceOperation TransposeOperation",
+        "nodes.operations": "BinaryOperation DequantizeOperation EltwiseOperation Operation PReluOperation "
+        "QuantizeOperation SumOperation TensorType",
+        "nodes.products": "ConvolutionOperation DeconvolutionOperation InnerProductOperation MatmulOperation",
+        "nodes.recurrent": "RecurrentOperation",
+        "rewrites.fusions": "AppliedFusion FUSIONS FusedGraph fuse",
+    }.items()
+    for name in names.split()
 }
 
 

@@ -9,7 +9,7 @@ graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +20,7 @@ from ..arrays.calls.tensors import numpy_of
 from ..dtypes import DataType
 from ..errors import InvalidArguments, refuse
 from ..files.mapped_file import release_pages
+from ..model.result_dims import Misfit, broadcast
 from ..runtime.free_memory import check_room
 from .fields import check_fields
 from .nodes.operations import (
@@ -27,7 +28,6 @@ from .nodes.operations import (
     EltwiseOperation,
     Operation,
     TensorType,
-    broadcast,
     unfit,
 )
 
@@ -159,8 +159,9 @@ class Node:
                 raise unfit(f"it makes {len(made)} tensors, not {len(self.outputs)}", made)
             if any(each.nbytes >= _MOST_BYTES for each in made):
                 raise unfit(f"it makes {' and '.join(map(str, made))}: more bytes than 64 bits count", made)
-            for name in self.operands:
-                _check_operand(made[0], types[name])
+            for operand in map(types.__getitem__, self.operands):
+                if _broadcast(made[0], operand) != made[0].dims:
+                    raise unfit("the operand of an epilogue is larger than the result", (made[0], operand))
         except InvalidArguments as error:
             raise error.with_context(f"node {self.name!r} ({self.kind}): {error.what}") from None
         stored = [replace(each, data_type=self.data_type or each.data_type) for each in made]
@@ -276,21 +277,18 @@ class Graph:
         `constants` are added to those that there are. The types of tensors follow from the nodes.
         """
         known = {**self.constants, **(constants or {})}
-        live = self._live(tuple(nodes))
+        needed, live = set(self.outputs), list[Node]()
+        for node in reversed(tuple(nodes)):
+            if needed.intersection(node.outputs):
+                needed.update(node.inputs)
+                live.insert(0, node)
         used = {name for node in live for name in node.inputs} | set(self.outputs)
         types = {name: self.tensors[name] for name in self.inputs}
         types |= {name: each.type for name, each in known.items() if name in used}
         for node in live:
             types |= node.results(types)
-        return Graph(self.inputs, self.outputs, types, {n: c for n, c in known.items() if n in used}, live)
-
-    def _live(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        needed, live = set(self.outputs), []
-        for node in reversed(nodes):
-            if needed.intersection(node.outputs):
-                needed.update(node.inputs)
-                live.append(node)
-        return tuple(reversed(live))
+        constants = {name: each for name, each in known.items() if name in used}
+        return Graph(self.inputs, self.outputs, types, constants, tuple(live))
 
     def renamed(self, names: Mapping[str, str]) -> tuple[Node, ...]:
         """The nodes, reading other tensors: `{old: new}`. What they make stays."""
@@ -299,9 +297,11 @@ class Graph:
         )
 
 
-def _check_operand(made: TensorType, operand: TensorType) -> None:
-    if broadcast((made.dims, operand.dims), (made, operand)) != made.dims:
-        raise unfit("the operand of an epilogue is larger than the result", (made, operand))
+def _broadcast(made: TensorType, operand: TensorType) -> tuple[int, ...]:
+    try:
+        return broadcast(made.dims, operand.dims)
+    except Misfit as misfit:
+        raise unfit(misfit.why, (made, operand), misfit.hint) from None
 
 
 def _text(operation: Operation) -> str:

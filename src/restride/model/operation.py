@@ -6,9 +6,9 @@ specification of the operation; `model/derived.py` makes the primitive of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..desc.arguments import (
     ARG_DIFF_SRC,
@@ -29,6 +29,7 @@ from ..plan.program import DST, Place, Program, Slot, TreeStep
 from ..plan.tree import LoopTree
 from ..plan.tree_split import split_folds
 from .prop_kind import PropKind
+from .result_dims import Shaped
 
 if TYPE_CHECKING:
     from .forms import CallArguments, Form
@@ -57,6 +58,11 @@ class OperationProblem(ProblemBase):
     splits_folds a fold of much into little is done in pieces, which threads share
     arg_names    the constants that its arguments go by
     parts        fields that hold further parameters
+    node_reads   what a node of a graph reads, by the names of arguments; one with `?` may be missing at the
+                 end, and `srcs` are any number
+    node_writes  what it writes
+    node_values  arguments of the descriptor that are no parameters of a node by their names: made of the node
+                 and the result's descriptor
     """
 
     operation: ClassVar[str]
@@ -79,6 +85,9 @@ class OperationProblem(ProblemBase):
     parts: ClassVar[tuple[str, ...]] = ()
     chosen_names: ClassVar[frozenset[str]] = frozenset(("diff_src", "diff_dst", "diff_weights", "stat"))
     arg_names: ClassVar[Mapping[object, str]] = NAMES
+    node_reads: ClassVar[tuple[str, ...]] = ("src",)
+    node_writes: ClassVar[tuple[str, ...]] = ("dst",)
+    node_values: ClassVar[Mapping[str, Callable[[Any, MemoryDesc], object]]] = {}
 
     __slots__ = ()
 
@@ -96,6 +105,16 @@ class OperationProblem(ProblemBase):
     def read(cls, call: ArgumentReader) -> OperationProblem:
         """The problem of a primitive descriptor's arguments. Raises InvalidArguments, Unimplemented."""
         raise NotImplementedError
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        """The dims that a node's result has: `node` has the parameters. Raises Misfit."""
+        return tensors[0].dims
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        """Those of all its results. Raises Misfit."""
+        return (cls.result_dims(node, *tensors),)
 
     @classmethod
     def placed(

@@ -30,6 +30,7 @@ class SeveralProblem(OperationProblem):
     """A problem of several sources, `srcs`, which are numbered from 0."""
 
     prop_kinds = (PropKind.undef,)
+    node_reads = ("srcs",)
     # What is wrong with a source that lies in the destination otherwise than it may.
     overlap_hint: ClassVar[str]
 

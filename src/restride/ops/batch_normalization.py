@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..model.derived import make_primitive
 from ..plan.normalization import NormKind
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
@@ -20,6 +22,8 @@ class BatchNormalizationProblem(NormForwardProblem):
     primitive = "BatchNormalizationForward"
     call = "prop_kind", "src", "dst", "epsilon", "flags"
     norm_kind = NormKind.batch
+    node_reads = "src", "scale", "shift", "mean", "variance"
+    node_values: ClassVar = {"flags": lambda node, dst: "use_global_stats|use_scale|use_shift"}
     arguments = """
     Channels are axis 1. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`,
     or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..desc.arguments import ARG_ATTR_SCALES, ARG_DST, ARG_SRC_0, ARG_SRC_1, ARG_SRC_2
 from ..desc.attr import Attr
@@ -23,6 +24,7 @@ from ..model.forms import Args, CallArguments, Form, NamedArgs, WrongCall, form_
 from ..model.operation import PointwiseProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, broadcast, broadcast_extent
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.nest import Step
 from ..plan.pointwise import function_bytes
@@ -45,6 +47,7 @@ class BinaryProblem(PointwiseProblem):
     primitive = "Binary"
     call = "algorithm", "src0", "src1", "dst"
     prop_kinds = (PropKind.undef,)
+    node_reads = "src0", "src1", "src2?"
     algorithms = (*BINARY, "select")
     arguments = """
     A select has a third source, `PrimitiveDesc(engine, "binary_select", src0, src1, src2, dst, ...)`.
@@ -92,6 +95,12 @@ class BinaryProblem(PointwiseProblem):
         attr = call.attr("scales", "post_ops", of={ARG_SRC_0: srcs[0], ARG_SRC_1: srcs[1], ARG_DST: dst})
         return cls(algorithm, srcs, dst, attr)
 
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        if len(tensors) != 2 + (node.algorithm == "binary_select"):
+            raise Misfit(f"{node.algorithm} reads another number of tensors")
+        return broadcast(*(each.dims for each in tensors))
+
     @property
     def verbose_aux(self) -> str:
         return f"alg:{self.algorithm}"
@@ -126,8 +135,8 @@ def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int
     """The dims of the result: each that of all sources that have not 1 there."""
     dims: list[int] = []
     for dim, extents in enumerate(zip(*(md.dims for _, md in named), strict=True)):
-        wanted = sorted({n for n in extents if n != 1})
-        if len(wanted) > 1:
+        wanted = broadcast_extent(extents)
+        if wanted is None:
             raise refuse(
                 "RS-R10:no-broadcast",
                 what=what,
@@ -135,7 +144,7 @@ def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int
                 dim=dim,
                 extents=" and ".join(map(str, extents)),
             )
-        dims.append(wanted[0] if wanted else 1)
+        dims.append(wanted)
     return tuple(dims)
 
 

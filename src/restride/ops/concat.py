@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
@@ -14,6 +15,7 @@ from ..model.checks import Names
 from ..model.derived import make_primitive
 from ..model.parse import check_described, check_written
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, check_axis
 from ..model.several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
@@ -63,6 +65,15 @@ class ConcatProblem(SeveralProblem):
     def read(cls, call: ArgumentReader) -> ConcatProblem:
         srcs, dst = parse_descs(call.what, call.srcs), parse_target(call.what, call.dst)
         return concat_problem(call.integer("axis"), srcs, dst, call.frozen_attr()).of_descs(srcs, dst)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        axis, dims = node.axis, [each.dims for each in tensors]
+        check_axis(axis, tensors[0])
+        others = {(*each.dims[:axis], -1, *each.dims[axis + 1 :], each.data_type) for each in tensors}
+        if len(others) > 1 or len(set(map(len, dims))) != 1:
+            raise Misfit(f"all but the dims of axis {axis}, and the types, are equal")
+        return joined_dims(dims, axis)
 
     def own_arguments(self) -> dict[str, object]:
         return {"axis": self.axis, "srcs": self.srcs}
@@ -191,8 +202,7 @@ def concat_problem(
     _check_axis(axis, srcs[0])
     for i, md in enumerate(srcs[1:], 1):
         _check_alike(names, i, (srcs[0], md), axis)
-    whole = sum(md.dims[axis] for md in srcs)
-    dims = (*srcs[0].dims[:axis], whole, *srcs[0].dims[axis + 1 :])
+    dims = joined_dims([md.dims for md in srcs], axis)
     if dst is not None:
         check_described(names.call, names.dst, dst)
         _check_dims(names, dst, dims, srcs)
@@ -204,6 +214,11 @@ def concat_problem(
     check_written(names.call, names.written, problem.dst)
     _check_attr(problem)
     return problem
+
+
+def joined_dims(dims: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...]:
+    """The dims of the first tensor, but along the axis, which has as many elements as all together."""
+    return (*dims[0][:axis], sum(each[axis] for each in dims), *dims[0][axis + 1 :])
 
 
 def _check_axis(axis: int, first: MemoryDesc) -> None:

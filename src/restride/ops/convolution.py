@@ -28,6 +28,7 @@ from ..model.operation import OperationProblem
 from ..model.parse import check_written
 from ..model.pointwise import check_attributes
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation
 from ..plan.convolution import (
     ConvolutionExtents,
@@ -45,6 +46,7 @@ from ..plan.product_chain import ProductChain
 from ..plan.program import Program
 from ..plan.program_chain import chained
 from ..plan.tree import Each, TreeTensor
+from ..plan.windows import window_count, window_span
 from .product import (
     BACKWARD_DATA,
     ProductProblem,
@@ -74,6 +76,7 @@ class ConvolutionProblem(ProductProblem):
     call = ("prop_kind", "algorithm", "src", "weights", "bias", "dst", *_WINDOW)
     defaults = dict.fromkeys(("bias", "dst", *_WINDOW))
     algorithms = "direct", "auto"
+    node_values: ClassVar = {"algorithm": lambda node, dst: "direct"}
     arguments = """
     Bias and dilates may be left out by place. `src` (N, C, W), (N, C, H, W) or (N, C, D, H, W); `weights`
     (outputs, inputs, ...), with groups (groups, outputs, inputs, ...); `bias` (outputs). `dilates`: 0 is
@@ -142,8 +145,8 @@ class ConvolutionProblem(ProductProblem):
                 f"the bias is {self.bias.dims}", f"give one value for each of the {outputs} output channels"
             )
         for number, (dim, behind) in enumerate(zip(self.relation.dims, self.padding_r, strict=True)):
-            reach = (dim.kernel - 1) * dim.dilation + 1
-            fitting = max((dim.window + dim.padding + behind - reach) // dim.stride + 1, 0)
+            reach = window_span(dim.kernel, dim.dilation - 1)
+            fitting = max(window_count(dim.window, dim.padding + behind, reach, dim.stride), 0)
             if dim.kernel and dim.points != fitting:
                 refuse_dims(
                     f"spatial dim {number}: {dim.window} with padding {dim.padding} and {behind}, a kernel "
@@ -151,6 +154,37 @@ class ConvolutionProblem(ProductProblem):
                     f"{dim.points}",
                     "look at the strides, dilates (0 is dense) and both paddings",
                 )
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        source, weights, *bias = (each.dims for each in tensors)
+        rank, groups = len(node.strides), node.groups
+        if len(source) != rank + 2 or len(weights) != rank + 2 + (groups > 1):
+            raise Misfit(f"there are {rank} spatial dims and {groups} groups")
+        if not len(node.dilates) == len(node.padding_l) == len(node.padding_r) == rank:
+            raise Misfit("strides, dilates and paddings are for different numbers of dims")
+        if min(node.strides) < 1 or min(node.dilates) < 0:
+            raise Misfit("a stride is at least 1, a dilation at least 0")
+        outputs, channels, *kernel = weights[-rank - 2 :]
+        if channels * groups != source[1]:
+            raise Misfit(f"weights read {channels * groups} channels of {source[1]}")
+        if bias and bias[0] != (outputs * groups,):
+            raise Misfit(f"a bias has {outputs * groups} values")
+        numbers = zip(*(getattr(node, name) for name in _WINDOW), strict=True)
+        spatial = tuple(map(cls._result_extent, source[2:], kernel, numbers))
+        if min(spatial) < 0:
+            raise Misfit("the window is larger than the padded source")
+        return (source[0], outputs * groups, *spatial)
+
+    @classmethod
+    def _result_extent(cls, size: int, kernel: int, numbers: tuple[int, int, int, int]) -> int:
+        """How many windows lie along a dim, or how far they reach; below 0 where none fits."""
+        stride, dilate, before, behind = numbers
+        span = window_span(kernel, dilate)
+        if cls.is_transposed:
+            return (size - 1) * stride + span - before - behind
+        found = window_count(size, before + behind, span, stride)
+        return found if found > 0 else -1
 
     def _with_attr(self, what: str, attr: Attr) -> ConvolutionProblem:
         """The problem with attributes, if they fit it, and what is written."""

@@ -13,11 +13,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.expression import Expr, Ref, TreeAxis, index_of
 from ..plan.product_chain import ProductChain
 from ..plan.tree import Each, TreeTensor, fold_over
@@ -88,6 +90,15 @@ class InnerProductProblem(ProductProblem):
             refuse_dims(
                 f"the bias is {self.bias.dims}", f"give one value for each of the {weights.dims[0]} outputs"
             )
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        source, weights, *bias = (each.dims for each in tensors)
+        if not 2 <= len(source) == len(weights) or source[1:] != weights[1:]:
+            raise Misfit("all dims of the weights but the first are those of the source")
+        if bias and bias[0] != weights[:1]:
+            raise Misfit(f"a bias has {weights[0]} values")
+        return source[0], weights[0]
 
     @property
     def terms(self) -> int:

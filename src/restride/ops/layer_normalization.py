@@ -65,6 +65,11 @@ class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
     call = "prop_kind", "src", "dst", "stat", "epsilon", "flags"
     last_defaults = {"scale_shift_data_type": "f32"}
     norm_kind = NormKind.layer
+    node_reads = "src", "scale", "shift"
+    node_values: ClassVar = {
+        "stat": lambda node, dst: None,
+        "flags": lambda node, dst: "use_scale|use_shift",
+    }
     arguments = """
     The last axis is normalized; `stat` describes the statistics, all other dims as f32, row-major where it is
     None or left out. `dst`: of format "any" it has that of the source. `flags`: `NormalizationFlags`, or

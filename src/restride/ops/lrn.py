@@ -14,6 +14,7 @@ sum adds up, too. Of other windows it keeps that in memory of its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_SRC, ARG_SRC
 from ..desc.attr import Attr
@@ -25,6 +26,7 @@ from ..errors import refuse
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation
 from ..plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
 from ..plan.nest import Compute
@@ -212,6 +214,12 @@ class LrnProblem(OperationProblem):
         src, dst = call.forward()
         _check_channels(call, src)
         return cls(parameters, src, dst, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        if len(tensors[0].dims) < 3:
+            raise Misfit("the source has channels and spatial dims")
+        return tensors[0].dims
 
     @property
     def verbose_aux(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..desc.arguments import ARG_BIAS, ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
@@ -26,6 +26,7 @@ from ..model.parse import check_written
 from ..model.primitive import Memories, Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, broadcast
 from ..model.runtime_shapes import check_fits, deferred_to_slots
 from ..plan.expression import Ref, TreeAxis, index_of
 from ..plan.product_chain import FACTORS, ProductChain
@@ -141,6 +142,16 @@ class MatmulProblem(ProductProblem):
         )
         if not bias.is_zero() and not fits:
             refuse_dims(f"the bias is {bias.dims}", f"give {dst.ndims} dims, each of them that of dst or 1")
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        left, right, *bias = (each.dims for each in tensors)
+        if not 2 <= len(left) == len(right) or left[-1] != right[-2]:
+            raise Misfit("ranks are equal, and rows of the right one as many as columns of the left")
+        dims = (*broadcast(left[:-2], right[:-2]), left[-2], right[-1])
+        if bias and broadcast(dims, bias[0]) != dims:
+            raise Misfit("the bias is larger than the result")
+        return dims
 
     @property
     def has_runtime(self) -> bool:

@@ -13,7 +13,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from ..desc.arguments import (
     ARG_DIFF_DST,
@@ -43,6 +43,7 @@ from ..model.operation import GradientProblem, OperationProblem
 from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.channel_groups import (
     ChannelAxes,
     ChannelLoops,
@@ -213,6 +214,17 @@ class NormForwardProblem(Normalization, OperationProblem):
         weights = cls.read_weights(call, src, "scale_shift_data_type")
         is_training = call.prop_kind is PropKind.forward_training
         return cls(cls.norm_kind, src, dst, stats, weights, flags, is_training, groups, epsilon, attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        dims, *others = (each.dims for each in tensors)
+        is_layer = cls.norm_kind is NormKind.layer
+        wanted = dims[-1:] if is_layer else dims[1:2]
+        types = {each.data_type for each in tensors[1:]}
+        if len(dims) < 2 or set(others) != {wanted} or types != {DataType.f32}:
+            where = "place of the last dim" if is_layer else "channel of the source"
+            raise Misfit(f"each of the others has an f32 for each {where}")
+        return dims
 
     @property
     def verbose_aux(self) -> str:

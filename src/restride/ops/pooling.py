@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
+from typing import Any, ClassVar
 
 import ml_dtypes
 
@@ -29,6 +30,7 @@ from ..model.operation import GradientProblem, OperationProblem, is_computed_wid
 from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation, ComputationWriter, OperandSource
 from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
@@ -72,6 +74,7 @@ class PoolingProblem(OperationProblem):
     algorithms = _ALGORITHMS
     parts = ("windows",)
     in_place = False
+    node_values: ClassVar = {"dilation": lambda node, dst: node.dilates}
     arguments = """
     `algorithm`: "pooling_max", "pooling_avg_include_padding" or "pooling_avg_exclude_padding". Tensors have a
     batch, channels and 1 to 3 spatial dims, and the numbers are one for each of these; a dilation of 0 leaves
@@ -93,6 +96,20 @@ class PoolingProblem(OperationProblem):
         call.check_written("dst", dst)
         leaves = algorithm == MAX and call.prop_kind is PropKind.forward_training
         return cls(algorithm, windows, src, dst, leaves, call.attr("post_ops", of={ARG_DST: dst}))
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        (source,) = tensors
+        windows = Windows(node.strides, node.kernel, node.dilates, node.padding_l, node.padding_r)
+        ranks = {len(getattr(windows, name)) for name in _WINDOWS}
+        if ranks != {len(source.dims) - 2} or len(source.dims) < 3:
+            raise Misfit(f"the window has {len(node.kernel)} spatial dims")
+        if min((*node.kernel, *node.strides)) < 1 or min(node.dilates) < 0:
+            raise Misfit("a kernel and a stride are at least 1, a dilation at least 0")
+        spatial = tuple(windows.output(dim, n) for dim, n in enumerate(source.dims[2:]))
+        if min(spatial) < 1:
+            raise Misfit("the window is larger than the padded source")
+        return (*source.dims[:2], *spatial)
 
     @property
     def verbose_aux(self) -> str:

@@ -8,6 +8,7 @@ diff_weights = sum of diff_dst * min(src, 0), over the dims along which weights 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_WEIGHTS, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
@@ -19,6 +20,7 @@ from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, PointwiseProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, broadcast
 from ..plan.computation import Computation, ComputationWriter
 from ..plan.expression import Ref, TreeAxis, apply
 from ..plan.nest import Step
@@ -36,6 +38,7 @@ class PReLUProblem(PointwiseProblem):
     primitive = "PReLUForward"
     call = "prop_kind", "src", "weights", "dst"
     reads = {ARG_SRC: "src", ARG_WEIGHTS: "weights"}
+    node_reads = "src", "weights"
     arguments = """
     `weights`: each dim is that of the source, or 1, which is repeated; of format "any" they follow the
     source, and so does `dst`. `attr`: the scratchpad mode."""
@@ -53,6 +56,13 @@ class PReLUProblem(PointwiseProblem):
         call.same_dims(src=src, dst=dst)
         call.check_written("dst", dst)
         return cls(src, weights, dst, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        source, slopes = (each.dims for each in tensors)
+        if broadcast(source, slopes) != source:
+            raise Misfit("the slopes are larger than the source")
+        return source
 
     def computation(self) -> Computation:
         is_wide = any(md.data_type is DataType.f64 for md in (self.src, self.weights, self.dst))

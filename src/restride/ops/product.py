@@ -102,6 +102,7 @@ class ProductProblem(OperationProblem):
     # The dim of the result that outputs of the weights are along, and a bias has values for.
     _columns: ClassVar[int] = 1
     in_place = False
+    node_reads = "src", "weights", "bias?"
 
     tensors: Tensors
     bias: MemoryDesc

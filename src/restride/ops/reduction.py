@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import isfinite, prod
+from typing import Any, ClassVar
 
 from ..desc.arguments import ARG_DST
 from ..desc.attr import Attr
@@ -21,6 +22,7 @@ from ..model.derived import make_primitive
 from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Shaped, check_axis
 from ..plan.computation import Computation, computation_of
 from ..plan.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
 from ..plan.tree import Each, LoopTree, TreeTensor, fold_over
@@ -48,6 +50,7 @@ class ReductionProblem(OperationProblem):
     prop_kinds = (PropKind.undef,)
     algorithms = ("max", "min", "sum", "mul", "mean", *NORMS)
     splits_folds = True
+    node_values: ClassVar = {"eps": lambda node, dst: node.epsilon}
     arguments = """
     `algorithm`: a name of oneDNN, "reduction_sum" or "sum". `dst` has 1 where the source is folded, and else
     the dims of the source; of format "any" it has that of the source. `p`, 1 or more, and `eps` are of norms.
@@ -80,6 +83,12 @@ class ReductionProblem(OperationProblem):
             raise refuse("RS-P06:norm-numbers", what=call.what, algorithm=algorithm, p=p, eps=eps)
         attr = call.attr("post_ops", of={ARG_DST: dst})
         return cls(algorithm, src, dst, p if is_norm else 0.0, eps if is_norm else 0.0, attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        for axis in node.axes:
+            check_axis(axis, tensors[0])
+        return tuple(1 if i in node.axes else n for i, n in enumerate(tensors[0].dims))
 
     @property
     def verbose_aux(self) -> str:

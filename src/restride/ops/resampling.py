@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from ..model.forms import Args, NamedArgs
 from ..model.operation import GradientProblem, OperationProblem
 from ..model.pointwise import check_known, check_open
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Array, Computation, ComputationWriter, OperandSource
 from ..plan.nest import Compute, LoopNest, Step
 from ..plan.pointwise import moved_bytes
@@ -256,6 +257,14 @@ class ResamplingProblem(OperationProblem):
     src: MemoryDesc
     dst: MemoryDesc
     attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        dims, sizes = tensors[0].dims, node.sizes
+        if len(dims) != len(sizes) + 2 or not sizes or min(sizes) < 1:
+            shown = "x".join(map(str, sizes)) or "scalar"
+            raise Misfit(f"the result has spatial dims {shown}")
+        return (*dims[:2], *sizes)
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:

@@ -37,6 +37,7 @@ from ..model.operation import OperationProblem
 from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import NOTHING, Computation, OperandSource
 from ..plan.nest import Compute
 from ..plan.program import Program
@@ -119,6 +120,15 @@ class RnnProblem(RecurrentProblem):
     """
 
     writes = ARG_DST_LAYER
+    node_reads = (
+        *("src_layer_desc", "weights_layer_desc", "weights_iter_desc", "bias_desc"),
+        *("src_iter_desc?", "src_iter_c_desc?"),
+    )
+    node_writes = "dst_layer_desc", "dst_iter_desc", "dst_iter_c_desc"
+    node_values: ClassVar = {
+        "direction": lambda node, dst: {name: word for word, name in DIRECTIONS.items()}[node.direction],
+        "activation": lambda node, dst: f"eltwise_{node.activation}",
+    }
 
     cell: RnnCell
     direction: str
@@ -142,6 +152,28 @@ class RnnProblem(RecurrentProblem):
         pack = kernel_pack(mds["src_layer"].data_type, mds["weights_layer"].data_type)
         problem = cls(cell, direction, trains, RnnTensors.of(mds), kernel_block(), attr, pack)
         return replace(problem, tensors=problem.tensors.chosen(problem.preferred()))
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        cell, directions = RnnCell(node.cell), 2 if node.direction in ("concat", "sum") else 1
+        states = 1 + cell.has_cell_state
+        if len(tensors) not in (4, 4 + states):
+            raise Misfit(f"{cell.kind} reads 4 tensors, and perhaps {states} states")
+        source, weights = tensors[0].dims, tensors[1].dims
+        if len(source) != 3 or len(weights) != 5:
+            raise Misfit("a source is (T, N, I), weights are (1, D, I, gates, C)")
+        if 0 in (*source, *weights):
+            raise Misfit("a network without steps, sequences or channels has no states to give")
+        (steps, batch, inputs), channels, runs = source, weights[-1], (1, directions)
+        last = (*runs, batch, channels)
+        layer, iteration = ((*runs, n, cell.gates, channels) for n in (inputs, channels))
+        wanted = source, layer, iteration, (*runs, cell.biases, channels), last, last
+        for number, (each, dims) in enumerate(zip(tensors, wanted, strict=False)):
+            if each.dims != dims:
+                shown, other = ("x".join(map(str, n)) or "scalar" for n in (each.dims, dims))
+                raise Misfit(f"tensor {number} is {shown}, it should be {other}")
+        wide = channels * (2 if node.direction == "concat" else 1)
+        return ((steps, batch, wide), *[last] * states)
 
     @property
     def dst(self) -> MemoryDesc:
@@ -444,3 +476,10 @@ LBRGRUForward, LBRGRUBackward = _primitives(
     """
     As `GRUForward.PrimitiveDesc`; the bias has 4 gates, the last one for the sums of the state.""",
 )
+FORWARD_OF_CELL: Mapping[str, type[Primitive]] = {
+    "vanilla_rnn": VanillaRNNForward,
+    "vanilla_lstm": LSTMForward,
+    "vanilla_gru": GRUForward,
+    "lbr_gru": LBRGRUForward,
+}
+"""The primitive of each kind of cell."""

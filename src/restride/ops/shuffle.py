@@ -22,6 +22,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.text_forms import read_text
 from ..errors import Error, refuse
+from ..model import result_dims
 from ..model.any_format import resolved
 from ..model.derived import DerivedPrimitiveDesc, describe_operation, make_primitive
 from ..model.forms import Args, CallArguments, Form, NamedArgs, form_of
@@ -31,6 +32,7 @@ from ..model.parse import WrongHint, check_described
 from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Shaped
 from ..plan.nest import LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.shuffle import shuffle_in_stages, shuffle_nest, widen
@@ -232,6 +234,8 @@ class ShuffleProblem(OperationProblem):
     operation = "shuffle"
     primitive = "ShuffleForward"
     call = "prop_kind", "src_md", "dst_md", "axis", "group_size"
+    node_reads, node_writes = ("src_md",), ("dst_md",)
+    node_values: ClassVar = {"group_size": lambda node, dst: dst.dims[node.axis] // node.groups}
     in_place = False
     arguments = """
     Or `PrimitiveDesc(desc, engine, attr=None, allow_empty=False)`, as version 0.9 has it. `dst_md` may be
@@ -271,6 +275,14 @@ class ShuffleProblem(OperationProblem):
         if not attr.is_default:
             raise refuse("RS-S14", primitive=cls.primitive, attr=attr.verbose_str())
         return cls(src, dst, *split, attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        dims = tensors[0].dims
+        result_dims.check_axis(node.axis, tensors[0])
+        if node.groups < 1 or dims[node.axis] % node.groups:
+            raise result_dims.Misfit(f"{node.groups} groups do not divide {dims[node.axis]} channels")
+        return dims
 
     @property
     def verbose_aux(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_SRC
 from ..desc.attr import Attr
@@ -17,6 +18,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Shaped, check_axis
 from ..plan.computation import Computation, computation_of
 from ..plan.expression import Expr, Ref, TreeAxis, apply
 from ..plan.tree import Each, Let, LoopTree, TreeTensor, fold_over
@@ -56,6 +58,11 @@ class SoftmaxProblem(OperationProblem):
         src, dst = call.forward()
         attr = call.attr("scales", "post_ops", of={ARG_SRC: src, ARG_DST: dst})
         return cls(call.algorithm(), src, dst, call.axis(src), attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        check_axis(node.axis, tensors[0])
+        return tensors[0].dims
 
     @property
     def verbose_aux(self) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from ..model.checks import Names, overlaps
 from ..model.derived import make_primitive
 from ..model.parse import check_described, check_written
 from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped
 from ..model.several import (
     SeveralPrimitive,
     SeveralPrimitiveDesc,
@@ -79,6 +81,12 @@ class SumProblem(SeveralProblem):
         srcs, dst = parse_descs(call.what, call.srcs), parse_target(call.what, call.dst)
         scales = parse_scales(call.what, call.scales, len(srcs))
         return sum_problem(scales, srcs, dst, call.frozen_attr()).of_descs(srcs, dst)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
+        if len(node.scales) != len(tensors) or len({each.dims for each in tensors}) > 1:
+            raise Misfit("all have equal dims, and a scale each")
+        return tensors[0].dims
 
     def own_arguments(self) -> dict[str, object]:
         return {"scales": self.scales, "srcs": self.srcs}

@@ -20,6 +20,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int, ...]
 
 
+def window_span(kernel: int, dilation: int) -> int:
+    """How far a window reaches along a dim: a dilation of 0 leaves nothing out."""
+    return (kernel - 1) * (dilation + 1) + 1
+
+
+def window_count(size: int, padding: int, span: int, stride: int) -> int:
+    """How many windows lie in so many elements and both paddings together; below 1 where none does."""
+    return (size + padding - span) // stride + 1
+
+
 @dataclass(frozen=True, slots=True)
 class WindowPhase:
     """The source positions along a dim that are a multiple of the stride and so many more.
@@ -54,12 +64,12 @@ class Windows:
 
     def span(self, dim: int) -> int:
         """How far a window reaches along a dim."""
-        return (self.kernel[dim] - 1) * (self.dilation[dim] + 1) + 1
+        return window_span(self.kernel[dim], self.dilation[dim])
 
     def output(self, dim: int, size: int) -> int:
         """The number of windows along a dim of this size, padding included."""
-        whole = size + self.padding_l[dim] + self.padding_r[dim] - self.span(dim)
-        return whole // self.strides[dim] + 1
+        padding = self.padding_l[dim] + self.padding_r[dim]
+        return window_count(size, padding, self.span(dim), self.strides[dim])
 
     def kernel_axes(self) -> tuple[TreeAxis, ...]:
         """The loops over a window."""

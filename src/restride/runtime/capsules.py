@@ -35,6 +35,8 @@ _UNSIGNED = 1
 _VERSIONED = b"dltensor_versioned"
 _NAMES = {b"dltensor": 0, _VERSIONED: 32}
 _LONGEST = 200
+# DLPack's numbers of devices whose memory the host does not read.
+_APART = {2: "cuda", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm", 12: "ext_dev", 15: "webgpu"}
 # The version that has codes for 8-bit floats; it stands at the begin of the versioned structure.
 _MAJOR, _MINOR, _MINOR_AT = 1, 1, 4
 
@@ -118,10 +120,21 @@ def not_imported(name: str, x: object, error: Exception) -> Error:
     """The error for a producer that fails, or whose capsule cannot be read."""
     if not has_attribute(x, "__dlpack__"):
         why, hint = f"{type(x).__name__} has no __dlpack__", "pass an array of a library that exports DLPack"
+    elif device := _device_apart(x):
+        why, hint = f"it is on {device}", "copy it to the host: x.get() of CuPy, x.to_device('cpu') of others"
     else:
         why = f"{type(x).__name__}.__dlpack__: {text_of(error)}"[:_LONGEST]
         hint = "copy it to NumPy: np.asarray(x)"
     return refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=hint)
+
+
+def _device_apart(x: Any) -> str:
+    """The device that an array is on, as "cuda:0"; "" for the host, and where the array does not say."""
+    try:
+        kind, number = x.__dlpack_device__()
+        return f"{_APART[int(kind)]}:{int(number)}"
+    except Exception:  # a foreign object may raise anything
+        return ""
 
 
 class _Reader:

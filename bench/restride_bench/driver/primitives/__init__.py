@@ -1,1 +1,1 @@
-"""The primitives that the driver runs: one file for each."""
+"""The operations of the driver: knobs, tensors, values and formulas of each, by subject."""

@@ -1,4 +1,5 @@
 """Recurrent networks: `--rnn --alg=VANILLA_LSTM --prop=FWD_D --direction=concat l2t3mb4_sic16`."""
+# ruff: noqa: D102 (what every operation says, its base class explains)
 
 from __future__ import annotations
 
@@ -14,16 +15,16 @@ import restride as rs
 from restride import DataType
 from restride.desc.parse import one_of
 
+from .. import knobs
 from ..attr_text import wrong
 from ..cases import Case
 from ..compare import Tolerance, epsilon
 from ..fill import Array, Bytes, whole_numbers
-from ..knobs import Count, Flag, Knob, Several, caseless, direction, parse_tag, several
-from ..operands import CaseOperand, Values, operand
+from ..knobs import Knob, Several, caseless, parse_tag, several
+from ..operands import CaseOperand, Values
 from ..problems import Dims, parse_lettered
 from ..rnn_formulas import CELLS, RnnNetwork, gradients_of, states_of
 
-_LETTERS = ("l", "t", "mb", "sic", "slc", "dhc", "dic", "dlc")
 _DIRECTIONS = {
     "left2right": "unidirectional_left2right",
     "right2left": "unidirectional_right2left",
@@ -50,10 +51,8 @@ _OTHERS = ("s8s8s8s8", "s8s8s8f32", "f32s8f32s8", "f32s8f32f32")
 _SCALE, _SHIFT = 48.0, 64.0
 # How much weights are larger as bytes, beside what keeps gates from being 0 or 1.
 _WEIGHT_SCALE = 8.0
-_TENSORS = (
-    *("src_layer", "src_iter", "src_iter_c", "weights_layer", "weights_iter", "bias"),
-    *("dst_layer", "dst_iter", "dst_iter_c"),
-)
+_READ = ("src_layer", "src_iter", "src_iter_c", "weights_layer", "weights_iter", "bias")
+_TENSORS = (*_READ, "dst_layer", "dst_iter", "dst_iter_c")
 _TAGS = Several(("any",) * 3)
 # Letters of flags, and how backward primitives have them.
 _FLAGS = {"": "undef", "O": "diff_weights_overwrite"}
@@ -91,22 +90,22 @@ class RnnCase(Case):
     layers: int = 1
     steps: int = 1
     states: int = 0
-    prop: Annotated[str, direction("FWD_D", "FWD_I", "BWD_DW")] = "FWD_I"
+    prop: Annotated[str, knobs.direction("FWD_D", "FWD_I", "BWD_DW")] = "FWD_I"
     alg: Annotated[str, caseless(*CELLS, "VANILLA_AUGRU", "LBR_AUGRU")] = "VANILLA_RNN"
     cfg: Annotated[str, caseless(*_CONFIGURATIONS, *_BYTES, *_OTHERS)] = "f32"
     direction: Annotated[str, Knob(_direction)] = "left2right"
     activation: Annotated[str, caseless("RELU", "TANH", "LOGISTIC", "UNDEF")] = "RELU"
     tag: Annotated[Several, several(parse_tag, least=3)] = _TAGS
-    trivial_strides: Flag = True
+    trivial_strides: knobs.Flag = True
     flags: Annotated[str, Knob(_flags)] = ""
     scaling: Policy = "common"
     scaling_proj: Policy = "common"
-    skip_nonlinear: Flag = False
-    with_peephole: Flag = False
-    with_projection: Flag = False
-    mb: Count = 0
-    l: Count = 0  # noqa: E741 (the knob's name)
-    t: Count = 0
+    skip_nonlinear: knobs.Flag = False
+    with_peephole: knobs.Flag = False
+    with_projection: knobs.Flag = False
+    mb: knobs.Count = 0
+    l: knobs.Count = 0  # noqa: E741 (the knob's name)
+    t: knobs.Count = 0
 
     def __post_init__(self) -> None:
         steps, batch, *others = self.dims
@@ -116,7 +115,7 @@ class RnnCase(Case):
     @classmethod
     def parse(cls, text: str) -> dict[str, Any]:
         """Layers, steps, batch, and channels of states, of the source and of the result."""
-        problem = parse_lettered(text, _LETTERS)
+        problem = parse_lettered(text, ("l", "t", "mb", "sic", "slc", "dhc", "dic", "dlc"))
         states = problem.whole("sic")
         if not states:
             raise wrong("the problem", text, "sic is needed", "l1t3mb2_sic16")
@@ -127,7 +126,6 @@ class RnnCase(Case):
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The types of the tensors."""
         return ("u8", "s8", "f32") if self.is_of_bytes else _CONFIGURATIONS.get(self.cfg, ())
 
     @property
@@ -139,14 +137,6 @@ class RnnCase(Case):
     def cell(self) -> str:
         """The cell as restride's primitives are called."""
         return CELLS[self.alg]
-
-    @property
-    def network(self) -> RnnNetwork:
-        """The network as formulas take it."""
-        data: tuple[Any, ...] = (_SCALE, _SHIFT)
-        if not self.is_of_bytes:
-            data = (0.0, 0.0, DataType.parse(_CONFIGURATIONS[self.cfg][0]))
-        return RnnNetwork(self.cell, _DIRECTIONS[self.direction], self.activation.lower(), *data)
 
     @property
     def directions(self) -> int:
@@ -174,7 +164,7 @@ class RnnCase(Case):
         named = dict(zip(_TENSORS, every, strict=True))
         return {name: dims for name, dims in named.items() if self.cell == "LSTM" or not name.endswith("_c")}
 
-    # --- descriptors ---
+    # --- tensors ---
 
     def type_of(self, name: str) -> str:
         """The type of a tensor."""
@@ -213,59 +203,39 @@ class RnnCase(Case):
             attr.set_rnn_weights_qparams(24 if self.scaling == "per_oc" else 0, scales)
 
     def kind(self, is_forward: bool) -> Any:
-        """The class of the primitive."""
         return getattr(rs, f"{self.cell}{'Forward' if is_forward else 'Backward'}")
 
-    def arguments(self, is_forward: bool) -> dict[str, Any]:
-        """Tensors, and how the network runs."""
-        names = [*self.shapes, *([] if is_forward else [f"diff_{name}" for name in self.shapes])]
-        how: dict[str, Any] = {f"{name}_desc": self.md(name) for name in names}
-        how["direction"] = _DIRECTIONS[self.direction]
+    def parameters(self, is_forward: bool) -> dict[str, Any]:
+        how = {"direction": _DIRECTIONS[self.direction]}
         if self.cell == "VanillaRNN":
             how["activation"] = f"eltwise_{self.activation.lower()}"
         return how if is_forward else {**how, "prop_kind": "backward", "flags": _FLAGS[self.flags]}
 
-    def names(self, *, written: bool) -> list[str]:
-        """The tensors that a forward step writes, or reads."""
-        return [name for name in self.shapes if name.startswith("dst") == written]
+    def tensors(self, is_forward: bool) -> dict[str, rs.MemoryDesc]:
+        """Backward the results too, which gradients do not need, and the workspace."""
+        names = [*self.shapes, *([] if is_forward else [f"diff_{name}" for name in self.shapes])]
+        has_workspace = self.prop != "FWD_I"
+        workspace = {"workspace": rs.MemoryDesc((1,), "u8", "any")} if has_workspace else {}
+        return {**{name: self.md(name) for name in names}, **workspace}
 
-    def reads(self) -> list[CaseOperand]:
-        """The inputs; backward the results too, their gradients, and the workspace."""
-        reads = [
-            operand(name, self.md(name), partial(self.values, name)) for name in self.names(written=False)
-        ]
-        if self.is_forward:
-            return reads
-        workspace = partial(self.workspace, tuple(reads))
-        for name in self.names(written=True):
-            # A result is passed, and gradients do not need it.
-            reads.append(operand(name, self.md(name), partial(np.zeros, self.shapes[name])))
-            reads.append(operand(f"diff_{name}", self.md(f"diff_{name}"), partial(self.values, name)))
-        return [*reads, operand("workspace", rs.MemoryDesc((1,), "u8", "any"), data=workspace)]
+    def operand(self, name: str, md: rs.MemoryDesc) -> CaseOperand:
+        if name == "workspace" and not self.is_forward:
+            return CaseOperand(name, md, data=self.workspace)
+        return CaseOperand(name, md, values=partial(self.values, name))
 
-    def writes(self) -> list[CaseOperand]:
-        """The results, and in training the workspace; or gradients of all inputs. Those of weights and bias
-        are added to what is there, unless flags say that they are not.
-        """
-        if self.is_forward:
-            workspace = operand("workspace", rs.MemoryDesc((1,), "u8", "any"))
-            results = [operand(name, self.md(name)) for name in self.names(written=True)]
-            return [*results, *([] if self.prop == "FWD_I" else [workspace])]
-        sums = () if self.flags else ("weights_layer", "weights_iter", "bias")
-        return [
-            operand(
-                f"diff_{name}",
-                self.md(f"diff_{name}"),
-                partial(np.zeros, self.shapes[name]) if name in sums else None,
-            )
-            for name in self.names(written=False)
-        ]
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """Gradients of weights and bias, unless flags say that they are not."""
+        return () if self.flags else ("diff_weights_layer", "diff_weights_iter", "diff_bias")
 
     # --- values ---
 
     def values(self, name: str) -> Array:
         """Eighths about 0; of weights so small that gates are not all 0 or 1."""
-        values = whole_numbers(self.shapes[name], -8, 8, 1 + _TENSORS.index(name))
+        short = name.removeprefix("diff_")
+        if not self.is_forward and name not in _READ and not name.startswith("diff_dst"):
+            return np.zeros(self.shapes[short])
+        values = whole_numbers(self.shapes[short], -8, 8, 1 + _TENSORS.index(short))
         if name.startswith("weights"):
             return values * _WEIGHT_SCALE if self.is_of_bytes else values / self.spread
         return values / 8 * _SCALE + _SHIFT if self.type_of(name) == "u8" else values / 8
@@ -283,16 +253,13 @@ class RnnCase(Case):
             return np.full((1, 1), scale)
         return scale * 2.0 ** (np.arange(gates * channels) % 3).reshape(gates, channels)
 
-    def workspace(self, inputs: tuple[CaseOperand, ...], nbytes: int) -> Bytes:
+    def workspace(self, nbytes: int) -> Bytes:
         """The bytes of the workspace that a forward step leaves."""
         engine = rs.Engine("cpu")
-        pd = self.described(engine)
-        args = {}
-        for one in inputs:
-            chosen = one.chosen(pd)
-            args[one.arg] = rs.Memory(chosen.md, engine, chosen.filled())
-        for arg in (*map(_arg, self.names(written=True)), rs.ARG_WORKSPACE):
-            args[arg] = rs.Memory(pd.query_md("exec_arg_md", arg), engine)
+        pd, args = self.described(engine), {}
+        for name, md in self.tensors(True).items():
+            one = self.operand(name, md).chosen(pd)
+            args[one.arg] = rs.Memory(one.md, engine, one.filled() if name in _READ else None)
         self.kind(True)(pd).execute(rs.Stream(engine), args)
         return np.asarray(args[rs.ARG_WORKSPACE].data).view(np.uint8).copy()
 
@@ -300,32 +267,34 @@ class RnnCase(Case):
 
     def formula(self, values: Values) -> Values:
         """Results, or gradients."""
-        read = {name: values[_arg(name)] for name in self.shapes if _arg(name) in values}
+        data: tuple[Any, ...] = (_SCALE, _SHIFT)
+        if not self.is_of_bytes:
+            data = (0.0, 0.0, DataType.parse(_CONFIGURATIONS[self.cfg][0]))
+        network = RnnNetwork(self.cell, _DIRECTIONS[self.direction], self.activation.lower(), *data)
+        read = {name: values[name] for name in self.shapes if name in values}
         for name in read if self.is_of_bytes else ():
             if self.type_of(name) == "u8":
                 read[name] = (read[name] - _SHIFT) / _SCALE
             elif self.type_of(name) == "s8":
                 read[name] = read[name] / self.weight_scales()
         if not self.is_forward:
-            given = {name: values[_arg(f"diff_{name}")] for name in self.names(written=True)}
-            gradients = gradients_of(self.network, read, given)
-            return {_arg(f"diff_{name}"): value for name, value in gradients.items()}
-        results = states_of(self.network, read)
-        for name in results:
-            if self.type_of(name) == "u8":
-                count = self.directions if (name, self.direction) == ("dst_layer", "sum") else 1
-                results[name] = results[name] * _SCALE + count * _SHIFT
+            given = {name: values[f"diff_{name}"] for name in self.shapes if name.startswith("dst")}
+            gradients = gradients_of(network, read, given)
+            return {f"diff_{name}": value for name, value in gradients.items()}
+        results: dict[str | int, Array] = {}
+        for name, value in states_of(network, read).items():
+            count = self.directions if (name, self.direction) == ("dst_layer", "sum") else 1
+            results[name] = value * _SCALE + count * _SHIFT if self.type_of(name) == "u8" else value
         # What a workspace holds is the primitive's own affair.
-        return {rs.ARG_WORKSPACE: np.zeros(()), **{_arg(name): value for name, value in results.items()}}
+        return {"workspace": np.zeros(()), **results}
 
-    def tolerance(self, arg: int) -> Tolerance:
+    def tolerance(self, name: str) -> Tolerance:
         """Thresholds grow with the type's precision, the layers, and the logarithm of a value's terms."""
-        if arg == rs.ARG_WORKSPACE:
+        if name == "workspace":
             return Tolerance(1.0, 100.0, allows=lambda points: np.ones(points.index.shape, np.bool_))
         if self.is_of_bytes:
             # Where f32 and f64 round to different bytes, one step of quantisation is between them.
-            is_byte = "u8" in {self.type_of(name) for name in self.shapes if _arg(name) == arg}
-            limit = 1.01 if is_byte else 1.01 / _SCALE
+            limit = 1.01 if self.type_of(name) == "u8" else 1.01 / _SCALE
             return Tolerance(1e-5, 100.0, allows=lambda points: points.diff <= limit)
         steps, batch, _, channels = self.dims
         terms = channels * steps * (1 if self.is_forward else batch)
@@ -335,7 +304,6 @@ class RnnCase(Case):
         return Tolerance(threshold, 100.0, allows=lambda points: points.diff <= small)
 
     def invalid(self) -> Iterator[str]:
-        """Why the case makes no sense, or is not supported."""
         if self.alg not in CELLS:
             yield f"Case not supported: --alg={self.alg}, a GRU with attention"
             return
@@ -356,7 +324,3 @@ class RnnCase(Case):
             yield f"Invalid case: {self.layers} layers, {what}"
         if self.states != channels and (steps > 1 or self.cell in ("GRU", "LBRGRU")):
             yield f"Invalid case: states of {channels} channels, of which {self.states} are read"
-
-
-def _arg(name: str) -> int:
-    return int(getattr(rs, f"ARG_{name.upper()}"))

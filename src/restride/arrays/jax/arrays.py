@@ -67,25 +67,19 @@ def to_jax(x: Array, like: Any) -> Any:
         return jax.numpy.asarray(x)
     made = jax.dlpack.from_dlpack(Exported(_aligned(x)))
     (device,) = like.devices() if len(like.devices()) == 1 else made.devices()
-    return made if device in made.devices() else _moved(x, made.format, device)
+    if device in made.devices():
+        return made
+    # It goes there row-major: programs of JAX 0.10 misread what was moved in another layout.
+    there = jax.device_put(np.ascontiguousarray(x), device)
+    if x.flags.c_contiguous:
+        return there
+    return jax.device_put(there, type(made.format)(made.format.layout, there.sharding))
 
 
 def check_width(dtype: np.dtype[Any]) -> None:
     """Raise Unimplemented for 64-bit types where JAX would narrow them without a word."""
     if dtype in _NARROWED and not sys.modules["jax"].config.jax_enable_x64:
         raise refuse("RS-A17:array-jax", name=dtype.name, narrowed=_NARROWED[dtype])
-
-
-def _moved(x: Array, wanted: Any, device: Any) -> Any:
-    """`x` on another device, in the layout `wanted`.
-
-    It goes there row-major: programs of JAX 0.10 misread what was moved in another layout.
-    """
-    jax = sys.modules["jax"]
-    there = jax.device_put(np.ascontiguousarray(x), device)
-    if x.flags.c_contiguous:
-        return there
-    return jax.device_put(there, type(wanted)(wanted.layout, there.sharding))
 
 
 def _is_dense(x: Array) -> bool:

@@ -1,19 +1,20 @@
 """Kernels inside programs of JAX: primitives with every derivative, run by XLA through handlers of ours.
 
+A primitive has one parameter, a kind: a value that says all of a call but its operands.
+
 This module imports jax; nothing does so but `restride.jax`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import re
 import struct
 import sys
 import threading
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,37 +32,21 @@ from ...version import VERSION
 from ..calls.arithmetic import to_factor
 from ..calls.binder import CompiledCall
 from ..calls.carriers import carried
+from ..calls.formats import parse_type
 from ..calls.signature import NO_VALUES, Values, scale_values
 from ..calls.tensor_calls import bind_reorder, bind_shuffle
-from ..groups import SHUFFLE
+from ..groups import SHUFFLE, Rule
 from ..reorders import reorder
 from ..shuffles import shuffle
+from .arrays import check_width
 
 # XLA's numbers of its types.
 _NUMBERS = {
-    "bool": 1,
-    "int8": 2,
-    "int16": 3,
-    "int32": 4,
-    "int64": 5,
-    "uint8": 6,
-    "uint16": 7,
-    "uint32": 8,
-    "uint64": 9,
-    "float16": 10,
-    "float32": 11,
-    "float64": 12,
-    "complex64": 15,
-    "bfloat16": 16,
-    "float8_e5m2": 19,
-    "float8_e4m3fn": 20,
-    "float8_e4m3b11fnuz": 23,
-    "float8_e5m2fnuz": 24,
-    "float8_e4m3fnuz": 25,
-    "float8_e4m3": 28,
-    "float8_e3m4": 29,
-    "float8_e8m0fnu": 33,
-}
+    "bool": 1, "int8": 2, "int16": 3, "int32": 4, "int64": 5, "uint8": 6, "uint16": 7, "uint32": 8,
+    "uint64": 9, "float16": 10, "float32": 11, "float64": 12, "complex64": 15, "bfloat16": 16,
+    "float8_e5m2": 19, "float8_e4m3fn": 20, "float8_e4m3b11fnuz": 23, "float8_e5m2fnuz": 24,
+    "float8_e4m3fnuz": 25, "float8_e4m3": 28, "float8_e3m4": 29, "float8_e8m0fnu": 33,
+}  # fmt: skip
 Order = tuple[int, ...]
 NumpyType = np.dtype[Any]
 
@@ -87,11 +72,27 @@ class Shape(NamedTuple):
         return XlaOperand(_NUMBERS[self.dtype.name], prod(self.dims))
 
 
-@lru_cache(maxsize=64)
-def check_type(call: str, dtype: Any) -> None:
-    """Raise Unimplemented for types that no kernel sees as XLA keeps them."""
-    if getattr(dtype, "name", "") not in _NUMBERS:
-        raise refuse("RS-A17:elements", call=call, dtype=dtype)
+def shape_of(call: str, aval: Any) -> Shape:
+    """What XLA hands to a kernel for an abstract value, or for an array, row-major."""
+    if not all(isinstance(n, int) for n in aval.shape):
+        raise refuse("RS-A17:shape", call=call, shape=aval.shape)
+    return Shape(tuple(aval.shape), tuple(range(aval.ndim)), np.dtype(aval.dtype))
+
+
+class PrimitiveRules(NamedTuple):
+    """What is special about a primitive. Each takes its kind: equal kinds do equal work, and their repr tells
+    all of it, in every process.
+
+    result     the abstract value of the result, of the kind and that of the first operand
+    work       what a handler does, of the kind, the shapes of the sources and that of the result
+    on_arrays  the same of the kind and arrays of NumPy
+    batched    the result, parts in front, of the kind, operands, and where each has its axis of parts
+    """
+
+    result: Callable[[Any, Any], Any]
+    work: Callable[[Any, tuple[Shape, ...], Shape], XlaWork]
+    on_arrays: Callable[..., Any]
+    batched: Callable[[Any, Any, Any], Any]
 
 
 # --- handlers: made when a program is lowered, found by a name that tells all they do -------------------
@@ -111,53 +112,170 @@ def is_served() -> bool:
     return found is not None and int(found[1]) == MAJOR and sys.maxsize == 2**63 - 1
 
 
-def shuffle_target(x: Shape, axis: int, group_size: int) -> str:
-    """The name of a handler that shuffles."""
-
-    def make() -> int:
-        kind = x.kind(carried(x.dtype))
-        return _handler(bind_shuffle(SHUFFLE, kind, kind, axis, group_size), NO_VALUES, (x, x))
-
-    return target_of_work(("shuffle", x, axis, group_size), make)
-
-
-def reorder_target(x: Shape, out: Shape, factor: int | None) -> str:
-    """The name of a handler that reorders."""
-
-    def make() -> int:
-        values = scale_values(1.0 if factor is None else _scale_of(factor))
-        call = bind_reorder(x.kind(x.dtype), out.kind(out.dtype), values is not NO_VALUES)
-        return _handler(call, values, (x, out))
-
-    return target_of_work(("reorder", x, out, factor), make)
-
-
-def target_of_work(work: tuple[object, ...], make: Callable[[], int]) -> str:
-    """A name, equal for equal work in every process, so that XLA's caches on disk stay right."""
+def _target(kind: Any, rules: PrimitiveRules, sources: tuple[Shape, ...], result: Shape) -> str:
+    """The name of a handler, equal for equal work in every process: so XLA's caches on disk stay right."""
+    work = type(kind).__name__, kind, sources, result
     name = f"restride_{hashlib.sha256(repr((VERSION, work)).encode()).hexdigest()[:32]}"
     with _registering:
         if name not in _registered:
-            address = ctypes.c_void_p(make())
+            operands = [each.operand() for each in sources]
+            address = ctypes.c_void_p(
+                make_handler(rules.work(kind, sources, result), operands, result.operand())
+            )
             jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(address), platform="cpu")
             _registered[name] = work
     return name
 
 
-def _handler(call: CompiledCall, values: Values, ends: tuple[Shape, Shape]) -> int:
-    words = call.words(values)
-    work = XlaWork(
-        whole=call.direct_kernel,
-        params=packed_address(words),
-        run=lambda src, dst: call.run(src, dst, values),
-        keep=(call, words),
-    )
-    source, target = (end.operand() for end in ends)
-    return make_handler(work, (source,), target)
+# --- primitives -----------------------------------------------------------------------------------------
 
 
-def _scale_of(factor: int) -> float:
-    """A scale by the bits of its f32, as NaN and -0.0 are no keys."""
-    return float(struct.unpack("=f", struct.pack("=I", factor))[0])
+def new_primitive(name: str, rules: PrimitiveRules) -> Primitive:
+    """A primitive `restride_<name>`, without derivatives."""
+    primitive = Primitive(f"restride_{name}")
+    primitive.def_abstract_eval(lambda *operands, kind: rules.result(kind, operands[0]))
+    primitive.def_impl(partial(_at_hand, primitive))
+    mlir.register_lowering(primitive, partial(_lowered, name, rules), platform="cpu")
+    batching.primitive_batchers[primitive] = lambda args, axes, *, kind: (rules.batched(kind, args, axes), 0)
+    return primitive
+
+
+def _at_hand(primitive: Any, *operands: Any, kind: Any) -> Any:
+    """A primitive outside of programs: a program of one step."""
+    program = _program(primitive, kind)
+    if not jax.config.jax_disable_jit:
+        return program(*operands)
+    with jax.disable_jit(False):  # one step is a program too, or it would call itself
+        return program(*operands)
+
+
+@lru_cache(maxsize=1024)
+def _program(primitive: Any, kind: Any) -> Any:
+    return jax.jit(partial(primitive.bind, kind=kind))
+
+
+def _lowered(name: str, rules: PrimitiveRules, ctx: Any, *operands: Any, kind: Any) -> Any:
+    result = ctx.avals_out[0]
+    if not is_served():  # XLA's interface is not the one we know: by Python, which is slower
+
+        def by_python(*operands: Any) -> Any:
+            like = jax.ShapeDtypeStruct(result.shape, result.dtype)
+            run = partial(rules.on_arrays, kind)
+            return jax.pure_callback(
+                lambda *held: run(*map(np.asarray, held)), like, *operands, vmap_method="sequential"
+            )
+
+        return mlir.lower_fun(by_python, multiple_results=False)(ctx, *operands)
+    sources = tuple([shape_of(name, aval) for aval in ctx.avals_in])
+    written = shape_of(name, result)
+    written = written._replace(order=getattr(kind, "order", written.order))
+    target = _target(kind, rules, sources, written)
+    # XLA counts the axes of a layout from the innermost one.
+    return jax.ffi.ffi_lowering(target, result_layouts=[written.order[::-1]])(ctx, *operands)
+
+
+# --- moves: linear, with one operand --------------------------------------------------------------------
+
+
+class ShuffleKind(NamedTuple):
+    """A shuffle of an axis, of groups of that size."""
+
+    axis: int
+    group_size: int
+
+
+class ReorderKind(NamedTuple):
+    """A reorder: the axes of the result, outermost first, its type, and the bits of a scale."""
+
+    order: Order
+    dtype: NumpyType
+    factor: int | None
+
+    @property
+    def scale(self) -> float | None:
+        """The scale by the bits of its f32, as NaN and -0.0 are no keys."""
+        return None if self.factor is None else float(struct.unpack("=f", struct.pack("=I", self.factor))[0])
+
+
+def _new_move(
+    name: str,
+    result: Callable[[Any, Any], Any],
+    call: Callable[[Any, Shape, Shape], tuple[CompiledCall, Values]],
+    on_array: Callable[[Any, Any], Any],
+    back: Callable[[Any, Any], Any],
+    parts: Callable[[Any], Any],
+) -> Primitive:
+    """`back`: the kind that takes a gradient back, of the kind and the source; `parts`: that of a batch."""
+
+    def work(kind: Any, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
+        made, values = call(kind, sources[0], result)
+        words = made.words(values)
+        run = made.direct_kernel, packed_address(words), lambda src, dst: made.run(src, dst, values)
+        return XlaWork(*run, (made, words))
+
+    def batched(kind: Any, args: Any, axes: Any) -> Any:
+        return primitive.bind(jax.numpy.moveaxis(args[0], axes[0], 0), kind=parts(kind))
+
+    primitive = new_primitive(name, PrimitiveRules(result, work, on_array, batched))
+    ad.deflinear2(primitive, lambda ct, x, *, kind: [primitive.bind(ct, kind=back(kind, x.aval))])
+    return primitive
+
+
+def _shuffle_call(kind: ShuffleKind, src: Shape, dst: Shape) -> tuple[CompiledCall, Values]:
+    moved = src.kind(carried(src.dtype))
+    return bind_shuffle(SHUFFLE, moved, moved, kind.axis, kind.group_size), NO_VALUES
+
+
+def _reorder_call(kind: ReorderKind, src: Shape, dst: Shape) -> tuple[CompiledCall, Values]:
+    values = NO_VALUES if kind.scale is None else scale_values(kind.scale)
+    return bind_reorder(src.kind(src.dtype), dst.kind(dst.dtype), values is not NO_VALUES), values
+
+
+shuffle_p = _new_move(
+    "shuffle",
+    lambda kind, aval: aval.update(weak_type=False),
+    _shuffle_call,
+    lambda kind, x: shuffle(x, axis=kind.axis, group_size=kind.group_size),
+    # A shuffle undoes a shuffle: the group size and the number of groups change places.
+    lambda kind, aval: ShuffleKind(kind.axis, aval.shape[kind.axis] // kind.group_size),
+    lambda kind: ShuffleKind(kind.axis + 1, kind.group_size),
+)
+reorder_p = _new_move(
+    "reorder",
+    lambda kind, aval: aval.update(dtype=kind.dtype, weak_type=False),
+    _reorder_call,
+    lambda kind, x: reorder(x, LETTERS[: x.ndim], dtype=kind.dtype, scale=kind.scale),
+    # The gradient in the type of the source, times the scale.
+    lambda kind, aval: ReorderKind(tuple(range(aval.ndim)), np.dtype(aval.dtype), kind.factor),
+    lambda kind: kind._replace(order=(0, *(d + 1 for d in kind.order))),
+)
+
+
+# --- what functions take --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def check_type(call: str, dtype: Any) -> None:
+    """Raise Unimplemented for types that no kernel sees as XLA keeps them."""
+    if getattr(dtype, "name", "") not in _NUMBERS:
+        raise refuse("RS-A17:elements", call=call, dtype=dtype)
+
+
+def array_of(call: str, x: Any) -> Any:
+    """`x` as an array of JAX, of elements that kernels see as XLA keeps them."""
+    if isinstance(x, jax.Array | np.ndarray | np.generic):
+        # Before JAX looks at it: of objects and texts it makes nothing.
+        check_type(call, x.dtype)
+        return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
+    raise refuse("RS-A17:no-array", type=type(x).__name__)
+
+
+def parse_dtype(dtype: Any) -> NumpyType:
+    """The type that `dtype` names, which JAX must keep as it is."""
+    twin = parse_type(dtype).numpy
+    found = np.dtype(np.void) if twin is None else twin
+    check_width(found)
+    return found
 
 
 def factor_of(scale: Any) -> int | None:
@@ -170,111 +288,31 @@ def factor_of(scale: Any) -> int | None:
     return None if alpha == 1.0 else int(struct.unpack("=I", struct.pack("=f", alpha))[0])
 
 
-# --- primitives -----------------------------------------------------------------------------------------
-
-shuffle_p = Primitive("restride_shuffle")
-reorder_p = Primitive("restride_reorder")
-
-
-def _shuffle_shape(x: Any, *, axis: int, group_size: int) -> Any:
-    return x.update(weak_type=False)
+@lru_cache(maxsize=64)
+def is_real(dtype: Any) -> bool:
+    """True for types that have derivatives."""
+    return bool(jax.numpy.issubdtype(dtype, jax.numpy.inexact))
 
 
-def _reorder_shape(x: Any, *, order: Order, dtype: NumpyType, factor: int | None) -> Any:
-    return x.update(dtype=dtype, weak_type=False)
+def differentiable(x: Any, dtype: Any) -> Any:
+    """`x`, cut off from gradients where it or what is made of it, of type `dtype`, has none.
+
+    Raises InvalidArguments for an array on another device than the CPU.
+    """
+    if not isinstance(x, jax.core.Tracer) and any(each.platform != "cpu" for each in x.devices()):
+        raise refuse("RS-A04:array-not-cpu", name="restride.jax: x")
+    return x if is_real(x.dtype) and is_real(dtype) else jax.lax.stop_gradient(x)
 
 
-shuffle_p.def_abstract_eval(_shuffle_shape)
-reorder_p.def_abstract_eval(_reorder_shape)
+def is_at_hand(x: Any) -> bool:
+    """True for an array whose bytes are there, on one CPU device."""
+    if isinstance(x, jax.core.Tracer) or len(x.devices()) != 1:
+        return False
+    return bool(next(iter(x.devices())).platform == "cpu")
 
 
-def eagerly(primitive: Any, *operands: Any, **params: Any) -> Any:
-    """A primitive outside of programs: a program of one step."""
-    program = _program(primitive, tuple(params.items()))
-    if not jax.config.jax_disable_jit:
-        return program(*operands)
-    with jax.disable_jit(False):  # one step is a program too, or it would call itself
-        return program(*operands)
-
-
-@lru_cache(maxsize=1024)
-def _program(primitive: Any, params: tuple[tuple[str, Any], ...]) -> Any:
-    return jax.jit(functools.partial(primitive.bind, **dict(params)))
-
-
-shuffle_p.def_impl(functools.partial(eagerly, shuffle_p))
-reorder_p.def_impl(functools.partial(eagerly, reorder_p))
-
-
-def _lowered_shuffle(ctx: Any, x: Any, *, axis: int, group_size: int) -> Any:
-    if not is_served():
-        return _through_python(ctx, x, functools.partial(shuffle, axis=axis, group_size=group_size))
-    shape = shape_of("shuffle", ctx.avals_in[0])
-    return jax.ffi.ffi_lowering(shuffle_target(shape, axis, group_size))(ctx, x)
-
-
-def _lowered_reorder(ctx: Any, x: Any, *, order: Order, dtype: NumpyType, factor: int | None) -> Any:
-    if not is_served():
-        scale = None if factor is None else _scale_of(factor)
-        rows = LETTERS[: len(order)]
-        return _through_python(ctx, x, functools.partial(reorder, dst=rows, dtype=dtype, scale=scale))
-    source = shape_of("reorder", ctx.avals_in[0])
-    name = reorder_target(source, Shape(source.dims, order, dtype), factor)
-    # XLA counts the axes of a layout from the innermost one.
-    return jax.ffi.ffi_lowering(name, result_layouts=[order[::-1]])(ctx, x)
-
-
-def shape_of(call: str, aval: Any) -> Shape:
-    """What XLA hands to a kernel for an abstract value, or for an array, row-major."""
-    if not all(isinstance(n, int) for n in aval.shape):
-        raise refuse("RS-A17:shape", call=call, shape=aval.shape)
-    return Shape(tuple(aval.shape), tuple(range(aval.ndim)), np.dtype(aval.dtype))
-
-
-mlir.register_lowering(shuffle_p, _lowered_shuffle, platform="cpu")
-mlir.register_lowering(reorder_p, _lowered_reorder, platform="cpu")
-
-
-# --- where XLA's interface is not the one we know: by Python, which is slower ----------------------------
-
-
-def _through_python(ctx: Any, x: Any, run: Callable[[Any], Any]) -> Any:
-    aval = ctx.avals_out[0]
-    result = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
-
-    def called(x: Any) -> Any:
-        return jax.pure_callback(lambda held: run(np.asarray(held)), result, x, vmap_method="sequential")
-
-    return mlir.lower_fun(called, multiple_results=False)(ctx, x)
-
-
-# --- derivatives and vmap -------------------------------------------------------------------------------
-
-
-def _shuffled_back(ct: Any, x: Any, *, axis: int, group_size: int) -> Any:
-    """A shuffle undoes a shuffle: the group size and the number of groups change places."""
-    return [shuffle_p.bind(ct, axis=axis, group_size=x.aval.shape[axis] // group_size)]
-
-
-def _reordered_back(ct: Any, x: Any, *, order: Order, dtype: NumpyType, factor: int | None) -> Any:
-    """The gradient in the type of `x`, times the scale."""
-    aval = x.aval
-    return [reorder_p.bind(ct, order=tuple(range(aval.ndim)), dtype=np.dtype(aval.dtype), factor=factor)]
-
-
-ad.deflinear2(shuffle_p, _shuffled_back)
-ad.deflinear2(reorder_p, _reordered_back)
-
-
-def _shuffled_all(args: Any, axes: Any, *, axis: int, group_size: int) -> Any:
-    whole = jax.numpy.moveaxis(args[0], axes[0], 0)
-    return shuffle_p.bind(whole, axis=axis + 1, group_size=group_size), 0
-
-
-def _reordered_all(args: Any, axes: Any, *, order: Order, dtype: NumpyType, factor: int | None) -> Any:
-    whole = jax.numpy.moveaxis(args[0], axes[0], 0)
-    return reorder_p.bind(whole, order=(0, *(d + 1 for d in order)), dtype=dtype, factor=factor), 0
-
-
-batching.primitive_batchers[shuffle_p] = _shuffled_all
-batching.primitive_batchers[reorder_p] = _reordered_all
+def shuffled(rule: Rule, x: Any, axis: Any, number: Any) -> Any:
+    """A shuffle whose groups are counted as `rule` does."""
+    array = array_of(rule.call, x)
+    kind = ShuffleKind(*rule.split(array.shape, *rule.parse(axis, number)))
+    return shuffle_p.bind(differentiable(array, array.dtype), kind=kind)

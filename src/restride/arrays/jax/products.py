@@ -13,13 +13,16 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import ad
 
 from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import parse_int
 from ...desc.tag_names import LETTERS
+from ...dtypes import DataType
+from ...errors import refuse
+from ...model.primitive import Primitive
 from ...runtime.alloc import Buffer
-from ...runtime.cpu.xla_handlers import XlaWork, make_handler
+from ...runtime.cpu.xla_handlers import XlaWork
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..calls.product_calls import (
@@ -30,8 +33,20 @@ from ..calls.product_calls import (
     source_gradient,
     weights_gradient,
 )
-from .kernels import Shape, eagerly, is_served, shape_of, target_of_work
+from .kernels import (
+    PrimitiveRules,
+    Shape,
+    array_of,
+    check_type,
+    differentiable,
+    is_real,
+    new_primitive,
+    parse_dtype,
+    shape_of,
+)
 
+_CPU = Engine("cpu")
+_MATRIX = 2
 NumpyType = np.dtype[Any]
 
 
@@ -46,60 +61,64 @@ class MatmulKind(NamedTuple):
     turns_left: bool = False
     turns_right: bool = False
 
-    def descs(self, shapes: Sequence[Shape]) -> tuple[list[MemoryDesc], MemoryDesc]:
-        """Of both factors, and of a bias if there is one; of the result."""
-        turned = self.turns_left, self.turns_right
-        found = [_matrix(*each) for each in zip(shapes[:2], turned, strict=True)]
-        if shapes[2:]:
-            ones = [1] * (len(self.dims) - 1)
-            found.append(MemoryDesc((*ones, *shapes[2].dims), shapes[2].dtype))
-        return found, MemoryDesc(self.dims, self.dtype)
+    def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
+        """Of both factors, and of a bias if there is one."""
+        found = []
+        for shape, is_turned in zip(shapes[:2], (self.turns_left, self.turns_right), strict=True):
+            *batch, a, b = range(len(shape.dims))
+            order = (*batch, b, a) if is_turned else (*batch, a, b)
+            dims = [shape.dims[d] for d in order]
+            found.append(MemoryDesc(dims, shape.dtype, "".join(LETTERS[d] for d in order)))
+        ones = [1] * (len(self.dims) - 1)
+        return [*found, *(MemoryDesc((*ones, *each.dims), each.dtype) for each in shapes[2:])]
 
-    def prepare(self, reads: Sequence[MemoryDesc], written: MemoryDesc) -> None:
-        """Make the primitive, so that it is there when it is called. Raises what it raises."""
-        matmul_primitive(Engine("cpu"), reads[0], reads[1], _third(reads), written)
+    def primitive(self, reads: Sequence[MemoryDesc], written: MemoryDesc) -> Primitive:
+        """What multiplies. Raises what its descriptor raises."""
+        return matmul_primitive(_CPU, reads[0], reads[1], reads[2] if reads[2:] else None, written)
 
-    def run(self, reads: Sequence[Memory], written: Memory) -> None:
-        """Write the product."""
-        bias = reads[2] if reads[2:] else None
-        descs = [memory.desc for memory in reads]
-        primitive = matmul_primitive(written.engine, descs[0], descs[1], _third(descs), written.desc)
-        execute_product(primitive, reads[0], reads[1], bias, written)
+    def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
+        """The gradient of one factor: a product of that of the result and of the other factor."""
+        if is_left and self.turns_left:
+            factors, turns = (other, ct), (self.turns_right, True)
+        elif is_left:
+            factors, turns = (ct, other), (False, not self.turns_right)
+        elif self.turns_right:
+            factors, turns = (ct, other), (True, self.turns_left)
+        else:
+            factors, turns = (other, ct), (not self.turns_left, False)
+        batch = np.broadcast_shapes(ct.shape[:-2], other.shape[:-2])
+        kind = MatmulKind((*batch, *like.shape[-2:]), np.dtype(like.dtype), *turns)
+        made = product_p.bind(*factors, kind=kind)
+        # Along these dims the factor was repeated.
+        axes = tuple(
+            d for d, (n, wanted) in enumerate(zip(kind.dims, like.shape, strict=True)) if n != wanted
+        )
+        return made.sum(axes, keepdims=True) if axes else made
 
-    def transposed(self, ct: Any, left: Any, right: Any) -> tuple[Any, Any]:
-        """The gradients of both factors, None for one that is known."""
-        if ad.is_undefined_primal(left):
-            return self._of_left(ct, left.aval, right), None
-        return None, self._of_right(ct, left, right.aval)
-
-    def _of_left(self, ct: Any, left: Any, right: Any) -> Any:
-        ct = ct.astype(right.dtype)
-        made = self._product(right, ct, self.turns_right, True, left) if self.turns_left else None
-        made = self._product(ct, right, False, not self.turns_right, left) if made is None else made
-        return _summed(made, left.shape)
-
-    def _of_right(self, ct: Any, left: Any, right: Any) -> Any:
-        ct = ct.astype(left.dtype)
-        made = self._product(ct, left, True, self.turns_left, right) if self.turns_right else None
-        made = self._product(left, ct, not self.turns_left, False, right) if made is None else made
-        return _summed(made, right.shape)
-
-    def _product(self, left: Any, right: Any, turns_left: bool, turns_right: bool, like: Any) -> Any:
-        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        kind = MatmulKind((*batch, *like.shape[-2:]), np.dtype(like.dtype), turns_left, turns_right)
-        return product_p.bind(left, right, kind=kind)
-
-    def batched(self, args: Sequence[Any], axes: Sequence[Any], size: int) -> Any:
+    def batched(self, args: Any, axes: Any) -> Any:
         """The product of a batch, in one call."""
         left, right = (
             jax.numpy.expand_dims(x, 0) if at is None else jax.numpy.moveaxis(x, at, 0)
             for x, at in zip(args[:2], axes[:2], strict=True)
         )
+        size = _parts(args, axes)
         kind = self._replace(dims=(size, *self.dims))
         if not args[2:] or axes[2] is None:
             return product_p.bind(left, right, *args[2:], kind=kind)
         rows = jax.numpy.moveaxis(args[2], axes[2], 0).reshape(size, *[1] * (len(self.dims) - 1), -1)
         return product_p.bind(left, right, kind=kind) + rows.astype(self.dtype)
+
+
+# By what is written and which factor is open: how the open one is made of the other two, and whether
+# the other one stands in front of the gradient.
+_WAYS_BACK = {
+    ("forward", True): ("source", False),
+    ("forward", False): ("weights", True),
+    ("source", True): ("forward", False),
+    ("source", False): ("weights", False),
+    ("weights", True): ("source", True),
+    ("weights", False): ("forward", True),
+}
 
 
 class ConvolutionKind(NamedTuple):
@@ -114,155 +133,78 @@ class ConvolutionKind(NamedTuple):
     window: SlidingWindow
     way: str = "forward"
 
-    def descs(self, shapes: Sequence[Shape]) -> tuple[list[MemoryDesc], MemoryDesc]:
-        """Of both factors, and of a bias if there is one; of the result."""
-        return [MemoryDesc(each.dims, each.dtype) for each in shapes], MemoryDesc(self.dims, self.dtype)
+    def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
+        """Of both factors, and of a bias if there is one."""
+        return [MemoryDesc(each.dims, each.dtype) for each in shapes]
 
-    def prepare(self, reads: Sequence[MemoryDesc], written: MemoryDesc) -> None:
-        """Make the primitive of forward, so that it is there when it is called. Raises what it raises."""
-        if self.way == "forward":
-            convolution_primitive(Engine("cpu"), reads[0], reads[1], _third(reads), written, self.window)
+    def primitive(self, reads: Sequence[MemoryDesc], written: MemoryDesc) -> Primitive | None:
+        """What convolves; None for gradients. Raises what its descriptor raises."""
+        if self.way != "forward":
+            return None
+        bias = reads[2] if reads[2:] else None
+        return convolution_primitive(_CPU, reads[0], reads[1], bias, written, self.window)
 
-    def run(self, reads: Sequence[Memory], written: Memory) -> None:
-        """Write the convolution, or the gradient."""
-        if self.way == "source":
-            source_gradient(written, reads[1], reads[0], self.window)
-        elif self.way == "weights":
-            weights_gradient(reads[0], written, None, reads[1], self.window)
-        else:
-            descs = [memory.desc for memory in reads]
-            head = written.engine, descs[0], descs[1], _third(descs), written.desc
-            primitive = convolution_primitive(*head, self.window)
-            execute_product(primitive, reads[0], reads[1], reads[2] if reads[2:] else None, written)
-
-    def transposed(self, ct: Any, left: Any, right: Any) -> tuple[Any, Any]:
-        """The gradients of both factors, None for one that is known."""
-        is_left = ad.is_undefined_primal(left)
-        other = right if is_left else left
-        like = left.aval if is_left else right.aval
-        # By what is written and which factor is open: how the open one is made of the other two.
-        way, is_turned = {
-            ("forward", True): ("source", False),
-            ("forward", False): ("weights", True),
-            ("source", True): ("forward", False),
-            ("source", False): ("weights", False),
-            ("weights", True): ("source", True),
-            ("weights", False): ("forward", True),
-        }[self.way, is_left]
-        ct = ct.astype(other.dtype)
-        factors = (other, ct) if is_turned else (ct, other)
+    def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
+        """The gradient of one factor: a convolution of another way."""
+        way, is_turned = _WAYS_BACK[self.way, is_left]
         kind = ConvolutionKind(tuple(like.shape), np.dtype(like.dtype), self.window, way)
-        made = product_p.bind(*factors, kind=kind)
-        return (made, None) if is_left else (None, made)
+        return product_p.bind(*((other, ct) if is_turned else (ct, other)), kind=kind)
 
-    def batched(self, args: Sequence[Any], axes: Sequence[Any], size: int) -> Any:
+    def batched(self, args: Any, axes: Any) -> Any:
         """One call where the batch is of the first factor alone, else one after the other."""
-        is_image = (
-            self.way != "weights" and axes[0] is not None and not any(at is not None for at in axes[1:])
-        )
-        if not is_image:
-            mapped = [
-                x if at is None else jax.numpy.moveaxis(x, at, 0) for x, at in zip(args, axes, strict=True)
-            ]
-            return jax.lax.map(partial(self._one, mapped, axes), jax.numpy.arange(size))
-        x = jax.numpy.moveaxis(args[0], axes[0], 0)
-        kind = self._replace(dims=(size * self.dims[0], *self.dims[1:]))
-        made = product_p.bind(x.reshape(-1, *x.shape[2:]), *args[1:], kind=kind)
-        return made.reshape(size, *self.dims)
+        size = _parts(args, axes)
+        moved = [x if at is None else jax.numpy.moveaxis(x, at, 0) for x, at in zip(args, axes, strict=True)]
+        if self.way == "weights" or any(at is not None for at in axes[1:]):
 
-    def _one(self, args: Sequence[Any], axes: Sequence[Any], index: Any) -> Any:
-        picked = [x if at is None else x[index] for x, at in zip(args, axes, strict=True)]
-        return product_p.bind(*picked, kind=self)
+            def one(index: Any) -> Any:
+                picked = (x if at is None else x[index] for x, at in zip(moved, axes, strict=True))
+                return product_p.bind(*picked, kind=self)
+
+            return jax.lax.map(one, jax.numpy.arange(size))
+        kind = self._replace(dims=(size * self.dims[0], *self.dims[1:]))
+        made = product_p.bind(moved[0].reshape(-1, *moved[0].shape[2:]), *args[1:], kind=kind)
+        return made.reshape(size, *self.dims)
 
 
 Kind = MatmulKind | ConvolutionKind
 
 
-def _third(descs: Sequence[MemoryDesc]) -> MemoryDesc | None:
-    return descs[2] if descs[2:] else None
+def _parts(args: Any, axes: Any) -> int:
+    return int(next(x.shape[at] for x, at in zip(args, axes, strict=True) if at is not None))
 
 
-def _matrix(shape: Shape, is_turned: bool) -> MemoryDesc:
-    if not is_turned:
-        return MemoryDesc(shape.dims, shape.dtype)
-    *batch, columns, rows = shape.dims
-    letters = LETTERS[: len(shape.dims)]
-    tag = f"{letters[:-2]}{letters[-1]}{letters[-2]}"
-    return MemoryDesc((*batch, rows, columns), shape.dtype, tag)
+# --- how they run -------------------------------------------------------------------------------------------
 
 
-def _summed(x: Any, shape: tuple[int, ...]) -> Any:
-    """The sum over the dims along which a factor of this shape was repeated."""
-    axes = tuple(d for d, (n, wanted) in enumerate(zip(x.shape, shape, strict=True)) if n != wanted)
-    return x.sum(axes, keepdims=True) if axes else x
-
-
-# --- the primitive ------------------------------------------------------------------------------------------
-
-product_p = Primitive("restride_product")
-
-
-def check_product(kind: Kind, *operands: Any) -> None:
-    """Raise what a primitive of these arrays, or tracers, raises."""
-    kind.prepare(*kind.descs([shape_of("product", x) for x in operands]))
-
-
-def _result_shape(*operands: Any, kind: Kind) -> Any:
-    return operands[0].update(shape=kind.dims, dtype=kind.dtype, weak_type=False)
-
-
-product_p.def_abstract_eval(_result_shape)
-product_p.def_impl(partial(eagerly, product_p))
-
-
-def _lowered(ctx: Any, *operands: Any, kind: Kind) -> Any:
-    shapes = [shape_of("product", aval) for aval in ctx.avals_in]
-    if not is_served():
-        return mlir.lower_fun(partial(_by_callback, kind), multiple_results=False)(ctx, *operands)
-    return jax.ffi.ffi_lowering(_target(kind, tuple(shapes)))(ctx, *operands)
-
-
-mlir.register_lowering(product_p, _lowered, platform="cpu")
-
-
-def _target(kind: Kind, shapes: tuple[Shape, ...]) -> str:
-    """The name of a handler that multiplies."""
-
-    def make() -> int:
-        reads, written = kind.descs(shapes)
-        kind.prepare(reads, written)
-        result = Shape(kind.dims, tuple(range(len(kind.dims))), kind.dtype)
-        work = XlaWork(0, 0, partial(_run, kind, reads, written), None)
-        return make_handler(work, [shape.operand() for shape in shapes], result.operand())
-
-    return target_of_work(("product", type(kind).__name__, kind, shapes), make)
+def _work(kind: Kind, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
+    reads, written = kind.descs(sources), MemoryDesc(kind.dims, kind.dtype)
+    kind.primitive(reads, written)  # so that it is there when it is called
+    return XlaWork(0, 0, partial(_run, kind, reads, written), None)
 
 
 def _run(kind: Kind, reads: Sequence[MemoryDesc], written: MemoryDesc, *addresses: int) -> None:
-    engine = Engine("cpu")
     *sources, target = (
-        Memory(md, engine, Buffer(address, md.size, md is not written, None).bytes())
+        Memory(md, _CPU, Buffer(address, md.size, md is not written, None).bytes())
         for md, address in zip((*reads, written), addresses, strict=True)
     )
-    kind.run(sources, target)
+    primitive = kind.primitive(reads, written)
+    if primitive is not None:
+        execute_product(primitive, sources[0], sources[1], sources[2] if sources[2:] else None, target)
+    elif kind.way == "source":  # type: ignore[union-attr]
+        source_gradient(target, sources[1], sources[0], kind.window)  # type: ignore[union-attr]
+    else:
+        weights_gradient(sources[0], target, None, sources[1], kind.window)  # type: ignore[union-attr]
 
 
-def _by_callback(kind: Kind, *operands: Any) -> Any:
-    """Where XLA's interface is not the one that handlers are written for: by Python, which is slower."""
-
-    def called(*held: Any) -> Any:
-        arrays = [np.ascontiguousarray(x) for x in held]
-        shapes = [Shape(x.shape, tuple(range(x.ndim)), x.dtype) for x in arrays]
-        reads, written = kind.descs(shapes)
-        out = np.empty(kind.dims, kind.dtype)
-        _run(kind, reads, written, *(x.ctypes.data for x in (*arrays, out)))
-        return out
-
-    result = jax.ShapeDtypeStruct(kind.dims, kind.dtype)
-    return jax.pure_callback(called, result, *operands, vmap_method="sequential")
+def _on_arrays(kind: Kind, *operands: Any) -> Any:
+    arrays = [np.ascontiguousarray(x) for x in operands]
+    out = np.empty(kind.dims, kind.dtype)
+    reads = kind.descs([shape_of("product", x) for x in arrays])
+    _run(kind, reads, MemoryDesc(kind.dims, kind.dtype), *(x.ctypes.data for x in (*arrays, out)))
+    return out
 
 
-# --- derivatives and vmap -----------------------------------------------------------------------------------
+# --- derivatives --------------------------------------------------------------------------------------------
 
 
 def _pushed(primals: Any, tangents: Any, *, kind: Kind) -> tuple[Any, Any]:
@@ -282,17 +224,90 @@ def _pushed(primals: Any, tangents: Any, *, kind: Kind) -> tuple[Any, Any]:
     return out, sum(parts[1:], parts[0]) if parts else ad.Zero.from_primal_value(out)
 
 
-def _transposed(ct: Any, left: Any, right: Any, *, kind: Kind) -> Any:
+def _pulled(ct: Any, left: Any, right: Any, *, kind: Kind) -> tuple[Any, Any]:
+    """The gradient of the factor that is open, None for the one that is known."""
     if type(ct) is ad.Zero:
         return None, None
-    return kind.transposed(ct, left, right)
+    if ad.is_undefined_primal(left):
+        return kind.gradient(ct.astype(right.dtype), right, left.aval, True), None
+    return None, kind.gradient(ct.astype(left.dtype), left, right.aval, False)
 
 
-def _batched(args: Any, axes: Any, *, kind: Kind) -> Any:
-    size = next(x.shape[at] for x, at in zip(args, axes, strict=True) if at is not None)
-    return kind.batched(args, axes, size), 0
-
-
+product_p = new_primitive(
+    "product",
+    PrimitiveRules(
+        lambda kind, aval: aval.update(shape=kind.dims, dtype=kind.dtype, weak_type=False),
+        _work,
+        _on_arrays,
+        lambda kind, args, axes: kind.batched(args, axes),
+    ),
+)
 ad.primitive_jvps[product_p] = _pushed
-ad.primitive_transposes[product_p] = _transposed
-batching.primitive_batchers[product_p] = _batched
+ad.primitive_transposes[product_p] = _pulled
+
+
+# --- what functions take ------------------------------------------------------------------------------------
+
+
+def factors_of(call: str, *operands: Any) -> list[Any]:
+    """Factors and bias as arrays of types that kernels see; None where there is no bias."""
+    found = [None if x is None else array_of(call, x) for x in operands]
+    for x in found:
+        if x is not None:
+            check_type(call, x.dtype)
+    if found[0] is None or found[1] is None:
+        raise refuse("RS-A17:none-no-array", call=call)
+    if found[2] is not None and found[2].ndim != 1:
+        raise refuse("RS-X01:bias-dims", call=call, ndims=found[2].ndim, desc=desc_of(found[2]))
+    return found
+
+
+def desc_of(x: Any) -> MemoryDesc:
+    """The descriptor of an array, row-major."""
+    return MemoryDesc(tuple(x.shape), DataType.parse(x.dtype))
+
+
+def product_type(x: Any, dtype: Any) -> NumpyType:
+    """The type of a product: what is named, else that of `x`, and s32 where that has integers."""
+    if dtype is not None:
+        return parse_dtype(dtype)
+    return np.dtype(x.dtype) if is_real(x.dtype) else np.dtype(np.int32)
+
+
+def grouped(weights: Any, groups: Any) -> Any:
+    """Weights with a dim of groups where there are more than one."""
+    number = parse_int(groups, "convolution: groups")
+    if number == 1:
+        return weights
+    if number < 1 or not weights.ndim or weights.shape[0] % number:
+        raise refuse("RS-X01:every-group-many-outputs", number=number, shape=weights.shape)
+    return weights.reshape(number, weights.shape[0] // number, *weights.shape[1:])
+
+
+def product(kind: Kind, *operands: Any) -> Any:
+    """A product of arrays, or tracers, checked as its primitive checks it."""
+    found = [differentiable(x, kind.dtype) for x in operands if x is not None]
+    kind.primitive(kind.descs([shape_of("product", x) for x in found]), MemoryDesc(kind.dims, kind.dtype))
+    return product_p.bind(*found, kind=kind)
+
+
+def multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_right: bool) -> Any:
+    """The product of matrices, of which the weights may be stored with their last two dims exchanged."""
+    source, table, shifts = factors_of(call, x, weights, bias)
+    if source.ndim < _MATRIX or table.ndim < _MATRIX or table.ndim not in (_MATRIX, source.ndim):
+        raise refuse(
+            "RS-X01:dims-weights",
+            call=call,
+            desc=desc_of(source),
+            desc2=desc_of(table),
+            ndim=source.ndim,
+            table_ndim=table.ndim,
+        )
+    # One product of all rows: kernels see one long matrix.
+    rows = source.reshape(-1, source.shape[-1]) if table.ndim == _MATRIX else source
+    columns = table.shape[-2 if turns_right else -1]
+    batch = (b if a == 1 else a for a, b in zip(rows.shape[:-2], table.shape[:-2], strict=True))
+    dims = (*batch, rows.shape[-2], columns)
+    kind = MatmulKind(dims, product_type(source, dtype), turns_right=turns_right)
+    made = product(kind, rows, table, shifts)
+    return made.reshape(*source.shape[:-1], columns) if table.ndim == _MATRIX else made

@@ -15,8 +15,6 @@ _MOST_LAYERS = 100_000
 _MOST_TEXT = 64
 MOST_AXES = 64
 """The most axes of an array of NumPy."""
-_DIM_PATHS = (["input", "port", "dim"], ["output", "port", "dim"])
-_PORT_PATHS = (["input", "port"], ["output", "port"])
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _LIMIT = 2**63
 
@@ -31,17 +29,12 @@ class Port:
 
 @dataclass(slots=True)
 class RawLayer:
-    """A layer as it stands in the file: `<data>` elements and ports in their order."""
+    """A layer as the file has it: `<data>` elements and ports, of `<input>` and `<output>`, in order."""
 
     line: int
     attributes: dict[str, str]
     data: list[dict[str, str]] = field(default_factory=list)
-    inputs: list[Port] = field(default_factory=list)
-    outputs: list[Port] = field(default_factory=list)
-
-    def ports(self, part: str) -> list[Port]:
-        """The ports of `<input>` or of `<output>`."""
-        return self.inputs if part == "input" else self.outputs
+    ports: dict[str, list[Port]] = field(default_factory=lambda: {"input": [], "output": []})
 
     def where(self) -> str:
         """The layer in a message: `the layer of line 12, id 3, name 'shuffle'`."""
@@ -86,8 +79,13 @@ class _Collector:
         if self._layer is not None:
             self._path.append(tag)
             self._inside(self._layer, attributes)
-        elif tag == "layer" and _type_of(attributes) == self._wanted:
-            self._begin(RawLayer(line, attributes))
+        elif tag == "layer" and "type" not in attributes:
+            raise refuse("RS-F04:layer-no-type")
+        elif tag == "layer" and attributes["type"] == self._wanted:
+            if len(self.found) == _MOST_LAYERS:
+                raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._wanted)
+            self._layer = RawLayer(line, attributes)
+            self.found.append(self._layer)
 
     def end(self) -> None:
         layer = self._layer
@@ -97,7 +95,10 @@ class _Collector:
             self._layer = None
             return
         if self._text is not None:
-            _append_dim(layer, layer.ports(self._path[0])[-1], self._text)
+            dims = layer.ports[self._path[0]][-1].dims
+            if len(dims) == MOST_AXES:
+                raise refuse("RS-F04:port-too-many", where=layer.where(), most_axes=MOST_AXES)
+            dims.append(self._text)
             self._text = None
         self._path.pop()
 
@@ -105,29 +106,22 @@ class _Collector:
         if self._text is not None and len(self._text) < _MOST_TEXT:
             self._text += piece[:_MOST_TEXT]
 
-    def _begin(self, layer: RawLayer) -> None:
-        if len(self.found) == _MOST_LAYERS:
-            raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._wanted)
-        self.found.append(layer)
-        self._layer = layer
-
     def _inside(self, layer: RawLayer, attributes: dict[str, str]) -> None:
-        path = self._path
-        if path == ["data"]:
+        first, *rest = self._path
+        if first == "data" and not rest:
             layer.data.append(attributes)
-        elif path in _PORT_PATHS:
-            layer.ports(path[0]).append(Port(attributes.get("precision")))
-        elif path in _DIM_PATHS:
+        elif first in layer.ports and rest == ["port"]:
+            layer.ports[first].append(Port(attributes.get("precision")))
+        elif first in layer.ports and rest == ["port", "dim"]:
             self._text = ""
-        elif path[-1] == "layer" or self._text is not None:
-            why, hint = "a layer has <data>, <input> and <output>", "save the model again with OpenVINO"
+        elif self._path[-1] == "layer" or self._text is not None:
             raise refuse(
                 "RS-F04:not-belong-inside",
-                path=_shown_tag(path[-1]),
-                value=_shown_tag(["layer", *path][-2]),
+                path=_shown_tag(self._path[-1]),
+                value=_shown_tag(["layer", *self._path][-2]),
                 where=layer.where(),
-                why=why,
-                hint=hint,
+                why="a layer has <data>, <input> and <output>",
+                hint="save the model again with OpenVINO",
             )
 
 
@@ -137,18 +131,6 @@ def _check_root(tag: str, attributes: dict[str, str]) -> None:
     version = attributes.get("version") if tag == "net" else None
     if version is not None and to_int(version, "the version of <net>") not in _VERSIONS:
         raise refuse("RS-F04:ir-version", version=short_repr(version), versions=_VERSIONS[-1])
-
-
-def _type_of(attributes: dict[str, str]) -> str:
-    if "type" in attributes:
-        return attributes["type"]
-    raise refuse("RS-F04:layer-no-type")
-
-
-def _append_dim(layer: RawLayer, port: Port, text: str) -> None:
-    if len(port.dims) == MOST_AXES:
-        raise refuse("RS-F04:port-too-many", where=layer.where(), most_axes=MOST_AXES)
-    port.dims.append(text)
 
 
 def _shown_tag(tag: str) -> str:

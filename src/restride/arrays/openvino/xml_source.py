@@ -65,7 +65,10 @@ def opened(source: object) -> Iterator[Source]:
     Raises RuntimeFailure where the system refuses the file, InvalidArguments for what is no file.
     """
     if isinstance(source, str | os.PathLike):
-        path = _path_of(source)
+        try:
+            path = str.__str__(os.fsdecode(source))
+        except Exception:  # a foreign __fspath__ may raise anything
+            raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
         with _opened_path(path) as file:
             yield Source(_shown(path), file.read)
         return
@@ -81,33 +84,21 @@ def opened(source: object) -> Iterator[Source]:
     yield Source(_shown(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
 
 
-def _path_of(source: str | os.PathLike[str]) -> str:
-    try:
-        return str.__str__(os.fsdecode(source))
-    except Exception:  # a foreign __fspath__ may raise anything
-        raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
-
-
 def _opened_path(path: str) -> Any:
     """The plain file at `path`. Opening a pipe would wait for its writer, and no length bounds a device."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        raise _system_error(path, error) from None
+        hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
+        hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise refuse("RS-F02:xml", path=_shown(path), why=why, hint=hint) from None
     except ValueError:
         raise refuse("RS-F04:no-file-name", path=_shown(path)) from None
-    file = os.fdopen(handle, "rb", buffering=0) if stat.S_ISREG(os.fstat(handle).st_mode) else None
-    if file is None:
-        os.close(handle)
-        raise refuse("RS-F04:folder-pipe-device", path=_shown(path))
-    return file
-
-
-def _system_error(path: str, error: OSError) -> Error:
-    hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
-    hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
-    why = os.strerror(error.errno) if error.errno else str(error)
-    return refuse("RS-F02:xml", path=_shown(path), why=why, hint=hint)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return os.fdopen(handle, "rb", buffering=0)
+    os.close(handle)
+    raise refuse("RS-F04:folder-pipe-device", path=_shown(path))
 
 
 def _shown(path: str) -> str:
@@ -178,11 +169,9 @@ def _without_ellipses(text: bytes) -> bytes:
     """
     if b"..." not in text:
         return text
-    return _TAG.sub(lambda tag: _QUOTED_OR_ELLIPSIS.sub(_unless_dots, tag[0]), text)
-
-
-def _unless_dots(found: re.Match[bytes]) -> bytes:
-    return b"" if found[0] == b"..." else found[0]
+    return _TAG.sub(
+        lambda tag: _QUOTED_OR_ELLIPSIS.sub(lambda part: b"" if part[0] == b"..." else part[0], tag[0]), text
+    )
 
 
 class _XmlReader:
@@ -217,7 +206,12 @@ class _XmlReader:
         try:
             self._parser.Parse(piece, is_last)
         except expat.ExpatError as error:
-            raise self._no_xml(error) from None
+            said, line, column = expat.ErrorString(error.code), error.lineno, error.offset + 1
+            if said in _ENDED and self._depth:
+                raise refuse(
+                    "RS-F04:ends-inside-element", name=self._name, lineno=line, offset=column
+                ) from None
+            raise refuse("RS-F04:no-xml", name=self._name, lineno=line, offset=column, said=said) from None
         except Error as error:
             why = f"{error.what}: {error.why}" if error.why else error.what
             raise refuse(
@@ -230,16 +224,6 @@ class _XmlReader:
             ) from None
         except (LookupError, ValueError) as error:  # of the encoding that the document names
             raise refuse("RS-F04:encoding", name=self._name, reason=str(error)[:100]) from None
-
-    def _no_xml(self, error: expat.ExpatError) -> Error:
-        said = expat.ErrorString(error.code)
-        if said in _ENDED and self._depth:
-            return refuse(
-                "RS-F04:ends-inside-element", name=self._name, lineno=error.lineno, offset=error.offset + 1
-            )
-        return refuse(
-            "RS-F04:no-xml", name=self._name, lineno=error.lineno, offset=error.offset + 1, said=said
-        )
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1

@@ -5,6 +5,7 @@ This module imports torch; nothing does so but `restride.torch`. Results lie as 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import zip_longest
 from typing import Any
 
@@ -40,8 +41,9 @@ from ..calls.problems import ArrayFunction, with_axis_last
 from ..calls.tensors import as_numpy
 from ..norms import check_data, numbers_of, parse_epsilon
 from ..pools import PooledDims, parse_alg, parse_windows
-from .kernels import dense_strides, empty, order_by_stride
-from .modes import in_derivative, refuse_second
+from .kernels import new_like
+from .modes import refuse_derivative, refuse_second
+from .operators import Operator
 
 _CPU = Engine("cpu")
 _NORM = ArrayFunction("layer_norm", "layer_normalization", "forward_training")
@@ -51,19 +53,6 @@ _POOL_BACK = ArrayFunction("pool", "pooling", "backward_data")
 # Positions of windows up to so many are bytes.
 _MOST_IN_BYTES = 256
 
-_LIBRARY = torch.library.Library("restride", "FRAGMENT")
-_LIBRARY.define("softmax(Tensor x, int axis, bool log) -> Tensor")
-_LIBRARY.define(
-    "layer_norm(Tensor x, Tensor? scale, Tensor? shift, int axis, float epsilon) -> (Tensor, Tensor, Tensor)"
-)
-_LIBRARY.define(
-    "layer_norm_backward(Tensor grad, Tensor x, Tensor mean, Tensor variance, Tensor? scale, bool has_shift,"
-    " int axis, float epsilon) -> (Tensor, Tensor, Tensor)"
-)
-_WINDOWS = "str alg, SymInt[] kernel, SymInt[] strides, SymInt[] dilation, SymInt[] left, SymInt[] right"
-_LIBRARY.define(f"pool(Tensor x, {_WINDOWS}) -> (Tensor, Tensor)")
-_LIBRARY.define(f"pool_backward(Tensor grad, Tensor workspace, SymInt[] dims, {_WINDOWS}) -> Tensor")
-
 
 def _memory(function: ArrayFunction, x: Any) -> Memory:
     return function.source(as_numpy(x.detach(), f"{function.name}: a tensor"), _CPU)
@@ -72,35 +61,22 @@ def _memory(function: ArrayFunction, x: Any) -> Memory:
 def _check_shape(function: ArrayFunction, name: str, x: Any, shape: Any) -> None:
     """Raise InvalidArguments for a tensor of another shape, or of another type where `shape` is a tensor."""
     is_right = tuple(x.shape) == tuple(getattr(shape, "shape", shape))
-    if is_right and x.dtype is getattr(shape, "dtype", x.dtype):
-        return
-    raise refuse("RS-R10:not-fit", call=function.name, name=name, shape=tuple(x.shape), dtype=x.dtype)
+    if not is_right or x.dtype is not getattr(shape, "dtype", x.dtype):
+        raise refuse("RS-R10:not-fit", call=function.name, name=name, shape=tuple(x.shape), dtype=x.dtype)
 
 
-def _like(x: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """An empty tensor whose axes lie in the order of those of `x`."""
-    if shape is None:
-        return empty(x, order_by_stride(x), dtype)
-    strides = dense_strides(shape, order_by_stride(x))
-    return torch.empty_strided(tuple(shape), strides, dtype=dtype or x.dtype, device=x.device)
-
-
-def _result_type(x: Any) -> Any:
-    """The type of fractions of `x`: its own, or float32 where it has integers."""
-    return x.dtype if x.is_floating_point() or x.is_complex() else torch.float32
+def _new_fractions(x: Any, *_: Any) -> Any:
+    """A result like `x`, of its own type, or of float32 where it has integers."""
+    return new_like(x, x.dtype if x.is_floating_point() or x.is_complex() else torch.float32)
 
 
 # --- softmax ------------------------------------------------------------------------------------------------
 
 
 def _softmax(x: Any, axis: int, log: bool) -> Any:
-    out = _like(x, dtype=_result_type(x))
+    out = _new_fractions(x)
     softmax_arrays(as_numpy(x.detach(), "softmax: x"), axis, log=log, out=as_numpy(out, "softmax: out"))
     return out
-
-
-def _fake_softmax(x: Any, axis: int, log: bool) -> Any:
-    return _like(x, dtype=_result_type(x))
 
 
 def _keep_softmax(ctx: Any, inputs: Any, output: Any) -> None:
@@ -108,7 +84,7 @@ def _keep_softmax(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(output)
 
 
-def _softmax_back(ctx: Any, grad: Any) -> Any:
+def _softmax_gradient(ctx: Any, grad: Any) -> Any:
     """By torch's own functions: so it has every derivative, and a compiler fuses it."""
     (y,) = ctx.saved_tensors
     if ctx.log:
@@ -116,11 +92,13 @@ def _softmax_back(ctx: Any, grad: Any) -> Any:
     return y * (grad - (y * grad).sum(ctx.axis, keepdim=True)), None, None
 
 
+def _many_softmaxes(info: Any, in_dims: Any, x: Any, axis: int, log: bool) -> Any:
+    """One softmax of all parts: the axis of the parts goes first."""
+    whole = x.movedim(in_dims[0], 0)
+    return torch.ops.restride.softmax(whole, axis if axis < 0 else axis + 1, log), 0
+
+
 # --- layer normalization ------------------------------------------------------------------------------------
-
-
-def _flags(scale: Any, has_shift: bool) -> NormFlags:
-    return NormFlags(use_scale=scale is not None, use_shift=has_shift)
 
 
 def _real(x: Any) -> Any:
@@ -128,52 +106,25 @@ def _real(x: Any) -> Any:
     return torch.float64 if x.dtype is torch.float64 else torch.float32
 
 
-def _stats(x: Any, axis: int) -> tuple[Any, Any]:
+def _new_stats(x: Any, axis: int) -> tuple[Any, Any]:
     shape = [n for d, n in enumerate(x.shape) if d != axis % x.dim()]
     return x.new_empty(shape, dtype=_real(x)), x.new_empty(shape, dtype=_real(x))
 
 
-def _weights(scale: Any, shift: Any, own: MemoryDesc) -> dict[int, Memory]:
-    """Scale and shift as `own`, where there are some."""
-    operands = {ARG_SCALE: scale, ARG_SHIFT: shift}
-    kind = torch.float64 if own.data_type is DataType.f64 else torch.float32
-    found = {
-        # Complex numbers stay, and are refused.
-        arg: as_numpy(each.detach() if each.is_complex() else each.detach().to(kind), "layer_norm: a tensor")
-        for arg, each in operands.items()
-        if each is not None
-    }
-    numbers = numbers_of(_NORM, found, own.dims[0], own.data_type)
-    return {arg: _NORM.source(each, _CPU) for arg, each in numbers.items()}
+def _new_layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
+    return (_new_fractions(x), *_new_stats(x, axis))
+
+
+def _new_layer_norm_back(grad: Any, x: Any, *more: Any) -> tuple[Any, Any, Any]:
+    return new_like(x), *(x.new_zeros(x.shape[more[4]], dtype=_real(x)) for _ in range(2))
 
 
 def _layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
-    source = _memory(_NORM, x)
-    at = _NORM.axis(axis, x.dim(), f"x {source.desc}")
-    source = with_axis_last(source, at)
-    check_data(_NORM, check_known("layer_norm", "x", source.desc))
-    out, (mean, variance) = _like(x, dtype=_result_type(x)), _stats(x, at)
-    target, count = with_axis_last(_memory(_NORM, out), at), source.desc.dims[-1]
-    stats = {ARG_MEAN: _memory(_NORM, mean), ARG_VARIANCE: _memory(_NORM, variance)}
-    own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
-    problem = LayerNormalizationProblem(
-        NormKind.layer,
-        source.desc,
-        target.desc,
-        stats[ARG_MEAN].desc,
-        own,
-        _flags(scale, shift is not None),
-        True,
-        1,
-        parse_epsilon("layer_norm", epsilon),
-    )
-    memories = {ARG_SRC: source, ARG_DST: target, **_weights(scale, shift, own), **stats}
-    _NORM.run(problem, _CPU, memories)
-    return out, mean, variance
-
-
-def _fake_layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
-    return (_like(x, dtype=_result_type(x)), *_stats(x, axis))
+    at = _NORM.axis(axis, x.dim(), f"x {_memory(_NORM, x).desc}")
+    made = out, mean, variance = _new_layer_norm(x, scale, shift, at, epsilon)
+    tensors = {ARG_SRC: x, ARG_DST: out, ARG_SCALE: scale, ARG_SHIFT: shift}
+    _run_norm(_NORM, tensors | {ARG_MEAN: mean, ARG_VARIANCE: variance}, at, shift is not None, epsilon)
+    return made
 
 
 def _layer_norm_back(
@@ -181,43 +132,47 @@ def _layer_norm_back(
 ) -> tuple[Any, Any, Any]:
     at = _NORM_BACK.axis(axis, x.dim(), f"x {tuple(x.shape)}")
     _check_shape(_NORM_BACK, "the gradient", grad, x.shape)
-    for name, stat, like in zip(("mean", "variance"), (mean, variance), _stats(x, at), strict=True):
+    for name, stat, like in zip(("mean", "variance"), (mean, variance), _new_stats(x, at), strict=True):
         _check_shape(_NORM_BACK, name, stat, like)
-    found, count = _like(x), x.shape[at]
-    weights = [x.new_zeros(count, dtype=_real(x)) for _ in range(2)]
-    source, diff_dst, diff_src = (with_axis_last(_memory(_NORM_BACK, each), at) for each in (x, grad, found))
-    stats = {ARG_MEAN: _memory(_NORM_BACK, mean), ARG_VARIANCE: _memory(_NORM_BACK, variance)}
-    own = MemoryDesc((count,), stats[ARG_MEAN].desc.data_type, "a")
-    check_data(_NORM_BACK, source.desc)
-    flags = _flags(scale, has_shift)
-    problem = LayerNormalizationBackwardProblem(
-        NormKind.layer,
-        source.desc,
-        diff_src.desc,
-        diff_dst.desc,
-        stats[ARG_MEAN].desc,
-        own,
-        own,
-        flags,
-        True,
-        1,
-        parse_epsilon("layer_norm", epsilon),
+    made = diff_src, diff_scale, diff_shift = _new_layer_norm_back(
+        grad, x, mean, variance, scale, has_shift, at
     )
-    memories = {ARG_SRC: source, ARG_DIFF_SRC: diff_src, ARG_DIFF_DST: diff_dst, **stats}
-    memories |= _weights(scale, None, own)
-    for arg, each, is_written in (
-        (ARG_DIFF_SCALE, weights[0], flags.use_scale),
-        (ARG_DIFF_SHIFT, weights[1], flags.use_shift),
-    ):
-        if is_written:
-            memories[arg] = _memory(_NORM_BACK, each)
-    _NORM_BACK.run(problem, _CPU, memories)
-    return found, *weights
+    tensors = {ARG_SRC: x, ARG_DIFF_SRC: diff_src, ARG_DIFF_DST: grad, ARG_MEAN: mean, ARG_VARIANCE: variance}
+    tensors |= {ARG_SCALE: scale, ARG_DIFF_SCALE: None if scale is None else diff_scale}
+    _run_norm(
+        _NORM_BACK, tensors | ({ARG_DIFF_SHIFT: diff_shift} if has_shift else {}), at, has_shift, epsilon
+    )
+    return made
 
 
-def _fake_layer_norm_back(grad: Any, x: Any, *more: Any) -> tuple[Any, Any, Any]:
-    count = x.shape[more[4]]
-    return _like(x), *(x.new_zeros(count, dtype=_real(x)) for _ in range(2))
+def _run_norm(
+    function: ArrayFunction, tensors: Mapping[int, Any], at: int, has_shift: bool, epsilon: float
+) -> None:
+    """Normalize along axis `at`, or find the gradients of that."""
+    source = with_axis_last(_memory(function, tensors[ARG_SRC]), at).desc
+    check_data(function, check_known("layer_norm", "x", source))
+    real = tensors[ARG_MEAN].dtype
+    own = MemoryDesc((source.dims[-1],), DataType.f64 if real is torch.float64 else DataType.f32, "a")
+    weights = {
+        # Complex numbers stay, and are refused.
+        arg: as_numpy(each.detach() if each.is_complex() else each.detach().to(real), "layer_norm: a tensor")
+        for arg, each in tensors.items()
+        if arg in (ARG_SCALE, ARG_SHIFT) and each is not None
+    }
+    numbers = numbers_of(_NORM, weights, own.dims[0], own.data_type)
+    memories = {
+        arg: _NORM.source(numbers[arg], _CPU) if arg in numbers else _memory(function, each)
+        for arg, each in tensors.items()
+        if each is not None
+    }
+    data = [arg for arg in (ARG_SRC, ARG_DST, ARG_DIFF_SRC, ARG_DIFF_DST) if arg in memories]
+    memories |= {arg: with_axis_last(memories[arg], at) for arg in data}
+    is_back = function is _NORM_BACK
+    kind: Any = LayerNormalizationBackwardProblem if is_back else LayerNormalizationProblem
+    descs = *(memories[arg].desc for arg in data), memories[ARG_MEAN].desc, *[own] * (1 + is_back)
+    flags = NormFlags(use_scale=ARG_SCALE in weights, use_shift=has_shift)
+    problem = kind(NormKind.layer, *descs, flags, True, 1, parse_epsilon("layer_norm", epsilon))
+    function.run(problem, _CPU, memories)
 
 
 def _keep_layer_norm(ctx: Any, inputs: Any, output: Any) -> None:
@@ -229,9 +184,8 @@ def _keep_layer_norm(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _layer_norm_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
     refuse_second("layer_norm", grad)
-    x, mean, variance, scale = ctx.saved_tensors
     found, *weights = torch.ops.restride.layer_norm_backward(
-        grad, x, mean, variance, scale, ctx.types[1] is not None, ctx.axis, ctx.epsilon
+        grad, *ctx.saved_tensors, ctx.types[1] is not None, ctx.axis, ctx.epsilon
     )
     typed = (None if kind is None else each.to(kind) for kind, each in zip(ctx.types, weights, strict=True))
     return found, *typed, None, None
@@ -240,7 +194,7 @@ def _layer_norm_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
 # --- pooling ------------------------------------------------------------------------------------------------
 
 
-def _positions(made: Any, windows: Windows, alg: str) -> Any:
+def _new_positions(made: Any, windows: Windows, alg: str) -> Any:
     """Where the positions of maxima are kept: nothing for an average."""
     if alg != MAX:
         return made.new_empty(0, dtype=torch.uint8)
@@ -248,60 +202,52 @@ def _positions(made: Any, windows: Windows, alg: str) -> Any:
     return torch.empty_strided(made.shape, made.stride(), dtype=kind, device=made.device)
 
 
-def _parts(
-    dims: Any, kernel: list[int], strides: list[int], dilation: list[int], left: list[int], right: list[int]
-) -> PooledDims:
-    windows = Windows(*map(tuple, (strides, kernel, dilation, left, right)))
-    return PooledDims(windows, (*dims[:2], *(windows.output(d, n) for d, n in enumerate(dims[2:]))))
+def _new_pool(x: Any, alg: str, *numbers: list[int]) -> tuple[Any, Any]:
+    """The windows are those of operators: kernel, strides, dilation, where 0 is dense, left and right."""
+    kernel, strides, *more = map(tuple, numbers)
+    windows = Windows(strides, kernel, *more)
+    out = new_like(x, shape=(*x.shape[:2], *(windows.output(d, n) for d, n in enumerate(x.shape[2:]))))
+    return out, _new_positions(out, windows, alg)
 
 
-def _checked_parts(
+def _new_pool_back(grad: Any, workspace: Any, dims: Any, alg: str, *_: Any) -> Any:
+    """Positions lie as gradients do."""
+    return new_like(workspace if alg == MAX else grad, grad.dtype, dims)
+
+
+def _parse_numbers(
     dims: Any, kernel: list[int], strides: list[int], dilation: list[int], left: list[int], right: list[int]
 ) -> PooledDims:
-    """The same of numbers that nobody has looked at. Raises InvalidArguments for those that do not fit."""
+    """The windows of numbers that nobody has looked at. Raises InvalidArguments for those that do not fit."""
     apart = [each + 1 for each in dilation]
     return parse_windows(tuple(dims), kernel, strides, list(zip_longest(left, right)), apart)
 
 
-def _pool(x: Any, alg: str, *windows: list[int]) -> tuple[Any, Any]:
-    alg, found = parse_alg(alg), _checked_parts(x.shape, *windows)
-    out = _like(x, found.dims)
-    places = _positions(out, found.windows, alg)
-    source, target = _memory(_POOL, x), _memory(_POOL, out)
-    problem = PoolingProblem(alg, found.windows, source.desc, target.desc, alg == MAX)
-    memories = {ARG_SRC: source, ARG_DST: target}
+def _pool(x: Any, alg: str, *numbers: list[int]) -> tuple[Any, Any]:
+    alg, windows = parse_alg(alg), _parse_numbers(x.shape, *numbers).windows
+    out, positions = _new_pool(x, alg, *numbers)
+    memories = {ARG_SRC: _memory(_POOL, x), ARG_DST: _memory(_POOL, out)}
     if alg == MAX:
-        memories[ARG_WORKSPACE] = _memory(_POOL, places)
-    _POOL.run(problem, _CPU, memories)
-    return out, places
+        memories[ARG_WORKSPACE] = _memory(_POOL, positions)
+    descs = memories[ARG_SRC].desc, memories[ARG_DST].desc
+    _POOL.run(PoolingProblem(alg, windows, *descs, alg == MAX), _CPU, memories)
+    return out, positions
 
 
-def _fake_pool(x: Any, alg: str, *windows: Any) -> tuple[Any, Any]:
-    found = _parts(tuple(x.shape), *windows)
-    out = _like(x, found.dims)
-    return out, _positions(out, found.windows, alg)
-
-
-def _pool_back(grad: Any, workspace: Any, dims: list[int], alg: str, *windows: list[int]) -> Any:
-    alg, found = parse_alg(alg), _checked_parts(parse_dims(dims), *windows)
+def _pool_back(grad: Any, workspace: Any, dims: list[int], alg: str, *numbers: list[int]) -> Any:
+    alg, found = parse_alg(alg), _parse_numbers(parse_dims(dims), *numbers)
     _check_shape(_POOL_BACK, "the gradient", grad, found.dims)
     if alg == MAX:
-        _check_shape(_POOL_BACK, "the workspace", workspace, _positions(grad, found.windows, alg))
-    if alg == MAX and grad.stride() != workspace.stride():  # positions lie as gradients do
-        moved = torch.empty_strided(grad.shape, workspace.stride(), dtype=grad.dtype)
-        grad = moved.copy_(grad)
-    made = _like(grad, dims)
-    diff_dst, diff_src = _memory(_POOL_BACK, grad), _memory(_POOL_BACK, made)
-    problem = PoolingBackwardProblem(alg, found.windows, diff_src.desc, diff_dst.desc)
-    memories = {ARG_DIFF_DST: diff_dst, ARG_DIFF_SRC: diff_src}
+        _check_shape(_POOL_BACK, "the workspace", workspace, _new_positions(grad, found.windows, alg))
+        if grad.stride() != workspace.stride():
+            grad = torch.empty_strided(grad.shape, workspace.stride(), dtype=grad.dtype).copy_(grad)
+    made = _new_pool_back(grad, workspace, dims, alg)
+    memories = {ARG_DIFF_DST: _memory(_POOL_BACK, grad), ARG_DIFF_SRC: _memory(_POOL_BACK, made)}
     if alg == MAX:
         memories[ARG_WORKSPACE] = _memory(_POOL_BACK, workspace)
-    _POOL_BACK.run(problem, _CPU, memories)
+    descs = memories[ARG_DIFF_SRC].desc, memories[ARG_DIFF_DST].desc
+    _POOL_BACK.run(PoolingBackwardProblem(alg, found.windows, *descs), _CPU, memories)
     return made
-
-
-def _fake_pool_back(grad: Any, workspace: Any, dims: Any, alg: str, *windows: Any) -> Any:
-    return _like(workspace if alg == MAX else grad, dims, grad.dtype)
 
 
 def _keep_pool(ctx: Any, inputs: Any, output: Any) -> None:
@@ -313,42 +259,45 @@ def _keep_pool(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _pool_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
     refuse_second("pool", grad)
-    (workspace,) = ctx.saved_tensors
-    found = torch.ops.restride.pool_backward(grad, workspace, ctx.dims, *ctx.how)
+    found = torch.ops.restride.pool_backward(grad, *ctx.saved_tensors, ctx.dims, *ctx.how)
     return found, *[None] * len(ctx.how)
 
 
-def refuse_transform(call: str) -> None:
-    """Raise Unimplemented inside a derivative of torch.func: no operator from Python can take part."""
-    if in_derivative():
-        raise refuse("RS-A17:derivative", call=call)
-
-
-def _register(name: str, kernel: Any, fake: Any, gradient: Any = None, keep: Any = None) -> None:
-    _LIBRARY.impl(name, kernel, "CPU")
-    torch.library.register_fake(f"restride::{name}", fake, lib=_LIBRARY)
-    if gradient is not None:
-        torch.library.register_autograd(f"restride::{name}", gradient, setup_context=keep, lib=_LIBRARY)
-
-
-def _many_softmaxes(info: Any, in_dims: Any, x: Any, axis: int, log: bool) -> Any:
-    """One softmax of all parts: the axis of the parts goes first."""
-    whole = x.movedim(in_dims[0], 0)
-    return torch.ops.restride.softmax(whole, axis if axis < 0 else axis + 1, log), 0
-
-
-_register("softmax", _softmax, _fake_softmax, _softmax_back, _keep_softmax)
-if hasattr(torch.library, "register_vmap"):  # torch 2.5; before, vmap calls the operator for each part
-    torch.library.register_vmap("restride::softmax", _many_softmaxes, lib=_LIBRARY)
-_register("layer_norm", _layer_norm, _fake_layer_norm, _layer_norm_gradient, _keep_layer_norm)
-_register("layer_norm_backward", _layer_norm_back, _fake_layer_norm_back)
-_register("pool", _pool, _fake_pool, _pool_gradient, _keep_pool)
-_register("pool_backward", _pool_back, _fake_pool_back)
-
-
-def pool_with_gradient(x: Any, alg: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
+def pool_recorded(x: Any, alg: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """`torch.ops.restride.pool` of the numbers of a call."""
-    refuse_transform("pool")
+    refuse_derivative("pool")
     found = parse_windows(tuple(x.shape), kernel, stride, padding, dilation).windows
     numbers = (found.kernel, found.strides, found.dilation, found.padding_l, found.padding_r)
     return torch.ops.restride.pool(x, alg, *map(list, numbers))[0]
+
+
+_WINDOWS = "str alg, SymInt[] kernel, SymInt[] strides, SymInt[] dilation, SymInt[] left, SymInt[] right"
+for _operator in (
+    Operator(
+        "softmax",
+        "(Tensor x, int axis, bool log) -> Tensor",
+        *(_softmax, _new_fractions, _keep_softmax, _softmax_gradient, _many_softmaxes),
+    ),
+    Operator(
+        "layer_norm",
+        "(Tensor x, Tensor? scale, Tensor? shift, int axis, float epsilon) -> (Tensor, Tensor, Tensor)",
+        *(_layer_norm, _new_layer_norm, _keep_layer_norm, _layer_norm_gradient),
+    ),
+    Operator(
+        "layer_norm_backward",
+        "(Tensor grad, Tensor x, Tensor mean, Tensor variance, Tensor? scale, bool has_shift, int axis, "
+        "float epsilon) -> (Tensor, Tensor, Tensor)",
+        *(_layer_norm_back, _new_layer_norm_back),
+    ),
+    Operator(
+        "pool",
+        f"(Tensor x, {_WINDOWS}) -> (Tensor, Tensor)",
+        *(_pool, _new_pool, _keep_pool, _pool_gradient),
+    ),
+    Operator(
+        "pool_backward",
+        f"(Tensor grad, Tensor workspace, SymInt[] dims, {_WINDOWS}) -> Tensor",
+        *(_pool_back, _new_pool_back),
+    ),
+):
+    _operator.register()

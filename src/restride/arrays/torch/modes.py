@@ -16,6 +16,8 @@ _modes = getattr(_c, "_len_torch_dispatch_stack", lambda: 1)
 _innermost = getattr(getattr(_c, "_functorch", None), "peek_interpreter_stack", lambda: True)
 _is_tracing = getattr(_c, "_is_tracing", lambda: True)
 _forward_ad = torch.autograd.forward_ad
+# By names of this module, as each look-up inside of torch is paid at every call.
+_is_compiling, _is_recording, _Tensor = torch.compiler.is_compiling, torch.is_grad_enabled, torch.Tensor
 
 _keys = _c.DispatchKeySet
 NO_KEYS = _keys(_c.DispatchKey.Undefined)
@@ -25,11 +27,15 @@ below_autograd = _c._AutoDispatchBelowAutograd
 """A context in which an operator runs its kernel, and records nothing."""
 
 
+def check_device(x: Any) -> None:
+    """Raise InvalidArguments for a tensor on another device than the CPU, as torch names no way out."""
+    if not x.is_cpu and not x.is_meta:
+        raise refuse("RS-A04:tensor", name="restride.torch: x", device=x.device, which="x.cpu()")
+
+
 def is_plain(x: Any) -> bool:
     """True where the result is all that is wanted: no gradient, compiler, tracer, mode or transform."""
-    if torch.compiler.is_compiling() or type(x) is not torch.Tensor or not x.is_cpu:
-        return False
-    if x.requires_grad and torch.is_grad_enabled():
+    if _is_compiling() or type(x) is not _Tensor or not x.is_cpu or (x.requires_grad and _is_recording()):
         return False
     if x.layout is not torch.strided or x.is_nested or x.is_quantized:
         return False
@@ -44,7 +50,7 @@ def is_only_data(keys: Any, x: Any) -> bool:
     Modes, transforms, views that conjugate or negate, zero tensors and every other kind of storage have keys.
     """
     try:
-        is_wanted = x.requires_grad and torch.is_grad_enabled()
+        is_wanted = x.requires_grad and _is_recording()
     except AttributeError:  # torch lets None pass as a tensor
         raise refuse("RS-A17:no-tensor", type=type(x).__name__) from None
     return keys == _DENSE_KEYS and not is_wanted and _forward_ad._current_level < 0
@@ -52,7 +58,7 @@ def is_only_data(keys: Any, x: Any) -> bool:
 
 def is_symbol(value: Any) -> bool:
     """True for what stands for a number while torch compiles, traces or exports: it is checked later."""
-    if torch.compiler.is_compiling() or isinstance(value, torch.SymInt | torch.SymFloat):
+    if _is_compiling() or isinstance(value, torch.SymInt | torch.SymFloat):
         return True
     return hasattr(type(value), "__torch_function__") and (
         not isinstance(value, torch.Tensor) or bool(_is_tracing())
@@ -61,18 +67,13 @@ def is_symbol(value: Any) -> bool:
 
 def in_transform() -> bool:
     """True inside of a transform of torch.func that takes functions apart, and outside of a compiler."""
-    return not torch.compiler.is_compiling() and _transform() not in ("", "Functionalize")
+    return not _is_compiling() and _transform() not in ("", "Functionalize")
 
 
-def in_derivative() -> bool:
-    """True inside of a transform of torch.func that finds derivatives, and outside of a compiler."""
-    return in_transform() and _transform() != "Vmap"
-
-
-def refuse_derivative(call: str) -> None:
+def refuse_derivative(call: str, *, is_operator: bool = False) -> None:
     """Raise Unimplemented inside of a derivative of torch.func: no operator from Python can take part."""
-    if in_derivative():
-        raise refuse("RS-A17:torch-ops-restride", call=call)
+    if in_transform() and _transform() != "Vmap":
+        raise refuse("RS-A17:torch-ops-restride" if is_operator else "RS-A17:derivative", call=call)
 
 
 def refuse_transforms(call: str, *tensors: Any) -> None:

@@ -10,10 +10,15 @@ from typing import Any, Self
 
 import torch
 
-from .modes import is_plain, refuse_transforms
-from .products import PackedWeights, convolution, convolved, matmul, packed_matmul, same_types
+from ...errors import refuse
+from .modes import check_device, is_plain, refuse_transforms
+from .products import PackedWeights, convolved, packed_matmul
 
 _SPATIAL = 2
+_CONV_SIZES = (
+    *("in_channels", "out_channels", "kernel_size", "stride"),
+    *("padding", "dilation", "groups", "padding_mode"),
+)
 
 
 def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
@@ -21,9 +26,8 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
 
     `x` (..., inputs), `weight` (outputs, inputs), `bias` (outputs), all of one type of floats.
     """
-    same_types("linear", x, weight, bias)
-    refuse_transforms("linear", x, weight, bias)
-    found: torch.Tensor = matmul(x, weight.mT, bias)
+    _check_tensors("linear", x, weight, bias)
+    found: torch.Tensor = torch.ops.restride.matmul(x, weight.mT, bias)
     return found
 
 
@@ -40,10 +44,9 @@ def conv2d(
 
     `x` (N, C, H, W), `weight` (O, C / groups, kh, kw), `bias` (O), all of one type of floats.
     """
-    same_types("conv2d", x, weight, bias)
-    refuse_transforms("conv2d", x, weight, bias)
-    window = (_pair(stride), _pair(padding), _pair(dilation))
-    found: torch.Tensor = convolution(x, weight, bias, *window, groups)
+    _check_tensors("conv2d", x, weight, bias)
+    window = map(_pair, (stride, padding, dilation))
+    found: torch.Tensor = torch.ops.restride.convolution(x, weight, bias, *window, groups)
     return found
 
 
@@ -61,21 +64,20 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
     @classmethod
     def of(cls, module: torch.nn.Linear) -> Self:
         """The layer with the parameters of another."""
-        made = cls(module.in_features, module.out_features, module.bias is not None, device="meta")
-        made.weight, made.bias = module.weight, module.bias
-        made.train(module.training)
+        made: Self = _layer_of(cls, module, "in_features", "out_features")
         return made
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The product, and the bias."""
         if not _is_fixed(x, self):
             return linear(x, self.weight, self.bias)
-        same_types("Linear", x, self.weight, self.bias)
+        _check_types("Linear", x, self.weight, self.bias)
         found: torch.Tensor = packed_matmul(x, self._packed.of(self.weight, "matmul"), self.bias)
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        return _without_packed(self)
+        """The state for copies, which pack their own weights."""
+        return {**self.__dict__, "_packed": PackedWeights()}
 
 
 class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
@@ -91,14 +93,7 @@ class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
     @classmethod
     def of(cls, module: torch.nn.Conv2d) -> Self:
         """The layer with the parameters of another."""
-        made = cls(
-            *(module.in_channels, module.out_channels, module.kernel_size, module.stride),
-            *(module.padding, module.dilation, module.groups, module.bias is not None),
-            padding_mode=module.padding_mode,
-            device="meta",
-        )
-        made.weight, made.bias = module.weight, module.bias
-        made.train(module.training)
+        made: Self = _layer_of(cls, module, *_CONV_SIZES)
         return made
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -109,30 +104,45 @@ class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
         window = (*map(_pair, (self.stride, self.padding, self.dilation)), self.groups)
         if not _is_fixed(x, self):
             return conv2d(x, self.weight, self.bias, *window)
-        same_types("Conv2d", x, self.weight, self.bias)
+        _check_types("Conv2d", x, self.weight, self.bias)
         packed = self._packed.of(self.weight, "convolution", self.groups)
-        made: torch.Tensor = convolved(x, packed, self.bias, tuple(self.weight.shape), *window)
+        made: torch.Tensor = convolved(x, packed, self.bias, self.weight.shape, *window)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
-        return _without_packed(self)
+        """The state for copies, which pack their own weights."""
+        return {**self.__dict__, "_packed": PackedWeights()}
+
+
+def _layer_of(cls: Any, module: Any, *sizes: str) -> Any:
+    named = {name: getattr(module, name) for name in sizes}
+    made = cls(**named, bias=module.bias is not None, device="meta")
+    made.weight, made.bias = module.weight, module.bias
+    made.train(module.training)
+    return made
+
+
+def _check_types(call: str, x: Any, weight: Any, bias: Any) -> None:
+    """Raise InvalidArguments for tensors of different types, which torch would refuse too."""
+    kinds = {each.dtype for each in (x, weight, bias) if each is not None}
+    if len(kinds) > 1:
+        raise refuse("RS-A17:tensors-different-types", call=call, kinds=", ".join(sorted(map(str, kinds))))
+
+
+def _check_tensors(call: str, x: Any, weight: Any, bias: Any) -> None:
+    for tensor in (x, weight, bias):
+        if isinstance(tensor, torch.Tensor):
+            check_device(tensor)
+    _check_types(call, x, weight, bias)
+    refuse_transforms(call, x, weight, bias)
 
 
 def _is_fixed(x: torch.Tensor, module: Any) -> bool:
     """True where the result alone is wanted, of tensors as they are."""
     return is_plain(x) and all(
-        _is_constant(each) for each in (module.weight, module.bias) if each is not None
+        each is None or (each.is_cpu and not (each.requires_grad and torch.is_grad_enabled()))
+        for each in (module.weight, module.bias)
     )
-
-
-def _is_constant(parameter: torch.Tensor) -> bool:
-    """True where nothing is recorded of a parameter."""
-    return parameter.is_cpu and not (parameter.requires_grad and torch.is_grad_enabled())
-
-
-def _without_packed(module: Any) -> dict[str, Any]:
-    """The state of a module for copies, which pack their own weights."""
-    return {**module.__dict__, "_packed": PackedWeights()}
 
 
 def _pair(value: Any) -> list[int]:

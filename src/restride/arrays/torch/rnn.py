@@ -59,7 +59,10 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
     gates = _gates_of(what, module)
     _check_parameters(what, module)
     wanted = rnn_weights(module)
-    if not isinstance(weights, Sequence) or not all(map(_is_weights, weights)):
+    is_list = isinstance(weights, Sequence) and all(isinstance(each, RNNWeights) for each in weights)
+    if not is_list or not all(
+        one is None or isinstance(one, torch.Tensor) for each in weights for one in each
+    ):
         raise refuse("RS-A17:weights-list-rnnweights", what=what)
     if len(weights) != len(wanted):
         raise refuse("RS-A17:layers-module", what=what, count=len(weights), count2=len(wanted))
@@ -78,7 +81,7 @@ def _check_parameters(what: str, module: Any) -> None:
     names = [
         f"{kind}_{end}"
         for layer in range(module.num_layers)
-        for end in _names(module, layer)
+        for end in _directions(module, layer)
         for kind in kinds
     ]
     computed = next((name for name in names if name not in own), None)
@@ -104,7 +107,7 @@ def _check_whole(what: str, tensor: Any) -> None:
 
 def _check_tensor(what: str, name: str, given: Any, own: Any) -> None:
     """Raise InvalidArguments unless a tensor can be written where the module has `own`."""
-    if given is not None and not _is_dense(given):
+    if given is not None and (given.layout is not torch.strided or given.is_nested or given.is_meta):
         raise refuse("RS-A17:no-dense-tensor", what=what, name=name, given=given)
     shapes = [None if each is None else tuple(each.shape) for each in (given, own)]
     if shapes[0] != shapes[1]:
@@ -122,10 +125,6 @@ def _check_tensor(what: str, name: str, given: Any, own: Any) -> None:
         raise refuse("RS-A17:finite-values-module", what=what, name=name, dtype=own.dtype)
 
 
-def _is_dense(tensor: Any) -> bool:
-    return bool(tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_meta)
-
-
 def _gates_of(what: str, module: Any) -> int:
     """The gates of a module. Raises InvalidArguments unless it is recurrent."""
     if not isinstance(module, torch.nn.RNNBase):
@@ -135,13 +134,7 @@ def _gates_of(what: str, module: Any) -> int:
     return _GATES["RNN" if module.mode.startswith("RNN") else module.mode]
 
 
-def _is_weights(each: object) -> bool:
-    if not isinstance(each, RNNWeights):
-        return False
-    return all(one is None or isinstance(one, torch.Tensor) for one in each)
-
-
-def _names(module: Any, layer: int) -> list[str]:
+def _directions(module: Any, layer: int) -> list[str]:
     """How the parameters of a layer end, for each direction."""
     return [f"l{layer}{end}" for end in ("", "_reverse")[: 2 if module.bidirectional else 1]]
 
@@ -151,37 +144,35 @@ def _ordered(rows: Any) -> Any:
     return rows[[1, 0, 2]] if len(rows) == _GATES["GRU"] else rows
 
 
-def _by_gate(weights: Any, gates: int) -> Any:
-    """(gates * C, I) as (I, gates, C)."""
-    return _ordered(weights.reshape(gates, -1, weights.shape[1])).permute(2, 0, 1)
-
-
 def _layer(module: Any, layer: int, gates: int) -> RNNWeights:
-    names = _names(module, layer)
-    pairs = [[getattr(module, f"weight_{kind}_{name}") for name in names] for kind in ("ih", "hh")]
+    def rows(kind: str, end: str) -> Any:
+        """A parameter as (gates, C, ...), in the order of the primitives."""
+        parameter = getattr(module, f"{kind}_{end}")
+        return _ordered(parameter.reshape(gates, -1, *parameter.shape[1:]))
+
+    ends = _directions(module, layer)
     inputs, states = (
-        torch.stack([_by_gate(each, gates) for each in row])[None].contiguous() for row in pairs
+        torch.stack([rows(kind, end).permute(2, 0, 1) for end in ends])[None].contiguous()
+        for kind in ("weight_ih", "weight_hh")
     )
     if not module.bias:
         return RNNWeights(inputs, states, None)
-    return RNNWeights(inputs, states, torch.stack([_bias(module, name, gates) for name in names])[None])
-
-
-def _bias(module: Any, name: str, gates: int) -> Any:
-    pair = (getattr(module, f"bias_{kind}_{name}").reshape(gates, -1) for kind in ("ih", "hh"))
-    first, second = map(_ordered, pair)
-    if module.mode != "GRU":
-        return first + second
-    return torch.cat([first[:2] + second[:2], first[2:], second[2:]])
+    biases = []
+    for end in ends:
+        first, second = rows("bias_ih", end), rows("bias_hh", end)
+        is_apart = module.mode == "GRU"
+        both = [first[:2] + second[:2], first[2:], second[2:]] if is_apart else [first + second]
+        biases.append(torch.cat(both))
+    return RNNWeights(inputs, states, torch.stack(biases)[None])
 
 
 def _set_layer(module: Any, layer: int, gates: int, given: RNNWeights) -> None:
-    for d, name in enumerate(_names(module, layer)):
+    for d, end in enumerate(_directions(module, layer)):
         for kind, weights in (("ih", given.weights_layer), ("hh", given.weights_iter)):
-            target = getattr(module, f"weight_{kind}_{name}")
+            target = getattr(module, f"weight_{kind}_{end}")
             target.copy_(_ordered(weights[0, d].permute(1, 2, 0)).reshape(target.shape))
         if given.bias is not None:
-            first, second = (getattr(module, f"bias_{kind}_{name}") for kind in ("ih", "hh"))
+            first, second = (getattr(module, f"bias_{kind}_{end}") for kind in ("ih", "hh"))
             first.copy_(_ordered(given.bias[0, d, :gates]).reshape(-1))
             second.zero_()
             if given.bias.shape[2] > gates:

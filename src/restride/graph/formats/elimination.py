@@ -60,14 +60,6 @@ def least_cost(
     return _Elimination(sizes, tables, start, most_costs).run()
 
 
-@dataclass(frozen=True, eq=False)
-class _Eliminated:
-    """A variable, its table with the neighbours that were left, and its axis in that table."""
-
-    variable: int
-    table: CostTable
-
-
 class _Elimination:
     """The tables that are left, by number, and which variable is in which of them."""
 
@@ -129,23 +121,24 @@ class _Elimination:
     def _table_size(self, variable: int) -> int:
         return self._sizes[variable] * prod(self._sizes[v] for v in self._neighbours(variable))
 
-    def _eliminate(self, variable: int) -> _Eliminated:
+    def _eliminate(self, variable: int) -> tuple[int, CostTable]:
+        """The variable, and its table with the neighbours that were left."""
         whole = _summed(self._take(variable), variable, self._sizes)
         axis = whole.variables.index(variable)
         rest = tuple(v for v in whole.variables if v != variable)
         self._add(CostTable(rest, whole.costs.min(axis=axis)))
-        return _Eliminated(variable, whole)
+        return variable, whole
 
     def _fix(self, variable: int) -> None:
         self._fixed[variable] = self._start[variable]
         for table in self._take(variable):
             self._add(_sliced(table, self._fixed))
 
-    def _read_back(self, done: list[_Eliminated]) -> tuple[int, ...]:
+    def _read_back(self, done: list[tuple[int, CostTable]]) -> tuple[int, ...]:
         states = dict(self._fixed)
-        for each in reversed(done):
-            others = {v: states[v] for v in each.table.variables if v != each.variable}
-            states[each.variable] = int(_sliced(each.table, others).costs.argmin())
+        for variable, table in reversed(done):
+            others = {v: states[v] for v in table.variables if v != variable}
+            states[variable] = int(_sliced(table, others).costs.argmin())
         return tuple(states[v] for v in range(len(self._sizes)))
 
 

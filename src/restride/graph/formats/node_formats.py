@@ -15,46 +15,43 @@ reorders may stand anywhere, behind a pooling that makes a tensor small as well 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from math import prod
+from typing import Any
 
 from ...desc.memory_desc import MemoryDesc
-from ...dtypes import DataType
-from ...errors import Error
+from ...desc.parse import short_repr
+from ...errors import Error, refuse
 from ...loading import load_whole
 from ...model.any_format import resolved, resolved_operand
-from ...ops.convolution import ConvolutionProblem, DeconvolutionProblem
-from ...ops.inner_product import InnerProductProblem
-from ...ops.matmul import MatmulProblem
+from ...ops.convolution import ConvolutionProblem
 from ...ops.product import ProductProblem, kernel_block, kernel_pack
+from ...ops.rnn import RnnProblem
 from ...plan.cost import MEMORY_RATE
 from ...plan.nest import Compute
 from ...plan.reorder import reorder_nest
+from ...plan.rnn_descs import RnnTensors
 from ...runtime.cpu.thread_pool import get_num_threads
 from ...runtime.engine import Engine
 from ...targets.cpu import machine_of
 from ...targets.isa import host_caches, host_isa
 from ..graph import Graph, Node
-from ..network.concat_windows import FreeParts, part_windows
+from ..network.concat_windows import free_concats, part_windows
 from ..nodes.moves import (
-    ConcatOperation,
     ReshapeOperation,
     ShuffleOperation,
     SliceOperation,
     TransposeOperation,
 )
-from ..nodes.operations import Operation, TensorType
-from ..nodes.products import (
-    ConvolutionOperation,
-    DeconvolutionOperation,
-    InnerProductOperation,
-    MatmulOperation,
-)
-from ..nodes.recurrent import RecurrentOperation, preferred_weights
+from ..nodes.operations import Operation, TensorType, row_major
+from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
 from .step_cost import EDGES, CostModel
 
-__all__ = ["VIEWS", "edge_costs", "format_problem", "host_costs", "is_same_memory", "view_of"]
+__all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_of"]
 
 # Operations whose result is the same memory with another descriptor, wherever a descriptor can say so.
 VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
@@ -62,11 +59,6 @@ VIEWS = (ReshapeOperation, TransposeOperation, SliceOperation)
 _MOST_FORMATS = 8
 _LETTERS = "abcdefghijkl"
 _NO_DESC = MemoryDesc()
-
-
-def host_costs() -> CostModel:
-    """The costs of steps on this machine, with as many threads as share work now."""
-    return CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
 
 
 def format_problem(
@@ -80,24 +72,57 @@ def format_problem(
     `formats`: the descriptors of inputs and outputs that are not row-major. `costs`: what steps take; as on
     this machine where it is left out.
     """
-    edges = {name: _row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.outputs)}
-    edges |= formats or {}
-    writer = _AlternativesWriter(graph, costs or host_costs())
-    known = {name: edges[name] for name in graph.inputs}
-    known |= {name: _row_major(each.type) for name, each in graph.constants.items()}
+    edges = formats or {}
+    costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
+    writer = _AlternativesWriter(graph, costs, _known(graph, edges))
+    return _problem(graph, engine, writer.steps(), edges)
+
+
+def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) -> FormatProblem:
+    """The problem of a graph whose steps have one alternative each, which was chosen before.
+
+    What is read of a file is checked: every format is of the dims and the type of its tensor, and what is a
+    view of another tensor lies where the view says. Raises InvalidArguments where one does not.
+    """
+    if len(ways) != len(graph.nodes):
+        raise refuse("RS-F10:graph-nodes", count=short_repr(f"{len(ways)} steps"), count2=len(graph.nodes))
+    for node, way in zip(graph.nodes, ways, strict=True):
+        pairs = [*zip(node.inputs, way.inputs, strict=False), *zip(node.outputs, way.outputs, strict=False)]
+        for name, md in pairs:
+            kind = graph.tensors[name]
+            if (md.dims, md.data_type, md.format_kind) != (kind.desc_dims, kind.data_type, "blocked"):
+                raise refuse("RS-F10:formats-were-chosen", name=short_repr(f"{name!r} as {md}"), kind=kind)
+        if isinstance(node.operation, VIEWS):
+            view = view_of(node.operation, way.inputs[0], graph.tensors[node.output])
+            if way.outputs != (view,):
+                shown = short_repr(f"{node.output!r} as {way.outputs}")
+                raise refuse("RS-F10:view-another-tensor", output=shown)
+    steps = (
+        FormatStep(node.name, node.inputs, node.outputs, (way,))
+        for node, way in zip(graph.nodes, ways, strict=True)
+    )
+    return _problem(graph, engine, steps, {})
+
+
+def _problem(
+    graph: Graph, engine: Engine, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]
+) -> FormatProblem:
+    # Reorders cost what they do with as many threads as share work now.
+    threads = get_num_threads()
+    plain = {name: row_major(graph.tensors[name]) for name in graph.outputs}
     return FormatProblem(
-        tuple(writer.steps(known)),
-        tuple(known.items()),
-        tuple((name, edges[name]) for name in dict.fromkeys(graph.outputs)),
-        edge_costs(engine),
+        tuple(steps),
+        tuple(_known(graph, edges).items()),
+        tuple((name, edges.get(name, md)) for name, md in plain.items()),
+        lambda src, dst: _edge_cost(engine, threads, src, dst),
         frozenset(graph.constants),
     )
 
 
-def edge_costs(engine: Engine) -> Callable[[MemoryDesc, MemoryDesc], EdgeCost]:
-    """What a reorder costs with as many threads as share work now."""
-    threads = get_num_threads()
-    return lambda src, dst: _edge_cost(engine, threads, src, dst)
+def _known(graph: Graph, edges: Mapping[str, MemoryDesc]) -> dict[str, MemoryDesc]:
+    """The formats of what no node makes."""
+    plain = {name: row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.constants)}
+    return {name: edges.get(name, md) if name in graph.inputs else md for name, md in plain.items()}
 
 
 def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
@@ -136,8 +161,8 @@ def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> Mem
         places = sorted(range(len(operation.order)), key=operation.order.__getitem__)
         return source.permute_axes(places) if operation.order else source
     if isinstance(operation, ReshapeOperation):
-        if source == _row_major(TensorType(source.dims, source.data_type)):
-            return _row_major(result)
+        if source == MemoryDesc(source.dims, source.data_type):
+            return row_major(result)
         return source.reshape(result.desc_dims, allow_empty=True) or None
     return _sliced(operation, source) if isinstance(operation, SliceOperation) else None
 
@@ -165,12 +190,9 @@ def _sliced(operation: SliceOperation, source: MemoryDesc) -> MemoryDesc | None:
     return MemoryDesc.from_strides(operation.sizes, window.data_type, strides, start)
 
 
-def _row_major(tensor: TensorType) -> MemoryDesc:
-    return MemoryDesc(tensor.desc_dims, tensor.data_type)
-
-
-def _families(dims: tuple[int, ...], data_type: DataType) -> list[MemoryDesc]:
+def _families(tensor: TensorType) -> list[MemoryDesc]:
     """Row-major; of images channels last and channels in blocks too."""
+    dims, data_type = tensor.desc_dims, tensor.data_type
     if len(dims) < 3 or not prod(dims):
         return [MemoryDesc(dims, data_type)]
     letters = _LETTERS[: len(dims)]
@@ -184,111 +206,102 @@ def _dense(md: MemoryDesc) -> bool:
 
 
 class _AlternativesWriter:
-    """The nodes of a graph in turn, and the formats in which each tensor may come."""
+    """The nodes of a graph in turn, and the formats in which each tensor may come: at first what is known."""
 
-    def __init__(self, graph: Graph, costs: CostModel) -> None:
-        self._graph, self._costs, self._free_parts = graph, costs, FreeParts(graph)
-        self._homes: dict[str, tuple[MemoryDesc, ...]] = {}
+    def __init__(self, graph: Graph, costs: CostModel, known: Mapping[str, MemoryDesc]) -> None:
+        self._graph, self._types, self._costs = graph, graph.tensors, costs
+        self._free_concats = free_concats(graph)
+        self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in known.items()}
 
-    def steps(self, known: Mapping[str, MemoryDesc]) -> Iterator[FormatStep]:
-        self._homes = {name: (md,) for name, md in known.items()}
+    def steps(self) -> Iterator[FormatStep]:
         for node in self._graph.nodes:
+            operation, cls = node.operation, type(self)
+            choose = next((each for kind, each in _CHOOSERS.items() if isinstance(operation, kind)), None)
+            find = choose or (cls._view if isinstance(operation, VIEWS) else cls._following)
             try:
-                alternatives = tuple(dict.fromkeys(self._alternatives(node)))
+                alternatives = tuple(dict.fromkeys(find(self, node)))
             except Error as error:
                 # Most do not know which node they are of.
                 name = f"node {node.name!r} ({node.kind}): "
                 raise error.with_context(name + error.what.removeprefix(name)) from None
             for i, name in enumerate(node.outputs):
                 self._homes[name] = tuple(dict.fromkeys(each.outputs[i] for each in alternatives))
-            follows = not isinstance(node.operation, _CHOOSERS)
-            yield FormatStep(node.name, node.inputs, node.outputs, alternatives, follows)
-
-    def _alternatives(self, node: Node) -> Iterator[Alternative]:
-        if isinstance(node.operation, ConvolutionOperation):
-            return self._convolution(node, node.operation)
-        if isinstance(node.operation, InnerProductOperation | MatmulOperation):
-            return self._product(node)
-        if isinstance(node.operation, RecurrentOperation):
-            return self._recurrent(node, node.operation)
-        if isinstance(node.operation, VIEWS):
-            return self._view(node)
-        return self._following(node)
+            yield FormatStep(node.name, node.inputs, node.outputs, alternatives, choose is None)
 
     def _formats(self, name: str) -> list[MemoryDesc]:
         """What comes, then the formats of images."""
-        made = _families(self._graph.tensors[name].desc_dims, self._graph.tensors[name].data_type)
-        return list(dict.fromkeys([*self._homes[name], *made]))[:_MOST_FORMATS]
+        return list(dict.fromkeys([*self._homes[name], *_families(self._types[name])]))[:_MOST_FORMATS]
 
-    def _dims(self, name: str) -> TensorType:
-        return self._graph.tensors[name]
-
-    def _any(self, name: str) -> MemoryDesc:
-        return MemoryDesc(self._dims(name).desc_dims, self._dims(name).data_type, "any")
-
-    def _operands(self, node: Node, result: MemoryDesc) -> tuple[MemoryDesc, ...]:
-        """The operands of epilogues, which lie like the result."""
-        return tuple(resolved_operand(self._any(name), result) for name in node.operands)
-
-    # --- choosers -------------------------------------------------------------------------------------------
-
-    def _convolution(self, node: Node, operation: ConvolutionOperation) -> Iterator[Alternative]:
-        source, weights, *bias = node.sources
-        descs = self._any(source), self._any(weights), self._any(node.output)
-        is_transposed = isinstance(operation, DeconvolutionOperation)
-        problem = (DeconvolutionProblem if is_transposed else ConvolutionProblem)(
-            *(descs, _NO_DESC, kernel_block()),
-            pack=kernel_pack(descs[0].data_type, descs[1].data_type),
-            strides=operation.strides,
-            dilates=operation.dilates,
-            padding_l=operation.padding_l,
-        )
-        wanted = [problem.preferred()[name] for name in problem.names]
-        results = _families(descs[2].dims, descs[2].data_type)
-        pairs = [(wanted[0], wanted[2])]
-        pairs += [(src, dst) for src in self._formats(source) for dst in results]
-        for src, dst in pairs:
-            seconds = self._costs.convolution(
-                problem.terms, operation.groups, src, wanted[1], dst, is_transposed
-            )
-            inputs = (src, wanted[1], *map(self._plain, bias), *self._operands(node, dst))
-            yield Alternative(inputs, (dst,), seconds)
-
-    def _product(self, node: Node) -> Iterator[Alternative]:
-        left, right, *bias = node.sources
-        descs = self._any(left), self._any(right), self._any(node.output)
-        is_inner = isinstance(node.operation, InnerProductOperation)
-        kind: type[ProductProblem] = InnerProductProblem if is_inner else MatmulProblem
-        pack = kernel_pack(descs[0].data_type, descs[1].data_type)
-        problem = kind(descs, _NO_DESC, kernel_block(), pack=pack)
-        wanted = problem.preferred()
-        is_packed = right in self._graph.constants
-        lefts = self._products_of(left)
-        rights = [wanted["weights"]] if is_packed else self._products_of(right)
-        for src, weights in ((src, weights) for src in lefts for weights in rights):
-            seconds = self._costs.product(problem.terms, src, weights, wanted["dst"], is_packed)
-            inputs = (src, weights, *map(self._plain, bias), *self._operands(node, wanted["dst"]))
-            yield Alternative(inputs, (wanted["dst"],), seconds)
-
-    def _recurrent(self, node: Node, operation: RecurrentOperation) -> Iterator[Alternative]:
-        sources, results = ([*map(self._plain, names)] for names in (node.sources, node.outputs))
-        weights = preferred_weights(operation, sources, results)
-        packed = [name in self._graph.constants for name in node.sources[1:3]]
-        for place, (md, is_packed) in enumerate(zip(weights, packed, strict=True), 1):
-            sources[place] = md if is_packed else sources[place]
-        terms = sources[0].dims[0] * sources[0].dims[1] * sum(prod(md.dims) for md in sources[1:3])
-        for source in self._products_of(node.sources[0]):
-            inputs = (source, *sources[1:])
-            seconds = self._costs.product(terms, source, sources[1], results[0], all(packed))
-            yield Alternative(inputs, tuple(results), seconds)
-
-    def _products_of(self, name: str) -> list[MemoryDesc]:
+    def _unblocked(self, name: str) -> list[MemoryDesc]:
         """Row-major, and what comes without blocks."""
         made = [self._plain(name), *(md for md in self._homes[name] if not md.inner_blks)]
         return list(dict.fromkeys(made))[:_MOST_FORMATS]
 
     def _plain(self, name: str) -> MemoryDesc:
-        return _row_major(self._dims(name))
+        return row_major(self._types[name])
+
+    def _any(self, name: str) -> MemoryDesc:
+        return MemoryDesc(self._types[name].desc_dims, self._types[name].data_type, "any")
+
+    # --- choosers -------------------------------------------------------------------------------------------
+
+    def _problem(self, node: Node, **numbers: Any) -> ProductProblem:
+        """The problem of a product whose formats are open."""
+        spec = node.operation._spec
+        assert spec is not None
+        assert issubclass(spec, ProductProblem)
+        descs = self._any(node.sources[0]), self._any(node.sources[1]), self._any(node.output)
+        pack = kernel_pack(descs[0].data_type, descs[1].data_type)
+        return spec(tensors=descs, bias=_NO_DESC, block=kernel_block(), pack=pack, **numbers)
+
+    def _of_product(self, node: Node, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc) -> Alternative:
+        """The formats of a product: a bias is row-major, and operands of epilogues are like the result."""
+        bias = map(self._plain, node.sources[2:])
+        operands = (resolved_operand(self._any(name), dst) for name in node.operands)
+        return Alternative((src, weights, *bias, *operands), (dst,))
+
+    def _convolution(self, node: Node) -> Iterator[Alternative]:
+        operation = node.operation
+        assert isinstance(operation, ConvolutionOperation)
+        window = {name: getattr(operation, name) for name in ("strides", "dilates", "padding_l")}
+        problem = self._problem(node, **window)
+        assert isinstance(problem, ConvolutionProblem)
+        source, weights, result = (problem.preferred()[name] for name in problem.names)
+        pairs = [(source, result)]
+        results = _families(self._types[node.output])
+        pairs += [(src, dst) for src in self._formats(node.sources[0]) for dst in results]
+        for src, dst in pairs:
+            seconds = self._costs.convolution(
+                problem.terms, operation.groups, src, weights, dst, problem.is_transposed
+            )
+            yield replace(self._of_product(node, src, weights, dst), seconds=seconds)
+
+    def _product(self, node: Node) -> Iterator[Alternative]:
+        left, right = node.sources[:2]
+        problem = self._problem(node)
+        wanted, is_packed = problem.preferred(), right in self._graph.constants
+        rights = [wanted["weights"]] if is_packed else self._unblocked(right)
+        for src, weights in product(self._unblocked(left), rights):
+            seconds = self._costs.product(problem.terms, src, weights, wanted["dst"], is_packed)
+            yield replace(self._of_product(node, src, weights, wanted["dst"]), seconds=seconds)
+
+    def _recurrent(self, node: Node) -> Iterator[Alternative]:
+        operation = node.operation
+        assert isinstance(operation, RecurrentOperation)
+        sources, results = ([*map(self._plain, names)] for names in (node.sources, node.outputs))
+        reads = zip(RnnProblem.node_reads, sources, strict=False)
+        writes = zip(RnnProblem.node_writes, results, strict=False)
+        named = {name.removesuffix("?").removesuffix("_desc"): md for name, md in (*reads, *writes)}
+        tensors = RnnTensors.of(named)
+        problem = RnnProblem(operation.rnn_cell, operation.direction, False, tensors, kernel_block())
+        wanted = problem.preferred()
+        packed = [name in self._graph.constants for name in node.sources[1:3]]
+        for place, name in enumerate(("weights_layer", "weights_iter"), 1):
+            sources[place] = wanted[name] if packed[place - 1] else sources[place]
+        terms = sources[0].dims[0] * sources[0].dims[1] * sum(prod(md.dims) for md in sources[1:3])
+        for source in self._unblocked(node.sources[0]):
+            seconds = self._costs.product(terms, source, sources[1], results[0], all(packed))
+            yield Alternative((source, *sources[1:]), tuple(results), seconds)
 
     # --- followers ------------------------------------------------------------------------------------------
 
@@ -296,7 +309,7 @@ class _AlternativesWriter:
         (source,) = node.sources
         # Row-major tensors have every view.
         for md in dict.fromkeys([*self._formats(source), self._plain(source)]):
-            view = view_of(node.operation, md, self._dims(node.output))
+            view = view_of(node.operation, md, self._types[node.output])
             if view is not None:
                 yield Alternative((md,), (view,), 0.0)
 
@@ -311,29 +324,20 @@ class _AlternativesWriter:
                 continue
             inputs = tuple(md if name == lead else self._like(name, md) for name in node.inputs)
             outputs = tuple(self._result_like(name, md) for name in node.outputs)
-            seconds = (
-                0.0 if self._is_written_in_parts(node, outputs[0]) else self._moving(node, inputs, outputs)
-            )
+            # A concat need not run, where what makes its parts writes them into the whole.
+            is_free = node.output in self._free_concats and part_windows(self._graph, node, outputs[0])
+            seconds = 0.0 if is_free else self._costs.moving(node.kind, inputs, outputs)
             yield Alternative(inputs, outputs, seconds)
-
-    def _moving(self, node: Node, inputs: Sequence[MemoryDesc], outputs: Sequence[MemoryDesc]) -> float:
-        return self._costs.moving(node.kind, inputs, outputs)
-
-    def _is_written_in_parts(self, node: Node, whole: MemoryDesc) -> bool:
-        """True for a concat that need not run, as what makes its parts writes them into the whole."""
-        if not isinstance(node.operation, ConcatOperation) or node.epilogues:
-            return False
-        return self._free_parts.is_free(node) and bool(part_windows(self._graph, node, whole))
 
     def _leading(self, node: Node) -> str:
         """The input whose format the result takes: as large as it, no constant, the first of these."""
         moving = [name for name in node.sources if name not in self._graph.constants] or list(node.inputs)
-        dims = self._dims(node.output).dims
-        return next((name for name in moving if self._dims(name).dims == dims), moving[0])
+        dims = self._types[node.output].dims
+        return next((name for name in moving if self._types[name].dims == dims), moving[0])
 
     def _like(self, name: str, md: MemoryDesc) -> MemoryDesc:
         """Another input of a follower: in the same order of axes, with blocks where they fit."""
-        if len(self._dims(name).desc_dims) != md.ndims:
+        if len(self._types[name].desc_dims) != md.ndims:
             return self._plain(name)
         found = resolved_operand(self._any(name), md)
         # A copy need not have the gaps of a view.
@@ -342,9 +346,12 @@ class _AlternativesWriter:
     def _result_like(self, name: str, md: MemoryDesc) -> MemoryDesc:
         """The result of a follower, dense; without blocks where a dim has become 1."""
         like = resolved(self._any(name), md)
-        if like == md and not _dense(md):
-            like = MemoryDesc(md.dims, md.data_type)
-        return like
+        return MemoryDesc(md.dims, md.data_type) if like == md and not _dense(md) else like
 
 
-_CHOOSERS = (ConvolutionOperation, InnerProductOperation, MatmulOperation, RecurrentOperation)
+_CHOOSERS: Mapping[type[Operation], Callable[[_AlternativesWriter, Node], Iterator[Alternative]]] = {
+    ConvolutionOperation: _AlternativesWriter._convolution,
+    InnerProductOperation: _AlternativesWriter._product,
+    MatmulOperation: _AlternativesWriter._product,
+    RecurrentOperation: _AlternativesWriter._recurrent,
+}

@@ -113,7 +113,13 @@ def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int 
     if rule == "plain":
         return priced(problem, [_plainest(step.alternatives) for step in problem.steps], "plain")
     greedy = priced(problem, _eager(problem), "greedy")
-    return greedy if rule == "greedy" else _optimal(problem, greedy, most_costs)
+    if rule == "greedy":
+        return greedy
+    found = optimal_choices(problem, greedy.choices, most_costs)
+    best = priced(problem, found.states, "optimal", found.is_exact)
+    # Sums that are rounded in another order may differ by the last place.
+    is_better = best.seconds <= greedy.seconds
+    return best if is_better else priced(problem, greedy.choices, "optimal", found.is_exact)
 
 
 def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: bool = False) -> Propagation:
@@ -141,38 +147,21 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
             tensor in problem.constants,
         )
         for (tensor, md), readers in sorted(needed.items(), key=lambda item: places[item[0][0]])
-        if md != formats[tensor] and _is_moved(problem, tensor, formats[tensor], md)
+        if md != formats[tensor]
+        and (tensor in problem.constants or problem.reorder_cost(tensor, formats[tensor], md).bytes_moved > 0)
     )
     seconds = fsum([*(each.seconds for each in steps), *(each.cost.seconds for each in reorders)])
     return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
 
 
-def _is_moved(problem: FormatProblem, tensor: str, src: MemoryDesc, dst: MemoryDesc) -> bool:
-    return tensor in problem.constants or problem.reorder_cost(tensor, src, dst).bytes_moved > 0
-
-
-def _optimal(problem: FormatProblem, greedy: Propagation, most_costs: int) -> Propagation:
-    found = optimal_choices(problem, greedy.choices, most_costs)
-    best = priced(problem, found.states, "optimal", found.is_exact)
-    if best.seconds <= greedy.seconds:
-        return best
-    # Sums that are rounded in another order may differ by the last place.
-    return priced(problem, greedy.choices, "optimal", found.is_exact)
-
-
 def _plainest(alternatives: tuple[Alternative, ...]) -> int:
     """The alternative with the fewest formats that are not row-major, first of all of inputs."""
-    counts = [_odd_formats(each.inputs, each.outputs) for each in alternatives]
+    odd = [
+        [sum(md != MemoryDesc(md.dims, md.data_type) for md in mds) for mds in (each.inputs, each.outputs)]
+        for each in alternatives
+    ]
+    counts = [(sum(each), each[0]) for each in odd]
     return counts.index(min(counts))
-
-
-def _odd_formats(inputs: tuple[MemoryDesc, ...], outputs: tuple[MemoryDesc, ...]) -> tuple[int, int]:
-    odd = [sum(not _is_plain(md) for md in mds) for mds in (inputs, outputs)]
-    return sum(odd), odd[0]
-
-
-def _is_plain(md: MemoryDesc) -> bool:
-    return md == MemoryDesc(md.dims, md.data_type)
 
 
 def _eager(problem: FormatProblem) -> list[int]:

@@ -59,7 +59,9 @@ class _FormatSearch:
         self._problem = problem
         self.sizes = [len(step.alternatives) for step in problem.steps]
         self.start = list(start)
-        self.tables = [_table((v,), _own_seconds(problem, v)) for v in range(len(self.sizes))]
+        self.tables = [
+            _table((v,), [each.seconds for each in step.alternatives]) for v, step in enumerate(problem.steps)
+        ]
         self.is_whole = True
         self._readers = problem.readers()
         for tensor, md in problem.inputs:
@@ -72,10 +74,12 @@ class _FormatSearch:
         readers = list(self._readers_of(tensor))
         if not readers or tensor in self._problem.constants:
             return
-        if len(readers) == 1:
-            self._add_edge(tensor, writer, homes, readers[0])
-        else:
+        if len(readers) > 1:
             self._add_shared(tensor, writer, homes, readers)
+            return
+        (reader,) = readers
+        costs = [[self._copying(tensor, home, needs) for needs in reader.needs] for home in homes]
+        self._add_table(writer, reader.variable, costs)
 
     def _readers_of(self, tensor: str) -> Iterator[_FormatReader]:
         for place in self._readers.get(tensor, ()):
@@ -86,12 +90,6 @@ class _FormatSearch:
         given_away = frozenset(md for name, md in self._problem.outputs if name == tensor)
         if given_away:
             yield _FormatReader(None, (given_away,))
-
-    def _add_edge(
-        self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...], reader: _FormatReader
-    ) -> None:
-        costs = [[self._copying(tensor, home, needs) for needs in reader.needs] for home in homes]
-        self._add_table(writer, reader.variable, costs)
 
     def _add_shared(
         self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]
@@ -146,10 +144,6 @@ class _FormatSearch:
             first, second, table = second, first, table.T
         variables = tuple(v for v in (first, second) if v is not None)
         self.tables.append(_table(variables, table.reshape([self.sizes[v] for v in variables])))
-
-
-def _own_seconds(problem: FormatProblem, place: int) -> list[float]:
-    return [each.seconds for each in problem.steps[place].alternatives]
 
 
 def _table(variables: tuple[int, ...], costs: object) -> CostTable:

@@ -85,7 +85,7 @@ class CostModel:
     def moving(self, kind: str, inputs: Sequence[MemoryDesc], outputs: Sequence[MemoryDesc]) -> float:
         """Seconds of a step that is bound by memory, of the word `kind`."""
         times = _TIMES.get(kind, _LIKE_A_COPY)[order_of_channels(inputs[0])] if inputs else 1.0
-        if kind == "concat" and _cuts_blocks(inputs):
+        if kind == "concat" and any(md.inner_blks and md.padded_dims != md.dims for md in inputs):
             times *= _CUTS_A_BLOCK
         return times * self._copying([*inputs, *outputs])
 
@@ -104,7 +104,8 @@ class CostModel:
         share = self._grouped_share(groups, source, result, orders)
         if share:
             return self._products(terms, share, operands)
-        shares = _POINTWISE if _is_pointwise(weights, source) else _SHARES
+        is_pointwise = prod(weights.dims[weights.ndims - source.ndims + 2 :]) == 1
+        shares = _POINTWISE if is_pointwise else _SHARES
         shares = _FEW if source.dims[1] // groups < self._lanes else shares
         share = shares[orders[0]] * (_TRANSPOSED if is_transposed else 1.0)
         # Kernels have the channels of a result in vectors; into rows they are brought afterwards.
@@ -144,11 +145,3 @@ class CostModel:
         moved = sum(md.size for md in operands)
         threads = self.threads if moved >= _ALONE_BYTES else 1
         return predict(KernelWork("copy", moved, moved // 4, threads), self.machine).seconds
-
-
-def _cuts_blocks(inputs: Sequence[MemoryDesc]) -> bool:
-    return any(md.inner_blks and md.padded_dims != md.dims for md in inputs)
-
-
-def _is_pointwise(weights: MemoryDesc, source: MemoryDesc) -> bool:
-    return prod(weights.dims[weights.ndims - source.ndims + 2 :]) == 1

@@ -107,10 +107,20 @@ def lifetimes(
             first.setdefault(owner, place)
             last[owner] = place
     last.update((owners.get(name, name), len(steps)) for name in outputs)
-    over = _written_over(steps, owners, last, sizes)
+    # What several steps write in parts is one tensor, from the first of them on.
+    written = dict.fromkeys(name for step in steps for name in step.writes if name in sizes)
+    for missing in sizes.keys() - written.keys():
+        raise refuse("RS-G11:no-step-writes", missing=missing)
+    over: dict[str, str] = {}
+    for place, step in enumerate(steps):
+        for made, read in step.in_place:
+            owner = owners.get(read, read)
+            is_free = owner in sizes and last[owner] == place and owner not in over.values()
+            if is_free and made in sizes and made not in over:
+                over[made] = owner
     tensors = [
         ArenaTensor(name, sizes[name], first[name], last[name], over.get(name, ""))
-        for name in _written(steps, sizes)
+        for name in written
         if name not in owners
     ]
     scratch = [
@@ -121,71 +131,30 @@ def lifetimes(
     return (*tensors, *scratch)
 
 
-def _written(steps: Sequence[MemoryStep], sizes: Mapping[str, int]) -> list[str]:
-    # What several steps write in parts is one tensor, from the first of them on.
-    written = list(dict.fromkeys(name for step in steps for name in step.writes if name in sizes))
-    for missing in sizes.keys() - set(written):
-        raise refuse("RS-G11:no-step-writes", missing=missing)
-    return written
-
-
-def _written_over(
-    steps: Sequence[MemoryStep],
-    owners: Mapping[str, str],
-    last: Mapping[str, int],
-    sizes: Mapping[str, int],
-) -> dict[str, str]:
-    """What is written over what, where the steps allow it and nobody reads that later."""
-    over: dict[str, str] = {}
-    for place, step in enumerate(steps):
-        for made, read in step.in_place:
-            owner = owners.get(read, read)
-            is_free = owner in sizes and last[owner] == place and owner not in over.values()
-            if is_free and made in sizes and made not in over:
-                over[made] = owner
-    return over
-
-
 def plan_memory(tensors: Sequence[ArenaTensor], alignment: int = ALIGNMENT) -> ArenaPlan:
     """Offsets for all tensors, none of which overlaps another that lives at the same time.
 
     Only a tensor that lies over another one (`over`) shares bytes with one that lives at the same step.
     Raises InvalidArguments for a tensor over one that lives on, or is not there, or is written over twice.
     """
-    _check_over(tensors)
-    sized = [replace(each, size=_aligned(each.size, alignment)) for each in tensors]
+    by_name = {each.name: each for each in tensors}
+    covered = Counter(each.over for each in tensors)
+    for each in tensors:
+        below = by_name.get(each.over)
+        if each.over and (below is None or below.last != each.first or covered[each.over] > 1):
+            raise refuse("RS-G11:cannot-lie-over", each=each)
+    sized = [replace(each, size=-(-each.size // alignment) * alignment) for each in tensors]
     arranged = (_regions(sized), _regions([replace(each, over="") for each in sized]))
-    tried = [_placed(regions, order) for regions in arranged for order in _ORDERS]
+    tried = [_placed(sorted(regions, key=order)) for regions in arranged for order in _ORDERS]
     peak, offsets = min(tried, key=lambda each: each[0])
     return ArenaPlan(MappingProxyType(offsets), peak, _most_alive(sized), sum(each.size for each in sized))
 
 
-def _check_over(tensors: Sequence[ArenaTensor]) -> None:
-    by_name = {each.name: each for each in tensors}
-    covered = [each.over for each in tensors if each.over]
-    for each in tensors:
-        below = by_name.get(each.over)
-        if each.over and (below is None or below.last != each.first or covered.count(each.over) > 1):
-            raise refuse("RS-G11:cannot-lie-over", each=each)
-
-
-def _by_size(region: _ArenaRegion) -> tuple[int, ...]:
-    return -region.size, region.first
-
-
-def _by_area(region: _ArenaRegion) -> tuple[int, ...]:
-    return -region.size * (region.last - region.first + 1), region.first
-
-
-def _by_step(region: _ArenaRegion) -> tuple[int, ...]:
-    return region.first, -region.size
-
-
-_ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (_by_size, _by_area, _by_step)
-
-
-def _aligned(size: int, alignment: int) -> int:
-    return -(-size // alignment) * alignment
+_ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (
+    lambda region: (-region.size, region.first),
+    lambda region: (-region.size * (region.last - region.first + 1), region.first),
+    lambda region: (region.first, -region.size),
+)
 
 
 def _regions(tensors: Sequence[ArenaTensor]) -> list[_ArenaRegion]:
@@ -205,12 +174,10 @@ def _regions(tensors: Sequence[ArenaTensor]) -> list[_ArenaRegion]:
     return regions
 
 
-def _placed(
-    regions: Sequence[_ArenaRegion], order: Callable[[_ArenaRegion], tuple[int, ...]]
-) -> tuple[int, dict[str, int]]:
-    """The peak, and the offset of each tensor, with regions placed in one order."""
+def _placed(regions: Sequence[_ArenaRegion]) -> tuple[int, dict[str, int]]:
+    """The peak, and the offset of each tensor, with regions placed in this order."""
     placed: list[tuple[int, _ArenaRegion]] = []
-    for region in sorted(regions, key=order):
+    for region in regions:
         taken = sorted(
             (offset, offset + other.size)
             for offset, other in placed

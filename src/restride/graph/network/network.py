@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from ...desc.parse import check_function, parse_dims
-from ...errors import Error, refuse
+from ...errors import Error
 from ...files.plain_file import path_text
 from ...loading import load_whole
 from ...runtime.alloc import address_of
@@ -15,7 +15,7 @@ from ...verbose import flags
 from ..dims import Dims
 from ..fields import parse_field
 from .file import NetworkFile, read_network_file
-from .inputs import NetworkInput, dense_input, fixed_dims, returned
+from .inputs import NetworkInput, dense_input, fixed_dims, returned, wrong_inputs
 from .outputs import targets_by_name
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Network:
         try:
             check_function("Network.prepare: told", told)
             for each in self._all_dims(dims):
-                self._runner(each, _untold if told is None else told)
+                self._runner(each, told or (lambda ready, steps: None))
         except Error as error:
             error.drop_frames()
             raise
@@ -243,18 +243,10 @@ class Network:
         names = [each.name for each in self._inputs]
         if not isinstance(x, Mapping):
             if len(names) != 1:
-                raise refuse(
-                    "RS-G03:other-inputs",
-                    x=", ".join(map(str, [f"one {type(x).__name__}"])) or "none",
-                    names=", ".join(map(repr, names)) or "none",
-                )
+                raise wrong_inputs(names, [f"one {type(x).__name__}"])
             return [x]
         if set(x) != set(names):
-            raise refuse(
-                "RS-G03:other-inputs",
-                x=", ".join(map(str, list(x))) or "none",
-                names=", ".join(map(repr, names)) or "none",
-            )
+            raise wrong_inputs(names, list(x))
         return [x[name] for name in names]
 
     # --- plans ----------------------------------------------------------------------------------------------
@@ -282,28 +274,19 @@ class Network:
 
         `told`: what hears how far it is ready; without it kernels may be compiled later.
         """
-        if self._file is None:
-            return self._planned_runner(dims, told)
-        is_first = dims not in self._recorded
-        if is_first:
-            load_whole("restride.graph.network.recorded_run")
-            from .recorded_run import find_record
+        is_first = self._file is not None and dims not in self._recorded
+        if self._file is not None:
+            if is_first:
+                load_whole("restride.graph.network.recorded_run")
+                from .recorded_run import find_record
 
-            self._recorded[dims] = find_record(self._file, dims)
-        found = self._recorded[dims]
-        if found is not None and found.is_current:
-            return found
-        runner = self._planned_runner(dims, told)
-        if is_first:
-            self._plans.keep_record(self._file, dims)
-        return runner
-
-    def _planned_runner(self, dims: tuple[Dims, ...], told: ProgressCallback | None) -> Runner:
+                self._recorded[dims] = find_record(self._file, dims)
+            found = self._recorded[dims]
+            if found is not None and found.is_current:
+                return found
         runner = self._plans.runner(dims)
         if told is not None:
             runner.prepare(told)
+        if self._file is not None and is_first:
+            self._plans.keep_record(self._file, dims)
         return runner
-
-
-def _untold(ready: int, steps: int) -> None:
-    """Nobody wants to know."""

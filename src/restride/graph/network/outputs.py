@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -113,15 +113,9 @@ def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
             "RS-G03:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
         )
     arrays = [as_target(each, f"Network: out {name!r}") for name, each in out.items() if each is not None]
-    for at, each in enumerate(arrays):
-        if any(map(partial(_overlap, each), arrays[:at])):
+    known = [each for each in arrays if isinstance(each, np.ndarray)]
+    for pair in combinations(known, 2):
+        # NumPy may not know in time: then they may overlap. The stubs know no limit of our own.
+        if np.may_share_memory(*pair, max_work=_MOST_WORK):  # type: ignore[arg-type]
             raise refuse("RS-G03:arrays-out-overlap")
     return out
-
-
-def _overlap(one: Any, other: Any) -> bool:
-    """True for two arrays that have a byte in common, and where NumPy cannot say so soon."""
-    if not isinstance(one, np.ndarray) or not isinstance(other, np.ndarray):
-        return False
-    # The stubs know no limit of our own.
-    return np.may_share_memory(one, other, max_work=_MOST_WORK)  # type: ignore[arg-type]

@@ -1,31 +1,32 @@
 """The plan of a network for inputs of certain dims: formats, steps in order, and where every tensor lies.
 
-1. Fusions leave fewer nodes (`rewrites/fusions.py`), in forms that primitives run well (`runnable.py` there).
+1. Fusions leave fewer nodes (`rewrites/fusions.py`), and `expansions.py` there those that primitives run.
 2. Propagation gives every tensor its format, and says where reorders stand.
 3. Each node becomes a primitive, each reorder another; a reorder stands before the first step that reads it.
-   What is to be concatenated is written into the whole, where that can be (`concat_parts.py`).
+   What is to be concatenated is written into the whole, where that can be (`concat_windows.py`).
    What reorders of constants make is made now, once.
 4. Liveness gives every tensor that a run makes its place in one block of memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...desc.memory_desc import MemoryDesc
+from ...desc.viewer import Explanation
 from ...runtime.alloc import extent
 from ...runtime.engine import Engine
-from ..formats.chosen import chosen_problem
-from ..formats.node_formats import VIEWS, format_problem, is_same_memory
+from ..formats.node_formats import VIEWS, chosen_problem, format_problem, is_same_memory
 from ..formats.problem import Alternative
 from ..formats.propagation import Propagation, format_name, priced, propagate
 from ..graph import Constant, Graph, Node
 from ..lowering import LoweredNode, lower_node, lower_reorder
-from ..nodes.operations import TensorType
+from ..nodes.operations import row_major
+from ..rewrites.expansions import runnable
 from ..rewrites.fusions import AppliedFusion, FusedGraph, fuse
-from ..rewrites.runnable import runnable
-from .concat_parts import concat_parts
+from .concat_windows import free_concats, part_windows
 from .memory_plan import ArenaPlan, MemoryStep, lifetimes, plan_memory
 
 INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
@@ -105,20 +106,15 @@ class NetworkPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class FormatChoices:
-    """What propagation chose by a rule: how each step runs, and whether no other choice costs less."""
-
-    rule: str
-    ways: tuple[Alternative, ...]
-    is_exact: bool
-
-
-@dataclass(frozen=True, slots=True)
 class PlannedGraph:
-    """A graph that was fused before, and what propagation chose for it: None where that is not known here."""
+    """A graph that was fused before, and what propagation chose for it by a rule: how each step runs, and
+    whether no other choice costs less. `rule` is "" where that is not known here.
+    """
 
     fused: FusedGraph
-    choices: FormatChoices | None = None
+    rule: str = ""
+    ways: tuple[Alternative, ...] = ()
+    is_exact: bool = False
 
 
 def plan_network(
@@ -131,21 +127,51 @@ def plan_network(
     """
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     found = runnable(planned.fused.graph)
-    formats = _chosen(found, engine, planned.choices, rule) or propagate(format_problem(found, engine), rule)
+    if planned.rule == rule:
+        problem = chosen_problem(found, engine, planned.ways)
+        formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
+    else:
+        formats = propagate(format_problem(found, engine), rule)
     return _Planner(found, planned.fused.applied, formats, engine).plan()
 
 
-def _chosen(graph: Graph, engine: Engine, choices: FormatChoices | None, rule: str) -> Propagation | None:
-    """What was chosen before by the same rule; None where nothing was."""
-    if choices is None or choices.rule != rule:
-        return None
-    problem = chosen_problem(graph, engine, choices.ways)
-    return priced(problem, [0] * len(problem.steps), rule, choices.is_exact)
+def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation]:
+    """The tensors that are written into the result of a concat, by name: then the concat need not run.
+
+    Each is to be made by one step, for the concat alone, and to lie in the whole as a window that a
+    descriptor can say: a range of channels of a tensor whose blocks it does not cut.
+    """
+    free, found = free_concats(graph), dict[str, TensorLocation]()
+    for node, way in zip(graph, formats.steps, strict=True):
+        pairs = zip(node.inputs, way.inputs, strict=True)
+        if node.output in free and all(is_same_memory(formats.formats[name], md) for name, md in pairs):
+            windows = part_windows(graph, node, formats.formats[node.output])
+            storage = Storage(ARENA, node.output)
+            found |= {name: TensorLocation(storage, md) for name, md in windows.items()}
+    return found
 
 
-def plain(kind: TensorType) -> MemoryDesc:
-    """A tensor in row-major order."""
-    return MemoryDesc(kind.desc_dims, kind.data_type)
+def explain_plan(plan: NetworkPlan) -> Explanation:
+    """All that was decided before the first run, each decision on a line of its own."""
+    return Explanation("\n".join(_explained(plan)))
+
+
+def _explained(plan: NetworkPlan) -> Iterator[str]:
+    kinds = Counter(each.fusion for each in plan.fusions)
+    yield f"fusions: {', '.join(f'{count} {name}' for name, count in kinds.items()) or 'none'}"
+    yield from (f"  {each}" for each in plan.fusions)
+    found, arena = plan.formats, plan.arena
+    proof = "; no other choice has a lower total" if found.is_exact else ""
+    yield f"formats: {found.rule}, predicted {found.seconds * 1e3:.3g} ms in all{proof}"
+    made = (each for each in found.formats.items() if each[0] not in plan.graph.constants)
+    yield from (f"  {name}: {format_name(md)}" for name, md in made)
+    costs = f"{found.bytes_moved} bytes, predicted {found.reorder_seconds * 1e3:.3g} ms"
+    for is_constant, words in ((False, costs), (True, "of constants, done once")):
+        reorders = [each for each in found.reorders if each.is_constant is is_constant]
+        yield f"reorders: {len(reorders)}, {words}"
+        yield from (f"  {each}" for each in reorders)
+    in_use = f"{arena.lower_bound} are in use at once"
+    yield f"memory: {arena.peak} bytes a run; {in_use}, and all tensors apart would be {arena.unshared}"
 
 
 # --- steps --------------------------------------------------------------------------------------------------
@@ -160,25 +186,27 @@ class _Planner:
         self._graph, self._fusions, self._formats, self._engine = graph, fusions, formats, engine
         self._steps: list[NetworkStep] = []
         self._constants: dict[str, tuple[Constant, MemoryDesc]] = {}
-        self._places: dict[str, TensorLocation] = {
-            name: TensorLocation(Storage(INPUT, name), plain(graph.tensors[name])) for name in graph.inputs
+        self._places = {
+            name: TensorLocation(Storage(INPUT, name), row_major(graph.tensors[name]))
+            for name in graph.inputs
         }
         self._copies: dict[tuple[str, MemoryDesc], TensorLocation] = {}
         self._parts = concat_parts(graph, formats)
-        self._wholes = {part.whole: formats.formats[part.whole] for part in self._parts.values()}
+        names = {part.storage.name for part in self._parts.values()}
+        self._wholes = {name: formats.formats[name] for name in names}
 
     def plan(self) -> NetworkPlan:
         for node, way in zip(self._graph, self._formats.steps, strict=True):
             self._plan_node(node, way.inputs)
-        outputs = {name: self._given(name) for name in self._graph.outputs}
+        tensors = self._graph.tensors
+        outputs = {name: self._read(name, row_major(tensors[name])) for name in self._graph.outputs}
         outputs = self._directly_written(outputs)
-        inputs = {name: plain(self._graph.tensors[name]) for name in self._graph.inputs}
         return NetworkPlan(
             self._graph,
             self._fusions,
             self._formats,
             tuple(self._steps),
-            inputs,
+            {name: row_major(tensors[name]) for name in self._graph.inputs},
             outputs,
             self._constants,
             self._arena(),
@@ -189,28 +217,25 @@ class _Planner:
             self._places[node.output] = TensorLocation(Storage(ARENA, node.output), self._wholes[node.output])
             return
         reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
-        made = [self._formats.formats[name] for name in node.outputs]
+        made = {name: self._formats.formats[name] for name in node.outputs}
         if isinstance(node.operation, VIEWS):
-            self._places[node.output] = TensorLocation(reads[0].storage, made[0])
+            self._places[node.output] = TensorLocation(reads[0].storage, made[node.output])
             return
-        places = {name: self._written(name, md) for name, md in zip(node.outputs, made, strict=True)}
-        made = [each.md for each in places.values()]
-        lowered = lower_node(node, [each.md for each in reads], made, self._engine)
-        self._places |= places
-        self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, tuple(places.values())))
-
-    def _written(self, name: str, md: MemoryDesc) -> TensorLocation:
-        """Where a step writes a tensor: into memory of its own, or into what it is a part of."""
-        part = self._parts.get(name)
-        if part is None:
-            return TensorLocation(Storage(ARENA, name), md)
-        return TensorLocation(Storage(ARENA, part.whole), part.md)
+        # Into memory of its own, or into what it is a part of.
+        writes = {
+            name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md)) for name, md in made.items()
+        }
+        self._places |= writes
+        places = tuple(writes.values())
+        mds = [each.md for each in reads], [each.md for each in places]
+        lowered = lower_node(node, *mds, self._engine)
+        self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, places))
 
     def _read(self, name: str, md: MemoryDesc) -> TensorLocation:
         """A tensor in a format, from a reorder where it is in another."""
         constant = self._graph.constants.get(name)
         if constant is not None:
-            key = name if md == plain(constant.type) else f"{name} as {format_name(md)}"
+            key = name if md == row_major(constant.type) else f"{name} as {format_name(md)}"
             self._constants[key] = constant, md
             return TensorLocation(Storage(CONSTANT, key), md)
         place = self._places[name]
@@ -218,23 +243,17 @@ class _Planner:
             return place
         if is_same_memory(place.md, md):
             return TensorLocation(place.storage, md)
-        return self._copies.get((name, md)) or self._reordered(name, md)
-
-    def _reordered(self, name: str, md: MemoryDesc) -> TensorLocation:
-        source = self._places[name]
-        place = TensorLocation(Storage(ARENA, f"{name} as {format_name(md)}"), md)
-        self._copies[name, md] = place
-        self._insert(name, source, place)
-        return place
+        if (name, md) not in self._copies:
+            copy = TensorLocation(Storage(ARENA, f"{name} as {format_name(md)}"), md)
+            self._copies[name, md] = copy
+            self._insert(name, place, copy)
+        return self._copies[name, md]
 
     def _insert(self, name: str, source: TensorLocation, place: TensorLocation) -> None:
         lowered = lower_reorder(source.md, place.md, self._engine)
         self._steps.append(NetworkStep(name, "reorder", lowered, (source,), (place,), is_inserted=True))
 
     # --- outputs --------------------------------------------------------------------------------------------
-
-    def _given(self, name: str) -> TensorLocation:
-        return self._read(name, plain(self._graph.tensors[name]))
 
     def _directly_written(self, outputs: Mapping[str, TensorLocation]) -> dict[str, TensorLocation]:
         """Outputs in memory of their own: what writes one writes it there, or a copy does."""

@@ -15,15 +15,13 @@ from ..dims import Dims
 from ..formats.propagation import RULES
 from ..graph import Graph
 from ..rewrites.fusions import fuse, parse_fusions
-from .explaining import explain_plan
 from .file import NetworkFile
-from .inputs import NetworkInput, check_dims
-from .plan import NetworkPlan, PlannedGraph, plan_network
+from .inputs import NetworkInput, check_dims, wrong_inputs
+from .plan import NetworkPlan, PlannedGraph, explain_plan, plan_network
 from .prepacking import PrepackedConstants
 from .recorded_run import keep_record
 from .running import Runner
-from .saved import SavedNetwork
-from .writer import SavedPlan, write_network
+from .saved import SavedNetwork, SavedPlan, write_network
 
 __all__ = ["GraphSource", "PlannedRuns", "graph_inputs", "planned_file"]
 
@@ -130,11 +128,7 @@ class PlannedRuns:
 
     def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
         if len(dims) != len(self._inputs):
-            raise refuse(
-                "RS-G03:other-inputs",
-                x=", ".join(map(str, [f"dims of {len(dims)}"])) or "none",
-                names=", ".join(map(repr, [each.name for each in self._inputs])) or "none",
-            )
+            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
         for each, extents in zip(self._inputs, dims, strict=True):
             check_dims(each, extents)
         plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)

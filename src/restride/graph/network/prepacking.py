@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...desc.memory_desc import MemoryDesc
 from ...files.mapped_file import is_mapped, release_pages
@@ -18,17 +18,10 @@ from ...runtime.stream import Stream
 from ..graph import Constant
 from ..nodes.operations import TensorType
 
-__all__ = ["ConstantBlock", "PrepackedConstants", "StoredFormats", "block_bytes"]
+if TYPE_CHECKING:
+    from .saved import SavedNetwork
 
-
-class StoredFormats(Protocol):
-    """What a file has of constants beside their values."""
-
-    def found(self, constant: Constant, md: MemoryDesc) -> Memory | None:
-        """The bytes of a constant in a format; None where the file has them not."""
-
-    def check(self, constant: Constant) -> None:
-        """Raise InvalidArguments where the values of a constant are damaged in the file."""
+__all__ = ["ConstantBlock", "PrepackedConstants", "block_bytes"]
 
 
 class _Prepacked(NamedTuple):
@@ -68,7 +61,7 @@ class PrepackedConstants:
     Plans of other dims have constants of their own with equal values: they share what was made of them.
     """
 
-    def __init__(self, stored: StoredFormats | None = None) -> None:
+    def __init__(self, stored: SavedNetwork | None = None) -> None:
         self.stored = stored
         self._known: dict[tuple[TensorType, MemoryDesc], list[_Prepacked]] = {}
         self._lock = threading.Lock()

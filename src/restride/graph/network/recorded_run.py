@@ -23,7 +23,7 @@ import numpy as np
 from ...dtypes import DataType
 from ...emit.entry import ENTRY, WHOLE
 from ...loading import load_whole
-from ...runtime.alloc import Array, address_of
+from ...runtime.alloc import Array, Buffer, address_of
 from ...runtime.cpu.launch_image import LaunchTable, LinkedKernel, LinkedTable, row
 from ...runtime.cpu.thread_pool import default_pool
 from ...runtime.result_pool import allocate
@@ -31,9 +31,32 @@ from ...targets.isa import host_isa
 from ..dims import Dims
 from .file import NetworkFile, machine_facts
 from .outputs import NetworkOutput
-from .session import Session
 
-__all__ = ["RecordedRun", "RunRecord", "find_record", "keep_record"]
+__all__ = ["RecordedRun", "RunRecord", "Session", "find_record", "keep_record"]
+
+
+class Session:
+    """What one run needs at a time: a block of memory, and the row of addresses that tables read.
+
+    `threads`: how many the tables are made for.
+
+    `row`: the address of the block, then those of inputs and outputs, `ends` of them, which each run brings,
+    then of all else; behind them the scalars.
+    """
+
+    __slots__ = ("_address", "_block", "_ends", "_row", "_tables", "threads")
+
+    def __init__(
+        self, block: Buffer, row: Array, ends: int, tables: Sequence[LinkedTable], threads: int
+    ) -> None:
+        self._block, self._row, self._ends, self._tables = block, row, slice(1, 1 + ends), tables
+        self._address, self.threads = address_of(row), threads
+
+    def run(self, brought: Sequence[int]) -> None:
+        """Execute all, with the addresses of inputs and outputs in their order."""
+        self._row[self._ends] = brought
+        for table in self._tables:
+            table.run(self._address)
 
 
 @dataclass(frozen=True)

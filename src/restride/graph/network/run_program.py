@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...model.implementation import Implementation, skipped_bytes
+from ...model.implementation import skipped_bytes
 from ...model.primitive import Primitive
 from ...runtime.alloc import Buffer, extent
 from ...runtime.cpu.executable import CpuExecutable
@@ -16,8 +16,6 @@ from ...runtime.result_pool import POOLED_BYTES
 from ..formats.propagation import format_name
 from .memory_plan import scratch_name
 from .plan import ARENA, CONSTANT, INPUT, OUTPUT, NetworkPlan, NetworkStep, Storage, TensorLocation
-
-Run = Callable[[int, int, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +31,6 @@ class StepTime:
     formats: str
     kernel: str
     is_inserted: bool
-
-
-@dataclass(frozen=True, slots=True)
-class BoundStep:
-    """A step with its addresses: `call(src, dst, words, scratch)`; `packed` holds what `words` points at."""
-
-    call: Run
-    src: int
-    dst: int
-    words: int
-    scratch: int
-    packed: bytes
-
-    def run(self) -> None:
-        """Execute it."""
-        self.call(self.src, self.dst, self.words, self.scratch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +59,10 @@ class PreparedStep:
         "step",
     )
 
-    def __init__(self, step: NetworkStep, implementation: Implementation) -> None:
-        self.step, self.implementation = step, implementation
-        executable = implementation.executable
+    def __init__(self, step: NetworkStep) -> None:
+        primitive: Primitive = step.lowered.kind(step.lowered.pd)
+        self.step, self.implementation = step, primitive._check_usable()
+        implementation, executable = self.implementation, self.implementation.executable
         assert isinstance(executable, CpuExecutable)
         executable.prepare()
         self._executable = executable
@@ -99,14 +82,26 @@ class PreparedStep:
         place = places[arg]
         return _SlotRule(0, place, skipped_bytes(self.implementation.operands[at], place.md))
 
-    def bound(self, addresses: Mapping[Storage, int], scratch: int) -> BoundStep:
-        """The step with the addresses of all memory that it touches."""
-        found = [
+    def bound(self, addresses: Mapping[Storage, int], scratch: int) -> Callable[[], None]:
+        """What executes the step with the addresses of all memory that it touches."""
+        src, dst, *others = (
             rule.address if rule.place is None else addresses[rule.place.storage] + rule.skipped
             for rule in self._rules
-        ]
-        packed = self._pack(*found[2:], *self._scalars)
-        return BoundStep(self._executable.run, found[0], found[1], packed_address(packed), scratch, packed)
+        )
+        packed = self._pack(*others, *self._scalars)
+        run, words = self._executable.run, packed_address(packed)
+
+        def call(kept: bytes = packed) -> None:
+            run(src, dst, words, scratch)
+
+        return call
+
+    def time(self, seconds: float) -> StepTime:
+        """What the step is, and how long it took."""
+        step = self.step
+        formats = [format_name(each.md) for each in (*step.reads[:1], *step.writes[:1])]
+        kernel = self.implementation.name
+        return StepTime(step.node, step.operation, seconds, " -> ".join(formats), kernel, step.is_inserted)
 
     def write_to(
         self,
@@ -179,17 +174,3 @@ def ends_of(plan: NetworkPlan) -> list[Storage]:
     """What a run brings and gives, in order."""
     outputs = [Storage(OUTPUT, name) for name in plan.outputs]
     return [*(Storage(INPUT, name) for name in plan.inputs), *outputs]
-
-
-def step_time(prepared: PreparedStep, seconds: float) -> StepTime:
-    """What a step is, and how long it took."""
-    step = prepared.step
-    formats = [format_name(each.md) for each in (*step.reads[:1], *step.writes[:1])]
-    kernel = prepared.implementation.name
-    return StepTime(step.node, step.operation, seconds, " -> ".join(formats), kernel, step.is_inserted)
-
-
-def prepared_step(step: NetworkStep) -> PreparedStep:
-    """A step of a plan with its kernels, compiled now where they are not yet."""
-    made: Primitive = step.lowered.kind(step.lowered.pd)
-    return PreparedStep(step, made._check_usable())

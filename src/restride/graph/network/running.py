@@ -17,35 +17,19 @@ from typing import NamedTuple
 
 from ...errors import OutOfMemory
 from ...runtime.alloc import Buffer, extent
-from ...runtime.cpu.launch_image import (
-    LinkedTable,
-    of_process,
-    row,
-)
+from ...runtime.cpu.launch_image import LinkedTable, of_process, row
 from ...runtime.cpu.thread_pool import available_processors, default_pool
 from ...runtime.engine import Engine
 from ...runtime.free_memory import check_room
 from ...runtime.memory import Memory
 from ...runtime.result_pool import allocate
 from ...verbose import flags, write
-from ..nodes.operations import TensorType
 from .memory_plan import scratch_name
 from .outputs import NetworkOutput
 from .plan import ARENA, CONSTANT, NetworkPlan, Storage
 from .prepacking import ConstantBlock, PrepackedConstants, block_bytes
-from .recorded_run import RunRecord
-from .run_program import (
-    BLOCK,
-    BoundStep,
-    PreparedStep,
-    RunProgram,
-    StepTime,
-    ends_of,
-    prepared_step,
-    run_program,
-    step_time,
-)
-from .session import Session
+from .recorded_run import RunRecord, Session
+from .run_program import BLOCK, PreparedStep, RunProgram, StepTime, ends_of, run_program
 
 _MOST_COMPILERS = 8
 
@@ -58,11 +42,7 @@ class PlannedSession(Session):
     __slots__ = ("_addresses", "_items", "_plan", "_scratch", "_steps")
 
     def __init__(
-        self,
-        plan: NetworkPlan,
-        parts: _Parts,
-        program: RunProgram,
-        tables: Mapping[int, LinkedTable],
+        self, plan: NetworkPlan, parts: _Parts, program: RunProgram, items: Sequence[LinkedTable | int]
     ) -> None:
         block = _new_block(plan)
         base, offsets = block.address, plan.arena.offsets
@@ -75,11 +55,9 @@ class PlannedSession(Session):
         self._scratch = [base + offsets[name] if name in offsets else 0 for name in names]
         known = {BLOCK: base, **self._addresses}
         memories = [each if isinstance(each, int) else known.get(each, 0) for each in program.memories]
-        self._items = [
-            each if isinstance(each, int) else tables[number] for number, each in enumerate(program.items)
-        ]
+        self._items, tables = items, [each for each in items if not isinstance(each, int)]
         ends = len(plan.inputs) + len(plan.outputs)
-        super().__init__(block, row(memories, program.scalars), ends, list(tables.values()), program.threads)
+        super().__init__(block, row(memories, program.scalars), ends, tables, program.threads)
 
     def run(self, brought: Sequence[int]) -> None:
         """Execute all, with the addresses of inputs and outputs in their order."""
@@ -89,7 +67,7 @@ class PlannedSession(Session):
         self._row[self._ends] = brought
         for item in self._items:
             if isinstance(item, int):
-                self._bound(item, brought).run()
+                self._bound(item, brought)()
             else:
                 item.run(self._address)
 
@@ -98,11 +76,11 @@ class PlannedSession(Session):
         seconds = []
         for step in [self._bound(at, brought) for at in range(len(self._steps))]:
             start = time.perf_counter()
-            step.run()
+            step()
             seconds.append(time.perf_counter() - start)
         return seconds
 
-    def _bound(self, at: int, brought: Sequence[int]) -> BoundStep:
+    def _bound(self, at: int, brought: Sequence[int]) -> Callable[[], None]:
         ends = dict(zip(ends_of(self._plan), brought, strict=True))
         return self._steps[at].bound({**self._addresses, **ends}, self._scratch[at])
 
@@ -125,29 +103,18 @@ class _Parts(NamedTuple):
     constants: dict[str, Memory]
 
 
-class _LinkedProgram(NamedTuple):
-    """A program, and its tables by their place among the items."""
-
-    program: RunProgram
-    tables: dict[int, LinkedTable]
-
-
 class Runner:
     """What runs a plan. Kernels are compiled when the first run wants them. Threads may share it."""
 
-    def __init__(
-        self,
-        plan: NetworkPlan,
-        engine: Engine,
-        prepacked: PrepackedConstants,
-    ) -> None:
+    def __init__(self, plan: NetworkPlan, engine: Engine, prepacked: PrepackedConstants) -> None:
         self.plan, self.inputs = plan, tuple(plan.inputs)
-        self.outputs = tuple(_output(name, plan.graph.tensors[name]) for name in plan.outputs)
+        types = ((name, plan.graph.tensors[name]) for name in plan.outputs)
+        self.outputs = tuple(NetworkOutput.of(name, kind.dims, kind.data_type) for name, kind in types)
         self._engine, self._prepacked = engine, prepacked
         # Reentrant: a signal's handler may run the network that the code it interrupts is compiling.
         self._lock = threading.RLock()
         self._parts: _Parts | None = None
-        self._program: _LinkedProgram | None = None
+        self._program: tuple[RunProgram, list[LinkedTable | int]] | None = None
         self._idle: deque[PlannedSession] = deque()
 
     def run(self, brought: Sequence[int]) -> None:
@@ -166,7 +133,7 @@ class Runner:
         if flags.profile_exec:
             for step, taken in zip(steps, seconds, strict=True):
                 write(step.step.lowered.pd._describe("exec", step.implementation, taken * 1e3))
-        return [step_time(*each) for each in zip(steps, seconds, strict=True)]
+        return [step.time(taken) for step, taken in zip(steps, seconds, strict=True)]
 
     def prepare(self, told: ProgressCallback | None = None) -> _Parts:
         """Compile all kernels, and bring the constants into their formats, unless that is done.
@@ -190,7 +157,7 @@ class Runner:
         with ThreadPoolExecutor(min(available_processors(), _MOST_COMPILERS)) as pool:
             memories = pool.map(packed, wanted)
             steps = list[PreparedStep]()
-            for step in pool.map(prepared_step, self.plan.steps):
+            for step in pool.map(PreparedStep, self.plan.steps):
                 steps.append(step)
                 if told is not None:
                     told(len(steps), len(self.plan.steps))
@@ -198,7 +165,7 @@ class Runner:
 
     def record(self, tensors: Mapping[str, int]) -> RunRecord | None:
         """A run as another process finds it, where tables have all steps. `tensors`: of the constants."""
-        program, plan = self._linked().program, self.plan
+        (program, _), plan = self._linked(), self.plan
         tables = [each for each in program.items if not isinstance(each, int)]
         if len(tables) < len(program.items):
             return None
@@ -226,24 +193,14 @@ class Runner:
                 break
             if session.threads == threads:
                 return session
-        parts, found = self.prepare(), self._linked()
-        return PlannedSession(self.plan, parts, found.program, found.tables)
+        return PlannedSession(self.plan, self.prepare(), *self._linked())
 
-    def _linked(self) -> _LinkedProgram:
-        parts, found = self.prepare(), self._program
-        if found is None or found.program.threads != default_pool().threads:
-            program = run_program(self.plan, parts.steps)
+    def _linked(self) -> tuple[RunProgram, list[LinkedTable | int]]:
+        """The program for as many threads as there are now, and its items with tables that can run."""
+        found = self._program
+        if found is None or found[0].threads != default_pool().threads:
+            program = run_program(self.plan, self.prepare().steps)
             kernels = [of_process(each) for each in program.kernels]
-            found = self._program = _LinkedProgram(
-                program,
-                {
-                    number: LinkedTable(each, kernels)
-                    for number, each in enumerate(program.items)
-                    if not isinstance(each, int)
-                },
-            )
+            tables = (each if isinstance(each, int) else LinkedTable(each, kernels) for each in program.items)
+            found = self._program = program, list(tables)
         return found
-
-
-def _output(name: str, kind: TensorType) -> NetworkOutput:
-    return NetworkOutput.of(name, kind.dims, kind.data_type)

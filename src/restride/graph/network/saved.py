@@ -1,33 +1,50 @@
 """What a saved network computes: graphs by the dims of their inputs, and constants in several formats.
 
-What a reader finds in a file becomes a graph, which is checked as one that is built by calls. Constants that
-this machine's plan wants in another format than the file has are made of the plain ones.
+`file.py` says how such a file looks. What a reader finds in it becomes a graph, which is checked as one that
+is built by calls. Constants that this machine's plan wants in another format than the file has are made of
+the plain ones. Formats that were chosen are values of JSON, each of which stands there once:
+
+    values      := {"formats": [descriptor], "steps": [[inputs, outputs, seconds]]}
+    inputs      := [number of a format]
+
+So a network that is loaded looks for no alternatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import accumulate
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
 from ...errors import refuse
-from ...files.writing.replacement import shown
+from ...files.writing.replacement import Replacement, shown
+from ...runtime.alloc import Array
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..batch_form import BatchForm
 from ..dims import Dims, by
-from ..formats.chosen import chosen_ways
+from ..formats.problem import Alternative
 from ..formats.propagation import RULES
 from ..graph import Constant, Graph
+from ..nodes.operations import row_major
 from ..rewrites.draft import AppliedFusion
 from ..rewrites.fusions import FusedGraph
-from .file import NetworkFile, machine_facts, told_of
-from .plan import FormatChoices, PlannedGraph, plain
-from .stored_graph import graph_of_values, type_of_values
+from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, told_of
+from .inputs import NetworkInput
+from .plan import NetworkPlan, PlannedGraph
+from .stored_graph import Values, graph_of_values, type_of_values, type_values, values_of_graph
 
-__all__ = ["SavedNetwork"]
+__all__ = ["SavedNetwork", "SavedPlan", "WrittenNetwork", "write_network"]
+
+
+# --- reading ------------------------------------------------------------------------------------------------
 
 
 class SavedNetwork:
@@ -70,7 +87,7 @@ class SavedNetwork:
         """
         wanted = tuple(dims[each.name] for each in self._file.inputs)
         if (found := self._plans.get(wanted)) is not None:
-            return told_of(self._path, lambda: PlannedGraph(self._fused(found), self._choices(found)))
+            return told_of(self._path, lambda: self._planned(found))
         if (form := next((each for each in self.forms if each.covers(wanted)), None)) is not None:
             return told_of(self._path, lambda: PlannedGraph(self._checked(form.graph(wanted), wanted)))
         largest = max((each.largest for each in self.forms), default=0)
@@ -86,7 +103,7 @@ class SavedNetwork:
         number = self._numbers.get(id(constant))
         if number is None:
             return None
-        if md == plain(constant.type):
+        if md == row_major(constant.type):
             return int(self._header["constants"][number]["tensor"])
         return self._formats.get((number, md))
 
@@ -110,10 +127,14 @@ class SavedNetwork:
 
     # --- parts ----------------------------------------------------------------------------------------------
 
-    def _fused(self, values: Mapping[str, Any]) -> FusedGraph:
+    def _planned(self, values: Mapping[str, Any]) -> PlannedGraph:
+        """The graph, and what propagation chose, where it would choose the same here."""
         graph = graph_of_values(values["graph"], self._constants.__getitem__)
         applied = (AppliedFusion(str(a), tuple(map(str, b)), str(c)) for a, b, c in values["fusions"])
-        return self._checked(graph, tuple(map(tuple, values["dims"])), tuple(applied))
+        fused = self._checked(graph, tuple(map(tuple, values["dims"])), tuple(applied))
+        if self._header["machine"] != machine_facts():
+            return PlannedGraph(fused)
+        return PlannedGraph(fused, self._file.rule, _ways(values["chosen"]), bool(values["is_exact"]))
 
     def _checked(
         self, graph: Graph, wanted: tuple[Dims, ...], applied: tuple[AppliedFusion, ...] = ()
@@ -125,12 +146,6 @@ class SavedNetwork:
             raise refuse("RS-F10:graph-inputs-other", path=shown(self._path))
         return FusedGraph(graph, applied)
 
-    def _choices(self, values: Mapping[str, Any]) -> FormatChoices | None:
-        """What propagation chose, where it would choose the same here."""
-        if self._header["machine"] != machine_facts():
-            return None
-        return FormatChoices(self._file.rule, chosen_ways(values["chosen"]), bool(values["is_exact"]))
-
     def _constant(self, values: Mapping[str, Any]) -> Constant:
         kind, content = type_of_values(values), self._file.tensor(values["tensor"])
         twin = kind.data_type.numpy
@@ -140,3 +155,165 @@ class SavedNetwork:
 
 
 _CPU = Engine("cpu")
+
+
+def _ways(values: Mapping[str, Any]) -> tuple[Alternative, ...]:
+    """The alternatives of steps, as they were chosen. Raises ValueError for a time that is none."""
+    if not all(type(seconds) is float and 0 <= seconds < inf for *_, seconds in values["steps"]):
+        raise ValueError("a time is 0 or more")
+    formats = [MemoryDesc.from_dict(each) for each in values["formats"]]
+
+    def named(numbers: Sequence[int]) -> tuple[MemoryDesc, ...]:
+        return tuple(formats[number] for number in numbers)
+
+    return tuple(
+        Alternative(named(reads), named(writes), seconds) for reads, writes, seconds in values["steps"]
+    )
+
+
+def _way_values(ways: Sequence[Alternative]) -> Values:
+    numbers: dict[MemoryDesc, int] = {}
+    steps = [
+        [
+            *([numbers.setdefault(md, len(numbers)) for md in mds] for mds in (way.inputs, way.outputs)),
+            way.seconds,
+        ]
+        for way in ways
+    ]
+    return {"formats": [md.to_dict() for md in numbers], "steps": steps}
+
+
+# --- writing ------------------------------------------------------------------------------------------------
+
+
+class SavedPlan(NamedTuple):
+    """What is saved for inputs of certain dims: the plan, and its constants in their formats, by name."""
+
+    dims: tuple[Dims, ...]
+    plan: NetworkPlan
+    constants: Mapping[str, Memory]
+
+
+class WrittenNetwork(NamedTuple):
+    """What was written: the digest of the header, and for each plan the tensors of its constants by name."""
+
+    digest: bytes
+    tensors: tuple[Mapping[str, int], ...]
+
+
+class _NumberedTensors:
+    """Numbers tensors, constants and what was made of them, each once."""
+
+    def __init__(self) -> None:
+        self.contents: list[Array] = []
+        self.constants: list[Constant] = []
+        self.prepacked: list[Values] = []
+        self.plain_tensors: list[int] = []
+        self._numbers: dict[Constant, int] = {}
+        self._formats: dict[tuple[int, MemoryDesc], int] = {}
+
+    def number(self, constant: Constant) -> int:
+        found = self._numbers.setdefault(constant, len(self.constants))
+        if found == len(self.constants):
+            self.constants.append(constant)
+        return found
+
+    def add_format(self, constant: Constant, md: MemoryDesc, memory: Memory) -> None:
+        key = self.number(constant), md
+        if md == row_major(constant.type) or key in self._formats:
+            return
+        assert memory._buffer is not None
+        tensor = self._formats[key] = self._add(memory._buffer.bytes()[: md.size])
+        self.prepacked.append({"constant": key[0], "md": md.to_dict(), "tensor": tensor})
+
+    def finished_constants(self) -> list[Values]:
+        """All constants, whose bytes stand behind those that runs read."""
+        made = []
+        for each in self.constants:
+            content = np.ascontiguousarray(each.values).reshape(-1).view(np.uint8)
+            self.plain_tensors.append(self._add(content))
+            made.append({**type_values(each.type), "tensor": self.plain_tensors[-1]})
+        return made
+
+    def tensor(self, constant: Constant, md: MemoryDesc) -> int:
+        """The tensor that has a constant in a format, when all are finished."""
+        number = self.number(constant)
+        return self.plain_tensors[number] if md == row_major(constant.type) else self._formats[number, md]
+
+    def _add(self, content: Array) -> int:
+        self.contents.append(content)
+        return len(self.contents) - 1
+
+
+def write_network(
+    path: str,
+    inputs: Sequence[NetworkInput],
+    outputs: Sequence[str],
+    rule: str,
+    plans: Sequence[SavedPlan],
+    forms: Sequence[BatchForm],
+) -> WrittenNetwork:
+    """Write a network: the file appears whole under its name or not at all. `forms`: for other batches.
+
+    Raises RuntimeFailure where the system refuses.
+    """
+    writer = _NumberedTensors()
+    stored_plans = [_plan_values(writer, each) for each in plans]
+    stored_forms = [_form_values(writer, each) for each in forms]
+    header: Values = {
+        "machine": machine_facts(),
+        "rule": rule,
+        "inputs": [
+            {
+                "name": each.name,
+                "dims": None if each.dims is None else list(each.dims),
+                "data_type": str(each.data_type),
+            }
+            for each in inputs
+        ],
+        "outputs": list(outputs),
+        "plans": stored_plans,
+        "batches": stored_forms,
+        "constants": writer.finished_constants(),
+        "prepacked": writer.prepacked,
+        "tensors": [],
+    }
+    # Where each tensor begins behind the header, and where the last ends.
+    starts = list(accumulate((aligned(each.nbytes) for each in writer.contents), initial=0))
+    header["tensors"] = [
+        {"start": start, "nbytes": each.nbytes, "crc32": zlib.crc32(each.data)}
+        for start, each in zip(starts, writer.contents, strict=False)
+    ]
+    text = json.dumps(header, separators=(",", ":")).encode()
+    begin, digest = aligned(HEAD.size + len(text)), sha256(text).digest()
+    with Replacement(path).open(begin + starts[-1]) as file:
+        file.write(HEAD.pack(MAGIC, FILE_VERSION, 0, len(text), digest) + text)
+        for start, each in zip(starts, writer.contents, strict=False):
+            file.seek(begin + start)
+            file.write(each.data)
+        file.truncate(begin + starts[-1])
+    tensors = ({name: writer.tensor(*kind) for name, kind in each.plan.constants.items()} for each in plans)
+    return WrittenNetwork(digest, tuple(tensors))
+
+
+def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
+    plan = saved.plan
+    for name, (constant, md) in plan.constants.items():
+        writer.add_format(constant, md, saved.constants[name])
+    return {
+        "dims": [list(each) for each in saved.dims],
+        "graph": values_of_graph(plan.graph, writer.number),
+        "chosen": _way_values(plan.formats.steps),
+        "is_exact": plan.formats.is_exact,
+        "fusions": [[each.fusion, list(each.nodes), each.into] for each in plan.fusions],
+    }
+
+
+def _form_values(writer: _NumberedTensors, form: BatchForm) -> Values:
+    constants = {name: writer.number(form.constants[at]) for name, at in form.ends[0]["constants"].items()}
+    return {
+        "dims": [list(each) for each in form.dims],
+        "places": list(form.places),
+        "largest": form.largest,
+        "ends": [{**each, "constants": constants} for each in form.ends],
+    }

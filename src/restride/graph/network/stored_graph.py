@@ -34,12 +34,12 @@ Values = dict[str, Any]
 _MODULES = (operations, product_operations, layer_operations, move_operations, recurrent)
 
 
-def _kinds() -> dict[str, type[Operation]]:
-    found = (each for module in _MODULES for each in vars(module).values() if isinstance(each, type))
-    return {each.kind: each for each in found if issubclass(each, Operation) and each.kind}
-
-
-_KINDS = _kinds()
+_KINDS = {
+    each.kind: each
+    for module in _MODULES
+    for each in vars(module).values()
+    if isinstance(each, type) and issubclass(each, Operation) and each.kind
+}
 
 
 def type_values(kind: TensorType) -> Values:

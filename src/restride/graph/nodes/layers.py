@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-from ..dims import Dims, by
-from .operations import Operation, TensorType, check_axis, unfit
+from ...ops.batch_normalization import BatchNormalizationProblem
+from ...ops.layer_normalization import LayerNormalizationProblem
+from ...ops.lrn import LrnProblem
+from ...ops.pooling import PoolingProblem
+from ...ops.reduction import ReductionProblem
+from ...ops.resampling import ResamplingProblem
+from ...ops.softmax import SoftmaxProblem
+from ..dims import Dims
+from .operations import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,31 +26,7 @@ class PoolingOperation(Operation):
     padding_l: Dims
     padding_r: Dims
 
-    kind: ClassVar[str] = "pooling"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """(N, C, ...): one spatial extent for each place of the window."""
-        (source,) = tensors
-        ranks = {
-            len(self.kernel),
-            len(self.strides),
-            len(self.dilates),
-            len(self.padding_l),
-            len(self.padding_r),
-        }
-        if ranks != {len(source.dims) - 2} or len(source.dims) < 3:
-            raise unfit(f"the window has {len(self.kernel)} spatial dims", tensors)
-        if min((*self.kernel, *self.strides)) < 1 or min(self.dilates) < 0:
-            raise unfit("a kernel and a stride are at least 1, a dilation at least 0", tensors)
-        spatial = tuple(map(self._extent, range(len(self.kernel)), source.dims[2:]))
-        if min(spatial) < 0:
-            raise unfit("the window is larger than the padded source", tensors)
-        return TensorType((*source.dims[:2], *spatial), source.data_type)
-
-    def _extent(self, dim: int, n: int) -> int:
-        window = (self.kernel[dim] - 1) * (self.dilates[dim] + 1) + 1
-        padded = n + self.padding_l[dim] + self.padding_r[dim]
-        return -1 if padded < window else (padded - window) // self.strides[dim] + 1
+    _spec = PoolingProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +35,7 @@ class BatchNormalizationOperation(Operation):
 
     epsilon: float
 
-    kind: ClassVar[str] = "batch_normalization"
-    inputs: ClassVar[tuple[int, int]] = (5, 5)
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        source, *others = tensors
-        if len(source.dims) < 2 or any(other != TensorType(source.dims[1:2]) for other in others):
-            raise unfit("each of the others has an f32 for each channel of the source", tensors)
-        return source
+    _spec = BatchNormalizationProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +44,7 @@ class LayerNormalizationOperation(Operation):
 
     epsilon: float
 
-    kind: ClassVar[str] = "layer_normalization"
-    inputs: ClassVar[tuple[int, int]] = (3, 3)
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        source, *others = tensors
-        if len(source.dims) < 2 or any(other != TensorType(source.dims[-1:]) for other in others):
-            raise unfit("each of the others has an f32 for each place of the last dim", tensors)
-        return source
+    _spec = LayerNormalizationProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +57,7 @@ class LrnOperation(Operation):
     beta: float
     k: float
 
-    kind: ClassVar[str] = "lrn"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        if len(tensors[0].dims) < 3:
-            raise unfit("the source has channels and spatial dims", tensors)
-        return tensors[0]
+    _spec = LrnProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +67,7 @@ class SoftmaxOperation(Operation):
     algorithm: str
     axis: int
 
-    kind: ClassVar[str] = "softmax"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        check_axis(self.axis, tensors)
-        return tensors[0]
+    _spec = SoftmaxProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,15 +79,7 @@ class ReductionOperation(Operation):
     p: float = 0.0
     epsilon: float = 0.0
 
-    kind: ClassVar[str] = "reduction"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims of the source, 1 where they are reduced."""
-        (source,) = tensors
-        for axis in self.axes:
-            check_axis(axis, tensors)
-        dims = tuple(1 if i in self.axes else n for i, n in enumerate(source.dims))
-        return TensorType(dims, source.data_type)
+    _spec = ReductionProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +89,4 @@ class ResamplingOperation(Operation):
     algorithm: str
     sizes: Dims
 
-    kind: ClassVar[str] = "resampling"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """N and C of the source, and `sizes`."""
-        (source,) = tensors
-        if len(source.dims) != len(self.sizes) + 2 or not self.sizes or min(self.sizes) < 1:
-            raise unfit(f"the result has spatial dims {by(self.sizes)}", tensors)
-        return TensorType((*source.dims[:2], *self.sizes), source.data_type)
+    _spec = ResamplingProblem

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from ...dtypes import DataType
+from ...model.result_dims import Misfit
+from ...ops.concat import ConcatProblem
+from ...ops.shuffle import ShuffleProblem
 from ..dims import Dims, by
-from .operations import Operation, TensorType, check_axis, unfit
+from .operations import Operation, TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +21,7 @@ class ConcatOperation(Operation):
 
     axis: int
 
-    kind: ClassVar[str] = "concat"
-    inputs: ClassVar[tuple[int, int]] = (1, 1024)
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims of the first; along the axis the sum of all."""
-        check_axis(self.axis, tensors)
-        axis = self.axis
-        others = {(*each.dims[:axis], *each.dims[axis + 1 :], each.data_type) for each in tensors}
-        if len(others) > 1 or len({len(each.dims) for each in tensors}) > 1:
-            raise unfit(f"all but the dims of axis {axis}, and the types, are equal", tensors)
-        dims = list(tensors[0].dims)
-        dims[axis] = sum(each.dims[axis] for each in tensors)
-        return TensorType(tuple(dims), tensors[0].data_type)
+    _spec = ConcatProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +31,7 @@ class ShuffleOperation(Operation):
     axis: int
     groups: int
 
-    kind: ClassVar[str] = "shuffle"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        check_axis(self.axis, tensors)
-        if self.groups < 1 or tensors[0].dims[self.axis] % self.groups:
-            raise unfit(f"{self.groups} groups do not divide {tensors[0].dims[self.axis]} channels", tensors)
-        return tensors[0]
+    _spec = ShuffleProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +42,10 @@ class ReshapeOperation(Operation):
 
     kind: ClassVar[str] = "reshape"
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The new dims."""
+    def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         if min(self.dims, default=0) < 0 or prod(self.dims) != tensors[0].elements:
-            raise unfit(f"{by(self.dims)} has another number of elements", tensors)
-        return TensorType(self.dims, tensors[0].data_type)
+            raise Misfit(f"{by(self.dims)} has another number of elements")
+        return (self.dims,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +56,11 @@ class TransposeOperation(Operation):
 
     kind: ClassVar[str] = "transpose"
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims in another order."""
-        (source,) = tensors
-        if sorted(self.order) != list(range(len(source.dims))):
-            raise unfit(f"{self.order} is no order of the dims", tensors)
-        return TensorType(tuple(source.dims[i] for i in self.order), source.data_type)
+    def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
+        source = tensors[0].dims
+        if sorted(self.order) != list(range(len(source))):
+            raise Misfit(f"{self.order} is no order of the dims")
+        return (tuple(source[i] for i in self.order),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +73,15 @@ class SliceOperation(Operation):
 
     kind: ClassVar[str] = "slice"
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims `sizes`."""
-        (source,) = tensors
-        if not len(self.starts) == len(self.sizes) == len(self.steps) == len(source.dims):
-            raise unfit("starts, sizes and steps are for other dims", tensors)
-        for n, start, size, step in zip(source.dims, self.starts, self.sizes, self.steps, strict=True):
+    def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
+        source = tensors[0].dims
+        if not len(self.starts) == len(self.sizes) == len(self.steps) == len(source):
+            raise Misfit("starts, sizes and steps are for other dims")
+        for n, start, size, step in zip(source, self.starts, self.sizes, self.steps, strict=True):
             ends = start, start + (size - 1) * step
             if size < 0 or step == 0 or start < 0 or (size and not 0 <= min(ends) <= max(ends) < n):
-                raise unfit(f"{size} elements from {start} by {step} do not lie in {n}", tensors)
-        return TensorType(self.sizes, source.data_type)
+                raise Misfit(f"{size} elements from {start} by {step} do not lie in {n}")
+        return (self.sizes,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +94,11 @@ class PadOperation(Operation):
 
     kind: ClassVar[str] = "pad"
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The larger dims."""
-        (source,) = tensors
-        if not len(self.low) == len(self.high) == len(source.dims) or min((*self.low, *self.high)) < 0:
-            raise unfit("pads are for other dims, or negative", tensors)
-        dims = tuple(a + n + b for a, n, b in zip(self.low, source.dims, self.high, strict=True))
-        return TensorType(dims, source.data_type)
+    def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
+        source = tensors[0].dims
+        if not len(self.low) == len(self.high) == len(source) or min((*self.low, *self.high)) < 0:
+            raise Misfit("pads are for other dims, or negative")
+        return (tuple(a + n + b for a, n, b in zip(self.low, source, self.high, strict=True)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +109,5 @@ class ReorderOperation(Operation):
 
     kind: ClassVar[str] = "reorder"
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The same dims in the type."""
-        return TensorType(tensors[0].dims, self.data_type)
+    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        return (TensorType(tensors[0].dims, self.data_type),)

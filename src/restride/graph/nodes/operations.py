@@ -1,8 +1,8 @@
 """What a node of a graph computes: frozen values, and the shapes that follow from those of the inputs.
 
-Operations are the primitives, with their parameters and words, and moves: reshape, transpose, slice, pad.
-None knows a memory format. Tensors are in logical dims: activations (N, C, ...), weights (O, I, ...) or with
-groups (G, O, I, ...).
+Operations are the primitives, whose specifications in `ops/` say what they read and what they make of it, and
+moves: reshape, transpose, slice, pad. None knows a memory format. Tensors are in logical dims: activations
+(N, C, ...), weights (O, I, ...) or with groups (G, O, I, ...).
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from dataclasses import dataclass
 from math import isfinite, prod
 from typing import ClassVar
 
+from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import Error, refuse
+from ...model.operation import OperationProblem
+from ...model.result_dims import Misfit, broadcast
+from ...ops.binary import BinaryProblem
+from ...ops.eltwise import EltwiseProblem
+from ...ops.prelu import PReLUProblem
+from ...ops.sum import SumProblem
 from ..dims import Dims, by
 from ..fields import check_fields
 
 _LEAST_DIVISOR = 2.0**-126
+_MOST_SOURCES = 1024
 AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
 """Types whose arithmetic is that of f32: sums of integers are exact, and doubles have more places."""
 
@@ -51,6 +59,11 @@ class TensorType:
         return f"{self.data_type} {by(self.dims)}"
 
 
+def row_major(tensor: TensorType) -> MemoryDesc:
+    """The plain descriptor of a tensor."""
+    return MemoryDesc(tensor.desc_dims, tensor.data_type)
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """What all operations share.
@@ -61,6 +74,15 @@ class Operation:
 
     kind: ClassVar[str] = ""
     inputs: ClassVar[tuple[int, int]] = (1, 1)
+    _spec: ClassVar[type[OperationProblem] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        spec = cls._spec
+        if spec is not None:
+            reads = spec.node_reads
+            least = sum(not name.endswith("?") for name in reads)
+            cls.kind = spec.operation
+            cls.inputs = (1, _MOST_SOURCES) if reads == ("srcs",) else (least, len(reads))
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -72,7 +94,7 @@ class Operation:
 
     def result(self, *tensors: TensorType) -> TensorType:
         """The first tensor that it makes of these. Raises InvalidArguments where they do not fit."""
-        raise NotImplementedError
+        return self._results(tensors)[0]
 
     def results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         """All that it makes, after the number of inputs has been checked: one tensor, for most."""
@@ -80,7 +102,27 @@ class Operation:
         if not least <= len(tensors) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
             raise unfit(f"{self.kind} reads {wanted} tensors, not {len(tensors)}", tensors)
-        return (self.result(*tensors),)
+        # One that is not of restride may say its result alone.
+        is_own = type(self).result is not Operation.result
+        return (self.result(*tensors),) if is_own else self._results(tensors)
+
+    def _results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        try:
+            return self._made(tensors)
+        except Misfit as misfit:
+            raise unfit(misfit.why, tensors, misfit.hint) from None
+
+    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """What it makes: of the type of the first tensor. Raises Misfit."""
+        first = tensors[0]
+        results = self._dims(tensors)
+        return tuple(first if dims == first.dims else TensorType(dims, first.data_type) for dims in results)
+
+    def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
+        """The dims of what it makes, by the rules of its specification. Raises Misfit."""
+        if self._spec is None:
+            raise NotImplementedError
+        return self._spec.results_dims(self, *tensors)
 
 
 def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
@@ -101,11 +143,7 @@ class EltwiseOperation(Operation):
     alpha: float = 0.0
     beta: float = 0.0
 
-    kind: ClassVar[str] = "eltwise"
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        return tensors[0]
+    _spec = EltwiseProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,28 +155,14 @@ class BinaryOperation(Operation):
 
     algorithm: str
 
-    kind: ClassVar[str] = "binary"
-    inputs: ClassVar[tuple[int, int]] = (2, 3)
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims of both, the larger where one is 1."""
-        if len(tensors) != 2 + (self.algorithm == "binary_select"):
-            raise unfit(f"{self.algorithm} reads another number of tensors", tensors)
-        return TensorType(broadcast([each.dims for each in tensors], tensors), tensors[0].data_type)
+    _spec = BinaryProblem
 
 
 @dataclass(frozen=True, slots=True)
 class PReluOperation(Operation):
     """`rs.PReLUForward`: a source and slopes of its rank, repeated along their dims of 1."""
 
-    kind: ClassVar[str] = "prelu"
-    inputs: ClassVar[tuple[int, int]] = (2, 2)
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the source."""
-        if broadcast([each.dims for each in tensors], tensors) != tensors[0].dims:
-            raise unfit("the slopes are larger than the source", tensors)
-        return tensors[0]
+    _spec = PReLUProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +171,7 @@ class SumOperation(Operation):
 
     scales: tuple[float, ...]
 
-    kind: ClassVar[str] = "sum"
-    inputs: ClassVar[tuple[int, int]] = (1, 1024)
-
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The type of the first."""
-        if len(self.scales) != len(tensors) or len({each.dims for each in tensors}) > 1:
-            raise unfit("all have equal dims, and a scale each", tensors)
-        return tensors[0]
+    _spec = SumProblem
 
 
 # --- integers that stand for numbers ------------------------------------------------------------------------
@@ -169,9 +186,8 @@ class QuantizeOperation(Operation):
     kind: ClassVar[str] = "quantize"
     inputs: ClassVar[tuple[int, int]] = (3, 3)
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims of the source, in the type."""
-        return TensorType(_scaled_dims(tensors), self.data_type)
+    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        return (TensorType(_scaled_dims(tensors), self.data_type),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,34 +197,14 @@ class DequantizeOperation(Operation):
     kind: ClassVar[str] = "dequantize"
     inputs: ClassVar[tuple[int, int]] = (3, 3)
 
-    def result(self, *tensors: TensorType) -> TensorType:
-        """The dims of the source, as f32."""
-        return TensorType(_scaled_dims(tensors), DataType.f32)
+    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        return (TensorType(_scaled_dims(tensors)),)
 
 
 def _scaled_dims(tensors: Sequence[TensorType]) -> Dims:
-    if broadcast([each.dims for each in tensors], tensors) != tensors[0].dims:
-        raise unfit("scales and zero points are larger than the source", tensors)
+    if broadcast(*(each.dims for each in tensors)) != tensors[0].dims:
+        raise Misfit("scales and zero points are larger than the source")
     return tensors[0].dims
-
-
-# --- dims ---------------------------------------------------------------------------------------------------
-
-
-def check_axis(axis: int, tensors: Sequence[TensorType]) -> None:
-    """Raise InvalidArguments for an axis that the first tensor has not."""
-    if not 0 <= axis < len(tensors[0].dims):
-        raise unfit(f"there is no axis {axis}", tensors, "axes count from 0")
-
-
-def broadcast(dims: Sequence[Dims], tensors: Sequence[TensorType]) -> Dims:
-    """The common dims of tensors of equal rank, whose dims of 1 are repeated."""
-    if len({len(each) for each in dims}) != 1:
-        raise unfit("the ranks differ", tensors, "reshape the smaller one: dims of 1 are repeated")
-    sizes = [set(each) - {1} for each in zip(*dims, strict=True)]
-    if any(len(each) > 1 for each in sizes):
-        raise unfit("dims that differ are not 1", tensors)
-    return tuple(next(iter(each), 1) for each in sizes)
 
 
 def function_of(algorithm: str, value: float, is_left: bool) -> EltwiseOperation | None:

@@ -11,197 +11,102 @@ y + z of a sum without scales               ->  add(y, z)
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from math import isclose, isfinite
 
 from ..graph import Node
 from ..nodes.operations import BinaryOperation, EltwiseOperation, SumOperation, function_of
 from .draft import GraphDraft
+from .patterns import Match, Pattern, Rule, binary, function, rewrite
 
 __all__ = ["fuse_functions"]
-
-_Place = tuple[int, Node]
 
 
 def fuse_functions(draft: GraphDraft) -> None:
     """Every node in turn, by the rules in turn."""
-    for place, _ in draft:
-        for rule in _RULES:
-            node = draft.at(place)
-            if node is not None and not node.epilogues and draft.is_computed_as_f32(node):
-                rule(draft, place, node)
+    rewrite(draft, _RULES, draft.is_computed_as_f32, tries_all=True)
 
 
-def _function(draft: GraphDraft, name: str, algorithm: str) -> _Place | None:
-    """The private maker of a tensor, where it is this function."""
-    made = draft.private_maker(name)
-    return made if made is not None and _is_function(made[1], algorithm) else None
-
-
-def _is_function(node: Node, algorithm: str) -> bool:
-    operation = node.operation
-    return isinstance(operation, EltwiseOperation) and operation.algorithm == algorithm and not node.epilogues
-
-
-def _numbers(node: Node) -> tuple[float, float]:
-    assert isinstance(node.operation, EltwiseOperation)
-    return node.operation.alpha, node.operation.beta
-
-
-# --- one operand is a constant ------------------------------------------------------------------------------
-
-
-def _with_a_scalar(draft: GraphDraft, place: int, node: Node) -> bool:
-    operation = node.operation
-    if not isinstance(operation, BinaryOperation) or len(node.sources) != 2:
-        return False
-    for source, other, is_left in (
-        (*node.sources, True),
-        (*node.sources[::-1], False),
-    ):
-        value = draft.scalar(other)
-        function = None if value is None else function_of(operation.algorithm, value, is_left)
-        if function is not None and draft.type(source) == draft.type(node.output):
-            draft.fuse(place, replace(node, operation=function, inputs=(source,)))
-            return True
-    return False
+def _of_a_number(match: Match) -> Node | None:
+    """A combination with a constant of one element."""
+    draft, value = match.draft, match.draft.scalar(match["number"])
+    made = None if value is None else function_of(match.of().algorithm, value, not match.is_reversed)
+    has_type = draft.type(match["x"]) == draft.type(match.node.output)
+    return match.becomes(made, "x") if made is not None and has_type else None
 
 
 def _linear(alpha: float, beta: float) -> EltwiseOperation:
     return EltwiseOperation("eltwise_linear", alpha, beta)
 
 
-# --- chains -------------------------------------------------------------------------------------------------
+def _linear_of_linear(match: Match) -> Node | None:
+    outer, inner = match.of(), match.of("inner")
+    if outer == _linear(1.0, 0.0):
+        return None
+    alpha = outer.alpha * inner.alpha
+    # Rounding of f32 constants makes nearly 1 of 6 times a sixth.
+    alpha = 1.0 if isclose(alpha, 1.0, rel_tol=1e-7) else alpha
+    return match.becomes(_linear(alpha, outer.alpha * inner.beta + outer.beta), "x")
 
 
-def _linear_of_linear(draft: GraphDraft, place: int, node: Node) -> bool:
-    if not _is_function(node, "eltwise_linear"):
-        return False
-    alpha, beta = _numbers(node)
-    if (alpha, beta) == (1.0, 0.0):
-        return draft.drop(place)
-    before = _function(draft, node.sources[0], "eltwise_linear")
-    if before is None:
-        return False
-    inner_alpha, inner_beta = _numbers(before[1])
-    joint = _linear(_near_one(alpha * inner_alpha), alpha * inner_beta + beta)
-    fused = replace(node, operation=joint, inputs=before[1].sources)
-    draft.fuse(place, fused, before[0])
-    _linear_of_linear(draft, place, fused)
-    return True
-
-
-def _near_one(value: float) -> float:
-    """1 for what rounding of f32 constants has made of it, such as 6 times a sixth."""
-    return 1.0 if isclose(value, 1.0, rel_tol=1e-7) else value
-
-
-def _hard_sigmoid(draft: GraphDraft, place: int, node: Node) -> bool:
+def _hard_sigmoid(match: Match) -> Node | None:
     """`scale * clip(alpha * x + beta, low, high) + shift` that goes from 0 to 1."""
-    outer = _numbers(node) if _is_function(node, "eltwise_linear") else (1.0, 0.0)
-    clip = _function(draft, node.sources[0], "eltwise_clip") if _is_function(node, "eltwise_linear") else None
-    taken = [] if clip is None else [clip[0]]
-    found = clip[1] if clip is not None else node
-    if not _is_function(found, "eltwise_clip"):
-        return False
-    low, high = _numbers(found)
-    scale, shift = outer
-    if scale <= 0 or not (_close(scale * low + shift, 0) and _close(scale * high + shift, 1)):
-        return False
-    inner = _function(draft, found.sources[0], "eltwise_linear")
-    alpha, beta = _numbers(inner[1]) if inner is not None else (1.0, 0.0)
-    source = inner[1].sources[0] if inner is not None else found.sources[0]
-    taken += [inner[0]] if inner is not None else []
-    made = EltwiseOperation("eltwise_hardsigmoid", scale * alpha, scale * beta + shift)
-    draft.fuse(place, replace(node, operation=made, inputs=(source,)), *taken)
-    return True
-
-
-def _close(value: float, wanted: float) -> bool:
-    return isclose(value, wanted, abs_tol=1e-6)
-
-
-# --- a tensor times a function of it ------------------------------------------------------------------------
-
-
-def _gated(draft: GraphDraft, place: int, node: Node) -> bool:
-    """`x * f(x)`: swish, hard swish, mish."""
-    if node.operation != BinaryOperation("binary_mul"):
-        return False
-    for x, gate in (node.sources, node.sources[::-1]):
-        made = draft.private_maker(gate)
-        if made is None or not isinstance(made[1].operation, EltwiseOperation) or made[1].epilogues:
-            continue
-        for form in (_swish, _hard_swish, _mish):
-            found = form(draft, x, made)
-            if found is not None:
-                draft.fuse(place, replace(node, operation=found[0], inputs=(x,)), *found[1])
-                return True
-        if _clipped(draft, place, node, x, made):
-            return True
-    return False
-
-
-_Gated = tuple[EltwiseOperation, tuple[int, ...]] | None
-
-
-def _swish(draft: GraphDraft, x: str, gate: _Place) -> _Gated:
-    if not _is_function(gate[1], "eltwise_logistic"):
+    names, none = match.nodes, _linear(1.0, 0.0)
+    outer, inner = (match.of(name) if name in names else none for name in ("outer", "inner"))
+    clip = match.of("clip")
+    ends = (outer.alpha * each + outer.beta for each in (clip.alpha, clip.beta))
+    if outer.alpha <= 0 or not all(isclose(*pair, abs_tol=1e-6) for pair in zip(ends, (0, 1), strict=True)):
         return None
-    if gate[1].sources[0] == x:
-        return EltwiseOperation("eltwise_swish", 1.0), (gate[0],)
-    inner = _function(draft, gate[1].sources[0], "eltwise_linear")
-    if inner is None or inner[1].sources[0] != x or _numbers(inner[1])[1] != 0:
-        return None
-    return EltwiseOperation("eltwise_swish", _numbers(inner[1])[0]), (gate[0], inner[0])
+    alpha, beta = outer.alpha * inner.alpha, outer.alpha * inner.beta + outer.beta
+    return match.becomes(EltwiseOperation("eltwise_hardsigmoid", alpha, beta), "x")
 
 
-def _hard_swish(draft: GraphDraft, x: str, gate: _Place) -> _Gated:
-    if not _is_function(gate[1], "eltwise_hardsigmoid") or gate[1].sources[0] != x:
-        return None
-    return EltwiseOperation("eltwise_hardswish", *_numbers(gate[1])), (gate[0],)
+def _swish(match: Match) -> Node:
+    alpha = match.of("inner").alpha if "inner" in match.nodes else 1.0
+    return match.becomes(EltwiseOperation("eltwise_swish", alpha), "x")
 
 
-def _clipped(draft: GraphDraft, place: int, node: Node, x: str, gate: _Place) -> bool:
+def _hard_swish(match: Match) -> Node:
+    gate = match.of("hardsigmoid")
+    return match.becomes(EltwiseOperation("eltwise_hardswish", gate.alpha, gate.beta), "x")
+
+
+def _clipped(match: Match) -> bool:
     """`x * clip(alpha * x + beta, 0, high)` is `high` times a hard swish, which stands where the clip did."""
-    if not _is_function(gate[1], "eltwise_clip") or _numbers(gate[1])[0] != 0:
+    clip, inner, high = match.nodes["clip"], match.of("inner"), match.of("clip").beta
+    if not (isfinite(high) and high > 0):
         return False
-    high = _numbers(gate[1])[1]
-    inner = _function(draft, gate[1].sources[0], "eltwise_linear")
-    if inner is None or inner[1].sources[0] != x or not (isfinite(high) and high > 0):
-        return False
-    alpha, beta = _numbers(inner[1])
-    function = EltwiseOperation("eltwise_hardswish", alpha / high, beta / high)
-    draft.fuse(gate[0], replace(gate[1], operation=function, inputs=(x,)), inner[0])
-    draft.fuse(place, replace(node, operation=_linear(high, 0.0), inputs=gate[1].outputs))
+    gate, taken = match.taken
+    swish = EltwiseOperation("eltwise_hardswish", inner.alpha / high, inner.beta / high)
+    match.draft.fuse(gate, replace(clip, operation=swish, inputs=(match["x"],)), taken)
+    match.draft.fuse(match.place, match.becomes(_linear(high, 0.0), "clip"))
     return True
 
 
-def _mish(draft: GraphDraft, x: str, gate: _Place) -> _Gated:
-    if not _is_function(gate[1], "eltwise_tanh"):
-        return None
-    inner = _function(draft, gate[1].sources[0], "eltwise_soft_relu")
-    if inner is None or inner[1].sources[0] != x or _numbers(inner[1])[0] not in (0.0, 1.0):
-        return None
-    return EltwiseOperation("eltwise_mish"), (gate[0], inner[0])
-
-
-# --- sums ---------------------------------------------------------------------------------------------------
-
-
-def _sum_of_two(draft: GraphDraft, place: int, node: Node) -> bool:
-    operation = node.operation
-    if not isinstance(operation, SumOperation) or operation.scales != (1.0, 1.0):
-        return False
-    draft.fuse(place, replace(node, operation=BinaryOperation("binary_add")))
-    return True
-
-
-_RULES: tuple[Callable[[GraphDraft, int, Node], bool], ...] = (
-    _with_a_scalar,
-    _linear_of_linear,
-    _hard_sigmoid,
-    _gated,
-    _sum_of_two,
+_INNER = function("linear", "x", "inner")
+_IDLE: Rule = (
+    function("linear", "x", alpha=1.0, beta=0.0),
+    lambda match: match.draft.drop(match.place),
+)
+_RULES: tuple[Rule, ...] = (
+    (Pattern(BinaryOperation, ("x", "number"), is_symmetric=True), _of_a_number),
+    _IDLE,
+    (function("linear", _INNER), _linear_of_linear),
+    _IDLE,
+    (function("linear", function("clip", _INNER), "outer"), _hard_sigmoid),
+    (function("linear", function("clip", "x"), "outer"), _hard_sigmoid),
+    (function("clip", _INNER), _hard_sigmoid),
+    (function("clip", "x"), _hard_sigmoid),
+    (binary("mul", "x", function("logistic", "x")), _swish),
+    (binary("mul", "x", function("logistic", function("linear", "x", "inner", beta=0.0))), _swish),
+    (binary("mul", "x", function("hardsigmoid", "x")), _hard_swish),
+    (
+        binary("mul", "x", function("tanh", function("soft_relu", "x", alpha=lambda a: a in (0.0, 1.0)))),
+        lambda match: match.becomes(EltwiseOperation("eltwise_mish"), "x"),
+    ),
+    (binary("mul", "x", function("clip", _INNER, alpha=0.0)), _clipped),
+    (
+        Pattern(SumOperation, where={"scales": (1.0, 1.0)}),
+        lambda match: match.becomes(BinaryOperation("binary_add")),
+    ),
 )

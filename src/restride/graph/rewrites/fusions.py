@@ -32,11 +32,11 @@ from ..graph import Graph
 from .constants import fold_constants
 from .draft import AppliedFusion, GraphDraft
 from .epilogues import fuse_epilogues
+from .expansions import as_arithmetic
 from .functions import fuse_functions
 from .integers import fuse_integers
 from .moves import fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
 from .norms import fuse_layer_norm
-from .quantization import as_arithmetic
 from .weights import fuse_batch_norm, fuse_bias, fuse_scale
 
 __all__ = ["FUSIONS", "AppliedFusion", "FusedGraph", "fuse", "parse_fusions"]
@@ -78,7 +78,11 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     off = parse_fusions(without)
     graph = parse_field("fuse: graph", Graph, graph)
     found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
-    found = _with_arithmetic(found if "integers" in off else _with_integers(found))
+    if "integers" not in off:
+        whole, applied = fuse_integers(found.graph)
+        found = FusedGraph(whole, (*found.applied, *applied))
+    # What is still quantized or dequantized is arithmetic.
+    found = FusedGraph(as_arithmetic(found.graph), found.applied)
     for rewrites in (_REWRITES, _LAST):
         found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
     return found
@@ -88,37 +92,20 @@ def _until_stable(found: FusedGraph, rewrites: dict[str, Callable[[GraphDraft], 
     for _ in range(_MOST_ROUNDS):
         before = found
         for name, rewrite in rewrites.items():
-            found = _rewritten(found, name, rewrite)
+            draft = GraphDraft(found.graph, name)
+            rewrite(draft)
+            if draft.applied:
+                found = FusedGraph(draft.finished(), (*found.applied, *draft.applied))
         if found is before:
             break
     return found
-
-
-def _rewritten(found: FusedGraph, name: str, rewrite: Callable[[GraphDraft], None]) -> FusedGraph:
-    draft = GraphDraft(found.graph, name)
-    rewrite(draft)
-    return FusedGraph(draft.finished(), (*found.applied, *draft.applied)) if draft.applied else found
-
-
-def _with_integers(found: FusedGraph) -> FusedGraph:
-    graph, applied = fuse_integers(found.graph)
-    return FusedGraph(graph, (*found.applied, *applied))
-
-
-def _with_arithmetic(found: FusedGraph) -> FusedGraph:
-    """What is still quantized or dequantized, as arithmetic."""
-    return FusedGraph(as_arithmetic(found.graph), found.applied)
 
 
 def _without_dead(graph: Graph) -> FusedGraph:
     live = graph.replaced(graph.nodes)
     dead = {node.name for node in graph.nodes} - {node.name for node in live.nodes}
     names = (node.name for node in graph.nodes if node.name in dead)
-    return (
-        FusedGraph(live, tuple(AppliedFusion("dead", (name,)) for name in names))
-        if dead
-        else FusedGraph(graph)
-    )
+    return FusedGraph(live if dead else graph, tuple(AppliedFusion("dead", (name,)) for name in names))
 
 
 def parse_fusions(without: Iterable[str]) -> frozenset[str]:

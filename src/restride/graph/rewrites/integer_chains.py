@@ -20,34 +20,13 @@ import numpy as np
 from ...dtypes import DataType
 from ..graph import Epilogue, Node
 from ..nodes.operations import BinaryOperation, EltwiseOperation, Operation
+from .affine import AffineStep
 from .draft import Array
 
-__all__ = ["AffineStep", "ChainStep", "Combination", "IntegerChain", "IntegerType"]
+__all__ = ["ChainStep", "Combination", "IntegerChain", "IntegerType"]
 
 RELU = EltwiseOperation("eltwise_relu")
 _ROUND = EltwiseOperation("eltwise_round")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AffineStep:
-    """`y * factor + term`, as doubles."""
-
-    factor: Array
-    term: Array
-
-    @classmethod
-    def of(cls, factor: Array | float, term: Array | float) -> AffineStep:
-        """The step of numbers or arrays."""
-        return cls(np.asarray(factor, np.float64), np.asarray(term, np.float64))
-
-    @property
-    def is_positive_number(self) -> bool:
-        """True for one factor above 0, and no term."""
-        return self.factor.size == 1 and float(self.factor.reshape(())) > 0 and not np.any(self.term)
-
-    def then(self, other: AffineStep) -> AffineStep:
-        """Both as one step."""
-        return AffineStep(self.factor * other.factor, self.term * other.factor + other.term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +75,9 @@ class IntegerChain:
         """The chain with a step more."""
         steps = self.steps
         if isinstance(step, AffineStep):
-            has_relu = bool(steps) and steps[-1] == RELU and step.is_positive_number
+            is_number = step.factor.size == 1 and not np.any(step.term)
+            is_positive = is_number and float(step.factor.reshape(())) > 0
+            has_relu = bool(steps) and steps[-1] == RELU and is_positive
             before, behind = (steps[:-1], (RELU,)) if has_relu else (steps, ())
             if before and isinstance(before[-1], AffineStep):
                 return replace(self, steps=(*before[:-1], before[-1].then(step), *behind))
@@ -107,10 +88,6 @@ class IntegerChain:
         """The chain that makes what a node makes, whose work it does from now on."""
         made = replace(self.node, outputs=node.outputs)
         return replace(self, node=made, nodes=(*self.nodes, node.name))
-
-    def stored_as(self, integers: IntegerType) -> IntegerChain:
-        """The chain whose result is rounded to integers at its end."""
-        return replace(self, integers=integers)
 
     def reopened(self) -> IntegerChain:
         """The chain with what its integers stand for as its result: rounded and limited as they are."""

@@ -8,9 +8,10 @@ from math import prod
 import numpy as np
 
 from ..nodes.operations import Operation
-from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from ..nodes.products import ConvolutionOperation, MatmulOperation
+from .affine import AffineStep, channel_axes
 from .draft import Array
-from .integer_chains import AffineStep, IntegerType
+from .integer_chains import IntegerType
 
 __all__ = ["KnownIntegers", "ProductFactors", "product_factors"]
 
@@ -39,13 +40,16 @@ class ProductFactors:
 
     def scales_of(self, source: IntegerType, bias: Array) -> AffineStep:
         """What makes real numbers of the sums: both scales, the zero point of the source, a bias."""
-        shape = _result_shape(self.operation, self.values)
         scale, term = self.scale * source.scale, bias.reshape(-1)
         if source.zero:
-            summed = self.values.astype(np.float64).sum(_summed_axes(self.operation, self.values))
+            summed = self.values.astype(np.float64).sum(_summed_axes(self.operation, self.values.ndim))
             term = term - source.zero * scale * summed.reshape(-1)
-        count = prod(shape)
-        return AffineStep.of(*(np.broadcast_to(each, count).reshape(shape) for each in (scale, term)))
+        # In the rank of the result.
+        behind = self.operation.strides if isinstance(self.operation, ConvolutionOperation) else ()
+        before = self.values.ndim - 1 if isinstance(self.operation, MatmulOperation) else 1
+        shape = (*(1,) * before, -1, *(1,) * len(behind))
+        step = AffineStep.of(scale, np.broadcast_to(term, scale.shape))
+        return step.reshaped(shape)
 
 
 def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFactors | None:
@@ -57,7 +61,7 @@ def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFact
         return None
     if isinstance(operation, MatmulOperation) and prod(integers.shape[:-2]) != 1:
         return None
-    summed = _summed_axes(operation, integers)
+    summed = _summed_axes(operation, integers.ndim)
     scale = np.broadcast_to(np.asarray(weights.scale, np.float64), integers.shape)
     first = scale[tuple(slice(0, 1) if axis in summed else slice(None) for axis in range(scale.ndim))]
     if not np.array_equal(np.broadcast_to(first, scale.shape), scale):
@@ -65,25 +69,7 @@ def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFact
     return ProductFactors(operation, integers.astype(np.int8), first.reshape(-1))
 
 
-def _channel_axes(operation: Operation, weights: Array) -> tuple[int, ...]:
-    """The axes of weights along which results lie."""
-    if isinstance(operation, MatmulOperation):
-        return (weights.ndim - 1,)
-    has_groups = isinstance(operation, ConvolutionOperation) and operation.groups > 1
-    return (0, 1) if has_groups else (0,)
-
-
-def _summed_axes(operation: Operation, weights: Array) -> tuple[int, ...]:
-    kept = _channel_axes(operation, weights)
-    return tuple(axis for axis in range(weights.ndim) if axis not in kept)
-
-
-def _result_shape(operation: Operation, weights: Array) -> tuple[int, ...]:
-    """The dims of one number for each channel of the result, in the rank of the result."""
-    count = prod(weights.shape[axis] for axis in _channel_axes(operation, weights))
-    if isinstance(operation, MatmulOperation):
-        return (*(1,) * (weights.ndim - 1), count)
-    if isinstance(operation, InnerProductOperation):
-        return (1, count)
-    assert isinstance(operation, ConvolutionOperation)
-    return (1, count, *(1,) * len(operation.strides))
+def _summed_axes(operation: Operation, rank: int) -> tuple[int, ...]:
+    """The axes of weights along which products are summed."""
+    kept = channel_axes(operation, rank)
+    return tuple(axis for axis in range(rank) if axis not in kept)

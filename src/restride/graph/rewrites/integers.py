@@ -15,7 +15,9 @@ One pass, in order. What is dequantized is not computed until a node wants float
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -38,10 +40,16 @@ from ..nodes.operations import (
     QuantizeOperation,
     SumOperation,
 )
-from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from ..nodes.products import (
+    ConvolutionOperation,
+    DeconvolutionOperation,
+    InnerProductOperation,
+    MatmulOperation,
+)
+from .affine import AffineStep
 from .constants import moved_values
 from .draft import AppliedFusion, Array
-from .integer_chains import AffineStep, Combination, IntegerChain, IntegerType
+from .integer_chains import ChainStep, Combination, IntegerChain, IntegerType
 from .integer_factors import KnownIntegers, product_factors
 
 __all__ = ["fuse_integers"]
@@ -50,6 +58,7 @@ NAME = "integers"
 _MOVES = (ReshapeOperation, TransposeOperation, SliceOperation, ShuffleOperation)
 _PRODUCTS = (ConvolutionOperation, InnerProductOperation, MatmulOperation)
 _BYTES = (DataType.s8, DataType.u8)
+_MEANS = ("reduction_mean", "pooling_avg_include_padding", "pooling_avg_exclude_padding")
 _ADD, _MUL = BinaryOperation("binary_add"), BinaryOperation("binary_mul")
 _MOST_STEPS = 12
 
@@ -103,17 +112,9 @@ class _IntegerPass:
             is_done = self._dequantized(node)
         elif isinstance(operation, QuantizeOperation):
             is_done = self._quantized(node, operation)
-        elif (
-            not node.epilogues
-            and len(node.outputs) == 1
-            and self._types[node.output].data_type is DataType.f32
-        ):
-            is_done = (
-                self._moved(node)
-                or (isinstance(operation, _PRODUCTS) and self._product(node))
-                or self._averaged(node)
-                or self._joined(node)
-            )
+        elif (node.epilogues, len(node.outputs), self._types[node.output].data_type) == ((), 1, DataType.f32):
+            rules = (rule for kinds, rule in _RULES if isinstance(operation, kinds))
+            is_done = any(rule(self, node, operation) for rule in rules)
         if not is_done:
             inputs = tuple(self._float(name) for name in node.inputs)
             self._made[node.output] = replace(node, inputs=inputs)
@@ -141,21 +142,18 @@ class _IntegerPass:
         if scale is None or zero is None or scale.size > 1:
             return False
         found = IntegerType(float(scale.reshape(())), int(zero.reshape(())), operation.data_type)
-        shift = 0
-        if found.data_type is DataType.s8 and found.zero and self._is_read_as_floats(node.output):
+        name, shift, readers = node.output, 0, self._readers[node.output]
+        is_seen = name in self._graph.outputs or not readers
+        is_only_dequantized = all(isinstance(each.operation, DequantizeOperation) for each in readers)
+        if found.data_type is DataType.s8 and found.zero and is_only_dequantized and not is_seen:
             shift, found = 128, IntegerType(found.scale, found.zero + 128, DataType.u8)
         source = self._floats.get(node.inputs[0])
-        if source is not None and source.integers == found and node.output not in self._graph.outputs:
-            self._stored[node.output] = source.source, shift
+        if source is not None and source.integers == found and name not in self._graph.outputs:
+            self._stored[name] = source.source, shift
             return True
-        self._put(self._chain(node, node.inputs[0]).doing(node).stored_as(found))
-        self._stored[node.output] = node.output, shift
+        self._put(replace(self._chain(node, node.inputs[0]).doing(node), integers=found))
+        self._stored[name] = name, shift
         return True
-
-    def _is_read_as_floats(self, name: str) -> bool:
-        readers = self._readers[name]
-        is_seen = name in self._graph.outputs or not readers
-        return not is_seen and all(isinstance(each.operation, DequantizeOperation) for each in readers)
 
     def _float(self, name: str) -> str:
         """A tensor that a node wants as floats, computed where it has not been yet."""
@@ -178,8 +176,7 @@ class _IntegerPass:
         return None if found is None else found.values
 
     def _constant(self, values: Array, near: str) -> str:
-        taken = {*self._types, *self._constants}
-        name = next(name for i in range(len(taken) + 1) if (name := f"{near}.{NAME}{i or ''}") not in taken)
+        name = _free_name(f"{near}.{NAME}", {*self._types, *self._constants})
         self._constants[name] = Constant(values)
         return name
 
@@ -199,11 +196,9 @@ class _IntegerPass:
             del self._made[growing.node.output]
             return growing
         function = EltwiseOperation("eltwise_linear", 1.0)
-        if found is None:
-            return IntegerChain(Node(node.name, function, (self._float(source),), node.outputs))
-        return IntegerChain(
-            Node(node.name, function, (found.source,), node.outputs), (found.integers.to_real,)
-        )
+        name = self._float(source) if found is None else found.source
+        steps = () if found is None else (found.integers.to_real,)
+        return IntegerChain(Node(node.name, function, (name,), node.outputs), steps)
 
     def _growing(self, name: str) -> IntegerChain | None:
         """The chain that makes a tensor for one reader: as floats, whatever it is stored as."""
@@ -225,40 +220,32 @@ class _IntegerPass:
 
     # --- products -------------------------------------------------------------------------------------------
 
-    def _product(self, node: Node) -> bool:
+    def _product(self, node: Node, operation: Operation) -> bool:
         """A sum of products of integers, whose scales come after it."""
         source, weights = self._floats.get(node.inputs[0]), self._known.get(node.inputs[1])
         bias = self._values(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
         if source is None or weights is None or bias is None or source.integers.data_type not in _BYTES:
             return False
-        if type(node.operation) not in _PRODUCTS:
+        if isinstance(operation, DeconvolutionOperation):
             return False
-        factors = product_factors(weights, node.operation)
+        factors = product_factors(weights, operation)
         if factors is None:
             return False
-        name, operation, integers = source.source, node.operation, source.integers
+        name, integers = source.source, source.integers
         if integers.zero and isinstance(operation, ConvolutionOperation) and _is_padded(operation):
-            name, operation = self._padded(node, operation, name, integers.zero)
+            # A border of zero points, which stand for zero.
+            before, behind = ((0, 0, *each) for each in (operation.padding_l, operation.padding_r))
+            pad, none = PadOperation(before, behind, float(integers.zero)), (0,) * len(operation.strides)
+            name = self._new_tensor(f"{node.output}.padded", pad, name)
+            operation = replace(operation, padding_l=none, padding_r=none)
         made = self._constant(factors.values, node.inputs[1])
         main = Node(node.name, operation, (name, made), node.outputs)
         scales = factors.scales_of(integers, np.asarray(bias, np.float64))
         self._put(IntegerChain(main, (scales,), nodes=(node.name,)))
         return True
 
-    def _padded(
-        self, node: Node, operation: ConvolutionOperation, name: str, zero: int
-    ) -> tuple[str, ConvolutionOperation]:
-        """A convolution of what has a border of zero points, which stand for zero."""
-        rank = len(operation.strides)
-        pad = PadOperation((0, 0, *operation.padding_l), (0, 0, *operation.padding_r), float(zero))
-        padded = self._new_tensor(f"{node.output}.padded", pad, name)
-        none = (0,) * rank
-        return padded, replace(operation, padding_l=none, padding_r=none)
-
     def _new_tensor(self, near: str, operation: Operation, *sources: str) -> str:
-        name = next(
-            name for i in range(len(self._types) + 1) if (name := f"{near}{i or ''}") not in self._types
-        )
+        name = _free_name(near, self._types)
         node = Node(name, operation, sources, (name,))
         self._types |= node.results(self._types)
         self._readers[name] = ()
@@ -267,18 +254,14 @@ class _IntegerPass:
 
     # --- what keeps integers --------------------------------------------------------------------------------
 
-    def _moved(self, node: Node) -> bool:
+    def _moved(self, node: Node, operation: Operation) -> bool:
         """Moves, maxima of windows, and concats of what has one scale: the same of the integers."""
-        operation = node.operation
-        is_max = isinstance(operation, PoolingOperation) and operation.algorithm == "pooling_max"
-        if not (is_max or isinstance(operation, (*_MOVES, ConcatOperation))):
+        if isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max":
             return False
         known = self._known.get(node.inputs[0])
         if known is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
-            parts = (
-                known.values,
-                *(np.broadcast_to(each, known.values.shape) for each in (known.scale, known.zero)),
-            )
+            dims = known.values.shape
+            parts = known.values, np.broadcast_to(known.scale, dims), np.broadcast_to(known.zero, dims)
             moved = (moved_values(operation, [each]) for each in parts)
             self._known[node.output] = KnownIntegers(*(each for each in moved if each is not None))
             return True
@@ -290,16 +273,13 @@ class _IntegerPass:
         self._floats[node.output] = _Dequantized(made, sources[0].integers)
         return True
 
-    def _averaged(self, node: Node) -> bool:
+    def _averaged(self, node: Node, operation: ReductionOperation | PoolingOperation) -> bool:
         """Means of integers, whose scale comes after them."""
-        operation, source = node.operation, self._floats.get(node.inputs[0])
-        if source is None or isinstance(operation, EltwiseOperation):
+        source, algorithm = self._floats.get(node.inputs[0]), operation.algorithm
+        if source is None or algorithm not in _MEANS:
             return False
-        is_mean = isinstance(operation, ReductionOperation) and operation.algorithm == "reduction_mean"
-        is_average = isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max"
-        if is_average and source.integers.zero and "include" in operation.algorithm:  # type: ignore[attr-defined]
-            is_average = not any((*operation.padding_l, *operation.padding_r))  # type: ignore[attr-defined]
-        if not is_mean and not is_average:
+        counts_padding = algorithm == "pooling_avg_include_padding"
+        if counts_padding and source.integers.zero and _is_padded(operation):
             return False
         main = Node(node.name, operation, (source.source,), node.outputs)
         self._put(IntegerChain(main, (source.integers.to_real,), nodes=(node.name,)))
@@ -307,16 +287,19 @@ class _IntegerPass:
 
     # --- steps on elements ----------------------------------------------------------------------------------
 
-    def _joined(self, node: Node) -> bool:
-        """Functions and sums of what a chain makes, or of integers: steps of the chain."""
-        operation = node.operation
-        if isinstance(operation, EltwiseOperation):
-            return self._added(node, node.inputs[0], (_as_affine(operation) or operation,))
-        if isinstance(operation, BatchNormalizationOperation):
-            found = self._normalizing(node, operation)
-            return found is not None and self._added(node, node.inputs[0], (found,))
-        is_sum = isinstance(operation, SumOperation) and operation.scales == (1.0, 1.0)
-        word = _ADD if is_sum else operation
+    def _function(self, node: Node, operation: EltwiseOperation) -> bool:
+        is_linear = operation.algorithm == "eltwise_linear"
+        step = AffineStep.of(operation.alpha, operation.beta) if is_linear else operation
+        return self._added(node, node.inputs[0], (step,))
+
+    def _normalized(self, node: Node, operation: BatchNormalizationOperation) -> bool:
+        found = AffineStep.of_norm([self._values(name) for name in node.inputs[1:]], operation.epsilon)
+        shape = (1, -1, *(1,) * (len(self._types[node.output].dims) - 2))
+        return found is not None and self._added(node, node.inputs[0], (found.reshaped(shape),))
+
+    def _joined(self, node: Node, operation: Operation) -> bool:
+        """Sums and products of what a chain makes, or of integers: steps of the chain."""
+        word = _ADD if operation == SumOperation((1.0, 1.0)) else operation
         if not isinstance(word, BinaryOperation) or word not in (_ADD, _MUL):
             return False
         for source, other in (node.inputs, node.inputs[::-1]):
@@ -325,16 +308,6 @@ class _IntegerPass:
                 step = AffineStep.of(1.0, values) if word == _ADD else AffineStep.of(values, 0.0)
                 return self._added(node, source, (step,))
         return self._combined(node, word)
-
-    def _normalizing(self, node: Node, operation: BatchNormalizationOperation) -> AffineStep | None:
-        found = [self._values(name) for name in node.inputs[1:]]
-        values = [each.astype(np.float64) for each in found if each is not None]
-        if len(values) < len(found):
-            return None
-        scale, shift, mean, variance = values
-        factor = scale / np.sqrt(variance + operation.epsilon)
-        shape = (1, -1, *(1,) * (len(self._types[node.output].dims) - 2))
-        return AffineStep.of(factor.reshape(shape), (shift - mean * factor).reshape(shape))
 
     def _combined(self, node: Node, word: BinaryOperation) -> bool:
         """A sum or product of two tensors, one of which a chain makes."""
@@ -355,9 +328,7 @@ class _IntegerPass:
         steps = (*before, Combination(word, found.source), AffineStep.of(scale, 0.0))
         return self._added(node, main, steps)
 
-    def _added(
-        self, node: Node, source: str, steps: tuple[AffineStep | Combination | EltwiseOperation, ...]
-    ) -> bool:
+    def _added(self, node: Node, source: str, steps: tuple[ChainStep, ...]) -> bool:
         """Steps at the end of the chain that makes a tensor, or of a new one, on integers."""
         if source not in self._floats and self._growing(source) is None:
             return False
@@ -368,10 +339,21 @@ class _IntegerPass:
         return True
 
 
-def _is_padded(operation: ConvolutionOperation) -> bool:
+_RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], Callable[..., bool]], ...] = (
+    ((*_MOVES, ConcatOperation, PoolingOperation), _IntegerPass._moved),
+    (_PRODUCTS, _IntegerPass._product),
+    ((ReductionOperation, PoolingOperation), _IntegerPass._averaged),
+    (EltwiseOperation, _IntegerPass._function),
+    (BatchNormalizationOperation, _IntegerPass._normalized),
+    ((BinaryOperation, SumOperation), _IntegerPass._joined),
+)
+"""What a rule is of, and the rule: True where it has done the work of the node."""
+
+
+def _is_padded(operation: Any) -> bool:
     return any((*operation.padding_l, *operation.padding_r))
 
 
-def _as_affine(operation: EltwiseOperation) -> AffineStep | None:
-    is_linear = operation.algorithm == "eltwise_linear"
-    return AffineStep.of(operation.alpha, operation.beta) if is_linear else None
+def _free_name(near: str, taken: Collection[str]) -> str:
+    names = (f"{near}{i or ''}" for i in range(len(taken) + 1))
+    return next(name for name in names if name not in taken)

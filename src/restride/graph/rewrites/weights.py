@@ -12,17 +12,18 @@ All is computed in doubles, and rounded once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from math import prod
 
 import numpy as np
 
 from ...dtypes import DataType
-from ..dims import Dims
-from ..graph import Constant, Node
+from ..graph import Node
 from ..nodes.layers import BatchNormalizationOperation
-from ..nodes.operations import BinaryOperation, EltwiseOperation
 from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
+from .affine import AffineStep, channel_axes
 from .draft import Array, GraphDraft
+from .patterns import Match, Pattern, binary, function, rewrite
 from .scaled_constant import ScaledConstant
 
 __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]
@@ -31,146 +32,99 @@ __all__ = ["fuse_batch_norm", "fuse_bias", "fuse_scale"]
 _WEIGHTS = (DataType.f32, DataType.f16)
 
 
-@dataclass(frozen=True, eq=False)
-class _ChannelAffine:
-    """A factor and a term for each channel, or one for all."""
-
-    factor: Array
-    term: Array
-
-
 def fuse_batch_norm(draft: GraphDraft) -> None:
     """Batch normalizations of what a convolution, or an inner product, makes for them alone."""
-    for place, node in draft:
-        if isinstance(node.operation, BatchNormalizationOperation) and not node.epilogues:
-            values = [draft.constant(name) for name in node.sources[1:]]
-            known = [each.astype(np.float64) for each in values if each is not None]
-            if len(known) == 4:
-                scale, shift, mean, variance = known
-                with np.errstate(all="ignore"):
-                    factor = scale / np.sqrt(variance + node.operation.epsilon)
-                _fuse(draft, place, node, node.inputs[0], _ChannelAffine(factor, shift - mean * factor))
+    rewrite(draft, [(Pattern(BatchNormalizationOperation, (_MAIN, ...)), _normalized)])
 
 
 def fuse_scale(draft: GraphDraft) -> None:
     """Products with constants, and linear functions, of what has weights."""
-    for place, node in draft:
-        operation = node.operation
-        if node.epilogues:
-            continue
-        if isinstance(operation, EltwiseOperation) and operation.algorithm == "eltwise_linear":
-            _fuse(
-                draft,
-                place,
-                node,
-                node.inputs[0],
-                _ChannelAffine(_one(operation.alpha), _one(operation.beta)),
-            )
-        elif isinstance(operation, BinaryOperation) and operation.algorithm == "binary_mul":
-            for source, factor in _sides(draft, node):
-                if _fuse(draft, place, node, source, _ChannelAffine(factor, _one(0.0))):
-                    break
+    rewrite(draft, [(function("linear", _MAIN), _linear), (binary("mul", _MAIN, "other"), _multiplied)])
 
 
 def fuse_bias(draft: GraphDraft) -> None:
     """Sums with constants of what has weights; for products of matrices one constant for each column."""
-    for place, node in draft:
-        operation = node.operation
-        if (
-            not isinstance(operation, BinaryOperation)
-            or operation.algorithm != "binary_add"
-            or node.epilogues
-        ):
-            continue
-        for source, term in _sides(draft, node):
-            if _fuse(draft, place, node, source, _ChannelAffine(_one(1.0), term)):
-                break
+    rewrite(draft, [(binary("add", _MAIN, "other"), _added)])
 
 
-def _one(value: float) -> Array:
-    return np.full(1, value, np.float64)
+_MAIN = Pattern(
+    (BatchNormalizationOperation, ConvolutionOperation, InnerProductOperation, MatmulOperation), name="main"
+)
 
 
-def _sides(draft: GraphDraft, node: Node) -> list[tuple[str, Array]]:
-    """What a binary operation reads, and the values of the other side, one for each channel of it."""
-    found = []
-    for source, other in (node.sources, node.sources[::-1]):
-        values, made = draft.constant(other), draft.maker(source)
-        if values is None or made is None or draft.type(source) != draft.type(node.output):
-            continue
-        axis = len(values.shape) - 1 if isinstance(made[1].operation, MatmulOperation) else 1
-        if all(n == 1 for i, n in enumerate(values.shape) if i != axis):
-            found.append((source, values.astype(np.float64).reshape(-1)))
-    return found
+def _normalized(match: Match) -> bool:
+    values = [match.draft.constant(name) for name in match.node.sources[1:]]
+    return _fuse(match, AffineStep.of_norm(values, match.of().epsilon))
 
 
-def _fuse(draft: GraphDraft, place: int, node: Node, source: str, affine: _ChannelAffine) -> bool:
-    """Bring what follows into weights and bias; False where they are not constant, or seen by others."""
-    made = draft.private_maker(source)
-    if made is None or made[1].epilogues:
+def _linear(match: Match) -> bool:
+    return _fuse(match, AffineStep.of(match.of().alpha, match.of().beta))
+
+
+def _multiplied(match: Match) -> bool:
+    factor = _channels(match)
+    return _fuse(match, None if factor is None else AffineStep.of(factor, 0.0))
+
+
+def _added(match: Match) -> bool:
+    term = _channels(match)
+    return _fuse(match, None if term is None else AffineStep.of(1.0, term))
+
+
+def _channels(match: Match) -> Array | None:
+    """The values of the other side, one for each channel of the result; None where they are others."""
+    draft, values = match.draft, match.draft.constant(match["other"])
+    if values is None or draft.type(match["main"]) != draft.type(match.node.output):
+        return None
+    axis = values.ndim - 1 if isinstance(match.of("main"), MatmulOperation) else 1
+    return values.reshape(-1) if all(n == 1 for i, n in enumerate(values.shape) if i != axis) else None
+
+
+def _fuse(match: Match, affine: AffineStep | None) -> bool:
+    """Bring what follows into weights and bias; False where it, or they are not constant."""
+    draft, main = match.draft, match.nodes["main"]
+    find = _norm_inputs if isinstance(main.operation, BatchNormalizationOperation) else _product_inputs
+    inputs = None if affine is None else find(draft, main, affine)
+    if inputs is None:
         return False
-    at, main = made
-    if isinstance(main.operation, BatchNormalizationOperation):
-        return _fuse_into_norm(draft, place, node, made, affine)
-    if not isinstance(main.operation, ConvolutionOperation | InnerProductOperation | MatmulOperation):
-        return False
-    known = _weights_and_bias(draft, main)
-    if known is None:
-        return False
-    weights, bias = known
-    shape = _channel_shape(main, weights.type.dims)
-    factor, term = (np.broadcast_to(each, int(np.prod(shape))) for each in (affine.factor, affine.term))
-    inputs = [main.sources[0], main.sources[1]]
-    if np.any(factor != 1):
-        inputs[1] = draft.new_constant(ScaledConstant(weights, factor.reshape(shape)), main.sources[1])
-    made_bias = bias * factor + term
-    if len(main.sources) > 2 or np.any(made_bias):
-        inputs.append(draft.new_constant(_bias_of(main, made_bias, weights), main.output))
-    draft.fuse(place, replace(main, inputs=tuple(inputs), outputs=node.outputs), at)
+    draft.fuse(match.place, replace(main, inputs=inputs, outputs=match.node.outputs), *match.taken)
     return True
 
 
-def _fuse_into_norm(
-    draft: GraphDraft, place: int, node: Node, made: tuple[int, Node], affine: _ChannelAffine
-) -> bool:
+def _product_inputs(draft: GraphDraft, main: Node, affine: AffineStep) -> tuple[str, ...] | None:
+    """Other weights, where they are multiplied, and another bias; None where these are no constants."""
+    found = [draft.known(name) for name in main.sources[1:]]
+    known = [each for each in found if each is not None and each.type.data_type in _WEIGHTS]
+    if len(known) < len(found):
+        return None
+    dims = known[0].type.dims
+    kept = channel_axes(main.operation, len(dims))
+    shape = tuple(n if axis in kept else 1 for axis, n in enumerate(dims))
+    bias = known[1].values.reshape(-1).astype(np.float64) if len(known) > 1 else np.zeros(1)
+    if bias.size not in (1, prod(shape)):
+        return None
+    bias, factor, term = (np.broadcast_to(each, prod(shape)) for each in (bias, affine.factor, affine.term))
+    inputs = [main.sources[0], main.sources[1]]
+    if np.any(factor != 1):
+        inputs[1] = draft.new_constant(ScaledConstant(known[0], factor.reshape(shape)), main.sources[1])
+    made_bias = bias * factor + term
+    if len(main.sources) > 2 or np.any(made_bias):
+        values = made_bias.astype(np.float32)
+        if isinstance(main.operation, MatmulOperation):
+            values = values.reshape([*[1] * (len(dims) - 1), -1])
+        inputs.append(draft.new_constant(values, main.output))
+    return tuple(inputs)
+
+
+def _norm_inputs(draft: GraphDraft, norm: Node, affine: AffineStep) -> tuple[str, ...] | None:
     """Another scale and shift of a batch normalization, where both are constants."""
-    at, norm = made
     scale, shift = (draft.constant(name) for name in norm.sources[1:3])
     if scale is None or shift is None or scale.dtype != np.float32:
-        return False
+        return None
     scaled = scale.astype(np.float64) * affine.factor
     shifted = shift.astype(np.float64) * affine.factor + affine.term
     names = [
         draft.new_constant(values.astype(np.float32), near)
         for values, near in ((scaled, norm.sources[1]), (shifted, norm.sources[2]))
     ]
-    inputs = (norm.sources[0], *names, *norm.sources[3:])
-    draft.fuse(place, replace(norm, inputs=inputs, outputs=node.outputs), at)
-    return True
-
-
-def _weights_and_bias(draft: GraphDraft, main: Node) -> tuple[Constant, Array] | None:
-    """The weights as they are; the bias in doubles, one value for each channel."""
-    found = [draft.known(name) for name in main.sources[1:]]
-    known = [each for each in found if each is not None and each.type.data_type in _WEIGHTS]
-    if len(known) < len(found):
-        return None
-    count = int(np.prod(_channel_shape(main, known[0].type.dims)))
-    bias = known[1].values.reshape(-1).astype(np.float64) if len(known) > 1 else np.zeros(1)
-    return (known[0], np.broadcast_to(bias, count)) if bias.size in (1, count) else None
-
-
-def _channel_shape(main: Node, dims: Dims) -> Dims:
-    """The dims of weights with only those of the channels of the result left, the others 1."""
-    if isinstance(main.operation, MatmulOperation):
-        return (*[1] * (len(dims) - 1), dims[-1])
-    groups = isinstance(main.operation, ConvolutionOperation) and main.operation.groups > 1
-    kept = 2 if groups else 1
-    return (*dims[:kept], *[1] * (len(dims) - kept))
-
-
-def _bias_of(main: Node, bias: Array, weights: Constant) -> Array:
-    values = bias.astype(np.float32)
-    if isinstance(main.operation, MatmulOperation):
-        return values.reshape([*[1] * (len(weights.type.dims) - 1), -1])
-    return values
+    return (norm.sources[0], *names, *norm.sources[3:])

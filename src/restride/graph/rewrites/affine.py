@@ -1,0 +1,54 @@
+"""What is linear in each channel: scales, biases and batch normalizations as a factor and a term."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..nodes.operations import Operation
+from ..nodes.products import ConvolutionOperation, MatmulOperation
+from .draft import Array
+
+__all__ = ["AffineStep", "channel_axes"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AffineStep:
+    """`y * factor + term`, as doubles."""
+
+    factor: Array
+    term: Array
+
+    @classmethod
+    def of(cls, factor: Array | float, term: Array | float) -> AffineStep:
+        """The step of numbers or arrays."""
+        return cls(np.asarray(factor, np.float64), np.asarray(term, np.float64))
+
+    @classmethod
+    def of_norm(cls, values: Sequence[Array | None], epsilon: float) -> AffineStep | None:
+        """A batch normalization: of scale, shift, mean and variance; None where one is not known."""
+        known = [each.astype(np.float64) for each in values if each is not None]
+        if len(known) < len(values):
+            return None
+        scale, shift, mean, variance = known
+        with np.errstate(all="ignore"):
+            factor = scale / np.sqrt(variance + epsilon)
+            return cls(factor, shift - mean * factor)
+
+    def then(self, other: AffineStep) -> AffineStep:
+        """Both as one step."""
+        return AffineStep(self.factor * other.factor, self.term * other.factor + other.term)
+
+    def reshaped(self, dims: Sequence[int]) -> AffineStep:
+        """The same numbers in other dims."""
+        return AffineStep(self.factor.reshape(dims), self.term.reshape(dims))
+
+
+def channel_axes(operation: Operation, rank: int) -> tuple[int, ...]:
+    """The axes of weights of a rank along which results lie."""
+    if isinstance(operation, MatmulOperation):
+        return (rank - 1,)
+    has_groups = isinstance(operation, ConvolutionOperation) and operation.groups > 1
+    return (0, 1) if has_groups else (0,)

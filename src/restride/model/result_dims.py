@@ -1,0 +1,55 @@
+"""The dims of what operations make of tensors: rules that descriptors and nodes of graphs share."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from ..dtypes import DataType
+
+__all__ = ["Misfit", "Shaped", "broadcast", "broadcast_extent", "check_axis"]
+
+Dims = tuple[int, ...]
+
+
+class Shaped(Protocol):
+    """What has dims and a data type: a descriptor, or a tensor that has no format yet."""
+
+    @property
+    def dims(self) -> Dims:
+        """The extents."""
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of an element."""
+
+
+class Misfit(ValueError):
+    """Tensors that an operation cannot take: why, and perhaps what to do."""
+
+    def __init__(self, why: str, hint: str = "") -> None:
+        super().__init__(why)
+        self.why, self.hint = why, hint
+
+
+def broadcast_extent(extents: Collection[int]) -> int | None:
+    """The extent along one dim of tensors that are repeated where they have 1; None where others differ."""
+    sizes = set(extents) - {1}
+    return next(iter(sizes), 1) if len(sizes) < 2 else None
+
+
+def broadcast(*dims: Dims) -> Dims:
+    """The common dims of tensors of equal rank, whose dims of 1 are repeated. Raises Misfit."""
+    if len(set(map(len, dims))) != 1:
+        raise Misfit("the ranks differ", "reshape the smaller one: dims of 1 are repeated")
+    extents = [broadcast_extent(each) for each in zip(*dims, strict=True)]
+    known = tuple(each for each in extents if each is not None)
+    if len(known) < len(extents):
+        raise Misfit("dims that differ are not 1")
+    return known
+
+
+def check_axis(axis: int, tensor: Shaped) -> None:
+    """Raise Misfit for an axis that a tensor has not."""
+    if not 0 <= axis < len(tensor.dims):
+        raise Misfit(f"there is no axis {axis}", "axes count from 0")
