@@ -24,7 +24,7 @@ import restride as rs
 from restride.cli.main import main
 from restride.files import convert
 from restride.files.conversion import tiles
-from restride.files.conversion.planned import plan_conversion
+from restride.files.conversion.plan import plan_conversion
 from restride.files.conversion.report import ConversionProgress
 from restride.files.conversion.rules import parse_rules
 from restride.files.conversion.sources import open_source

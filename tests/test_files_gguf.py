@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.files.element_kinds import GGML_KINDS, KINDS
 from restride.files.formats.gguf import GgufValue, gguf_image
-from restride.files.stored_tensors import plain_array
+from restride.files.stored_tensors import GGML_KINDS, KINDS, plain_array
 from support.file_contents import contents_of
 
 

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.files.formats import npz_compressed
+from restride.files.formats import npz
 from support.descriptors import shapes, strided, tags
 from support.errors import refused
 from support.file_contents import contents_of
@@ -339,7 +339,7 @@ def test_an_archive_that_lies_about_its_length_or_does_not_fit_is_refused(
         with pytest.raises(rs.InvalidArguments, match=r"damaged|another length"):
             rs.load("b.npz")
     room = SimpleNamespace(f_bavail=1, f_frsize=4096)
-    monkeypatch.setattr(npz_compressed.os, "fstatvfs", lambda handle: room)
+    monkeypatch.setattr(npz.os, "fstatvfs", lambda handle: room)
     with pytest.raises(rs.RuntimeFailure, match="no room"):
         rs.load("a.npz")
 

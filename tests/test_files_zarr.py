@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import restride as rs
 from restride.files.conversion import tiles
-from restride.files.conversion.move_steps import MoveStep
+from restride.files.conversion.steps import MoveStep
 from restride.files.zarr.arrays import open_zarr
 
 zarr = pytest.importorskip("zarr", minversion="3.1")
@@ -64,15 +65,17 @@ def names() -> list[str]:
         ["conv.weight=nhwc,bf16", "fc/*=AB16b4a,f32", "packed=keep"],
         ["conv.weight=OIhw4i16o4i,s8,axis=0,scale=absmax", "fc/*=mxfp4"],
         ["conv.weight=s8,axis=1,scale=minmax", "fc/*=ba,u8,group=32,scale=minmax"],
-        ["conv.weight=f4_e2m1", "fc/*=nvfp4"],
-        ["packed=abc", "nibbles=ab,f16", "fc/*=s4,scale=3"],
+        ["conv.weight=f4_e2m1,scale=1", "fc/*=nvfp4"],
+        ["packed=abc", "nibbles=ab,f16", "fc/*=s4,scale=1.5"],
     ],
 )
 def test_what_went_through_zarr_is_what_goes_straight(rules: list[str]) -> None:
     checkpoint("a.safetensors")
     straight = rs.convert("a.safetensors", "straight.safetensors", rules)
     through = rs.convert("a.safetensors", "b.zarr", rules, verify=True)
-    assert through.tensors == straight.tensors
+    # Only what was verified has errors.
+    tensors = [replace(tensor, largest_error=None, mean_error=None) for tensor in through.tensors]
+    assert tensors == list(straight.tensors)
     rs.convert("b.zarr", "c.safetensors", verify=True)
     assert Path("c.safetensors").read_bytes() == Path("straight.safetensors").read_bytes()
     rs.convert("a.safetensors", "d.zarr")

@@ -50,8 +50,16 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     options = {"dtype": desc.data_type.name, "scale": scale, "zero_point": zero_point}
     if not desc.inner_blks:
         return array.map_blocks(_plain, format, options, dtype=twin, meta=np.empty((0,) * array.ndim, twin))
-    _check_chunks(array.chunks, desc)
     order, blocks = desc.outer_order, desc.layout.blocks
+    for axis, (extents, blk) in enumerate(zip(array.chunks, blocks, strict=True)):
+        if any(n % blk for n in extents[:-1]):
+            raise refuse(
+                "RS-M21:chunks-axis-cut",
+                axis=axis,
+                extents=f"chunks {extents}"[:120],
+                blk=blk,
+                least=-(-max(extents) // blk) * blk,
+            )
     inner = range(array.ndim, array.ndim + len(desc.inner_blks))
     return da.blockwise(
         _physical,
@@ -68,28 +76,16 @@ def reorder(array: Any, format: Any, *, dtype: Any = None, scale: Any = None, ze
     )
 
 
-def _check_chunks(chunks: tuple[tuple[int, ...], ...], desc: MemoryDesc) -> None:
-    for axis, (extents, blk) in enumerate(zip(chunks, desc.layout.blocks, strict=True)):
-        if any(n % blk for n in extents[:-1]):
-            raise refuse(
-                "RS-M21:chunks-axis-cut",
-                axis=axis,
-                extents=f"chunks {extents}"[:120],
-                blk=blk,
-                least=-(-max(extents) // blk) * blk,
-            )
-
-
 def _plain(chunk: Array, format: Any, options: dict[str, Any]) -> Any:
-    if chunk.size:
-        return arrays.reorder(chunk, format, **options)
-    return chunk.astype(DataType[options["dtype"]].numpy)
+    if not chunk.size:
+        return chunk.astype(DataType[options["dtype"]].numpy)
+    return arrays.reorder(chunk, format, **options)
 
 
 def _physical(chunk: Array, format: Any, options: dict[str, Any]) -> Array:
-    made = arrays.reorder(np.ascontiguousarray(chunk), format, **options)
-    assert isinstance(made, Memory)
-    return made.physical()
+    blocked = arrays.reorder(np.ascontiguousarray(chunk), format, **options)
+    assert isinstance(blocked, Memory)
+    return blocked.physical()
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,7 @@ import pytest
 import restride as rs
 from restride.cli.main import main
 from restride.files.conversion import tile_threads, tiles
-from restride.files.conversion.move_steps import MoveStep
+from restride.files.conversion.steps import MoveStep
 from restride.files.writing import draft
 
 _OLD = b"the old content"

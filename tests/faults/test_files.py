@@ -26,7 +26,7 @@ _OLD = b"the old content"
 # Writes a part of an output, says so, and waits to be interrupted or killed.
 _STALLED = """
 import signal, sys, time
-from restride.cli.conversion_progress import Watcher
+from restride.cli.convert import Watcher
 from restride.cli.main import main
 
 def stall(watcher, progress):

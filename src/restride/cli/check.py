@@ -23,8 +23,6 @@ from .usage import Parser
 
 __all__ = ["add_arguments", "run"]
 
-_DIMS = (2, 17, 9, 7)
-
 
 def add_arguments(parser: Parser) -> None:
     """None but --json."""
@@ -32,76 +30,64 @@ def add_arguments(parser: Parser) -> None:
 
 def run(_: argparse.Namespace) -> CommandResult:
     """Every check with its time; as values the checks and what went wrong."""
-    outcomes = [_tried(name, check) for name, check in _CHECKS.items()]
+    start = time.perf_counter()
+    wrongs = {name: _fault(check) for name, check in _CHECKS.items()}
+    seconds, failed = time.perf_counter() - start, sum(bool(wrong) for wrong in wrongs.values())
+    try:
+        heading = f"restride {VERSION}, code for {host_isa().name}"
+    except Error:
+        heading = f"restride {VERSION}, no instruction set chosen"
     lines = [
-        f"{'ok' if not wrong else 'FAILED':<8}{name}{wrong and ': '}{wrong}" for name, wrong, _ in outcomes
+        f"{'ok' if not wrong else 'FAILED':<8}{name}{wrong and ': '}{wrong}" for name, wrong in wrongs.items()
     ]
-    failed = sum(bool(wrong) for _, wrong, _ in outcomes)
-    seconds = sum(spent for *_, spent in outcomes)
-    said = "all is well" if not failed else f"{failed} of {len(outcomes)} failed: see restride info"
-    heading = f"restride {VERSION}, {_level()}"
+    verdict = "all is well" if not failed else f"{failed} of {len(wrongs)} failed: see restride info"
     values = {
         "ok": not failed,
         "seconds": round(seconds, 6),
-        "checks": {name: wrong or "ok" for name, wrong, _ in outcomes},
+        "checks": {name: wrong or "ok" for name, wrong in wrongs.items()},
     }
-    lines = [heading, *lines, f"{said} ({seconds:.2f} s)"]
+    lines = [heading, *lines, f"{verdict} ({seconds:.2f} s)"]
     return CommandResult("\n".join(lines), values, status=int(failed > 0))
 
 
-def _level() -> str:
+def _fault(check: Callable[[], bool]) -> str:
+    """The fault that a check finds; "" for none."""
     try:
-        return f"code for {host_isa().name}"
-    except Error:
-        return "no instruction set chosen"
-
-
-def _tried(name: str, check: Callable[[], bool]) -> tuple[str, str, float]:
-    """The name of a check, what is wrong ("" for nothing), and the seconds that it took."""
-    start = time.perf_counter()
-    try:
-        wrong = "" if check() else "the result is wrong"
+        return "" if check() else "the result is wrong"
     except Exception as error:
         # Whatever goes wrong on a strange machine is what this command is there to tell.
-        wrong = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return name, wrong, time.perf_counter() - start
+        return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def _images() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    return np.arange(np.prod(_DIMS), dtype=np.float32).reshape(_DIMS)
+_X = np.arange(2 * 17 * 9 * 7, dtype=np.float32).reshape(2, 17, 9, 7)
 
 
 def _transposed() -> bool:
-    x = _images()
-    reordered = reorder(x, "nhwc")
-    return bool((np.ascontiguousarray(reordered.transpose(0, 2, 3, 1)) == x.transpose(0, 2, 3, 1)).all())
+    nhwc = np.ascontiguousarray(reorder(_X, "nhwc").transpose(0, 2, 3, 1))
+    return bool((nhwc == _X.transpose(0, 2, 3, 1)).all())
 
 
 def _blocked_and_back() -> bool:
-    x = _images()
-    blocked = reorder(x, "nChw16c")
+    blocked = reorder(_X, "nChw16c")
     padding = blocked.physical()[:, 1, :, :, 1:]
-    return bool((reorder(blocked, "nchw") == x).all() and not padding.any())
+    return bool((reorder(blocked, "nchw") == _X).all() and not padding.any())
 
 
-def _quantised() -> bool:
-    x = _images()
-    wanted = np.clip(np.rint(x * np.float32(0.125)), -128, 127).astype(np.int8)
-    return bool((reorder(x, "nhwc", dtype="s8", scale=0.125) == wanted).all())
+def _quantized() -> bool:
+    wanted = np.clip(np.rint(_X * np.float32(0.125)), -128, 127).astype(np.int8)
+    return bool((reorder(_X, "nhwc", dtype="s8", scale=0.125) == wanted).all())
 
 
 def _shuffled() -> bool:
-    x = _images()[:, :12]
+    x = _X[:, :12]
     wanted = x.reshape(2, 3, 4, 9, 7).swapaxes(1, 2).reshape(x.shape)
     return bool((channel_shuffle(x, 3) == wanted).all())
 
 
-def _as_the_reference_says() -> bool:
-    x = _images()
-    slow = reorder(Memory.from_numpy(x), "nChw16c", dtype="bf16", engine=Engine("reference"))
-    return bool(
-        (reorder(x, "nChw16c", dtype="bf16").physical().view("u2") == slow.physical().view("u2")).all()
-    )
+def _same_as_reference() -> bool:
+    slow = reorder(Memory.from_numpy(_X), "nChw16c", dtype="bf16", engine=Engine("reference"))
+    fast = reorder(_X, "nChw16c", dtype="bf16")
+    return bool((fast.physical().view("u2") == slow.physical().view("u2")).all())
 
 
 def _in_parallel() -> bool:
@@ -112,8 +98,8 @@ def _in_parallel() -> bool:
 _CHECKS: dict[str, Callable[[], bool]] = {
     "nchw to nhwc": _transposed,
     "nchw to nChw16c and back, padding zero": _blocked_and_back,
-    "f32 to s8, scaled and rounded": _quantised,
+    "f32 to s8, scaled and rounded": _quantized,
     "channel shuffle": _shuffled,
-    "the compiled kernel and the reference engine agree": _as_the_reference_says,
+    "the compiled kernel and the reference engine agree": _same_as_reference,
     "8 MB on all threads": _in_parallel,
 }

@@ -23,26 +23,32 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import resource
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Self
 
-from ..files.conversion.report import ConversionReport, ConvertedTensor
+from ..files.conversion.report import ConversionProgress, ConversionReport, ConvertedTensor
 from ..files.conversion.rules import parse_rules
-from ..files.convert import run_conversion
-from ..files.formats.endings import FILE_ENDS, image_maker, is_file_name
-from ..files.memory_size import parse_memory
+from ..files.conversion.tiles import parse_memory
+from ..files.convert import ConversionOptions, run_conversion
+from ..files.tensor_file import FILE_ENDS, image_maker, is_file_name
 from ..files.writing.replacement import shown
 from ..view.names import aligned, counted
 from ..view.units import data_size, duration
-from .conversion_progress import Watcher
 from .named_files import add_force, check_no_pipe, check_output
-from .output import CommandResult
+from .output import CommandResult, print_stderr
+from .progress import Progress
 from .usage import Parser, checked, typed
 
 _MOST_ROWS = 40
 _MOST_KEYS = 8
+# The time between two lines of progress.
+_LOG_S = 60.0
+_JSON_S = 1.0
 
 
 def add_arguments(parser: Parser) -> None:
@@ -53,7 +59,7 @@ def add_arguments(parser: Parser) -> None:
     add("--rule", action="append", default=[], metavar="RULE", help="GLOB=FORMAT,TYPE,...; may be repeated")
     add(
         "--memory",
-        type=checked(_memory),
+        type=checked(lambda text: parse_memory(text, "convert: memory")),
         default="1GiB",
         metavar="SIZE",
         help="what tiles may take, as 512MiB; default 1GiB",
@@ -68,10 +74,6 @@ def add_arguments(parser: Parser) -> None:
     add("--follow-links", action="store_true", help="read links that lead out of the folder")
 
 
-def _memory(text: str) -> int:
-    return parse_memory(text, "convert: memory")
-
-
 def run(options: argparse.Namespace) -> CommandResult:
     """Convert, and say what became of what."""
     rules = typed(parse_rules, options.rule)
@@ -80,29 +82,25 @@ def run(options: argparse.Namespace) -> CommandResult:
         typed(image_maker, options.target)
     if not options.dry_run and os.path.isfile(options.target):
         check_output("restride convert", options.target, FILE_ENDS, options.force)
-    _allow_open_files()
-    with Watcher(options.json) as watcher:
-        report = run_conversion(
-            options.source,
-            options.target,
-            rules,
-            memory=options.memory,
-            dry_run=options.dry_run,
-            resume=options.resume,
-            verify=options.verify,
-            jobs=options.jobs,
-            follow_links=options.follow_links,
-            progress=watcher.report,
-        )
-    status = 1 if report.shortfall else 0
-    return CommandResult("\n".join(_lines(options, report)), _values(options, report), status)
-
-
-def _allow_open_files() -> None:
-    """Let this process have as many open files as the system allows: a folder may hold thousands."""
+    # A folder may hold thousands of files.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with Watcher(options.json) as watcher:
+        words = ConversionOptions(
+            options.memory,
+            options.dry_run,
+            options.resume,
+            options.verify,
+            options.jobs,
+            watcher.report,
+            options.follow_links,
+        )
+        report = run_conversion(options.source, options.target, rules, words)
+    values = {"source": options.source, "target": options.target, "dry_run": options.dry_run}
+    values |= asdict(report)
+    status = 1 if report.shortfall else 0
+    return CommandResult("\n".join(_lines(options, report)), values, status)
 
 
 def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[str]:
@@ -131,7 +129,7 @@ def _lines(options: argparse.Namespace, report: ConversionReport) -> Sequence[st
 
 
 def _forecast(options: argparse.Namespace, report: ConversionReport, sizes: str) -> Sequence[str]:
-    """What a dry run says in the end."""
+    """The last lines of a dry run."""
     memory = data_size(report.tile_memory)
     took = "" if report.expected_seconds is None else f" about {duration(report.expected_seconds)},"
     words = f"dry run: {sizes},{took} tiles of at most {memory}; nothing was written"
@@ -151,11 +149,49 @@ def _row(tensor: ConvertedTensor, has_rule: bool) -> tuple[str, ...]:
     return (*row, f"largest error {largest:.2%} of the range, mean {mean:.3%}" if is_off else "")
 
 
-def _values(options: argparse.Namespace, report: ConversionReport) -> dict[str, object]:
-    return {"source": options.source, "target": options.target, "dry_run": options.dry_run, **asdict(report)}
-
-
 def _jobs(text: str) -> int:
     if text.isdecimal() and text.isascii() and len(text) < 6:
         return int(text)
     raise argparse.ArgumentTypeError(f"{text[:60]!r} is no number of threads")
+
+
+class Watcher:
+    """Writes the progress of a conversion to stderr, as suits the reader: a line on a terminal, one a minute
+    in a log, or JSON lines.
+    """
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._bar: Progress | None = None
+        self._stage = ""
+        self._written = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+
+    def report(self, progress: ConversionProgress) -> None:
+        """Called several times a second."""
+        now = time.monotonic()
+        if self._as_json:
+            if now - self._written >= _JSON_S:
+                self._written = now
+                text = f"{data_size(progress.done)} of {data_size(progress.total)}"
+                values = {"stage": progress.stage, "bytes": progress.done, "of": progress.total}
+                values |= {"seconds": round(progress.seconds, 3), "tensor": progress.name, "text": text}
+                print_stderr(json.dumps({"progress": values}))
+            return
+        if self._bar is None or self._stage != progress.stage:
+            if self._bar is not None:
+                self._bar.clear()
+            self._stage = progress.stage
+            self._bar = Progress(progress.stage, progress.total, done=progress.done)
+        bar = self._bar
+        bar.label = progress.name
+        bar.advance(progress.done - bar.done)
+        if not bar.shows and now - self._written >= _LOG_S:
+            self._written = now
+            print_stderr(bar.line(200))

@@ -23,12 +23,12 @@ from ..arrays.calls.formats import target_desc
 from ..desc.memory_desc import MemoryDesc
 from ..files.conversion.report import ConversionReport
 from ..files.conversion.rules import ConversionRule, needs_scale
-from ..files.convert import run_conversion
+from ..files.convert import ConversionOptions, run_conversion
 from ..files.formats.npy import NpyOverride, read_desc
 from ..files.writing.replacement import shown
 from ..view.names import aligned, counted
 from ..view.units import duration
-from .conversion_progress import Watcher
+from .convert import Watcher
 from .named_files import PIPE, SEVERAL, add_force, check_output, input_file, output_file
 from .output import CommandResult, print_stderr
 from .usage import Parser, checked, parse_data_type, parse_format, parse_shape, wrong_usage
@@ -79,7 +79,9 @@ def _reordered(options: argparse.Namespace, read: str, written: str) -> CommandR
     target = target_desc(source, options.dst, options.dtype)
     rule = ConversionRule("*", options.dst, options.dtype, options.scale, options.zero_point)
     with Watcher(options.json) as watcher:
-        report = run_conversion(read, written, [rule], override=override, progress=watcher.report)
+        report = run_conversion(
+            read, written, [rule], ConversionOptions(override=override, progress=watcher.report)
+        )
     return _answer(options, source, target, report)
 
 

@@ -9,26 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..desc.parse import check_function, parse_bool, parse_int, short_repr
 from ..errors import Error, InvalidArguments, raises_at_the_call, refuse
 from ..runtime.cpu.thread_pool import get_num_threads
-from .conversion.planned import Conversion, PlacedStep, plan_conversion
+from .conversion.plan import Conversion, check_scaled, plan_conversion
 from .conversion.report import ConversionProgress, ConversionReport, report_of
 from .conversion.rules import parse_rules
 from .conversion.sources import ConversionSource, open_source
-from .conversion.steps import ConversionStep, as_sample, check_scaled
+from .conversion.steps import ConversionStep, QuantizeStep, read_box
 from .conversion.tile_threads import TileProgress, do_tiles
-from .conversion.tiles import compact
+from .conversion.tiles import parse_memory
 from .conversion.time_estimate import SamplePlaces, expected_seconds
 from .conversion.value_errors import ValueErrors
 from .formats.npy import NpyOverride, npy_image
-from .memory_size import parse_memory
 from .places import Checksum, SummedPlace, TensorPlace, Workspace
 from .plain_file import path_text
-from .writing.draft import AtomicOutput, check_place
-from .writing.draft_room import room_for
+from .writing.draft import AtomicOutput, check_place, room_for
 from .writing.replacement import shown
 
 __all__ = ["convert"]
@@ -87,79 +85,85 @@ def convert(
     >>> rs.load(dst)["conv.weight_scale"].desc.dims
     (32,)
     """
-    return run_conversion(
-        path_text(src, "convert: src", _PASS_TEXT),
-        path_text(dst, "convert: dst", _PASS_TEXT),
-        rules,
-        memory=memory,
-        dry_run=parse_bool("convert: dry_run", dry_run),
-        resume=parse_bool("convert: resume", resume),
-        verify=parse_bool("convert: verify", verify),
-        jobs=jobs,
-        progress=progress,
-        follow_links=parse_bool("convert: follow_links", follow_links),
+    options = ConversionOptions(
+        memory,
+        parse_bool("convert: dry_run", dry_run),
+        parse_bool("convert: resume", resume),
+        parse_bool("convert: verify", verify),
+        jobs,
+        progress,
+        parse_bool("convert: follow_links", follow_links),
     )
+    read, written = path_text(src, "convert: src", _PASS_TEXT), path_text(dst, "convert: dst", _PASS_TEXT)
+    return run_conversion(read, written, rules, options)
 
 
-def run_conversion(
-    src: str,
-    dst: str,
-    rules: Sequence[Any],
-    *,
-    memory: str | int = "1GiB",
-    dry_run: bool = False,
-    resume: bool = False,
-    verify: bool = False,
-    jobs: int | None = None,
-    progress: Callable[[ConversionProgress], None] | None = None,
-    follow_links: bool = False,
-    override: NpyOverride | None = None,
-) -> ConversionReport:
-    """As `convert`; with a `meaning` both files are .npy, and it says of the source what that cannot say."""
-    check_function("convert: progress", progress)
+class ConversionOptions(NamedTuple):
+    """The words of `convert`. With an `override` both files are .npy, and it says of the source what that
+    cannot say.
+    """
+
+    memory: str | int = "1GiB"
+    dry_run: bool = False
+    resume: bool = False
+    verify: bool = False
+    jobs: int | None = None
+    progress: Callable[[ConversionProgress], None] | None = None
+    follow_links: bool = False
+    override: NpyOverride | None = None
+
+
+def run_conversion(src: str, dst: str, rules: Sequence[Any], options: ConversionOptions) -> ConversionReport:
+    """As `convert`."""
+    check_function("convert: progress", options.progress)
     checked = parse_rules(rules)
-    workers = _jobs(jobs)
-    most = _tile_memory(parse_memory(memory, "convert: memory"), workers)
+    workers = _jobs(options.jobs)
+    most = _tile_memory(parse_memory(options.memory, "convert: memory"), workers)
     started = time.perf_counter()
-    spare = os.path.dirname(os.path.abspath(dst))
-    source = open_source(src, override, follow_links=follow_links, spare=spare)
+    spare, override = os.path.dirname(os.path.abspath(dst)), options.override
+    source = open_source(src, override, follow_links=options.follow_links, spare=spare)
     try:
-        _check_apart(source, dst)
+        if os.path.isdir(source.path):
+            read, written = os.path.realpath(source.path), os.path.realpath(dst)
+            if os.path.commonpath((read, written)) in (read, written):
+                raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
         work = plan_conversion(source, dst, checked, most, None if override is None else npy_image)
         if override is None:
             for placed in work.steps:
                 check_scaled(placed.step)
-        if dry_run:
+        if options.dry_run:
             check_place(dst, is_folder=work.is_folder)
-            expected, room = _expected(source, work, dst, workers, verify), room_for(dst)
+            expected, room = _expected_seconds(source, work, dst, workers, options.verify), room_for(dst)
             shortfall = 0 if room is None else max(work.nbytes_written - room, 0)
-            return report_of(work, source, checked, workers, None, expected=expected, shortfall=shortfall)
+            report = report_of(work, source, checked, workers, {})
+            return replace(report, expected_seconds=expected, shortfall=shortfall)
         draft = AtomicOutput(dst, is_folder=work.is_folder)
         try:
-            first = min(draft.open(work.files, work.origin, resume=resume), work.tiles)
-            run = _Run(source, work, draft.place, progress, started)
+            first = min(draft.open(work.files, work.origin, resume=options.resume), work.tiles)
+            run = _Run(source, work, draft.place, options.progress, started)
             if first:
                 unlike: list[int] = []
                 compare = partial(run.compare_sum, draft.sums, unlike)
                 do_tiles(first, 0, workers, compare, None, run.watcher("checking", 0))
                 first = min(unlike, default=first)
-            sums = run.sum_up() if resume else None
+            sums = run.sum_up() if options.resume else None
             note = draft.note if sums is None else partial(_note_sums, draft, sums)
             do_tiles(work.tiles, first, workers, run.tile, note, run.watcher("converting", first))
             draft.complete()
             _check_unchanged(source)
-            if verify:
+            if options.verify:
                 draft.forget_cached()
                 do_tiles(work.tiles, 0, workers, run.check, None, run.watcher("verifying", 0))
                 run.judge()
             draft.publish()
         except BaseException as error:
-            draft.abandon(keep=resume and not _is_spoilt(error, source))
+            draft.abandon(keep=options.resume and not _is_spoilt(error, source))
             raise
-        seconds = time.perf_counter() - started
-        verified = work.nbytes_read if verify else 0
-        return report_of(
-            work, source, checked, workers, seconds, work.weight_before(first), verified, errors=run.errors
+        return replace(
+            report_of(work, source, checked, workers, run.errors),
+            seconds=time.perf_counter() - started,
+            resumed_at=work.weight_before(first),
+            verified=work.nbytes_read if options.verify else 0,
         )
     finally:
         source.close()
@@ -179,21 +183,19 @@ class _Run:
         self._source, self._work, self._place = source, work, place
         self._progress, self._started = progress, started
         self._sums: dict[int, int] | None = None
-        self._lock, self._found = threading.Lock(), [ValueErrors()] * len(work.steps)
+        self._lock, self._compared = threading.Lock(), [ValueErrors()] * len(work.steps)
         self.errors: dict[int, tuple[float, float]] = {}
 
     def tile(self, number: int, space: Workspace) -> int:
         """Do a tile; its weight."""
-        at, tile = self._work.at(number)
-        placed = self._work.steps[at]
-        read, written = self._places(placed)
+        step, tile, read, written = self._placed(number)
         if self._sums is None:
-            placed.step.run(tile, read, written, space)
+            step.run(tile, read, written, space)
         else:
             checksum = Checksum()
-            placed.step.run(tile, read, [SummedPlace(place, checksum) for place in written], space)
+            step.run(tile, read, [SummedPlace(place, checksum) for place in written], space)
             self._sums[number] = checksum.value
-        return placed.step.weight(tile)
+        return step.weight(tile)
 
     def sum_up(self) -> dict[int, int]:
         """From now on sum up what tiles write; the sums by the numbers of tiles."""
@@ -202,28 +204,24 @@ class _Run:
 
     def compare_sum(self, sums: Mapping[int, int], unlike: list[int], number: int, space: Workspace) -> int:
         """Add a tile to `unlike` where what was written is not what is there now; its weight."""
-        at, tile = self._work.at(number)
-        placed, checksum = self._work.steps[at], Checksum()
-        written = self._places(placed)[1]
-        for result, desc, start, size in placed.step.boxes(tile):
-            content = space.bytes("written", compact(desc, size).size)
-            SummedPlace(written[result], checksum).read(desc, start, size, content)
+        step, tile, _, written = self._placed(number)
+        checksum = Checksum()
+        for result, desc, start, size in step.boxes(tile):
+            read_box(SummedPlace(written[result], checksum), desc, start, size, space, "written")
         if sums.get(number) != checksum.value:
             unlike.append(number)
-        return placed.step.weight(tile)
+        return step.weight(tile)
 
     def compare(self, number: int, space: Workspace) -> ValueErrors:
         """Compare a tile with what was written."""
-        at, tile = self._work.at(number)
-        placed = self._work.steps[at]
-        read, written = self._places(placed)
-        return placed.step.check(tile, read, written, space)
+        step, tile, read, written = self._placed(number)
+        return step.check(tile, read, written, space)
 
     def check(self, number: int, space: Workspace) -> int:
         """As that, where a difference is an error; the tile's weight."""
-        found, (at, tile) = self.compare(number, space), self._work.at(number)
+        errors, (at, tile) = self.compare(number, space), self._work.at(number)
         step = self._work.steps[at].step
-        if not found.is_right:
+        if not errors.is_right:
             _check_unchanged(self._source)
             raise _unlike(
                 step,
@@ -231,29 +229,28 @@ class _Run:
                 "choose another scale or type; where they are right, test the disk and the memory",
             )
         with self._lock:
-            self._found[at] += found
+            self._compared[at] += errors
         return step.weight(tile)
 
     def judge(self) -> None:
         """Raise RuntimeFailure for a tensor that lost more than its format may."""
-        for at, found in enumerate(self._found):
-            step = self._work.steps[at].step
-            tolerance = step.tolerance
+        for at, (placed, errors) in enumerate(zip(self._work.steps, self._compared, strict=True)):
+            tolerance = placed.step.tolerance
             if tolerance is None:
                 continue
-            self.errors[at] = largest, mean = tolerance.relative(found)
-            if tolerance.is_exceeded(found):
+            self.errors[at] = largest, mean = tolerance.relative(errors)
+            if tolerance.is_exceeded(errors):
                 raise _unlike(
-                    step,
+                    placed.step,
                     f"its largest error is {largest:.3g} of the range of the values that share a scale, the "
                     f"mean {mean:.3g}: its format may lose {tolerance.bound:.3g}, and half of all at most",
                     "scale=absmax finds a scale that fits; scales of groups may need a wider scale_type",
                 )
 
     def watcher(self, stage: str, first: int) -> Callable[[TileProgress], None] | None:
-        """What tells the caller of the progress."""
-        tell = self._progress
-        if tell is None:
+        """A function for `do_tiles` that calls the caller's with the progress."""
+        report = self._progress
+        if report is None:
             return None
         before, total = self._work.weight_before(first), self._work.nbytes_read
 
@@ -261,36 +258,38 @@ class _Run:
             done = min(before + tally.weight, total)
             at = min(tally.tile, self._work.tiles - 1)
             name = self._work.steps[self._work.at(at)[0]].step.source.array.name if self._work.tiles else ""
-            tell(ConversionProgress(stage, done, total, time.perf_counter() - self._started, name))
+            report(ConversionProgress(stage, done, total, time.perf_counter() - self._started, name))
 
         return watch
 
-    def _places(self, placed: PlacedStep) -> tuple[TensorPlace, list[TensorPlace]]:
+    def _placed(self, number: int) -> tuple[ConversionStep, int, TensorPlace, list[TensorPlace]]:
+        """A tile's step, its number there, where it is read, and where it is written."""
+        at, tile = self._work.at(number)
+        placed = self._work.steps[at]
         read = self._source.files[placed.source].place(placed.step.source)
-        return read, [self._place(file, start) for file, start in placed.targets]
+        return placed.step, tile, read, [self._place(file, start) for file, start in placed.targets]
 
 
-def _expected(source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool) -> float | None:
-    """How many seconds the work takes; None where nothing can be tried beside its destination."""
+def _expected_seconds(
+    source: ConversionSource, work: Conversion, dst: str, jobs: int, verify: bool
+) -> float | None:
+    """The seconds that the work takes; None where nothing can be tried beside its destination."""
     try:
         places = SamplePlaces(dst)
     except OSError:
         return None
     try:
-        steps = tuple(replace(placed, step=as_sample(placed.step)) for placed in work.steps)
+        # A tile takes its own values for those of the whole tensor.
+        steps = tuple(
+            replace(placed, step=replace(placed.step, value_range=None))
+            if isinstance(placed.step, QuantizeStep)
+            else placed
+            for placed in work.steps
+        )
         run = _Run(source, replace(work, steps=steps), places.place)
         return expected_seconds(work, jobs, run.tile, run.compare if verify else None, places)
     finally:
         places.close()
-
-
-def _check_apart(source: ConversionSource, dst: str) -> None:
-    """Refuse to write into the folder that is read, or around it."""
-    if not os.path.isdir(source.path):
-        return
-    read, written = os.path.realpath(source.path), os.path.realpath(dst)
-    if os.path.commonpath((read, written)) in (read, written):
-        raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
 
 
 def _check_unchanged(source: ConversionSource) -> None:
@@ -321,7 +320,7 @@ def _is_spoilt(error: BaseException, source: ConversionSource) -> bool:
 
 
 def _tile_memory(memory: int, jobs: int) -> int:
-    """What a tile may take of all the memory: each job has some three times as much."""
+    """The share of a tile in all the memory: each job has some three times as much."""
     if memory < _LEAST_MEMORY:
         raise refuse("RS-V08:less-mib-not", memory=memory, least_memory=_LEAST_MEMORY >> 20)
     return max(memory - _PROCESS_BYTES, memory // 4) // (3 * jobs)

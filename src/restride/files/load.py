@@ -36,7 +36,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """The tensors of a file, mapped: nothing is read before it is used, and all are read-only. Arrays of Zarr
     are read as a whole, compressed .npz files are expanded into a temporary file without a name.
 
-    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantised in
+    A `Memory` of a .npy file, else a dict of them by name; a `QuantizedTensor` of what is quantized in
     groups, Q4_0, Q4_1, Q8_0 and MXFP4 of ggml among it. What restride has no data type for, or has no axes,
     is an array of NumPy; of other types of ggml the bytes of each row, which `rs.formats.unpack` may read.
     The file must not be changed or cut while it is mapped. Raises InvalidArguments for a damaged file,
@@ -58,9 +58,9 @@ def load(path: str | os.PathLike[str]) -> Any:
         except OSError as error:
             raise system_error("map", name, error) from None
     whole = np.frombuffer(mapped, np.uint8)
-    found = _with_scales({tensor.array.name: (tensor, whole) for tensor in stored.contents.tensors}, name)
-    is_single = len(found) == 1 and name.lower().endswith(".npy")
-    return next(iter(found.values())) if is_single else found
+    loaded = _with_scales({tensor.array.name: (tensor, whole) for tensor in stored.contents.tensors}, name)
+    is_single = len(loaded) == 1 and name.lower().endswith(".npy")
+    return next(iter(loaded.values())) if is_single else loaded
 
 
 def _load_zarr(path: str) -> Any:
@@ -74,38 +74,40 @@ def _load_zarr(path: str) -> Any:
             folder.place(tensor).read(desc, (0,) * desc.ndims, desc.dims, content)
         content.flags.writeable = False
         tensors[tensor.array.name] = (tensor, content)
-    found = _with_scales(tensors, path)
-    return next(iter(found.values())) if folder.is_one_array else found
+    loaded = _with_scales(tensors, path)
+    return next(iter(loaded.values())) if folder.is_one_array else loaded
 
 
 def _with_scales(tensors: dict[str, tuple[StoredTensor, Array]], path: str) -> dict[str, Any]:
-    """All tensors over their bytes; those that are quantised in groups together with their scales."""
-    found: dict[str, Any] = {name: tensor_over(*one) for name, one in tensors.items()}
+    """All tensors over their bytes; those that are quantized in groups together with their scales."""
+    loaded: dict[str, Any] = {name: tensor_over(*one) for name, one in tensors.items()}
+    absorbed: set[str] = set()
     for name, (tensor, _) in tensors.items():
-        told = tensor.array.scaling
-        if told is None or not told.groups:
+        note = tensor.array.scaling
+        if note is None or not note.groups:
             continue
-        values, scale = found[name], found.get(told.scale)
-        zero, minimum = (None if not part else found.get(part) for part in (told.zero_point, told.minimum))
-        whole = 1.0 if not told.tensor_scale else _one_number(path, found.get(told.tensor_scale))
+        absorbed.update(note.parts)
+        values, scale = loaded[name], loaded.get(note.scale)
+        zero, minimum = (loaded.get(part) if part else None for part in (note.zero_point, note.minimum))
+        whole = 1.0
+        if note.tensor_scale:
+            number = loaded.get(note.tensor_scale)
+            if not isinstance(number, Memory) or (number.desc.nelems, number.desc.data_type) != (
+                1,
+                DataType.f32,
+            ):
+                raise refuse("RS-F01:scale-whole-tensor", path=shown(path))
+            whole = float(number.to_numpy().reshape(-1)[0])
         if not isinstance(values, Memory) or not isinstance(scale, Memory):
             raise refuse("RS-F01:scales-no-scales", path=shown(path), name=name[:60])
-        extents = tuple(n // group for n, group in zip(values.desc.dims, told.groups, strict=False))
+        extents = tuple(n // group for n, group in zip(values.desc.dims, note.groups, strict=False))
         is_misfit = not all(part is None or isinstance(part, Memory) for part in (zero, minimum))
         if scale.desc.dims != extents or is_misfit:
             raise refuse("RS-F01:scales-other-groups", path=shown(path), name=name[:60])
         if minimum is not None and minimum.desc.dims != extents:
             raise refuse("RS-F01:minima-other-groups", path=shown(path), name=name[:60])
-        found[name] = QuantizedTensor(values, scale, zero, whole, minimum)
-    told_parts = (tensor.array.scaling for tensor, _ in tensors.values())
-    absorbed = {part for told in told_parts if told is not None and told.groups for part in told.parts}
-    return {name: one for name, one in found.items() if name not in absorbed}
-
-
-def _one_number(path: str, numbers: object) -> float:
-    if isinstance(numbers, Memory) and numbers.desc.nelems == 1 and numbers.desc.data_type is DataType.f32:
-        return float(numbers.to_numpy().reshape(-1)[0])
-    raise refuse("RS-F01:scale-whole-tensor", path=shown(path))
+        loaded[name] = QuantizedTensor(values, scale, zero, whole, minimum)
+    return {name: one for name, one in loaded.items() if name not in absorbed}
 
 
 def tensor_over(tensor: StoredTensor, whole: Array) -> Memory | QuantizedTensor | Array:

@@ -10,8 +10,9 @@ import ctypes
 import functools
 import os
 import sys
+import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -23,7 +24,7 @@ from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from ..runtime.result_pool import allocate
 from .conversion.tiles import Ints, Runs, runs_of
-from .writing.file_image import PIECE
+from .stored_tensors import PIECE
 from .writing.replacement import cannot_write, shown, system_error
 
 # Runs of this length go to the disk as soon as they are written; shorter ones wait for their neighbours.
@@ -34,7 +35,7 @@ _COPIED = 1 << 20
 
 
 class TensorPlace(Protocol):
-    """Where a tensor lies, or will: boxes of it are read and written by several threads."""
+    """The place of a tensor, of which boxes are read and written by several threads."""
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with the box of `size` at `start`, gathered.
@@ -59,9 +60,8 @@ class FilePlace(NamedTuple):
 
     def read_runs(self, runs: Runs, into: Array) -> None:
         """Fill `into` with those runs of the tensor."""
-        view = into.data
-        for i, at in enumerate((runs.starts + self.start).tolist()):
-            _read(self, at, view[i * runs.nbytes : (i + 1) * runs.nbytes])
+        for at, piece in self._pieces(runs, into):
+            self.read_piece(at, piece)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
         """Run after run."""
@@ -69,9 +69,41 @@ class FilePlace(NamedTuple):
 
     def write_runs(self, runs: Runs, content: Array) -> None:
         """Put bytes to those runs of the tensor."""
-        view = content.data
-        for i, at in enumerate((runs.starts + self.start).tolist()):
-            _write(self, at, view[i * runs.nbytes : (i + 1) * runs.nbytes])
+        for at, piece in self._pieces(runs, content):
+            self.write_piece(at, piece)
+
+    def _pieces(self, runs: Runs, content: Array) -> Iterator[tuple[int, memoryview]]:
+        """Each run's place in the file, and its part of the bytes."""
+        view, n = content.data, runs.nbytes
+        return ((at, view[i * n : (i + 1) * n]) for i, at in enumerate((runs.starts + self.start).tolist()))
+
+    def read_piece(self, start: int, into: memoryview) -> None:
+        """Fill `into` with bytes from a place in the file."""
+        at = 0
+        while at < len(into):
+            try:
+                count = os.preadv(self.handle, [into[at : at + PIECE]], start + at)
+            except OSError as error:
+                raise system_error("read", self.path, error) from None
+            if not count:
+                raise refuse("RS-F01:got-shorter-while", path=shown(self.path))
+            at += count
+
+    def write_piece(self, start: int, content: memoryview) -> None:
+        """Put bytes to a place in the file."""
+        try:
+            write_at(self.handle, start, content)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+
+    def copy_to(self, target: FilePlace, first: int, nbytes: int, space: Workspace) -> None:
+        """Copy bytes of the tensor from `first` on to the same place of another."""
+        at, end = first, first + nbytes
+        while at < end:
+            into = space.bytes("copy", min(_COPIED, end - at))
+            self.read_piece(self.start + at, into.data)
+            target.write_piece(target.start + at, into.data)
+            at += into.size
 
 
 @dataclass(slots=True)
@@ -79,10 +111,6 @@ class Checksum:
     """The CRC-32 of bytes that came one after the other."""
 
     value: int = 0
-
-    def add(self, content: Array) -> None:
-        """More bytes."""
-        self.value = zlib.crc32(content.data, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +123,19 @@ class SummedPlace:
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """As the place does."""
         self.place.read(desc, start, size, into)
-        self.checksum.add(into)
+        self.checksum.value = zlib.crc32(into.data, self.checksum.value)
 
     def write(self, desc: MemoryDesc, start: Ints, size: Ints, content: Array) -> None:
         """As the place does."""
         self.place.write(desc, start, size, content)
-        self.checksum.add(content)
+        self.checksum.value = zlib.crc32(content.data, self.checksum.value)
 
 
 def bytes_of(memory: Memory) -> Array:
     """All bytes of a memory, which has some, as an array."""
     data = memory.data
     assert data is not None
-    values: Array = data.view(np.uint8)[: memory.desc.size]
-    return values
+    return np.asarray(data.view(np.uint8)[: memory.desc.size])
 
 
 class Workspace:
@@ -126,54 +153,26 @@ class Workspace:
         return buffer[:nbytes]
 
 
-def copy_bytes(source: FilePlace, target: FilePlace, first: int, nbytes: int, space: Workspace) -> None:
-    """Copy bytes from `first` on, counted from the start of both places."""
-    at, end = first, first + nbytes
-    while at < end:
-        into = space.bytes("copy", min(_COPIED, end - at))
-        _read(source, source.start + at, into.data)
-        _write(target, target.start + at, into.data)
-        at += into.size
+class ThreadSpaces(threading.local):
+    """A workspace of each thread."""
 
-
-def _read(place: FilePlace, start: int, into: memoryview) -> None:
-    at = 0
-    while at < len(into):
-        try:
-            count = os.preadv(place.handle, [into[at : at + PIECE]], start + at)
-        except OSError as error:
-            raise system_error("read", place.path, error) from None
-        if not count:
-            raise refuse("RS-F01:got-shorter-while", path=shown(place.path))
-        at += count
-
-
-def _write(place: FilePlace, start: int, content: memoryview) -> None:
-    try:
-        write_at(place.handle, start, content)
-    except OSError as error:
-        raise cannot_write(place.path, error) from None
+    def __init__(self) -> None:
+        self.mine = Workspace()
 
 
 def write_at(handle: int, start: int, content: memoryview) -> None:
-    """Put bytes to a file from byte `start` on. System errors are raised as they come."""
-    at = 0
+    """Put bytes to a file from byte `start` on. System errors are raised as they come.
+
+    The system is asked to begin to write long runs to the disk at once, where it has a call for that: the
+    disk is at work while the next bytes are computed, and the sync in the end, which alone says that all is
+    safe, finds little left to do. Nothing is waited for; that sync says what goes wrong.
+    """
+    at, begin = 0, _range_writer()
     while at < len(content):
         count = os.pwrite(handle, content[at : at + PIECE], start + at)
-        if count >= _LONG_RUN:
-            begin_writing(handle, start + at, count)
+        if count >= _LONG_RUN and begin is not None:
+            begin(handle, start + at, count, _WRITE_NOW)
         at += count
-
-
-def begin_writing(handle: int, start: int, nbytes: int) -> None:
-    """Let the system begin to write these bytes of a file to the disk, where it can be told so.
-
-    The disk is at work while the next bytes are made; the sync in the end, which alone says that all is
-    safe, finds little left to do. Nothing is waited for, and what goes wrong is told by that sync.
-    """
-    begin = _range_writer()
-    if begin is not None:
-        begin(handle, start, nbytes, _WRITE_NOW)
 
 
 @functools.cache
@@ -182,8 +181,7 @@ def _range_writer() -> Callable[[int, int, int, int], int] | None:
     if sys.platform != "linux" or sys.maxsize < 2**32:
         return None
     call = getattr(ctypes.CDLL(None), "sync_file_range", None)
-    if call is None:
-        return None
-    call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-    call.restype = ctypes.c_int
-    return call  # type: ignore[no-any-return]
+    if call is not None:
+        call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+        call.restype = ctypes.c_int
+    return call

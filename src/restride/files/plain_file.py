@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 from ..desc.parse import short_repr
-from ..errors import Error, InvalidArguments, refuse
+from ..errors import Error, refuse
 from .writing.replacement import shown, system_error
-
-GET_AGAIN = "it was cut off or changed: get it again"
-"""The hint for a file that is damaged."""
 
 
 class FileState(NamedTuple):
-    """What tells one state of a file from another without reading it.
+    """The facts that differ between two states of a file, without reading it.
 
     Who writes a file can set back when it was modified, and not when its status changed; that changes where a
     file is renamed, too.
@@ -32,11 +30,6 @@ class FileState(NamedTuple):
     def of(cls, status: os.stat_result) -> FileState:
         """The state that the system tells."""
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns)
-
-
-def bad_file(path: str, why: str, hint: str = "", where: str = "", code: str = "RS-F01") -> InvalidArguments:
-    """The error for a file that is not what it should be."""
-    return InvalidArguments(f"cannot read {shown(path)}", code=code, where=where, why=why, hint=hint)
 
 
 def path_text(path: object, what: str, hint: str) -> str:
@@ -85,6 +78,16 @@ def opened(path: str, what: str = "a file of tensors") -> BinaryIO:
         return os.fdopen(handle, "rb")
     os.close(handle)
     raise refuse("RS-F01:folder-pipe-device", path=shown(path), what=what)
+
+
+@contextlib.contextmanager
+def close_on_error(file: BinaryIO) -> Iterator[None]:
+    """Close the file where the block raises: nobody gets it then."""
+    try:
+        yield
+    except BaseException:
+        file.close()
+        raise
 
 
 def state_of(file: BinaryIO) -> FileState:

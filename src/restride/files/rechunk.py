@@ -15,13 +15,19 @@ from ..errors import refuse
 from ..runtime.cpu.thread_pool import get_num_threads
 from .conversion.report import ConversionProgress
 from .conversion.tile_threads import TileProgress, do_tiles
-from .conversion.tiles import Ints, TileGrid
-from .memory_size import parse_memory
+from .conversion.tiles import Ints, TileGrid, parse_memory
 from .places import Workspace
-from .writing.safe_files import UnsafeFiles, boot_id
+from .writing.replacement import UnsafeFiles, boot_id
 from .zarr.arrays import tree_state, zarr_library
-from .zarr.boxes import array_folder, chunk_paths, read_box, write_box
-from .zarr.chunk_files import ChunkMover, chunk_files
+from .zarr.chunk_files import (
+    ChunkMover,
+    array_folder,
+    box_slices,
+    chunk_files,
+    chunk_paths,
+    read_box,
+    write_box,
+)
 
 __all__ = ["rechunk"]
 
@@ -54,66 +60,73 @@ def rechunk(
     where files of `src` change meanwhile, OutOfMemory where `memory` does not hold one chunk of each.
     """
     check_function("rechunk: progress", progress)
-    source, target = _opened(src, "src", "r"), _opened(dst, "dst", "r+")
-    _check_same_tensor(source, target)
-    _check_apart(source, target)
+    source, target = _open_array(src, "src", "r"), _open_array(dst, "dst", "r+")
+    if source.shape != target.shape or source.dtype != target.dtype:
+        raise refuse("RS-F07:dst-another-array", source=source, target=target)
+    # One array in both places: its chunks would be read while they are written.
+    folders = {folder and os.path.realpath(folder) for folder in map(array_folder, (source, target))}
+    if source.store_path == target.store_path or (len(folders) == 1 and None not in folders):
+        raise refuse("RS-F08:src-dst-array", source=short_repr(source))
     room, started = parse_memory(memory, "rechunk: memory"), time.perf_counter()
 
-    def tell(done: int) -> None:
+    def report(tally: TileProgress) -> None:
         if progress is not None:
             seconds = time.perf_counter() - started
-            progress(ConversionProgress("rechunking", done, source.nbytes, seconds, str(dst)))
+            progress(ConversionProgress("rechunking", tally.weight, source.nbytes, seconds, str(dst)))
 
-    work = _Rechunking(source, target, room, (short_repr(src), short_repr(dst)), tell)
-    first = _done(target, work.plan) if parse_bool("rechunk: resume", resume) else 0
-    work.copy_from(first)
+    work = _Rechunking(source, target, room, (short_repr(src), short_repr(dst)))
+    first = _boxes_done(target, work.plan) if parse_bool("rechunk: resume", resume) else 0
+    work.copy_from(first, report)
     del target.attrs[_ATTRIBUTE]
 
 
 class _Rechunking:
     """The boxes of an array, copied by several threads; the attributes of the target say how far it is.
 
-    `told`: what errors call the source and the target; `tell` is told how many bytes are done. `plan` tells
-    one way of copying from another: what an earlier call has left is of this one, or of no use.
+    `names`: of source and target, for errors. `plan` tells one way of copying from another: what an earlier
+    call has left is of this one, or of no use.
     """
 
-    def __init__(
-        self, source: Any, target: Any, memory: int, told: tuple[str, str], tell: Callable[[int], None]
-    ) -> None:
-        self._source, self._target, self._told, self._tell = source, target, told, tell
+    def __init__(self, source: Any, target: Any, memory: int, names: tuple[str, str]) -> None:
+        self._source, self._target, self._names = source, target, names
         read, written = chunk_files(source), chunk_files(target)
         is_direct = read is not None and written is not None
         room, jobs = _room(memory, source, target, is_direct)
         self._mover = None if read is None or written is None else ChunkMover(read, written, jobs)
         self._grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, room)
-        self._state = _state(source)
+        self._state = self._state_now()
         facts = (source.shape, str(source.dtype), source.chunks, _unit(target), self._grid.box, self._state)
         self.plan = hashlib.sha256(repr(facts).encode()).hexdigest()
         self._unsafe, self._safe = UnsafeFiles(), 0
 
-    def copy_from(self, first: int) -> None:
+    def copy_from(self, first: int, watch: Callable[[TileProgress], None]) -> None:
         """Copy all boxes from this one on. Raises RuntimeFailure where the source has changed meanwhile."""
         self._safe = first
         for tile in range(first):
-            self._unsafe.add(chunk_paths(self._target, _box(self._grid, tile)))
+            self._unsafe.add(chunk_paths(self._target, box_slices(*self._grid[tile])))
         total = len(self._grid) if prod(self._source.shape) else 0
         self._note(first, False)
         try:
-            do_tiles(total, first, 1, self._run, self._note, self._watch)
+            do_tiles(total, first, 1, self._run, self._note, watch)
         finally:
             if self._mover is not None:
                 self._mover.close()
         self._unsafe.make_safe()
-        if _state(self._source) != self._state:
-            raise refuse("RS-F08:src-changed-while", told=self._told[0])
+        if self._state_now() != self._state:
+            raise refuse("RS-F08:src-changed-while", told=self._names[0])
+
+    def _state_now(self) -> str:
+        """A hash of the files of the source, which a change changes; "" where there are none here."""
+        folder = array_folder(self._source)
+        return "" if folder is None else tree_state(folder)
 
     def _run(self, tile: int, space: Workspace) -> int:
-        """Copy one box; how many bytes it has."""
-        box, start = _box(self._grid, tile), self._grid.start(tile)
-        size = self._grid.size(start)
+        """Copy one box; the number of its bytes."""
+        start, size = self._grid[tile]
+        box = box_slices(start, size)
         if self._mover is None:
-            values = read_box(self._source, box, self._told[0])
-            write_box(self._target, box, values, self._told[1])
+            values = read_box(self._source, box, self._names[0])
+            write_box(self._target, box, values, self._names[1])
         else:
             self._mover.move(start, size, space)
         self._unsafe.add(chunk_paths(self._target, box))
@@ -124,23 +137,8 @@ class _Rechunking:
         if is_time:
             self._unsafe.make_safe()
             self._safe = done
-        said = {"plan": self.plan, "done": done, "safe": self._safe, "boot": boot_id()}
-        self._target.update_attributes({_ATTRIBUTE: json.dumps(said)})
-
-    def _watch(self, tally: TileProgress) -> None:
-        self._tell(tally.weight)
-
-
-def _state(source: Any) -> str:
-    """What tells the files of an array from themselves after a change; "" where there are none here."""
-    folder = array_folder(source)
-    return "" if folder is None else tree_state(folder)
-
-
-def _box(grid: TileGrid, tile: int) -> tuple[slice, ...]:
-    """A tile as slices of an array."""
-    start = grid.start(tile)
-    return tuple(slice(at, at + n) for at, n in zip(start, grid.size(start), strict=True))
+        note = {"plan": self.plan, "done": done, "safe": self._safe, "boot": boot_id()}
+        self._target.update_attributes({_ATTRIBUTE: json.dumps(note)})
 
 
 def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: int) -> TileGrid:
@@ -157,11 +155,11 @@ def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: in
         ]
         fitting = [choice for choice in choices if prod(choice) * itemsize <= memory]
         if not fitting:
-            return TileGrid(tuple(shape), _filled(box, shape, read, written, memory // itemsize))
-        box = min(fitting, key=lambda choice: (_excess(choice, read, shape), choice))
+            return TileGrid(tuple(shape), _lengthen(box, shape, read, written, memory // itemsize))
+        box = min(fitting, key=lambda choice: (_reads_per_box(choice, read, shape), choice))
 
 
-def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
+def _lengthen(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
     """The box, longer along the axis where that spares most, up to `most` elements; all about as long."""
     boxes = [box]
     for d, (n, b, w) in enumerate(zip(shape, box, written, strict=True)):
@@ -169,22 +167,22 @@ def _filled(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Int
         if b < longest:
             count = -(-n // longest)
             boxes.append((*box[:d], min(-(-n // (count * w)) * w, n), *box[d + 1 :]))
-    return min(boxes, key=lambda choice: (_excess(choice, read, shape), choice))
+    return min(boxes, key=lambda choice: (_reads_per_box(choice, read, shape), choice))
 
 
-def _excess(box: Ints, read: Ints, shape: Ints) -> float:
-    """How many times more than the box its reads are, about."""
+def _reads_per_box(box: Ints, read: Ints, shape: Ints) -> float:
+    """The reads of a box, as a multiple of it, about."""
     return prod(
         1.0 if b % r == 0 or b >= n else (b + r) / b for b, r, n in zip(box, read, shape, strict=True)
     )
 
 
 def _unit(array: Any) -> Ints:
-    """What is written at a time: a shard, where there are some, else a chunk."""
+    """The extents of what is written at a time: a shard, where there are some, else a chunk."""
     return tuple(getattr(array, "shards", None) or array.chunks)
 
 
-def _done(target: Any, plan: str) -> int:
+def _boxes_done(target: Any, plan: str) -> int:
     """The number of boxes an earlier call has done: of another run of the system those that the disk has."""
     try:
         state = json.loads(target.attrs.get(_ATTRIBUTE, ""))
@@ -195,19 +193,6 @@ def _done(target: Any, plan: str) -> int:
     if type(done) is int and done >= 0:
         return done
     raise refuse("RS-F08:nothing-go")
-
-
-def _check_same_tensor(source: Any, target: Any) -> None:
-    if source.shape == target.shape and source.dtype == target.dtype:
-        return
-    raise refuse("RS-F07:dst-another-array", source=source, target=target)
-
-
-def _check_apart(source: Any, target: Any) -> None:
-    """Refuse one array in both places: its chunks would be read while they are written."""
-    folders = {folder and os.path.realpath(folder) for folder in map(array_folder, (source, target))}
-    if source.store_path == target.store_path or (len(folders) == 1 and None not in folders):
-        raise refuse("RS-F08:src-dst-array", source=short_repr(source))
 
 
 def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, int]:
@@ -223,7 +208,7 @@ def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, 
     raise refuse("RS-D01:chunks-not-fit", memory=memory, read=read, written=written)
 
 
-def _opened(value: Any, name: str, mode: str) -> Any:
+def _open_array(value: Any, name: str, mode: str) -> Any:
     zarr = zarr_library("rechunk")
     try:
         array = value if isinstance(value, zarr.Array) else zarr.open_array(value, mode=mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,21 +21,20 @@ from ..runtime.alloc import Array, extent
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.transfer import synchronize, to_host
-from .element_kinds import kind_of_dtype
-from .formats.endings import holds_metadata, image_maker, is_zarr_name
 from .places import write_at
 from .plain_file import path_text
-from .stored_tensors import Scaling, StoredArray, array_of, is_dense, plain_array
+from .stored_tensors import KIND_OF_DTYPE, Scaling, StoredArray, array_of, is_dense, plain_array
+from .tensor_file import holds_metadata, image_maker, is_zarr_name
 from .writing.draft import AtomicOutput, DraftFile, Origin
 from .writing.replacement import Replacement, shown
-from .zarr.image import zarr_image
+from .zarr.arrays import zarr_image
 
 __all__ = ["save"]
 
 _CPU = Engine("cpu")
 
 
-class _Prepared(NamedTuple):
+class _StoredBytes(NamedTuple):
     """A tensor to be written: its array, and its bytes."""
 
     array: StoredArray
@@ -65,8 +65,14 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     is_bare = metadata is None or (isinstance(metadata, Mapping) and not metadata)
     if not is_bare and not holds_metadata(name):
         raise refuse("RS-F03:no-place-npy", name=shown(name))
-    prepared = [part for key, value in _by_name(tensors).items() for part in _parts(key, value)]
-    _check_names([part.array.name for part in prepared])
+    named = tensors if isinstance(tensors, Mapping) else {"x": tensors}
+    strange = next((key for key in named if not isinstance(key, str)), None)
+    if strange is not None:
+        raise refuse("RS-V08:name-no-text", strange=short_repr(strange), type=type(strange).__name__)
+    prepared = [part for key, value in named.items() for part in _parts(plain_text(key), value)]
+    names = Counter(part.array.name for part in prepared)
+    if len(names) < len(prepared):
+        raise refuse("RS-F03:two-tensors-called", name=names.most_common(1)[0][0][:60])
     if make is None:
         _save_zarr(name, prepared, {} if metadata is None else metadata)
         return
@@ -81,7 +87,7 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
             image.finish(handle)
 
 
-def _save_zarr(path: str, prepared: Sequence[_Prepared], metadata: Mapping[str, str]) -> None:
+def _save_zarr(path: str, prepared: Sequence[_StoredBytes], metadata: Mapping[str, str]) -> None:
     """A group of arrays, whole under its name or not at all."""
     image = zarr_image([one.array for one in prepared], metadata)
     draft = AtomicOutput(path, is_folder=True)
@@ -98,75 +104,50 @@ def _save_zarr(path: str, prepared: Sequence[_Prepared], metadata: Mapping[str, 
         raise
 
 
-def _by_name(tensors: Any) -> dict[str, Any]:
-    if not isinstance(tensors, Mapping):
-        return {"x": tensors}
-    strange = next((key for key in tensors if not isinstance(key, str)), None)
-    if strange is not None:
-        raise refuse("RS-V08:name-no-text", strange=short_repr(strange), type=type(strange).__name__)
-    return {plain_text(key): value for key, value in tensors.items()}
-
-
-def _parts(name: str, value: Any) -> list[_Prepared]:
-    """A tensor, or the parts of a quantised one: its elements, and its scales under names of their own."""
+def _parts(name: str, value: Any) -> list[_StoredBytes]:
+    """A tensor, or the parts of a quantized one: its elements, and its scales under names of their own."""
     if not isinstance(value, QuantizedTensor):
-        return [_prepared(name, value)]
-    parts: dict[str, Any] = {"scale": value.scale}
-    besides = {"zero_point": value.zero_point, "minimum": value.minimum}
-    parts |= {part: found for part, found in besides.items() if found is not None}
+        return [_prepare(name, value)]
+    parts: dict[str, Any] = {"scale": value.scale, "zero_point": value.zero_point, "minimum": value.minimum}
+    parts = {part: memory for part, memory in parts.items() if memory is not None}
     if value.tensor_scale != 1.0:
         parts["tensor_scale"] = np.full((1,) * value.values.desc.ndims, value.tensor_scale, np.float32)
     names = {part: f"{name}_{part}" for part in parts}
-    scale, zero, whole, minimum = (
-        names.get(part, "") for part in ("scale", "zero_point", "tensor_scale", "minimum")
-    )
-    told = Scaling(scale, zero, None, value.groups, whole, minimum)
-    values = _prepared(name, value.values)
-    first = values._replace(array=replace(values.array, scaling=told))
-    return [first, *(_prepared(names[part], found) for part, found in parts.items())]
+    values = _prepare(name, value.values)
+    array = replace(values.array, scaling=Scaling(**names, axis=None, groups=value.groups))
+    return [
+        _StoredBytes(array, values.content),
+        *(_prepare(names[part], held) for part, held in parts.items()),
+    ]
 
 
-def _check_names(names: list[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise refuse("RS-F03:two-tensors-called", name=name[:60])
-        seen.add(name)
-
-
-def _prepared(name: str, value: Any) -> _Prepared:
+def _prepare(name: str, value: Any) -> _StoredBytes:
     if isinstance(value, Memory) and value:
         synchronize(value)
         return _of_memory(name, to_host(value))
-    found = as_numpy(value, f"save: {name[:60]}")
-    if not isinstance(found, np.ndarray | np.generic | int | float | bool):
-        raise refuse(
-            "RS-V08:no-tensor",
-            name=name[:60],
-            why="it is an empty Memory" if isinstance(value, Memory) else f"it is {type(value).__name__}",
-        )
-    return _of_array(name, found if isinstance(found, np.ndarray) else np.asarray(found))
+    x = as_numpy(value, f"save: {name[:60]}")
+    if not isinstance(x, np.ndarray | np.generic | int | float | bool):
+        why = "it is an empty Memory" if isinstance(value, Memory) else f"it is {type(value).__name__}"
+        raise refuse("RS-V08:no-tensor", name=name[:60], why=why)
+    x = x if isinstance(x, np.ndarray) else np.asarray(x)
+    kind = KIND_OF_DTYPE.get(x.dtype)
+    if kind is not None and not is_masked(x):
+        content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+        return _StoredBytes(plain_array(name, kind, x.shape), content)
+    # Elements of 4 bits are packed; all else is refused, with the reason.
+    return _of_memory(name, memory_of(x, f"save: {name[:60]}"))
 
 
-def _of_memory(name: str, memory: Memory) -> _Prepared:
+def _of_memory(name: str, memory: Memory) -> _StoredBytes:
     desc = memory.desc
     array = array_of(name, desc)
     data = memory.data
     if data is None:
         memory.physical()  # says that there is none
-        return _Prepared(array, np.empty(0, np.uint8))
+        return _StoredBytes(array, np.empty(0, np.uint8))
     content = data.view(np.uint8)
     if not is_dense(desc) and desc.is_injective():
         # What lies between the elements is not this tensor's: it is no one else's business.
         content = np.zeros(extent(desc).high, np.uint8)
         reorder(memory, None, out=Memory(desc, _CPU, content))
-    return _Prepared(array, content[: array.nbytes])
-
-
-def _of_array(name: str, x: Array) -> _Prepared:
-    kind = kind_of_dtype(x.dtype)
-    if kind is not None and not is_masked(x):
-        content = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
-        return _Prepared(plain_array(name, kind, x.shape), content)
-    # Elements of 4 bits are packed; all else is refused, with the reason.
-    return _of_memory(name, memory_of(x, f"save: {name[:60]}"))
+    return _StoredBytes(array, content[: array.nbytes])

@@ -1,4 +1,4 @@
-"""What a file holds: tensors by name, each with its place, its physical array and its descriptor.
+"""Contents of files: tensors by name, each with its place, its physical array and its descriptor.
 
 A tensor in a file is its physical array: plain to every reader. Where that array is not the row-major one,
 the file's metadata hold the descriptor. Layouts with gaps, and elements that share bytes and have no word of
@@ -7,19 +7,22 @@ their own, are arrays of bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+import ml_dtypes
+import numpy as np
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import MAX_NDIMS
 from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..runtime.alloc import extent
-from .element_kinds import BYTES, ElementKind, kind_of_type
-from .formats.json_object import parse_object
 from .plain_file import about_file
 from .writing.replacement import shown
 
@@ -27,11 +30,151 @@ VERSION = 1
 KEY = "restride"
 """The key under which a file's metadata hold what restride writes there."""
 
+PIECE = 8 << 20
+"""Bytes that are read or written in one call: Python sees Ctrl-C between pieces."""
+
+# An entry has three brackets and some sixty bytes: far more of them describe no tensors, and take memory.
+_BYTES_PER_BRACKET = 8
 _WRITE_AGAIN = "write the file again with rs.save or restride convert"
 
 
+class ElementKind(NamedTuple):
+    """A kind of element: its word, its width in bits, the data type, and NumPy's type where there is one.
+
+    Words are those of safetensors, for all files. What restride has no data type for is moved as bits, and
+    never converted. Of kinds that come in blocks of several elements, the width is that of a `block`.
+    """
+
+    word: str
+    bits: int
+    data_type: DataType | None
+    numpy: np.dtype[Any] | None
+    block: int = 1
+
+    def nbytes(self, shape: tuple[int, ...]) -> int:
+        """The bytes of a dense array of this shape."""
+        return (prod(shape) // self.block * self.bits + 7) // 8
+
+    @property
+    def carrier(self) -> DataType | None:
+        """The data type that the bits are moved as; None where no type is as wide."""
+        return self.data_type or (_CARRIERS.get(self.bits) if self.block == 1 else None)
+
+
+_CARRIERS = {8: DataType.u8, 16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
+_ROWS: tuple[tuple[str, int, str, Any], ...] = (
+    ("BOOL", 8, "boolean", np.bool_),
+    ("F4", 4, "f4_e2m1", None),
+    ("F6_E2M3", 6, "", None),
+    ("F6_E3M2", 6, "", None),
+    ("U8", 8, "u8", np.uint8),
+    ("I8", 8, "s8", np.int8),
+    ("F8_E5M2", 8, "f8_e5m2", ml_dtypes.float8_e5m2),
+    ("F8_E4M3", 8, "f8_e4m3", ml_dtypes.float8_e4m3fn),
+    ("F8_E8M0", 8, "e8m0", ml_dtypes.float8_e8m0fnu),
+    ("F8_E4M3FNUZ", 8, "", ml_dtypes.float8_e4m3fnuz),
+    ("F8_E5M2FNUZ", 8, "", ml_dtypes.float8_e5m2fnuz),
+    ("I16", 16, "", np.int16),
+    ("U16", 16, "", np.uint16),
+    ("F16", 16, "f16", np.float16),
+    ("BF16", 16, "bf16", ml_dtypes.bfloat16),
+    ("I32", 32, "s32", np.int32),
+    ("U32", 32, "", np.uint32),
+    ("F32", 32, "f32", np.float32),
+    ("C64", 64, "", np.complex64),
+    ("F64", 64, "f64", np.float64),
+    ("I64", 64, "", np.int64),
+    ("U64", 64, "", np.uint64),
+)
+
+
+KINDS = {
+    word: ElementKind(
+        word, bits, DataType[name] if name else None, None if scalar is None else np.dtype(scalar)
+    )
+    for word, bits, name, scalar in _ROWS
+}
+"""All kinds by their words."""
+
+BYTES = KINDS["U8"]
+"""The kind of bytes whose meaning a descriptor says."""
+
+KIND_OF_TYPE = {kind.data_type: kind for kind in KINDS.values() if kind.data_type is not None}
+"""The kind of a data type's elements; none for s4, u4 and f4_e3m0, which files have no word for."""
+
+KIND_OF_DTYPE = {kind.numpy: kind for kind in KINDS.values() if kind.numpy is not None}
+"""The kind of the elements of NumPy arrays; none for those that files have no word for."""
+
+# Types of ggml: the number, the word, elements and bytes of a block.
+_GGML = (
+    (2, "Q4_0", 32, 18),
+    (3, "Q4_1", 32, 20),
+    (6, "Q5_0", 32, 22),
+    (7, "Q5_1", 32, 24),
+    (8, "Q8_0", 32, 34),
+    (9, "Q8_1", 32, 40),
+    (10, "Q2_K", 256, 84),
+    (11, "Q3_K", 256, 110),
+    (12, "Q4_K", 256, 144),
+    (13, "Q5_K", 256, 176),
+    (14, "Q6_K", 256, 210),
+    (15, "Q8_K", 256, 292),
+    (16, "IQ2_XXS", 256, 66),
+    (17, "IQ2_XS", 256, 74),
+    (18, "IQ3_XXS", 256, 98),
+    (19, "IQ1_S", 256, 50),
+    (20, "IQ4_NL", 32, 18),
+    (21, "IQ3_S", 256, 110),
+    (22, "IQ2_S", 256, 82),
+    (23, "IQ4_XS", 256, 136),
+    (29, "IQ1_M", 256, 56),
+    (34, "TQ1_0", 256, 54),
+    (35, "TQ2_0", 256, 66),
+    (39, "MXFP4", 32, 17),
+    (40, "NVFP4", 64, 36),
+    (41, "Q1_0", 128, 18),
+)
+GGML_KINDS = {
+    number: ElementKind(word, 8 * nbytes, None, None, block) for number, word, block, nbytes in _GGML
+}
+"""Quantized kinds by ggml's number: values and scales in blocks, which are copied as they are."""
+
+
+def parse_object(path: str, text: bytes) -> dict[str, Any]:
+    """A JSON object in a file's header, in which no key stands twice, read as if a stranger wrote it.
+
+    Raises InvalidArguments, naming the file.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in values:
+                raise refuse("RS-F01:name-stands-twice", path=shown(path), reason=name[:60])
+            values[name] = value
+        return values
+
+    def no_number(text: str) -> NoReturn:
+        raise ValueError(text)
+
+    if (text.count(b"{") + text.count(b"[")) * _BYTES_PER_BRACKET > len(text) + 1024:
+        raise refuse("RS-F01:header-nested-full", path=shown(path))
+    try:
+        parsed = json.loads(text.decode(), object_pairs_hook=unique, parse_constant=no_number)
+        if b"\\ud" in text or b"\\uD" in text:
+            # Halves of characters, which no file can be written with.
+            json.dumps(parsed, ensure_ascii=False).encode()
+    except Error:
+        raise
+    except (ValueError, RecursionError):
+        raise refuse("RS-F01:header-no-json-text", path=shown(path)) from None
+    if not isinstance(parsed, dict):
+        raise refuse("RS-F01:header-no-json", path=shown(path))
+    return parsed
+
+
 class Scaling(NamedTuple):
-    """Where the scales of quantised values are: names of tensors of the same file.
+    """The scales of quantized values, by the names of tensors of the same file.
 
     One scale is for the whole tensor, with `axis` for each index of it, with `groups` for as many elements
     along each axis. `tensor_scale`: one more, for all of the tensor. `minimum`: what is added in the end.
@@ -97,7 +240,7 @@ class StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file, or a folder of files, holds. `metadata`: of the file as a whole, restride's own left out.
+    """The contents of a file, or of a folder of files. `metadata`: of the whole file, but for restride's own.
 
     `heads`: of each file the path and a hash of its header, by which a changed source is noticed. `groups`:
     attributes of groups within it, by name.
@@ -124,7 +267,7 @@ def is_row_major(desc: MemoryDesc) -> bool:
 
 def array_of(name: str, desc: MemoryDesc, scaling: Scaling | None = None) -> StoredArray:
     """The physical array of a tensor with this descriptor."""
-    kind = kind_of_type(desc.data_type)
+    kind = KIND_OF_TYPE.get(desc.data_type)
     if kind is None or not is_dense(desc) or (kind.bits < 8 and desc.physical_shape[-1] % 2):
         reach = extent(desc).high
         return StoredArray(name, BYTES, (reach,), reach, desc, scaling)
@@ -169,7 +312,7 @@ def check_header(kind: str, nbytes: int, most: int) -> None:
 
 
 def note_of(array: StoredArray) -> dict[str, Any]:
-    """What the metadata must say of an array, as plain values; empty where its own shape says all."""
+    """The metadata of an array, as plain values; empty where its own shape says all."""
     note: dict[str, Any] = {}
     desc, plain = array.desc, plain_array(array.name, array.kind, array.shape).desc
     is_plain = plain is not None and plain == desc and plain.layout == desc.layout
@@ -190,7 +333,7 @@ def parse_notes(path: str, text: bytes) -> dict[str, Any]:
     return notes
 
 
-def annotated(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:
+def annotate(path: str, array: StoredArray, note: object, names: frozenset[str]) -> StoredArray:
     """The array as the file's metadata describe it, every value checked as if a stranger wrote it.
 
     `names`: of all tensors of the file. Raises InvalidArguments, naming the file and the tensor.
@@ -236,3 +379,34 @@ def _scaling(path: str, name: str, note: object, names: frozenset[str]) -> Scali
     if are_named and is_axis and are_groups and set(words) <= set(Scaling._fields):
         return Scaling(scale, zero, axis, tuple(groups), whole, least)
     raise refuse("RS-F01:scales-not-file", path=shown(path), name=name[:60])
+
+
+@dataclass(frozen=True, slots=True)
+class FileImage:
+    """A file of `nbytes` bytes: `pieces` of fixed bytes, and the starts of `arrays` in it.
+
+    `finish` completes the file, by its handle, when the tensors are written: with their sums, for example.
+    """
+
+    arrays: tuple[StoredArray, ...]
+    starts: tuple[int, ...]
+    pieces: tuple[tuple[int, bytes], ...]
+    nbytes: int
+    finish: Callable[[int], None] | None = None
+
+    @property
+    def digest(self) -> str:
+        """A hash of all but the tensors."""
+        digest = hashlib.sha256(repr((self.starts, self.nbytes)).encode())
+        for start, piece in self.pieces:
+            digest.update(start.to_bytes(8, "little") + piece)
+        return digest.hexdigest()
+
+
+def packed_starts(arrays: Sequence[StoredArray], start: int, align: int = 1) -> Iterator[int]:
+    """The starts of arrays one behind the other, each at a multiple of `align`; and the end of all."""
+    for array in arrays:
+        start = -(-start // align) * align
+        yield start
+        start += array.nbytes
+    yield start

@@ -61,7 +61,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
     """Chunks in a memory format of restride, and in another type: `mxfp4`, or a type with groups.
 
     format     a format tag, as "nChw16c"; None for row-major
-    data_type  of the elements that are stored, or the name of a way of quantising; None for those of the
+    data_type  of the elements that are stored, or the name of a way of quantizing; None for those of the
                array, which must then be floats or integers that restride has a type for
     group      how many elements along the last axis share a scale, which is found from the data
 
@@ -114,9 +114,11 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
         if plan.scaling is None:
             reorder(x, None, out=values)
         else:
-            found = quantize_in_groups(Memory.from_numpy(np.ascontiguousarray(x)), plan.scaling, self.format)
-            encoded[: plan.scale_bytes] = bytes_of(found.scale)
-            encoded[plan.scale_bytes :] = bytes_of(found.values)
+            quantized = quantize_in_groups(
+                Memory.from_numpy(np.ascontiguousarray(x)), plan.scaling, self.format
+            )
+            encoded[: plan.scale_bytes] = bytes_of(quantized.scale)
+            encoded[plan.scale_bytes :] = bytes_of(quantized.values)
         return chunk_spec.prototype.buffer.from_array_like(encoded)
 
     def _decode_sync(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
@@ -137,7 +139,7 @@ class RestrideCodec(ArrayBytesCodec):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class _ChunkPlan:
-    """How a chunk is stored: its elements, their scaling, bytes of scales, and bytes of all."""
+    """The form of a chunk: its elements, their scaling, bytes of scales, and bytes of all."""
 
     dtype: np.dtype[Any]
     stored: MemoryDesc

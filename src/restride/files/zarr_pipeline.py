@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +21,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from zarr.codecs import BytesCodec, TransposeCodec
+from zarr.codecs import TransposeCodec
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import register_pipeline
 from zarr.storage import LocalStore, StorePath
@@ -32,8 +31,8 @@ from ..arrays.reorders import reorder
 from ..desc.tags import MAX_NDIMS
 from ..runtime.alloc import Array
 from .conversion.tiles import Ints
-from .places import Workspace, write_at
-from .zarr.boxes import new_chunk
+from .places import ThreadSpaces, write_at
+from .zarr.chunk_files import is_little_endian, is_plain_type, new_chunk
 
 __all__ = ["ReorderPipeline"]
 
@@ -81,11 +80,10 @@ class ReorderPipeline(BatchedCodecPipeline):  # type: ignore[misc]
             return None
         codec, dtype = self.array_bytes_codec, spec.dtype.to_native_dtype()
         turns = all(isinstance(turn, TransposeCodec) for turn in self.array_array_codecs)
-        if type(codec) is not BytesCodec or self.bytes_bytes_codecs or not turns:
+        if self.bytes_bytes_codecs or not turns or not is_little_endian(codec, dtype):
             return None
-        is_little = getattr(codec.endian, "value", codec.endian) == "little" or dtype.itemsize == 1
-        is_plain = dtype.kind in "biufc" and dtype.newbyteorder("<") == dtype and dtype.itemsize <= 8
-        if not (is_little and is_plain and 0 < len(spec.shape) <= MAX_NDIMS and prod(spec.shape)):
+        is_plain = is_plain_type(dtype) and dtype.itemsize <= 8
+        if not (is_plain and 0 < len(spec.shape) <= MAX_NDIMS and prod(spec.shape)):
             return None
         order = tuple(range(len(spec.shape)))
         for turn in self.array_array_codecs:
@@ -120,7 +118,7 @@ class _ChunkFile:
             part = [*within]
             part[self.order[0]] = slice(None)
             for at, rows, place in self._pieces(*spans[self.order[0]][:2]):
-                piece = _space().bytes("piece", rows * self._row)
+                piece = _spaces.mine.bytes("piece", rows * self._row)
                 if os.preadv(handle, [piece.data], at * self._row) != piece.size:
                     return False
                 reorder(self._as_chunk(piece, rows)[tuple(part)], None, out=into[place])
@@ -132,7 +130,7 @@ class _ChunkFile:
         """Write the whole chunk, in one step. System errors are raised as they come."""
         with new_chunk(self.path) as handle:
             for at, rows, place in self._pieces(0, self.shape[self.order[0]]):
-                piece = _space().bytes("piece", rows * self._row)
+                piece = _spaces.mine.bytes("piece", rows * self._row)
                 reorder(content[place], None, out=self._as_chunk(piece, rows))
                 write_at(handle, at * self._row, piece.data)
 
@@ -182,15 +180,6 @@ def _is_box(selection: Any, ndim: int) -> bool:
     )
 
 
-_local = threading.local()
-
-
-def _space() -> Workspace:
-    """This thread's memory for a piece."""
-    space: Workspace | None = getattr(_local, "space", None)
-    if space is None:
-        space = _local.space = Workspace()
-    return space
-
+_spaces = ThreadSpaces()
 
 register_pipeline(ReorderPipeline)

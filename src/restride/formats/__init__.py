@@ -17,8 +17,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..nearest import nearest
 from . import gguf
-from .bit_fields import NF4, unpack, unpack_nf4
-from .ggml_rounding import quantize_blocks
+from .ggml_blocks import NF4, quantize_blocks, unpack, unpack_nf4
 from .tensor_format import TensorFormat
 
 __all__ = [
@@ -67,13 +66,13 @@ def nvfp4(shape: Shape, scales: str = "128x4") -> TensorFormat:
     The scales of a matrix lie in tiles of 128 by 4, as tensor cores read them; with `scales` "rows" they are
     row-major, as checkpoints hold them.
     """
-    found = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
+    rows = _of_rows("nvfp4", shape, DataType.f4_e2m1, 16, DataType.f8_e4m3)
     if not isinstance(scales, str) or scales not in ("128x4", "rows"):
         raise refuse("RS-A15:lie-tiles-rows", scales=short_repr(scales))
-    assert found.scale is not None
-    in_rows = scales == "rows" or len(found.scale.dims) != 2
-    scale = found.scale if in_rows else nvfp4_scales_128x4(found.scale.dims)
-    return replace(found, scale=scale, has_tensor_scale=True)
+    assert rows.scale is not None
+    in_rows = scales == "rows" or len(rows.scale.dims) != 2
+    scale = rows.scale if in_rows else nvfp4_scales_128x4(rows.scale.dims)
+    return replace(rows, scale=scale, has_tensor_scale=True)
 
 
 def nvfp4_scales_128x4(shape: Shape, dtype: str = "f8_e4m3") -> MemoryDesc:
@@ -197,7 +196,7 @@ def example_shape(name: str) -> tuple[int, ...]:
 
 
 def _about(make: Callable[..., TensorFormat]) -> str:
-    """What a format is, from the docstring of its function."""
+    """One line on a format, from the docstring of its function."""
     first = (make.__doc__ or "").split("\n\n")[0]
     return " ".join(first.split()).rstrip(".")
 

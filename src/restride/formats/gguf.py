@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_dims
@@ -55,39 +56,25 @@ def _format(
             "RS-A15:last-dim", name=name, dims=dims[-1] if dims else "missing", dims2=dims, group=_GROUP
         )
     counts = (*dims[:-1], dims[-1] // _GROUP)
+    # Of blocks that lie one behind the other, in blocks.
+    strides = [prod(max(n, 1) for n in counts[axis + 1 :]) for axis in range(len(counts))]
+
+    def part(
+        extents: tuple[int, ...], kind: DataType, at: int, inner: Sequence[tuple[int, int, int]] = ()
+    ) -> MemoryDesc:
+        steps = [stride * block * 8 // kind.bits for stride in strides]
+        return MemoryDesc.from_strides(extents, kind, steps, at * 8 // kind.bits, inner)
+
     start, blocks = values
     inner = [(len(dims) - 1, size, step) for _, size, step in blocks]
-    steps = _row_major(counts, block * 8 // data_type.bits)
-    elements = MemoryDesc.from_strides(dims, data_type, steps, start * 8 // data_type.bits, inner)
     kind, first = scale
-
-    def beside(at: int) -> MemoryDesc:
-        width = kind.bits // 8
-        return MemoryDesc.from_strides(counts, kind, _row_major(counts, block // width), at // width)
-
     return TensorFormat(
         f"gguf.{name}",
-        elements,
-        beside(first),
+        part(dims, data_type, start, inner),
+        part(counts, kind, first),
         zero_point,
-        None if minimum is None else beside(minimum),
-        nbytes=block * _volume(counts),
+        None if minimum is None else part(counts, kind, minimum),
+        nbytes=block * prod(counts),
         has_one_buffer=True,
         about=(globals()[name].__doc__ or "").rstrip("."),
     )
-
-
-def _row_major(counts: tuple[int, ...], step: int) -> list[int]:
-    """Strides of blocks that lie one behind the other."""
-    strides: list[int] = []
-    for n in reversed(counts):
-        strides.insert(0, step)
-        step *= max(n, 1)
-    return strides
-
-
-def _volume(counts: tuple[int, ...]) -> int:
-    total = 1
-    for n in counts:
-        total *= n
-    return total

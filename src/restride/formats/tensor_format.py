@@ -1,4 +1,4 @@
-"""What a stored tensor is made of: where its elements lie, and what they are multiplied by."""
+"""The parts of a stored tensor: its elements, and what they are multiplied by."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..runtime.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class TensorFormat:
-    """The layout of a quantised tensor: `x = scale * (value - zero_point) + minimum`.
+    """The layout of a quantized tensor: `x = scale * (value - zero_point) + minimum`.
 
     name        as `rs.formats` has it
     values      where the elements lie
@@ -49,14 +49,14 @@ class TensorFormat:
     @property
     def parts(self) -> dict[str, MemoryDesc]:
         """The descriptors by the names of what they describe."""
-        found = {"values": self.values, "scale": self.scale, "minimum": self.minimum}
+        parts = {"values": self.values, "scale": self.scale, "minimum": self.minimum}
         if isinstance(self.zero_point, MemoryDesc):
-            found["zero_point"] = self.zero_point
-        return {name: md for name, md in found.items() if md is not None}
+            parts["zero_point"] = self.zero_point
+        return {name: md for name, md in parts.items() if md is not None}
 
     @property
     def groups(self) -> tuple[int, ...]:
-        """How many elements share a scale along each axis; 1 where there are no scales."""
+        """The number of elements that share a scale along each axis; 1 where there are no scales."""
         counts = self.values.dims if self.scale is None else self.scale.dims
         return tuple(n // max(m, 1) for n, m in zip(self.values.dims, counts, strict=True))
 
@@ -74,35 +74,30 @@ class TensorFormat:
         the format has one. Raises InvalidArguments for other names, for
         buffers of another length, and for floats of another type than a part has.
         """
-        whole = self._whole(tensor_scale)
+        factor, parts = to_f32(tensor_scale, f"formats.{self.name}: tensor_scale"), self.parts
+        if not isfinite(factor):
+            raise self._misfit(f"tensor_scale is {factor}", "pass a number that f32 holds")
+        if factor != 1 and not self.has_tensor_scale:
+            raise self._misfit("this format has no scale of the whole tensor", "leave tensor_scale out")
         if self.has_one_buffer:
             if buffer is None or buffers:
                 raise self._misfit("one buffer holds all of it", "pass it alone")
-            held = _flat(self.name, buffer, self.nbytes)
-            memories = {name: _part(held, md) for name, md in self.parts.items()}
+            whole = _flat(self.name, buffer, self.nbytes)
+            memories = {name: over(whole, md) for name, md in parts.items()}
         else:
             named = {**({} if buffer is None else {"values": buffer}), **buffers}
-            if named.keys() != self.parts.keys():
-                raise self._misfit(f"its parts are {', '.join(self.parts)}", "name a buffer for each of them")
+            if named.keys() != parts.keys():
+                raise self._misfit(f"its parts are {', '.join(parts)}", "name a buffer for each of them")
             memories = {
-                name: _part(
-                    _flat(name, b, self.parts[name].size, self.parts[name].data_type), self.parts[name]
-                )
-                for name, b in named.items()
+                name: over(_flat(name, named[name], md.size, md.data_type), md) for name, md in parts.items()
             }
-        zero = memories.get("zero_point") or self._one_zero_point()
-        return QuantizedTensor(
-            memories["values"], self._scale(memories), zero, whole, memories.get("minimum")
-        )
-
-    def _whole(self, tensor_scale: Any) -> float:
-        """The factor of the whole tensor, as a number that f32 holds."""
-        found = to_f32(tensor_scale, f"formats.{self.name}: tensor_scale")
-        if not isfinite(found):
-            raise self._misfit(f"tensor_scale is {found}", "pass a number that f32 holds")
-        if found != 1 and not self.has_tensor_scale:
-            raise self._misfit("this format has no scale of the whole tensor", "leave tensor_scale out")
-        return found
+        one = (1,) * self.values.ndims
+        scale, zero = memories.get("scale"), memories.get("zero_point")
+        if scale is None:
+            scale = Memory.from_numpy(np.ones(one, np.float32))
+        if zero is None and self.zero_point != 0:
+            zero = Memory.from_numpy(np.full(one, self.zero_point, np.int8))
+        return QuantizedTensor(memories["values"], scale, zero, factor, memories.get("minimum"))
 
     def pack(self, tensor: QuantizedTensor) -> QuantizedTensor:
         """The same elements, scales and zero points in this format; nothing is computed.
@@ -112,49 +107,32 @@ class TensorFormat:
         """
         if not isinstance(tensor, QuantizedTensor):
             raise self._misfit(f"it is {type(tensor).__name__}, no QuantizedTensor", "quantise it first")
-        made, theirs = self.empty(), {"values": tensor.values, "minimum": tensor.minimum}
+        packed, theirs = self.empty(), {"values": tensor.values, "minimum": tensor.minimum}
         if self.scale is None:
-            made = replace(made, scale=tensor.scale)
+            packed = replace(packed, scale=tensor.scale)
         else:
             theirs["scale"] = tensor.scale
         if isinstance(self.zero_point, MemoryDesc):
             theirs["zero_point"] = tensor.zero_point
         else:
-            self._check_zero_point(tensor.zero_point, self.zero_point)
+            zeros = 0 if tensor.zero_point is None else tensor.zero_point.to_numpy().astype(np.int32)
+            if np.any(zeros != self.zero_point):
+                why = f"the zero point of this format is {self.zero_point} for all elements"
+                raise self._misfit(why, "the tensor's zero points are others")
         for name, src in theirs.items():
-            dst = getattr(made, name)
+            dst = getattr(packed, name)
             if src is None:
                 continue
             if dst is None:
                 raise self._misfit(f"the tensor has a {name}", "this format has none")
-            self._check_part(name, src.desc, dst.desc)
+            if (src.desc.dims, src.desc.data_type) != (dst.desc.dims, dst.desc.data_type):
+                hint = "quantise with the groups and types of this format"
+                raise self._misfit(f"{name}: {src.desc} is no {dst.desc}", hint)
             reorder(src, None, out=dst)
-        return replace(made, tensor_scale=tensor.tensor_scale)
-
-    def _check_part(self, name: str, src: MemoryDesc, dst: MemoryDesc) -> None:
-        if (src.dims, src.data_type) != (dst.dims, dst.data_type):
-            raise self._misfit(
-                f"{name}: {src} is no {dst}", "quantise with the groups and types of this format"
-            )
-
-    def _check_zero_point(self, found: Memory | None, wanted: int) -> None:
-        is_same = wanted == 0 if found is None else bool((found.to_numpy().astype(np.int32) == wanted).all())
-        if not is_same:
-            why = f"the zero point of this format is {wanted} for all elements"
-            raise self._misfit(why, "the tensor's zero points are others")
+        return replace(packed, tensor_scale=tensor.tensor_scale)
 
     def _misfit(self, why: str, hint: str) -> Error:
         return refuse("RS-A15:parts-not-fit", name=self.name, why=why, hint=hint)
-
-    def _scale(self, memories: dict[str, Memory]) -> Memory:
-        if "scale" in memories:
-            return memories["scale"]
-        return Memory.from_numpy(np.ones((1,) * self.values.ndims, np.float32))
-
-    def _one_zero_point(self) -> Memory | None:
-        if isinstance(self.zero_point, MemoryDesc) or self.zero_point == 0:
-            return None
-        return Memory.from_numpy(np.full((1,) * self.values.ndims, self.zero_point, np.int8))
 
 
 def _flat(name: str, buffer: Any, needed: int, data_type: DataType | None = None) -> Memory:
@@ -178,15 +156,15 @@ def misfit_of_bytes(array: Any, needed: int) -> str:
 
 
 def _misfit_of_type(array: Any, data_type: DataType | None) -> str:
-    """What is wrong with the elements: words of bytes are of integers, all else has the part's type."""
+    """The fault of the elements: words of bytes are of integers, all else has the part's type."""
     try:
-        found = DataType.parse(array.dtype)
+        own = DataType.parse(array.dtype)
     except InvalidArguments:
         return "" if array.dtype.kind in "iuV" else f"its elements are {array.dtype}"
-    if found.bits < 8:
-        return f"it has a byte for each {found}; two of them share one"
-    is_other = data_type is not None and found.kind == "float" and found is not data_type
-    return f"its elements are {found}, not {data_type}" if is_other else ""
+    if own.bits < 8:
+        return f"it has a byte for each {own}; two of them share one"
+    is_other = data_type is not None and own.kind == "float" and own is not data_type
+    return f"its elements are {own}, not {data_type}" if is_other else ""
 
 
 def array_of(buffer: Any, what: str) -> Any:
@@ -204,7 +182,3 @@ def array_of(buffer: Any, what: str) -> Any:
         why = f"NumPy makes no array of it: {text_of(error)[:200]}"
         hint = "pass bytes, or an array"
         raise refuse("RS-A15:part", what=what, why=why, hint=hint) from None
-
-
-def _part(held: Memory, md: MemoryDesc) -> Memory:
-    return over(held, md)

@@ -1,18 +1,18 @@
-"""What a conversion tells: how far it is, and what became of which tensor."""
+"""Progress of a conversion, and the report of what became of each tensor."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .planned import Conversion
+from .plan import Conversion
 from .rules import ConversionRule
 from .sources import ConversionSource
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionProgress:
-    """How far a conversion is: bytes of the source that are done, of how many, and the tensor at work."""
+    """The progress of a conversion: bytes of the source that are done, of all, and the tensor at work."""
 
     stage: str
     done: int
@@ -23,7 +23,7 @@ class ConversionProgress:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedTensor:
-    """What becomes of a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes.
+    """The outcome for a tensor: the rule that fits, or "" for a copy; what it was and is, and their bytes.
 
     `largest_error`, `mean_error`: how far its values are from the source's, where that was verified, and None
     where they are the same; relative to the range of the values that share a scale: their largest magnitude,
@@ -43,12 +43,12 @@ class ConvertedTensor:
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """What was done, or with `dry_run` would be: all tensors, bytes of files, and the memory for tiles.
+    """All that was done, or with `dry_run` would be: tensors, bytes of files, and the memory for tiles.
 
-    `seconds`: how long it took; of a dry run None. `expected_seconds`: of a dry run, how long it would take,
+    `seconds`: the time it took; of a dry run None. `expected_seconds`: of a dry run, the time it would take,
     from some tiles that were tried; None where nothing could be tried. `resumed_at`: bytes of the source that
     an earlier run had done. `verified`: bytes of the source that were compared with what was written.
-    `shortfall`: of a dry run, how many bytes more must be free where the result goes; 0 where there is room.
+    `shortfall`: of a dry run, the bytes that are missing where the result goes; 0 where there is room.
     `unused_rules`: those that are the first to fit for no tensor: misspelt, or behind one that fits as well.
     `lost_metadata`: keys of the source's metadata that `.npy` and `.npz` files have no place for.
     """
@@ -71,14 +71,9 @@ def report_of(
     source: ConversionSource,
     rules: Sequence[ConversionRule],
     jobs: int,
-    seconds: float | None,
-    resumed_at: int = 0,
-    verified: int = 0,
-    expected: float | None = None,
-    shortfall: int = 0,
-    errors: Mapping[int, tuple[float, float]] | None = None,
+    errors: Mapping[int, tuple[float, float]],
 ) -> ConversionReport:
-    """The report of a conversion that is done, or planned."""
+    """The report of a conversion, without its times; `errors`: the largest and the mean one, by the step."""
     tensors = []
     for number, placed in enumerate(work.steps):
         array, result = placed.step.source.array, placed.step.results[0]
@@ -88,21 +83,16 @@ def report_of(
             for one in (array, result)
         )
         written = sum(one.nbytes for one in placed.step.results)
-        file = source.files[placed.source].name
-        off = (errors or {}).get(number, (None, None))
+        file, off = source.files[placed.source].name, errors.get(number, (None, None))
         rule = "" if placed.step.rule is None else str(placed.step.rule)
         tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file, *off))
-    sizes = work.nbytes_read, work.nbytes_written, 2 * jobs * work.tile_bytes
     used = {placed.step.rule for placed in work.steps}
-    unused = tuple(str(rule) for rule in rules if rule not in used)
     return ConversionReport(
         tuple(tensors),
-        *sizes,
-        seconds,
-        resumed_at,
-        verified,
-        expected,
-        shortfall,
-        unused,
-        work.lost_metadata,
+        work.nbytes_read,
+        work.nbytes_written,
+        2 * jobs * work.tile_bytes,
+        seconds=None,
+        unused_rules=tuple(str(rule) for rule in rules if rule not in used),
+        lost_metadata=work.lost_metadata,
     )

@@ -1,4 +1,4 @@
-"""What a conversion reads: a file, or a folder of files that is a checkpoint in parts.
+"""The source of a conversion: a file, or a folder of files that is a checkpoint in parts.
 
 Every file of a folder has its like in the result: tensor files are converted, the index of shards is made
 anew, all others are copied.
@@ -12,14 +12,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ...errors import refuse
-from ..element_kinds import BYTES
-from ..formats.json_object import parse_object
 from ..formats.npy import NpyOverride, read_npy
 from ..places import FilePlace
-from ..plain_file import FileState, check_link, opened, read_at, state_of
-from ..stored_tensors import Contents, StoredArray, StoredTensor, physical
-from ..tensor_file import TensorFile, tensor_file
-from ..writing.file_image import FileImage
+from ..plain_file import FileState, check_link, close_on_error, opened, read_at, state_of
+from ..stored_tensors import BYTES, Contents, StoredArray, StoredTensor, parse_object, physical
+from ..tensor_file import tensor_file
 from ..writing.replacement import shown
 from ..zarr.arrays import ZarrFolder, is_zarr, open_zarr
 
@@ -55,12 +52,12 @@ class SourceFile:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells this file from another, or from itself after a change."""
+        """Facts that differ for another file, and for this one after a change."""
         heads = () if self.contents is None else self.contents.heads
         return (self.name, *self.state, [digest for _, digest in heads])
 
     def place(self, tensor: StoredTensor) -> FilePlace:
-        """Where a tensor is read."""
+        """The place of a tensor in the file."""
         return FilePlace(self.file.fileno(), self.path, tensor.start)
 
     def close(self) -> None:
@@ -110,21 +107,17 @@ def open_source(
     if os.path.isdir(path) or path.endswith(INDEX_END):
         folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
         return _open_folder(folder, follow_links, spare)
-    file, contents, state = tensor_file(path, spare) if override is None else _meant(path, override)
+    if override is None:
+        file, contents, state = tensor_file(path, spare)
+    else:
+        file = opened(path)
+        with close_on_error(file):
+            contents, state = read_npy(file, path, override), state_of(file)
+            # Elements keep their order in memory.
+            tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in contents.tensors)
+            contents = replace(contents, tensors=tensors)
     source_file = SourceFile(os.path.basename(path), path, file, state, contents)
     return ConversionSource(path, is_folder=False, files=[source_file])
-
-
-def _meant(path: str, override: NpyOverride) -> TensorFile:
-    """A .npy file, of which somebody says what it cannot say itself. Elements keep their order in memory."""
-    file = opened(path)
-    try:
-        contents = read_npy(file, path, override)
-        tensors = tuple(replace(tensor, array=physical(tensor.array)) for tensor in contents.tensors)
-        return TensorFile(file, replace(contents, tensors=tensors), state_of(file))
-    except BaseException:
-        file.close()
-        raise
 
 
 def _open_folder(folder: str, follow_links: bool, spare: str | None) -> ConversionSource:
@@ -166,27 +159,24 @@ def _opened_file(folder: str, name: str, spare: str | None) -> SourceFile:
         file, contents, state = tensor_file(path, spare)
         return SourceFile(name, path, file, state, contents)
     file = opened(path)
-    try:
-        state = state_of(file)
-        index = _index_of(file, path, state.nbytes) if name.endswith(INDEX_END) else None
+    with close_on_error(file):
+        state, index = state_of(file), None
+        if name.endswith(INDEX_END):
+            if state.nbytes > _MOST_INDEX:
+                raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=state.nbytes)
+            index = parse_object(path, read_at(file, path, 0, state.nbytes))
+            _check_index(path, index)
         return SourceFile(name, path, file, state, index=index)
-    except BaseException:
-        file.close()
-        raise
 
 
-def _index_of(file: BinaryIO, path: str, nbytes: int) -> dict[str, Any]:
-    """The index of a sharded checkpoint: an object with the names of files by those of tensors."""
-    if nbytes > _MOST_INDEX:
-        raise refuse("RS-F01:index-bytes", path=shown(path), nbytes=nbytes)
-    index = parse_object(path, read_at(file, path, 0, nbytes))
+def _check_index(path: str, index: dict[str, Any]) -> None:
+    """Refuse an index of shards that is no object with the names of files by those of tensors."""
     shards = index.get("weight_map")
     if not isinstance(shards, dict) or not all(isinstance(shard, str) for shard in shards.values()):
         raise refuse("RS-F01:no-weight-map", path=shown(path))
     for shard in set(shards.values()):
         if not shard or shard in (".", "..") or "/" in shard or "\\" in shard or "\0" in shard:
             raise refuse("RS-F01:names-shard-no", path=shown(path), shard=shard[:80])
-    return index
 
 
 def _check_shards(source: ConversionSource) -> None:
@@ -212,8 +202,3 @@ def _check_shards(source: ConversionSource) -> None:
                 why = f"{min(twice)[:80]!r} is in two of its shards"
                 raise refuse("RS-F01:index", path=shown(index.path), why=why)
             seen |= shards[shard]
-
-
-def raw_image(array: StoredArray) -> FileImage:
-    """A file that is the bytes of one array."""
-    return FileImage((array,), (0,), (), array.nbytes)

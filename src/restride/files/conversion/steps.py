@@ -1,309 +1,452 @@
-"""Steps of a conversion: what a rule makes of a tensor, in tiles that can be done in any order."""
+"""Steps of a conversion: one tensor each, copied, moved to another layout and type, or quantized.
+
+A tile reads its box of the source and writes its boxes of the results, and nothing else: tiles can be done in
+any order, and a conversion that was killed goes on with those that are not done, and gives the same bytes.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from math import lcm, prod
-from typing import Protocol
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays.calls.formats import target_desc
-from ...arrays.scaling.group import scaling_of
-from ...arrays.scaling.grouped import group_extents
-from ...arrays.scaling.quantization import quantize
+from ...arrays.reorders import reorder
+from ...arrays.scaling.block_scales import quantize_in_groups
+from ...arrays.scaling.group import GroupScaling
+from ...arrays.scaling.quantization import quantize, quantize_by
 from ...desc.memory_desc import MemoryDesc
+from ...desc.text_forms import order_tag
 from ...dtypes import DataType
-from ...errors import Error, OutOfMemory, refuse
-from ..physical_boxes import box_units, is_cut_in_boxes
-from ..places import TensorPlace, Workspace
-from ..stored_tensors import Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
-from .move_steps import CopyStep, MoveStep, TileBox
-from .quantise_steps import GroupedStep, QuantiseStep
-from .rules import ConversionRule, needs_scale
-from .tensor_range import TensorRange
-from .tiles import TileGrid, box_bytes, plan_tiles
-from .value_errors import ErrorBound, ValueErrors
+from ...runtime.alloc import Array
+from ...runtime.cpu.reduction import min_max
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ..places import FilePlace, TensorPlace, Workspace, bytes_of
+from ..stored_tensors import PIECE, StoredArray, StoredTensor, is_dense
+from .rules import ConversionRule
+from .tiles import Ints, TileGrid, box_bytes, box_shape, compact, pieces_of
+from .value_errors import HALF_LOST, ErrorBound, GroupErrors, Quantization, ValueErrors, as_f64, bound_of
 
-_REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
-_HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
+_CPU = Engine("cpu")
+# What f32 arithmetic may be off by, relative to a value.
+_ROUNDING = 2.0**-22
+
+Targets = Sequence[TensorPlace]
 
 
-class ConversionStep(Protocol):
-    """What is done for one tensor."""
+class TileBox(NamedTuple):
+    """A box that a tile writes: of which result, by which descriptor, from where on, of which extents."""
 
-    @property
-    def source(self) -> StoredTensor:
-        """The tensor that is read."""
+    result: int
+    desc: MemoryDesc
+    start: Ints
+    size: Ints
 
-    @property
-    def results(self) -> tuple[StoredArray, ...]:
-        """The arrays that are written; the first one has the tensor's name."""
 
-    @property
-    def rule(self) -> ConversionRule | None:
-        """The rule that fits the tensor."""
+@dataclass(frozen=True, slots=True)
+class ConversionStep:
+    """The work for one tensor, in tiles.
+
+    source   the tensor that is read
+    results  the arrays that are written; the first one has the tensor's name
+    rule     the rule that fits the tensor
+    src, dst  the descriptors by which tiles are read, and the first result is written
+    grid     the tiles
+    """
+
+    source: StoredTensor
+    results: tuple[StoredArray, ...]
+    rule: ConversionRule | None
+    src: MemoryDesc
+    dst: MemoryDesc
+    grid: TileGrid
 
     @property
     def tiles(self) -> int:
         """The number of tiles."""
+        return len(self.grid) if self.src.nelems else 0
 
     @property
     def tile_bytes(self) -> int:
         """The memory that one tile takes."""
+        return box_bytes((self.src, self.dst), self.grid.box)
 
     @property
-    def result_boxes(self) -> tuple[tuple[int, ...], ...]:
+    def result_boxes(self) -> tuple[Ints, ...]:
         """Of each result the extents of what the first tile writes of its array."""
+        boxes = self._boxes_of((0,) * self.dst.ndims, self.grid.box)
+        return tuple(box_shape(self.results[box.result], box.desc, box.size) for box in boxes)
 
     @property
     def tolerance(self) -> ErrorBound | None:
-        """How far values may be from the source's; None where all bits are the same."""
+        """The distance that values may have from the source's; None where all bits are the same."""
+        return None
 
     def weight(self, tile: int) -> int:
-        """The bytes of the source that a tile stands for."""
-
-    def run(self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace) -> None:
-        """Do one tile."""
+        """The bytes of the source that a tile stands for: the share of its box."""
+        _, size = self.grid[tile]
+        return self.source.array.nbytes * prod(size) // max(self.src.nelems, 1)
 
     def boxes(self, tile: int) -> Sequence[TileBox]:
-        """What a tile writes, in the order in which it does."""
+        """The boxes that a tile writes, in the order in which it does."""
+        return self._boxes_of(*self.grid[tile])
 
-    def check(
-        self, tile: int, source: TensorPlace, targets: Sequence[TensorPlace], space: Workspace
+    def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
+        """Do one tile."""
+        raise NotImplementedError
+
+    def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
+        """The errors of what a tile has written, which is read back."""
+        raise NotImplementedError
+
+    def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
+        """The boxes that the tile of this box of the source writes."""
+        return [TileBox(0, self.dst, start, size)]
+
+
+def read_box(
+    place: TensorPlace, desc: MemoryDesc, start: Ints, size: Ints, space: Workspace, name: str
+) -> Memory:
+    """A box of a tensor, gathered, in memory that `space` has under a name."""
+    box = compact(desc, size)
+    content = space.bytes(name, box.size)
+    place.read(desc, start, size, content)
+    return Memory(box, _CPU, content)
+
+
+@lru_cache(maxsize=1024)
+def _line_of(nbytes: int) -> MemoryDesc:
+    """So many bytes. Tensors of a checkpoint have few lengths, and there may be thousands of them."""
+    return MemoryDesc((nbytes,), DataType.u8)
+
+
+class CopyStep(ConversionStep):
+    """The bytes as they are: both descriptors are of the bytes in a line."""
+
+    CHUNK = 32 << 20
+
+    @classmethod
+    def of(cls, source: StoredTensor, rule: ConversionRule | None) -> CopyStep:
+        """The step for a tensor."""
+        line = _line_of(source.array.nbytes)
+        return cls(source, (source.array,), rule, line, line, TileGrid(line.dims, (cls.CHUNK,)))
+
+    @property
+    def tile_bytes(self) -> int:
+        """A buffer, whatever the tensor."""
+        return PIECE
+
+    @property
+    def result_boxes(self) -> tuple[Ints, ...]:
+        """All of the array: where arrays lie in boxes, only those without axes are copied so."""
+        return (self.results[0].shape,)
+
+    def weight(self, tile: int) -> int:
+        """The bytes of a chunk."""
+        return min(self.CHUNK, self.source.array.nbytes - tile * self.CHUNK)
+
+    def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
+        """Copy a chunk."""
+        if isinstance(source, FilePlace) and isinstance(targets[0], FilePlace):
+            source.copy_to(targets[0], tile * self.CHUNK, self.weight(tile), space)
+            return
+        for _, line, at, count in self.boxes(tile):
+            piece = space.bytes("copy", *count)
+            source.read(line, at, count, piece)
+            targets[0].write(line, at, count, piece)
+
+    def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
+        """None, where both chunks are the same."""
+        for _, line, at, count in self.boxes(tile):
+            read, written = space.bytes("source", *count), space.bytes("written", *count)
+            source.read(line, at, count, read)
+            targets[0].read(line, at, count, written)
+            if not np.array_equal(read, written):
+                return ValueErrors(is_right=False)
+        return ValueErrors()
+
+    def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
+        """A chunk, in pieces."""
+        first, end = start[0], start[0] + size[0]
+        return [TileBox(0, self.dst, (at,), (min(PIECE, end - at),)) for at in range(first, end, PIECE)]
+
+
+class MoveStep(ConversionStep):
+    """Another layout, another type, a number that multiplies, or all of it."""
+
+    def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
+        """Read, reorder, write."""
+        start, size = self.grid[tile]
+        targets[0].write(self.dst, start, size, self._converted(source, start, size, space))
+
+    @property
+    def tolerance(self) -> ErrorBound | None:
+        """None where the result has the same values, because its type has all of the source's."""
+        read, written = self.src.data_type, self.dst.data_type
+        has_all = read is written or (
+            read.numpy is not None
+            and written.numpy is not None
+            and np.can_cast(read.numpy, written.numpy, "safe")
+        )
+        return None if has_all and not self._factors else HALF_LOST
+
+    def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
+        """Values that keep their type, moved back, are the source; others are what the source converts to,
+        and their distance from it is measured.
+        """
+        start, size = self.grid[tile]
+        if self.src.data_type is not self.dst.data_type or self._factors:
+            return self._errors(start, size, source, targets[0], space)
+        stored = read_box(targets[0], self.dst, start, size, space, "written")
+        exact = read_box(source, self.src, start, size, space, "source")
+        back, again = space.bytes("back", exact.desc.size), space.bytes("again", stored.desc.size)
+        # Gaps and padding of the source may hold anything: they are taken as they are.
+        back[:] = bytes_of(exact)
+        returned = Memory(exact.desc, _CPU, back)
+        reorder(stored, None, out=returned)
+        reorder(returned, None, out=Memory(stored.desc, _CPU, again))
+        is_same = np.array_equal(bytes_of(exact), back) and (
+            not is_dense(stored.desc) or np.array_equal(bytes_of(stored), again)
+        )
+        return ValueErrors(is_right=bool(is_same))
+
+    def _errors(
+        self, start: Ints, size: Ints, source: TensorPlace, target: TensorPlace, space: Workspace
     ) -> ValueErrors:
-        """Whether a tile holds what it must, and how far its values are from the source's."""
+        """The errors of the values of a box, as long as the bytes are what they must be."""
+        factors = self._factors
+        with np.errstate(all="ignore"):
+            step = np.float64(1) / factors.get("scale", 1.0)
+        rounding = _ROUNDING if factors else 0.0
+        how = Quantization(self.dst.data_type, step, factors.get("zero_point", 0), rounding=rounding)
+        ones, groups, tolerance = (1,) * len(size), GroupErrors((1,) * len(size)), self.tolerance
+        for first, extents in pieces_of((self.src, self.dst), size):
+            at = tuple(a + b for a, b in zip(start, first, strict=True))
+            stored = read_box(target, self.dst, at, extents, space, "written")
+            if not np.array_equal(bytes_of(stored), self._converted(source, at, extents, space)):
+                return ValueErrors(is_right=False)
+            if tolerance is not None:
+                src = compact(self.src, extents)
+                exact = Memory(src, _CPU, space.bytes("source", src.size))
+                groups.add(as_f64(exact), as_f64(stored), how, (0,) * len(size), ones)
+        return groups.summed_up(HALF_LOST)
+
+    @property
+    def _factors(self) -> dict[str, Any]:
+        rule = self.rule
+        factors = {} if rule is None else {"scale": rule.scale, "zero_point": rule.zero_point or None}
+        return {name: value for name, value in factors.items() if value is not None}
+
+    def _converted(self, source: TensorPlace, start: Ints, size: Ints, space: Workspace) -> Array:
+        """The bytes of the result's box; those of the source are in `space` under "source"."""
+        dst = compact(self.dst, size)
+        exact, converted = (
+            read_box(source, self.src, start, size, space, "source"),
+            space.bytes("made", dst.size),
+        )
+        reorder(exact, None, out=Memory(dst, _CPU, converted), **self._factors)
+        return converted
 
 
-def plan_step(
-    tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int, in_boxes: bool = False
-) -> ConversionStep:
-    """What a rule makes of a tensor, in tiles of at most about `most_bytes`.
+class TensorRange:
+    """The smallest and the largest value of a tensor that is larger than a tile: its scale depends on both.
 
-    `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. Raises an error
-    that names the tensor and the rule where they do not fit.
+    All threads find them together when the first one needs them, box by box. Who comes when no box is left
+    waits for those that are still being read.
     """
-    room = _TileRoom(tensor, most_bytes, in_boxes)
-    if rule is None or rule.is_copy:
-        return _copied(room, rule)
-    try:
-        step = _planned(room, rule)
-    except Error as error:
-        why = f"{error.what}: {error.why}" if error.why else error.what
-        hint = error.hint if isinstance(error, OutOfMemory) else _HINT
-        what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
-        where = f"{tensor.array.kind.word} {tensor.array.shape}"
-        raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
-    return room.checked(step)
+
+    def __init__(self, src: MemoryDesc, grid: TileGrid) -> None:
+        self._src, self._grid = src, grid
+        self._turn = threading.Condition()
+        self._taken, self._left = 0, len(grid)
+        self._low = self._high = 0.0
+        self._error: BaseException | None = None
+
+    def find(self, source: TensorPlace, space: Workspace) -> tuple[float, float]:
+        """The smallest and the largest finite value, and 0 among them.
+
+        Raises what reading raises, in each thread.
+        """
+        try:
+            while (box := self._take()) is not None:
+                exact = read_box(source, self._src, *self._grid[box], space, "source")
+                low, high = min_max(exact.desc, exact.get_data_handle(), 0)
+                with self._turn:
+                    self._low, self._high = min(self._low, float(low)), max(self._high, float(high))
+                    self._left -= 1
+                    if not self._left:
+                        self._turn.notify_all()
+        except BaseException as error:
+            with self._turn:
+                self._error = self._error or error
+                self._turn.notify_all()
+            raise
+        with self._turn:
+            self._turn.wait_for(lambda: not self._left or self._error is not None)
+            if self._error is not None:
+                raise self._error
+            return self._low, self._high
+
+    def _take(self) -> int | None:
+        """The next box; None where there is none, or none is needed any more."""
+        with self._turn:
+            if self._error is not None or self._taken >= len(self._grid):
+                return None
+            self._taken += 1
+            return self._taken - 1
 
 
 @dataclass(frozen=True, slots=True)
-class _TileRoom:
-    """How a tensor may be cut: into tiles of so many bytes, which are `written_in_boxes` to chunks."""
+class QuantizeStep(ConversionStep):
+    """Scales are found from the data: one for the tensor, for each index of `axis`, or for groups.
 
-    tensor: StoredTensor
-    most_bytes: int
-    written_in_boxes: bool
+    A tile has all elements that share a scale, so that it reads its box once and writes values and scales.
+    Where all of a tensor shares one and does not fit into a tile, the tensor is read before, for its
+    `value_range`.
+    """
+
+    rule: ConversionRule
+    value_range: TensorRange | None = None
+    axis: int | None = None
+    scaling: GroupScaling | None = None
 
     @property
-    def in_boxes(self) -> bool:
-        """True where the tensor lies in chunks on one side."""
-        return self.written_in_boxes or bool(self.tensor.chunks)
+    def tile_bytes(self) -> int:
+        """A box on both sides, and what lies between."""
+        return box_bytes((self.src, self.src, self.dst, self.dst), self.grid.box)
 
-    def grid(
-        self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: tuple[int, ...] = ()
-    ) -> TileGrid:
-        """Tiles of the tensor, of whole chunks of what is read where that fits into the memory."""
-        units = units or (1,) * src.ndims
-        if not self.in_boxes:
-            return plan_tiles((src, dst), self.most_bytes, units)
-        is_cut = not self.tensor.chunks or is_cut_in_boxes(self.tensor.array, src)
-        if not is_cut or (self.written_in_boxes and not is_cut_in_boxes(result, dst)):
-            return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims))
-        whole = tuple(map(lcm, units, box_units(self.tensor, src)))
-        chunk = tuple(map(min, whole, src.dims))
-        fits = box_bytes((src, dst), chunk) <= self.most_bytes
-        return plan_tiles((src, dst), self.most_bytes, whole if fits else units)
+    @property
+    def tolerance(self) -> ErrorBound:
+        """Half a step of each group, and what the rounding of scales adds."""
+        scale, has_zeros = self.results[1].desc, self.rule.scale == "minmax"
+        assert scale is not None
+        bound, least = bound_of(self.dst.data_type, scale.data_type, has_zeros=has_zeros)
+        return ErrorBound(bound, least, self.axis is not None or self.scaling is not None, has_zeros)
 
-    def whole(
-        self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: tuple[int, ...]
-    ) -> tuple[TileGrid, TensorRange | None]:
-        """Tiles of a tensor that has a scale for all of it: one, or where that does not fit into the memory
-        others, of `units`, with what finds the largest values.
+    def run(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> None:
+        """Read, find scales, quantize, write the values and the scales."""
+        boxes = self.boxes(tile)
+        size, ends = boxes[0].size, None if self.value_range is None else self.value_range.find(source, space)
+        exact = read_box(source, self.src, boxes[0].start, size, space, "source")
+        quantized = self._quantized if self.scaling is None else self._quantized_in_groups
+        for box, place, part in zip(
+            boxes, targets, quantized(exact, compact(self.dst, size), ends), strict=True
+        ):
+            place.write(box.desc, box.start, box.size, part)
+
+    def _quantized(self, exact: Memory, dst: MemoryDesc, ends: tuple[float, float] | None) -> list[Array]:
+        """The bytes of the values' box, and of the boxes of what is beside them; `ends` are the whole
+        tensor's, where the box has not all that shares a scale.
         """
-        if box_bytes((src, src, dst, dst), src.dims) <= self.most_bytes:
-            return TileGrid(src.dims, tuple(max(n, 1) for n in src.dims)), None
-        grid = self.grid(src, dst, result, units)
-        return grid, TensorRange(src, grid) if len(grid) > 1 else None
+        is_symmetric = self.rule.scale == "absmax"
+        if ends is None:
+            stored, *scales = quantize(exact, dst.data_type, self.axis, is_symmetric, dst)
+        else:
+            _, scale, zero = quantize(np.array(ends), dst.data_type, None, is_symmetric)
+            stored, scales = quantize_by(exact, dst.data_type, scale, zero, dst), [scale, zero]
+        parts = zip(scales, (np.float32, np.int32), self.results[1:], strict=False)
+        beside = (np.atleast_1d(np.asarray(part, kind)) for part, kind, _ in parts)
+        values = stored if isinstance(stored, Memory) else Memory.from_numpy(stored)
+        return [bytes_of(values), *(np.ascontiguousarray(part).view(np.uint8) for part in beside)]
 
-    def checked(self, step: ConversionStep) -> ConversionStep:
-        """The step. Raises OutOfMemory where its tiles, or the source's chunks, do not fit into memory."""
-        most, chunk = 2 * self.most_bytes, self.tensor.chunk_bytes
-        if max(step.tile_bytes, chunk) <= most:
-            return step
-        raise refuse(
-            "RS-D01:cannot-cut-into",
-            name=self.tensor.array.name[:120],
-            rule=step.rule or "copied",
-            chunk=f"a chunk takes {chunk}" if chunk > most else f"a tile takes {step.tile_bytes}",
-            most=most,
+    def _quantized_in_groups(
+        self, exact: Memory, dst: MemoryDesc, ends: tuple[float, float] | None
+    ) -> list[Array]:
+        """As that, by `scaling`."""
+        assert self.scaling is not None
+        # Groups are axes of plain layouts.
+        plain = (
+            exact.to(MemoryDesc(exact.desc.dims, exact.desc.data_type)) if exact.desc.inner_blks else exact
         )
+        largest = None if ends is None else max(map(abs, ends))
+        quantized = quantize_in_groups(plain, self.scaling, order_tag(dst.layout), largest=largest)
+        values = quantized.values if quantized.values.desc == dst else quantized.values.to(dst)
+        beside = {"scale": quantized.scale, "zero_point": quantized.zero_point}
+        if self.scaling.is_two_level:
+            whole = np.full((1,) * dst.ndims, quantized.tensor_scale, np.float32)
+            beside["tensor_scale"] = Memory.from_numpy(whole)
+        parts = []
+        for result in self.results[1:]:
+            part, desc = beside[self._part_of(result)], result.desc
+            assert part is not None
+            assert desc is not None
+            parts.append(
+                bytes_of(part if part.desc.data_type is desc.data_type else part.to(None, desc.data_type))
+            )
+        return [bytes_of(values), *parts]
 
+    def _part_of(self, result: StoredArray) -> str:
+        """The part of the quantized tensor that a result is: "scale" and the like."""
+        return result.name.removeprefix(f"{self.results[0].name}_")
 
-def _copied(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
-    """A tensor as it is: its bytes, or boxes of them where it lies in chunks."""
-    array = room.tensor.array
-    src = array.moved_as
-    if array.is_fortran and src is not None:
-        # No other format says so of an array: it is row-major there, and the same to every reader.
-        result, dst = plain_array(array.name, array.kind, array.shape), _row_major(src)
-        return room.checked(MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result)))
-    if not room.in_boxes or src is None or not array.shape:
-        return CopyStep(room.tensor, (array,), rule)
-    return room.checked(MoveStep(room.tensor, (array,), rule, src, src, room.grid(src, src, array)))
+    def _boxes_of(self, start: Ints, size: Ints) -> list[TileBox]:
+        """The box of the values, and those of the scales."""
+        boxes = [TileBox(0, self.dst, start, size)]
+        for number, result in enumerate(self.results[1:], 1):
+            assert result.desc is not None
+            boxes.append(TileBox(number, result.desc, *self._scale_box(result.desc, start, size)))
+        return boxes
 
+    def _scale_box(self, part: MemoryDesc, start: Ints, size: Ints) -> tuple[Ints, Ints]:
+        """The start and the size of a box's scales."""
+        if set(part.dims) == {1}:
+            return (0,) * part.ndims, part.dims
+        if self.scaling is None:
+            assert self.axis is not None
+            return (start[self.axis],), (size[self.axis],)
+        return self._groups_of(start, last=False), self._groups_of(size, last=False)
 
-def _row_major(desc: MemoryDesc) -> MemoryDesc:
-    return MemoryDesc(desc.dims, desc.data_type)
+    # --- verification ------------------------------------------------------------------------------------
 
+    def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
+        """The distance of what was written from the source.
 
-def _target(
-    array: StoredArray, src: MemoryDesc, rule: ConversionRule, data_type: DataType | None
-) -> MemoryDesc:
-    """What the rule makes of the elements; where it names no format, they stay as readers see them."""
-    return target_desc(_row_major(src) if array.is_fortran else src, rule.format, data_type)
+        In pieces, of whole groups where there are some: as floats a tile takes many times its bytes.
+        """
+        start, size = self.grid[tile]
+        units = () if self.scaling is None else self._groups
+        errors, groups, tolerance = ValueErrors(), GroupErrors(self._groups_of(size)), self.tolerance
+        for first, extents in pieces_of((self.src, self.dst), size, units):
+            at = tuple(a + b for a, b in zip(start, first, strict=True))
+            if units:
+                # There may be too many groups to keep those of a tile.
+                errors += groups.summed_up(tolerance)
+                groups = GroupErrors(self._groups_of(extents))
+            begin = (0,) * len(first) if units else self._groups_of(first, last=False)
+            exact = read_box(source, self.src, at, extents, space, "source")
+            stored = read_box(targets[0], self.dst, at, extents, space, "written")
+            how = self._scales_of(at, extents, targets)
+            groups.add(as_f64(exact), as_f64(stored), how, begin, self._groups_of(extents))
+        return errors + groups.summed_up(tolerance)
 
+    @property
+    def _groups(self) -> Ints:
+        """The number of elements along each axis that share a scale."""
+        if self.scaling is not None:
+            return tuple(max(n, 1) for n in self.scaling.groups)
+        return tuple(1 if d == self.axis else max(n, 1) for d, n in enumerate(self.src.dims))
 
-def _planned(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
-    array = room.tensor.array
-    src = array.moved_as
-    if src is None:
-        raise refuse(
-            "RS-F07:only-copied",
-            word=f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor of no axes",
-        )
-    if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
-        src = _convertible(array)
-    if rule.is_found:
-        return _quantising(room, src, rule)
-    dst = _target(array, src, rule, rule.data_type)
-    scaling = (rule.scale, rule.zero_point)
-    if dst == src and dst.layout == src.layout and scaling == (None, None) and not array.is_fortran:
-        return _copied(room, rule)
-    result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
-    if array.kind.data_type is None:
-        result = replace(result, kind=array.kind)
-    flat = None if room.in_boxes else _as_line(src, dst)
-    read, written = flat or (src, dst)
-    return MoveStep(room.tensor, (result,), rule, read, written, room.grid(read, written, result))
+    def _groups_of(self, place: Ints, *, last: bool = True) -> Ints:
+        """The number of groups that begin before a place, along each axis; or how many end."""
+        return tuple(-(-n // g) if last else n // g for n, g in zip(place, self._groups, strict=True))
 
-
-def _convertible(array: StoredArray) -> MemoryDesc:
-    """The descriptor of elements that can be converted."""
-    if array.desc is not None and array.kind.data_type is not None:
-        return array.desc
-    raise refuse("RS-F07:elements-moved-never", word=array.kind.word)
-
-
-def _as_line(src: MemoryDesc, dst: MemoryDesc) -> tuple[MemoryDesc, MemoryDesc] | None:
-    """Both as one axis, where only the type changes: all such tensors run the same kernels."""
-    if src.layout != dst.layout or not (is_dense(src) and is_dense(dst)) or 0 in src.dims:
-        return None
-    line = (prod(src.physical_shape),)
-    return MemoryDesc(line, src.data_type), MemoryDesc(line, dst.data_type)
-
-
-def _quantising(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
-    if room.tensor.array.scaling is not None:
-        raise refuse("RS-F07:quantised-already")
-    if src.data_type not in _REALS:
-        raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
-    if rule.group is not None or rule.named is not None:
-        return _in_groups(room, src, rule)
-    array, data_type, axis = room.tensor.array, rule.data_type, _axis_of(rule, src)
-    assert data_type is not None
-    dst = _target(array, src, rule, data_type)
-    extents = (1,) if axis is None else (src.dims[axis],)
-    kinds = {"scale": DataType.f32}
-    if rule.scale == "minmax" or data_type.kind == "uint":
-        kinds["zero_point"] = DataType.s32
-    names = {part: f"{array.name}_{part}" for part in kinds}
-    told = Scaling(names["scale"], names.get("zero_point", ""), axis)
-    values = replace(array_of(array.name, dst, told), unknown=array.unknown)
-    scales = tuple(array_of(names[part], MemoryDesc(extents, kind)) for part, kind in kinds.items())
-    # A tile has all that shares a scale.
-    units = tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
-    grid, ends = room.grid(src, dst, values, units), None
-    if axis is None:
-        grid, ends = room.whole(src, dst, values, ())
-    _try_type(data_type, rule.scale == "absmax")
-    return QuantiseStep(room.tensor, (values, *scales), rule, src, dst, grid, ends, axis)
-
-
-@lru_cache(maxsize=64)
-def _try_type(data_type: DataType, is_symmetric: bool) -> None:
-    """Find mistakes in the type before anything is written."""
-    quantize(np.zeros((1, 1), np.float32), data_type, 0, is_symmetric)
-
-
-def _in_groups(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
-    array = room.tensor.array
-    group = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
-    is_symmetric, stored = rule.scale == "absmax", rule.scale_type or DataType.f32
-    kind = rule.named or rule.data_type
-    scaling = scaling_of(kind, rule.axis, is_symmetric, group, stored, src.ndims).for_dims(src.dims)
-    extents = group_extents(src.dims, scaling.groups)
-    dst = _target(array, src, rule, scaling.data_type)
-    descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
-    if scaling.zero_type is not None:
-        # Of a byte each: tiles have any number of them.
-        zero_type = DataType.s8 if scaling.zero_type.kind == "int" else DataType.u8
-        descs["zero_point"] = MemoryDesc(extents, zero_type)
-    elif scaling.data_type.kind == "uint":
-        descs["zero_point"] = MemoryDesc((1,) * src.ndims, DataType.u8)
-    if scaling.is_two_level:
-        descs["tensor_scale"] = MemoryDesc((1,) * src.ndims, DataType.f32)
-    names = {part: f"{array.name}_{part}" for part in descs}
-    scale, zero, whole = (names.get(part, "") for part in ("scale", "zero_point", "tensor_scale"))
-    told = Scaling(scale, zero, None, scaling.groups, whole)
-    values = replace(array_of(array.name, dst, told), unknown=array.unknown)
-    parts = tuple(array_of(names[part], desc) for part, desc in descs.items())
-    units = tuple(max(n, 1) for n in scaling.groups)
-    grid, ends = room.grid(src, dst, values, units), None
-    if scaling.is_two_level:
-        grid, ends = room.whole(src, dst, values, units)
-    return GroupedStep(room.tensor, (values, *parts), rule, src, dst, grid, ends, scaling)
-
-
-def check_scaled(step: ConversionStep) -> None:
-    """Refuse a rule that rounds floats and does not say how they are scaled: all of them may become 0."""
-    rule, read, written = step.rule, step.source.array.moved_as, step.results[0].desc
-    if rule is None or rule.data_type is None or (rule.scale, rule.named) != (None, None):
-        return
-    if read is None or written is None or not needs_scale(read.data_type, written.data_type):
-        return
-    raise refuse(
-        "RS-F07:rule-not-fit",
-        rule=str(rule),
-        name=step.source.array.name[:120],
-        word=step.source.array.kind.word,
-        shape=step.source.array.shape,
-        data_type=rule.data_type,
-        rule2=f"{rule},scale=absmax",
-    )
-
-
-def as_sample(step: ConversionStep) -> ConversionStep:
-    """A step for tiles that are only tried: a tile takes its own values for those of the whole tensor."""
-    return replace(step, ends=None) if isinstance(step, QuantiseStep | GroupedStep) else step
-
-
-def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
-    """The axis of the scales, from 0; None for one scale."""
-    if rule.axis is None:
-        return None
-    if -src.ndims <= rule.axis < src.ndims:
-        return rule.axis % src.ndims
-    raise refuse("RS-A10:rule", axis=rule.axis, ndims=src.ndims)
+    def _scales_of(self, start: Ints, size: Ints, targets: Targets) -> Quantization:
+        """The scales that were written beside a box, as they go with its elements."""
+        parts = {}
+        for place, result in zip(targets[1:], self.results[1:], strict=True):
+            assert result.desc is not None
+            part = as_f64(
+                read_box(place, result.desc, *self._scale_box(result.desc, start, size), Workspace(), "")
+            )
+            if self.scaling is None:
+                part = part.reshape(tuple(part.size if d == self.axis else 1 for d in range(len(size))))
+            for axis, (n, m) in enumerate(zip(size, part.shape, strict=True)):
+                part = part if m in (1, n) else part.repeat(n // m, axis)
+            parts[self._part_of(result)] = part
+        scale = parts["scale"] * parts.get("tensor_scale", 1.0)
+        return Quantization(self.dst.data_type, scale, parts.get("zero_point", 0.0), is_found=True)

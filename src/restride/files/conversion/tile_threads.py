@@ -17,7 +17,7 @@ _SAFE_S = 5.0
 
 @dataclass(slots=True)
 class TileProgress:
-    """Which tiles are taken and which are done. All tiles below `done` are."""
+    """Tiles that are taken and that are done. All tiles below `done` are."""
 
     total: int
     taken: int
@@ -25,14 +25,13 @@ class TileProgress:
     weight: int = 0
     tile: int = 0
     error: BaseException | None = None
-    stopped: bool = False
     _ahead: set[int] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> int | None:
         """The next tile; None where there is none, or work has stopped."""
         with self._lock:
-            if self.stopped or self.taken >= self.total:
+            if self.error is not None or self.taken >= self.total:
                 return None
             self.taken += 1
             return self.taken - 1
@@ -50,7 +49,6 @@ class TileProgress:
     def fail(self, error: BaseException) -> None:
         """Let everyone stop; the first error counts."""
         with self._lock:
-            self.stopped = True
             self.error = self.error or error
 
 
@@ -64,9 +62,9 @@ def do_tiles(
 ) -> None:
     """Do the tiles from `first` on, each by `run`, which returns its weight.
 
-    `note` is told by a thread of its own how many tiles are done, and is to make them safe now and then;
-    `watch` is called by this thread several times a second. Raises the first error of any of them, when all
-    threads have ended.
+    `note` is called by a thread of its own with the number of tiles that are done, and with True where it is
+    time to make them safe; `watch` is called by this thread several times a second. Raises the first error of
+    any of them, when all threads have ended.
     """
     tally = TileProgress(total, first, first)
     threads = [
@@ -86,10 +84,10 @@ def do_tiles(
     except BaseException as error:
         tally.fail(error)
     for thread in threads:
-        _await(thread, tally)
+        thread.wait(tally)
     ended.set()
     if noting is not None:
-        _await(noting, tally)
+        noting.wait(tally)
     if note is not None and tally.done > first:
         note(tally.done, False)
     if tally.error is not None:
@@ -114,21 +112,20 @@ class _EndingThread(threading.Thread):
         finally:
             self.ended.set()
 
-
-def _await(thread: _EndingThread, tally: TileProgress) -> None:
-    """Wait until a thread has ended, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to
-    would be closed, and its handle might be another file's by then. One that never began has nothing to end.
-    """
-    while not thread.ended.is_set() and thread in threading.enumerate():
+    def wait(self, tally: TileProgress) -> None:
+        """Wait for its end, whatever is raised meanwhile, as by a second Ctrl-C: what it writes to would be
+        closed, and its handle might be another file's by then. One that never began has nothing to end.
+        """
+        while not self.ended.is_set() and self in threading.enumerate():
+            try:
+                self.ended.wait()
+            except BaseException as error:
+                tally.fail(error)
         try:
-            thread.ended.wait()
+            if self.ended.is_set():
+                self.join()
         except BaseException as error:
             tally.fail(error)
-    try:
-        if thread.ended.is_set():
-            thread.join()
-    except BaseException as error:
-        tally.fail(error)
 
 
 def _work(tally: TileProgress, run: Callable[[int, Workspace], int]) -> None:
@@ -141,14 +138,14 @@ def _work(tally: TileProgress, run: Callable[[int, Workspace], int]) -> None:
 
 
 def _note(tally: TileProgress, note: Callable[[int, bool], None], ended: threading.Event) -> None:
-    told = tally.done
+    noted = tally.done
     safe_at = time.monotonic() + _SAFE_S
     try:
         while not ended.wait(_NOTE_S):
             done, is_time = tally.done, time.monotonic() >= safe_at
-            if done > told:
+            if done > noted:
                 note(done, is_time)
-                told = done
+                noted = done
                 if is_time:
                     safe_at = time.monotonic() + _SAFE_S
     except BaseException as error:

@@ -6,6 +6,7 @@ long its runs are says how often a side is visited: boxes are cut where that hur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import lcm, prod
@@ -14,17 +15,33 @@ from typing import NamedTuple
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import parse_int, short_repr
 from ...desc.text_forms import order_tag
+from ...errors import refuse
 from ...runtime.alloc import Array
-from ..stored_tensors import is_dense
+from ..stored_tensors import StoredArray, StoredTensor, is_dense, is_row_major
 
 Ints = tuple[int, ...]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_UNITS |= {f"{unit}i": 1024**power for power, unit in enumerate(("k", "m", "g", "t"), 1)}
+
 
 # Tiles that stay in the caches between reading and writing, where runs are as long as this or longer.
 _LEAST_BYTES = 4 << 20
 _LONG_RUN = 256 << 10
 _GROWTH = 4
 _COMPARED = 1 << 20
+
+
+def parse_memory(memory: object, what: str) -> int:
+    """The bytes of a number, or of a text such as "512MiB"; errors call it `what`."""
+    if not isinstance(memory, str):
+        return parse_int(memory, what)
+    match = re.fullmatch(r"\s*(\d{1,15})\s*([kmgt]i?)?b?\s*", memory.lower(), re.ASCII)
+    if match:
+        return int(match[1]) * _UNITS[match[2] or ""]
+    raise refuse("RS-V08:whole-number-bytes", what=what, memory=short_repr(memory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +71,22 @@ class TileGrid:
         """The extents of the box that starts there."""
         return tuple(min(b, n - at) for b, n, at in zip(self.box, self.dims, start, strict=True))
 
+    def __getitem__(self, number: int) -> tuple[Ints, Ints]:
+        """The first index and the extents of a box."""
+        start = self.start(number)
+        return start, self.size(start)
+
+    def __iter__(self) -> Iterator[tuple[Ints, Ints]]:
+        return map(self.__getitem__, range(len(self)))
+
+    @classmethod
+    def of_one(cls, dims: Ints) -> TileGrid:
+        """One box that is all of it."""
+        return cls(dims, tuple(max(n, 1) for n in dims))
+
 
 class Runs(NamedTuple):
-    """Where a box lies in the bytes of a physical array: `nbytes` bytes from each of `starts` on."""
+    """The bytes of a box in a physical array: `nbytes` from each of `starts` on."""
 
     starts: Array
     nbytes: int
@@ -85,7 +115,7 @@ def runs_of(desc: MemoryDesc, start: Ints, size: Ints) -> Runs:
 
 
 def run_bytes(desc: MemoryDesc, size: Ints) -> int:
-    """How long the runs of a box of this size are."""
+    """The length of the runs of a box of this size."""
     layout = desc.layout
     run = prod(layout.inner_blks)
     for d in reversed(layout.outer_order):
@@ -107,7 +137,7 @@ def plan_tiles(
     dims = descs[0].dims
     units = _units(descs, aligned or (1,) * len(dims))
     if units is None or 0 in dims:
-        return TileGrid(dims, tuple(max(n, 1) for n in dims))
+        return TileGrid.of_one(dims)
     budget = min(_LEAST_BYTES if least_bytes is None else least_bytes, most_bytes)
     while True:
         box = _cut(descs, units, budget)
@@ -117,22 +147,15 @@ def plan_tiles(
         budget = min(budget * _GROWTH, most_bytes)
 
 
-def pieces_of(descs: Sequence[MemoryDesc], size: Ints, units: Ints = ()) -> Iterator[tuple[Ints, Ints]]:
-    """Starts and extents of the pieces in which a box is compared: floats take many times its bytes."""
-    grid = plan_tiles([compact(desc, size) for desc in descs], _COMPARED, units)
-    for number in range(len(grid)):
-        start = grid.start(number)
-        yield start, grid.size(start)
+def pieces_of(descs: Sequence[MemoryDesc], size: Ints, units: Ints = ()) -> TileGrid:
+    """The pieces in which a box is compared: floats take many times its bytes."""
+    return plan_tiles([compact(desc, size) for desc in descs], _COMPARED, units)
 
 
 def box_bytes(descs: Sequence[MemoryDesc], box: Ints) -> int:
-    """The bytes of a box in all the layouts."""
-    return sum(_gathered_bytes(desc, box) for desc in descs)
-
-
-def _gathered_bytes(desc: MemoryDesc, box: Ints) -> int:
-    blocks = desc.layout.blocks
-    return desc.data_type.nbytes(prod(-(-n // b) * b for n, b in zip(box, blocks, strict=True)))
+    """The bytes of a box in all the layouts, gathered."""
+    blocks = [[-(-n // b) * b for n, b in zip(box, desc.layout.blocks, strict=True)] for desc in descs]
+    return sum(desc.data_type.nbytes(prod(extents)) for desc, extents in zip(descs, blocks, strict=True))
 
 
 def _units(descs: Sequence[MemoryDesc], aligned: Ints) -> Ints | None:
@@ -168,3 +191,45 @@ def _cut(descs: Sequence[MemoryDesc], units: Ints, budget: int) -> Ints:
             break
         counts = list(max(choices, key=lambda choice: sorted(run_bytes(d, box_of(choice)) for d in descs)))
     return box_of(counts)
+
+
+def physical_box(
+    desc: MemoryDesc, shape: Ints, start: Ints, size: Ints
+) -> tuple[tuple[int, int], ...] | None:
+    """First and last places, along each axis of an array of `shape`, of a box of the tensor that it holds.
+
+    None where the array is not the tensor's physical one, or has no axes: it is read as a whole.
+    """
+    if not shape:
+        return None
+    if shape == desc.dims and is_row_major(desc):
+        return tuple((at, at + n) for at, n in zip(start, size, strict=True))
+    if shape != desc.physical_shape:
+        return None
+    layout = desc.layout
+    blocks = layout.blocks
+    outer = [(start[d] // blocks[d], -(-(start[d] + size[d]) // blocks[d])) for d in layout.outer_order]
+    return (*outer, *((0, n) for n in layout.inner_blks))
+
+
+def is_cut_in_boxes(array: StoredArray, desc: MemoryDesc) -> bool:
+    """True where boxes of the tensor are boxes of the array that holds it."""
+    return physical_box(desc, array.shape, (0,) * desc.ndims, desc.dims) is not None
+
+
+def box_shape(array: StoredArray, desc: MemoryDesc, size: Ints) -> Ints:
+    """The extents of the part of an array that holds a box of `size` from the start."""
+    box = physical_box(desc, array.shape, (0,) * desc.ndims, size)
+    return array.shape if box is None else tuple(last for _, last in box)
+
+
+def box_units(tensor: StoredTensor, desc: MemoryDesc) -> Ints:
+    """Multiples that boxes keep along each axis, so that each of the tensor's chunks is in one of them."""
+    layout, chunks = desc.layout, tensor.chunks
+    if is_row_major(desc) and len(chunks) == desc.ndims:
+        return tuple(max(n, 1) for n in chunks)
+    units = [1] * desc.ndims
+    if tensor.array.shape == desc.physical_shape:
+        for d, n in zip(layout.outer_order, chunks, strict=False):
+            units[d] = max(n, 1) * layout.blocks[d]
+    return tuple(units)

@@ -1,4 +1,4 @@
-"""How long a conversion will take: a few tiles of each kind are done, into a file that has no name."""
+"""The expected time of a conversion: a few tiles of each kind are done, into a file that has no name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -15,7 +16,8 @@ from ...desc.memory_desc import MemoryDesc
 from ...errors import RuntimeFailure
 from ...runtime.alloc import Array
 from ..places import FilePlace, Workspace
-from .planned import Conversion, PlacedStep
+from .plan import Conversion
+from .steps import ConversionStep
 from .tile_threads import do_tiles
 from .tiles import Ints, Runs, runs_of
 
@@ -42,7 +44,7 @@ class SamplePlaces:
         self._lock, self._end = threading.Lock(), 0
 
     def place(self, file: int, start: int) -> Self:
-        """Where bytes of a file of the draft go: all to the same place."""
+        """The place of all bytes, whatever the file of the draft."""
         return self
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
@@ -89,64 +91,49 @@ def expected_seconds(
             check(tile, space)
         return weight
 
+    # Steps that do the same run the same kernels: of each kind the bytes, and the tiles.
+    kinds: dict[object, tuple[int, list[int]]] = {}
+    for placed, first, end in zip(work.steps, work.firsts, work.firsts[1:], strict=False):
+        if end > first:
+            weight, tiles = kinds.get(_kind(placed.step), (0, []))
+            tiles += range(first, end)
+            kinds[_kind(placed.step)] = weight + placed.step.source.array.nbytes, tiles
     seconds, measured, rest = 0.0, 0, 0
     begun = time.perf_counter()
-    kinds = sorted(_kinds(work).values(), key=lambda numbers: -_weight(work, numbers))
     try:
-        for numbers in kinds:
-            weight = _weight(work, numbers)
+        for weight, tiles in sorted(kinds.values(), key=lambda kind: -kind[0]):
             if time.perf_counter() - begun > _MOST_S:
                 rest += weight
                 continue
-            seconds += weight / _speed(work, numbers, jobs, both, places)
+            seconds += weight / _speed(tiles, jobs, both, places)
             measured += weight
     except RuntimeFailure:
         return None
     return seconds + (rest * seconds / measured if measured else 0.0)
 
 
-def _kinds(work: Conversion) -> dict[object, list[int]]:
-    """Steps by what they do, as numbers; those of a kind run the same kernels."""
-    groups: dict[object, list[int]] = {}
-    for number, placed in enumerate(work.steps):
-        if placed.step.tiles:
-            groups.setdefault(_kind(placed), []).append(number)
-    return groups
-
-
-def _kind(placed: PlacedStep) -> object:
-    step = placed.step
+def _kind(step: ConversionStep) -> object:
     descs = [array.desc for array in (step.source.array, step.results[0])]
     words = [desc and (desc.data_type, desc.tag, desc.layout.blocks) for desc in descs]
     return type(step), str(step.rule).rpartition("=")[2], *words
 
 
-def _weight(work: Conversion, numbers: Sequence[int]) -> int:
-    return sum(work.steps[number].step.source.array.nbytes for number in numbers)
-
-
-def _speed(work: Conversion, numbers: Sequence[int], jobs: int, do: Do, places: SamplePlaces) -> float:
+def _speed(tiles: Sequence[int], jobs: int, do: Do, places: SamplePlaces) -> float:
     """Bytes of the source that are done in a second, by all jobs together."""
-    tiles = [tile for number in numbers for tile in range(work.firsts[number], work.firsts[number + 1])]
     do(tiles[0], Workspace())  # compiles
     # From all over the tensors, as the disk has parts of them in memory and others not.
     stride = max(len(tiles) // _PARTS, 1)
     order = [tile for first in range(stride) for tile in tiles[first::stride]]
     spent, weights = 0.0, list[int]()
-    while order and spent < _ENOUGH_S:
-        sample, order = order[: _TILES_PER_JOB * jobs], order[_TILES_PER_JOB * jobs :]
-        begun = time.perf_counter()
-        do_tiles(len(sample), 0, jobs, _on(sample, do, weights))
-        places.sync()
-        spent += time.perf_counter() - begun
-    return max(sum(weights), 1) / max(spent, 1e-9)
 
-
-def _on(sample: Sequence[int], do: Do, weights: list[int]) -> Do:
-    """Do a tile of a sample by its place there, and keep its weight."""
-
-    def run(at: int, space: Workspace) -> int:
+    def weigh(sample: Sequence[int], at: int, space: Workspace) -> int:
         weights.append(do(sample[at], space))
         return weights[-1]
 
-    return run
+    while order and spent < _ENOUGH_S:
+        sample, order = order[: _TILES_PER_JOB * jobs], order[_TILES_PER_JOB * jobs :]
+        begun = time.perf_counter()
+        do_tiles(len(sample), 0, jobs, partial(weigh, sample))
+        places.sync()
+        spent += time.perf_counter() - begun
+    return max(sum(weights), 1) / max(spent, 1e-9)

@@ -1,4 +1,4 @@
-"""How far the values that a conversion wrote are from those of its source, and how far they may be."""
+"""Errors of the values that a conversion wrote, and their bounds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _INTEGERS = {**ENDS, DataType.s32: (-(2**31), 2**31 - 1), DataType.boolean: (0, 
 
 
 class Quantization(NamedTuple):
-    """How stored values stand for real ones: `scale * (stored - zero)`, of arrays that go with the elements.
+    """Real values by stored ones: `scale * (stored - zero)`, of arrays that go with the elements.
 
     `is_found`: scales were found from the values, so that only what the rounding of a scale lets saturate
     may saturate. `rounding`: what the arithmetic may be off by, relative to a value.
@@ -74,7 +74,7 @@ class ErrorBound(NamedTuple):
         return self.bound * span + np.where(span >= self.least, self.least, 0.0)
 
     def is_exceeded(self, errors: ValueErrors) -> bool:
-        """Whether the errors of a whole tensor are larger."""
+        """True where the errors of a whole tensor are larger."""
         span = self.span(errors.low, errors.high)
         if self.has_groups:
             return bool(errors.lost > self.bound * span * _DUST)

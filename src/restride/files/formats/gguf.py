@@ -1,7 +1,7 @@
 """The header of GGUF, read as if a stranger wrote it, and written.
 
 The format: magic, version, counts; metadata as keys with typed values; of each tensor a name, its dims from
-the innermost out, a type and an offset; then the data, each tensor at a multiple of the alignment. Quantised
+the innermost out, a type and an offset; then the data, each tensor at a multiple of the alignment. Quantized
 types of ggml are copied as they are. Values of metadata are kept as the bytes that they are.
 """
 
@@ -10,42 +10,36 @@ from __future__ import annotations
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import Any, BinaryIO
 
-from ...errors import refuse
-from ..element_kinds import BYTES, GGML_KINDS, KINDS, ElementKind
+from ...errors import Error, refuse
 from ..plain_file import read_at, state_of
 from ..stored_tensors import (
+    BYTES,
+    GGML_KINDS,
     KEY,
+    KINDS,
     VERSION,
     Contents,
+    ElementKind,
+    FileImage,
     StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
     array_of,
     as_bytes,
     check_header,
+    name_bytes,
     note_of,
+    packed_starts,
     parse_notes,
     plain_array,
 )
-from ..writing.file_image import FileImage, packed_starts
 from ..writing.replacement import shown
-from .gguf_values import (
-    MOST_HEADER,
-    TEXT,
-    UINT32,
-    GgufReader,
-    GgufValue,
-    encode_name,
-    encode_text,
-    text_value,
-    value_of,
-)
 
 MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -53,11 +47,15 @@ _ALIGNMENT = "general.alignment"
 _USUAL_ALIGNMENT = 32
 _MOST_ALIGNMENT = 1 << 20
 _MOST_AXES = 4
+_MOST_HEADER = 256 << 20
+_FIRST_READ = 1 << 20
 
-_TYPES = {number: KINDS[word] for number, word in ((0, "F32"), (1, "F16"), (24, "I8"), (25, "I16"))}
-_TYPES |= {number: KINDS[word] for number, word in ((26, "I32"), (27, "I64"), (28, "F64"), (30, "BF16"))}
-_TYPES |= GGML_KINDS
-_NUMBERS = {kind: number for number, kind in _TYPES.items()}
+_TYPES = {0: "F32", 1: "F16", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 30: "BF16"}
+_KINDS = {number: KINDS[word] for number, word in _TYPES.items()} | GGML_KINDS
+_NUMBERS = {kind: number for number, kind in _KINDS.items()}
+# Types of values of metadata, and how struct reads numbers.
+_TEXT, _ARRAY, _UINT32 = 8, 9, 4
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
 def read_gguf(file: BinaryIO, path: str) -> Contents:
@@ -82,13 +80,13 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
         raise cursor.damaged("two of its tensors overlap")
     if any(begin % align or (end > begin and start + end > size) for begin, end in places):
         raise cursor.damaged("a tensor does not lie in the file, at a multiple of the alignment")
-    told = metadata.pop(KEY, None)
-    notes = {} if told is None else parse_notes(path, told.content[8:] if told.type == TEXT else b"{}")
-    found = tuple(
-        StoredTensor(_described(path, entry, notes.get(entry.name), names), path, start + entry.offset)
+    note = metadata.pop(KEY, None)
+    notes = {} if note is None else parse_notes(path, note.content[8:] if note.type == _TEXT else b"{}")
+    stored = tuple(
+        StoredTensor(_describe(path, entry, notes.get(entry.name), names), path, start + entry.offset)
         for entry in entries
     )
-    return Contents(found, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
+    return Contents(stored, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
 
 
 def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
@@ -99,21 +97,24 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
     written = tuple(_gguf_form(array) for array in arrays)
     # As text it is that of another file, which went through a third format.
     kept = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
-    values = {key: value_of(value) for key, value in kept.items()}
+    values = {
+        key: value if isinstance(value, GgufValue) else _text_value(_as_text(value))
+        for key, value in kept.items()
+    }
     notes = {array.name: note for array in written if (note := _gguf_note(array))}
     if notes:
-        values[KEY] = text_value(json.dumps({"version": VERSION, "tensors": notes}))
+        values[KEY] = _text_value(json.dumps({"version": VERSION, "tensors": notes}))
     align = _alignment("", values)
     parts = [MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))]
     for key, value in values.items():
-        parts += encode_text(key), struct.pack("<I", value.type), value.content
+        parts += _behind_length(key.encode()), struct.pack("<I", value.type), value.content
     *offsets, end = packed_starts(written, 0, align)
     for array, offset in zip(written, offsets, strict=True):
         dims = _dims_of(array)[::-1]
-        parts += encode_name(array.name), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
+        parts += _behind_length(name_bytes(array.name)), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
         parts.append(struct.pack("<IQ", _NUMBERS[array.kind], offset))
     head = b"".join(parts)
-    check_header(".gguf", len(head), MOST_HEADER)
+    check_header(".gguf", len(head), _MOST_HEADER)
     head += bytes(-len(head) % align)
     starts = tuple(len(head) + offset for offset in offsets)
     return FileImage(written, starts, ((0, head),), len(head) + -(-end // align) * align)
@@ -121,7 +122,7 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """What the header says of a tensor."""
+    """The header's words about a tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -137,7 +138,7 @@ class _Entry:
             raise cursor.damaged(f"tensor {name[:60]!r} has {count} axes")
         shape = tuple(reversed([cursor.number("Q") for _ in range(count)]))
         number, offset = cursor.number("I"), cursor.number("Q")
-        kind = _TYPES.get(number)
+        kind = _KINDS.get(number)
         if kind is None:
             raise cursor.damaged(f"tensor {name[:60]!r} is of type {number}, which is not known")
         if prod(shape) >= 2**63 or max(shape, default=0) >= 2**63 or offset >= 2**63:
@@ -151,13 +152,13 @@ def _alignment(path: str, metadata: Mapping[str, GgufValue]) -> int:
     alignment = metadata.get(_ALIGNMENT)
     if alignment is None:
         return _USUAL_ALIGNMENT
-    align = int.from_bytes(alignment.content, "little") if alignment.type == UINT32 else 0
+    align = int.from_bytes(alignment.content, "little") if alignment.type == _UINT32 else 0
     if 0 < align <= _MOST_ALIGNMENT and not align & (align - 1):
         return align
     raise refuse("RS-F01:alignment-no-power", path=shown(path))
 
 
-def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
+def _describe(path: str, entry: _Entry, note: object, names: frozenset[str]) -> StoredArray:
     """The array of an entry, as the metadata describe it."""
     if not isinstance(note, dict):
         return plain_array(entry.name, entry.kind, entry.shape)
@@ -169,21 +170,21 @@ def _described(path: str, entry: _Entry, note: object, names: frozenset[str]) ->
         if prod(wanted) == prod(shape):
             shape = tuple(wanted)
     words = {key: value for key, value in note.items() if key not in ("shape", "kind")}
-    return annotated(path, plain_array(entry.name, kind, shape), words, names)
+    return annotate(path, plain_array(entry.name, kind, shape), words, names)
 
 
 def _gguf_form(array: StoredArray) -> StoredArray:
     """The array as the format can have it: as bytes where it has no type for its elements."""
-    found = array if array.kind in _NUMBERS or array.desc is None else as_bytes(array)
-    if found.kind is BYTES and found.desc is not None:
-        return replace(found, kind=KINDS["I8"])
-    if found.kind not in _NUMBERS or (len(found.shape) > _MOST_AXES and found.desc is None):
-        raise refuse("RS-F03:axes-gguf-file", word=found.kind.word, count=len(found.shape), name=found.name)
-    return found
+    form = array if array.kind in _NUMBERS or array.desc is None else as_bytes(array)
+    if form.kind is BYTES and form.desc is not None:
+        return replace(form, kind=KINDS["I8"])
+    if form.kind not in _NUMBERS or (len(form.shape) > _MOST_AXES and form.desc is None):
+        raise refuse("RS-F03:axes-gguf-file", word=form.kind.word, count=len(form.shape), name=form.name)
+    return form
 
 
 def _gguf_note(array: StoredArray) -> dict[str, Any]:
-    """What the metadata must say of an array that is written."""
+    """The metadata of an array that is written."""
     note = note_of(array)
     if array.desc is None:
         return note if array.shape else note | {"shape": []}
@@ -199,3 +200,123 @@ def _dims_of(array: StoredArray) -> tuple[int, ...]:
     shape = array.shape or (1,)
     extra = len(shape) - _MOST_AXES
     return shape if extra <= 0 else (prod(shape[: extra + 1]), *shape[extra + 1 :])
+
+
+# --- values of metadata, kept as the bytes that they are -----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GgufValue:
+    """A value of the metadata: its type, and its bytes as the file has them."""
+
+    type: int
+    content: bytes
+
+    def as_text(self) -> str:
+        """The value for formats whose metadata are text: itself, or as JSON."""
+        content = self.content
+        reader = GgufReader("", len(content), lambda start, count: content[start : start + count])
+        value = reader.value(self.type, is_read=True)
+        return value if isinstance(value, str) else json.dumps(value)
+
+
+def metadata_as_text(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Metadata of any file as text by name."""
+    return {key: _as_text(value) for key, value in metadata.items()}
+
+
+def plain_metadata(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Metadata of any file for formats that hold any plain values; those of GGUF as text."""
+    return {
+        key: value.as_text() if isinstance(value, GgufValue) else value for key, value in metadata.items()
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, GgufValue):
+        return value.as_text()
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class GgufReader:
+    """Reads a header from its start, as much of the file as it needs."""
+
+    def __init__(self, path: str, size: int, read: Callable[[int, int], bytes]) -> None:
+        self.path, self.at = path, 0
+        self._size, self._read = size, read
+        self._held = b""
+
+    def before(self) -> bytes:
+        """All that was read."""
+        return self._held[: self.at]
+
+    def damaged(self, why: str) -> Error:
+        """The error for this file."""
+        return refuse("RS-F01:damaged", path=shown(self.path), why=why)
+
+    def take(self, count: int) -> bytes:
+        """So many bytes."""
+        end = self.at + count
+        if end > min(self._size, _MOST_HEADER):
+            raise self.damaged(f"its header ends behind byte {min(self._size, _MOST_HEADER)}")
+        if end > len(self._held):
+            whole = min(max(end, 2 * len(self._held), _FIRST_READ), self._size, _MOST_HEADER)
+            self._held += self._read(len(self._held), whole - len(self._held))
+        content = self._held[self.at : end]
+        self.at = end
+        return content
+
+    def number(self, form: str) -> int:
+        """An integer, little endian."""
+        return int(struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0])
+
+    def text(self) -> str:
+        """A text of a given length."""
+        content = self.take(self.number("Q"))
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            raise self.damaged("a text in its header is no UTF-8") from None
+
+    def metadata(self, count: int) -> dict[str, GgufValue]:
+        """Keys with their values, unread."""
+        values: dict[str, GgufValue] = {}
+        for _ in range(count):
+            key, type = self.text(), self.number("I")
+            if key in values:
+                raise self.damaged(f"the key {key[:60]!r} stands there twice")
+            first = self.at
+            self.value(type)
+            values[key] = GgufValue(type, self._held[first : self.at])
+        return values
+
+    def value(self, type: int, *, is_read: bool = False) -> Any:
+        """A value of a type, passed over unless it `is_read`."""
+        if type in _SCALARS:
+            form = f"<{_SCALARS[type]}"
+            content = self.take(struct.calcsize(form))
+            return struct.unpack(form, content)[0] if is_read else None
+        if type == _TEXT:
+            content = self.take(self.number("Q"))
+            return content.decode("utf-8", "replace") if is_read else None
+        if type != _ARRAY:
+            raise self.damaged(f"a value of type {type} is not known")
+        inner, count = self.number("I"), self.number("Q")
+        if inner in _SCALARS:
+            width = struct.calcsize(f"<{_SCALARS[inner]}")
+            content = self.take(count * width)
+            return list(struct.unpack(f"<{count}{_SCALARS[inner]}", content)) if is_read else None
+        if inner != _TEXT:
+            raise self.damaged(f"an array of values of type {inner} is not known")
+        if count * 8 > self._size:
+            raise self.damaged(f"an array of {count} texts")
+        keys = [self.value(_TEXT, is_read=is_read) for _ in range(count)]
+        return keys if is_read else None
+
+
+def _text_value(text: str) -> GgufValue:
+    return GgufValue(_TEXT, _behind_length(text.encode()))
+
+
+def _behind_length(content: bytes) -> bytes:
+    return len(content).to_bytes(8, "little") + content

@@ -13,8 +13,13 @@ says all: there is no second file to lose, and one rename replaces it.
 from __future__ import annotations
 
 import hashlib
+import io
+import json
+import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import PurePath
 from typing import Any, BinaryIO, NamedTuple
 
@@ -27,18 +32,33 @@ from ...desc.tags import MAX_NDIMS, GenericTag, Tag, parse_tag
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...runtime.describe import describe
-from ..element_kinds import ElementKind, kind_of_dtype
 from ..plain_file import about_file, opened, read_at
-from ..stored_tensors import Contents, StoredArray, StoredTensor, annotated, as_bytes, plain_array
-from ..writing.file_image import FileImage
+from ..stored_tensors import (
+    KIND_OF_DTYPE,
+    Contents,
+    ElementKind,
+    FileImage,
+    StoredArray,
+    StoredTensor,
+    annotate,
+    as_bytes,
+    check_header,
+    note_of,
+    parse_object,
+    plain_array,
+)
 from ..writing.replacement import shown
-from .npy_header import NpyHeader, encode_header, parse_header, typed
 
+_MAGIC = b"\x93NUMPY"
+_MARK = "# restride: "
+_LENGTH_BYTES = {1: 2, 2: 4, 3: 4}
+_MAX_HEADER = 10_000
+_ALIGN = 64
 _WRITE_AGAIN = "write the file again with restride reorder, or save the array: np.save(file, x)"
 
 
 class NpyOverride(NamedTuple):
-    """What a person may say of a file that cannot say it: format, logical dims, element type."""
+    """Format, logical dims and element type, where a person says them of a file that cannot say them."""
 
     src: str | None = None
     dims: tuple[int, ...] | None = None
@@ -57,7 +77,7 @@ def read_desc(path: str, override: NpyOverride = _NOTHING) -> MemoryDesc:
 def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Contents:
     """The one tensor of an open .npy file, named after it.
 
-    Raises InvalidArguments for a file that is no array, or not what `meaning` says.
+    Raises InvalidArguments for a file that is no array, or not what `override` says.
     """
     header = parse_header(file, path)
     digest = hashlib.sha256(read_at(file, path, 0, header.start)).hexdigest()
@@ -67,21 +87,23 @@ def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Con
 
 def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING) -> StoredArray:
     """The array that a header describes, or the person who asks."""
-    said = override.data_type
+    data_type = override.data_type
     stored = header.note if header.note and "data_type" in header.note else None
     if stored is not None:
-        said = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
+        data_type = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
     is_packed = stored is not None and header.dtype == np.uint8
-    dtype = header.dtype if said is None or is_packed else typed(header.path, header.dtype, said)
+    dtype = header.dtype
+    if data_type is not None and not is_packed:
+        dtype = _element_type(header.path, dtype, data_type)
     array = plain_array(name, _kind_of(header, dtype), header.shape)
     if header.note is not None:
         if header.is_fortran:
             raise refuse("RS-F01:descriptor-header-not", path=shown(header.path))
         note = {"desc": header.note} if stored is not None else {}
-        return _agreed(annotated(header.path, array, note, frozenset()), header, override)
+        return _with_own_desc(annotate(header.path, array, note, frozenset()), header, override)
     if override == _NOTHING:
         return _in_fortran_order(array, header) if header.is_fortran and len(header.shape) > 1 else array
-    desc = _said(header, _desc_of(array, header.path).data_type, override)
+    desc = _desc_by_override(header, _desc_of(array, header.path).data_type, override)
     return StoredArray(name, array.kind, array.shape, array.nbytes, desc)
 
 
@@ -101,7 +123,7 @@ def npy_form(array: StoredArray) -> StoredArray:
 
 def _kind_of(header: NpyHeader, dtype: np.dtype[Any]) -> ElementKind:
     """The kind of elements of this type. Raises InvalidArguments for a type that no file is written with."""
-    kind = kind_of_dtype(dtype)
+    kind = KIND_OF_DTYPE.get(dtype)
     if kind is not None:
         return kind
     if dtype.kind == "V" and dtype.names is None:
@@ -141,16 +163,10 @@ def _in_fortran_order(array: StoredArray, header: NpyHeader) -> StoredArray:
         raise refuse(
             "RS-F01:elements-axes-lie", path=shown(header.path), word=array.kind.word, count=len(array.shape)
         )
-    return replace(array, desc=_desc(header, array.shape, carrier, _order_of(header)), is_fortran=True)
+    return replace(array, desc=_desc(header, array.shape, carrier, header.order), is_fortran=True)
 
 
-def _order_of(header: NpyHeader) -> Tag | None:
-    """The order in which the header says that elements lie; None for more axes than formats have."""
-    axes = range(len(header.shape))
-    return Tag(tuple(reversed(axes) if header.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
-
-
-def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
+def _with_own_desc(array: StoredArray, header: NpyHeader, override: NpyOverride) -> StoredArray:
     """The array with the file's own descriptor, which what is said besides must not contradict."""
     if override == _NOTHING:
         return array
@@ -162,17 +178,21 @@ def _agreed(array: StoredArray, header: NpyHeader, override: NpyOverride) -> Sto
     raise refuse("RS-F01:header-holds-descriptor", path=shown(header.path), said=said, stored=stored)
 
 
-def _said(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
-    """The descriptor of an ordinary .npy file, read as `meaning` says."""
-    plain = _desc(header, header.shape, data_type, _order_of(header))
+def _desc_by_override(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
+    """The descriptor of an ordinary .npy file, read as `override` says."""
+    plain = _desc(header, header.shape, data_type, header.order)
     if override.src is None and override.dims is None:
         return plain
     if override.dims is not None:
-        return _checked(header, _desc(header, override.dims, data_type, override.src), plain)
+        return _check_physical(header, _desc(header, override.dims, data_type, override.src), plain)
     tag = _tag_of_physical(header, override.src or "")
     if not tag.inner_blks:
         return plain.permute_axes(tag.order)
-    return _checked(header, _desc(header, _whole_dims(plain.dims, tag), data_type, tag), plain)
+    # The dims of a physical array without padding.
+    blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
+    extents = dict(zip(tag.order, plain.dims, strict=False))
+    dims = tuple(extents[d] * blocks[d] for d in range(tag.ndims))
+    return _check_physical(header, _desc(header, dims, data_type, tag), plain)
 
 
 def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format: Format) -> MemoryDesc:
@@ -181,7 +201,7 @@ def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format:
     return desc
 
 
-def _checked(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
+def _check_physical(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
     """`said`, where the array in the file can be its physical array."""
     if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
         return said
@@ -202,8 +222,148 @@ def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
     )
 
 
-def _whole_dims(shape: tuple[int, ...], tag: Tag) -> tuple[int, ...]:
-    """The dims of a physical array without padding."""
-    blocks = block_products(tag.ndims, tag.inner_blks, tag.inner_idxs)
-    extents = dict(zip(tag.order, shape, strict=False))
-    return tuple(extents[d] * blocks[d] for d in range(tag.ndims))
+class NpyHeader(NamedTuple):
+    """The header of an array: the start of data, element type, physical shape and order, descriptor."""
+
+    path: str
+    start: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_fortran: bool
+    note: dict[str, Any] | None
+
+    @property
+    def nelems(self) -> int:
+        """Number of elements, padding included."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of data."""
+        return self.nelems * self.dtype.itemsize
+
+    @property
+    def order(self) -> Tag | None:
+        """The order in which elements lie; None for more axes than formats have."""
+        axes = range(len(self.shape))
+        return Tag(tuple(reversed(axes) if self.is_fortran else axes)) if len(axes) <= MAX_NDIMS else None
+
+
+def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None) -> NpyHeader:
+    """The checked header of the .npy file that an open file is from byte `at` to `end`.
+
+    Raises InvalidArguments that names the file and the fault.
+    """
+    held = (os.fstat(file.fileno()).st_size if end is None else end) - at
+    lead, text, version = _header_text(file, path, at, held)
+    shape, is_fortran, dtype = _fields(path, text, version)
+    # What the header's comment says: an object, of which nothing is believed yet.
+    _, mark, comment = text.decode("latin1").rpartition(_MARK)
+    note = parse_object(path, comment.encode("latin1")) if mark else None
+    if any(type(n) is not int or not 0 <= n < 2**63 for n in shape):
+        raise refuse("RS-F01:header-damaged-extent", path=shown(path))
+    header = NpyHeader(path, at + lead, dtype, shape, is_fortran, note)
+    if dtype.hasobject:
+        raise refuse("RS-F01:holds-pickled-python", path=shown(path))
+    if dtype.subdtype is not None:
+        raise refuse("RS-F01:elements-arrays-themselves", path=shown(path))
+    if header.nbytes > held - lead:
+        raise refuse(
+            "RS-F01:header-promises-elements",
+            path=shown(path),
+            shape=f"shape {shape}"[:200],
+            header=header,
+            itemsize=dtype.itemsize,
+            held=held - lead,
+        )
+    return header
+
+
+def encode_header(array: StoredArray) -> bytes:
+    """The bytes before the data: NumPy's own header, and the descriptor where NumPy has no words for it.
+
+    Raises Unimplemented for elements that neither has a word for, and for more words than NumPy reads.
+    """
+    dtype = _npy_type(array)
+    fields = {"descr": dtype.str, "fortran_order": False, "shape": array.shape}
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        np.lib.format.write_array_header_1_0(buffer, fields)
+    plain, note = buffer.getvalue(), note_of(array)
+    if dtype != array.kind.numpy and array.desc is not None:
+        note["desc"] = array.desc.to_dict()
+    if not note:
+        return plain
+    # The descriptor's own fields at the top.
+    words = {**note.get("desc", {}), **{key: value for key, value in note.items() if key != "desc"}}
+    lead = len(_MAGIC) + 4
+    text = plain[lead:].rstrip() + f" {_MARK}{json.dumps(words)}".encode()
+    text += b" " * (-(lead + len(text) + 1) % _ALIGN) + b"\n"
+    check_header(".npy", len(text), _MAX_HEADER)
+    return _MAGIC + b"\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+def _npy_type(array: StoredArray) -> np.dtype[Any]:
+    """The type by which the header calls the elements; only a width, where NumPy has no name for them."""
+    twin = array.kind.numpy
+    if twin is not None and twin.isbuiltin == 1:
+        return twin
+    if array.desc is not None:
+        return np.dtype(f"V{array.kind.bits // 8}")
+    raise refuse("RS-F03:npy-file", word=array.kind.word, name=array.name)
+
+
+def _header_text(file: BinaryIO, path: str, at: int, held: int) -> tuple[int, bytes, int]:
+    """The length of all before the data, the header as it stands, and the major version of the format."""
+    file.seek(at)
+    lead = file.read(min(len(_MAGIC) + 2, held))
+    if lead[: len(_MAGIC)] != _MAGIC or len(lead) < len(_MAGIC) + 2:
+        if not lead:
+            raise refuse("RS-F01:file-empty", path=shown(path))
+        if lead.startswith(b"PK"):
+            hint = "it may be an .npz: save one of its arrays, np.save('x.npy', np.load('x.npz')['name'])"
+            raise refuse("RS-F01:zip-archive-no", path=shown(path), hint=hint)
+        raise refuse("RS-F01:not-start-npy", path=shown(path), hint="save the array with np.save(file, x)")
+    major, minor = lead[-2:]
+    if minor or major not in _LENGTH_BYTES:
+        raise refuse("RS-F01:npy-version-not", path=shown(path), major=major, minor=minor)
+    width = _LENGTH_BYTES[major]
+    count = file.read(width)
+    length = int.from_bytes(count, "little")
+    if length > _MAX_HEADER:
+        raise refuse("RS-F01:header-bytes-describes", path=shown(path), length=length)
+    text = file.read(length)
+    if len(count) < width or len(text) < length:
+        raise refuse("RS-F01:file-ends-inside", path=shown(path))
+    return len(lead) + width + length, text, major
+
+
+def _fields(path: str, text: bytes, version: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type, as NumPy reads them."""
+    width = _LENGTH_BYTES[version]
+    stream = io.BytesIO(len(text).to_bytes(width, "little") + text)
+    formats = np.lib.format
+    parse = formats.read_array_header_1_0 if width == 2 else formats.read_array_header_2_0
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER)
+    except Exception:
+        # The header is a Python expression: a hostile one can make the parser raise nearly anything.
+        # NumPy writes float8_e5m2 as a type that it cannot read back itself.
+        if b"'<f1'" in text:
+            raise refuse("RS-F01:numpy-no-name", path=shown(path)) from None
+        raise refuse("RS-F01:header-damaged", path=shown(path)) from None
+    return tuple(shape), bool(is_fortran), dtype
+
+
+def _element_type(path: str, dtype: np.dtype[Any], data_type: DataType) -> np.dtype[Any]:
+    """The NumPy type of the elements, which the header may know only by their width."""
+    twin = data_type.numpy
+    bare = dtype.kind in "Vui" and dtype.names is None and dtype.isnative
+    if twin is not None and (
+        dtype == twin or (bare and dtype.itemsize == twin.itemsize and data_type.bits >= 8)
+    ):
+        return twin
+    raise refuse("RS-F01:elements-not", path=shown(path), dtype=str(dtype)[:60], data_type=data_type)

@@ -9,20 +9,18 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
-from ...errors import refuse
+from ...errors import Error, refuse
 from ..plain_file import read_at, state_of
-from ..stored_tensors import Contents, StoredArray, StoredTensor, annotated, name_bytes
-from ..writing.file_image import PIECE, FileImage
-from ..writing.replacement import shown
-from .npy import npy_form, tensor_array
-from .npy_header import encode_header, parse_header
-from .npz_compressed import expanded, is_compressed
+from ..stored_tensors import PIECE, Contents, FileImage, StoredArray, StoredTensor, annotate, name_bytes
+from ..writing.replacement import shown, system_error
+from .npy import encode_header, npy_form, parse_header, tensor_array
 
 _ALIGN = 64
 _LOCAL = struct.Struct("<4s5H3L2H")
@@ -38,12 +36,19 @@ _DATE = (1 << 5) | 1
 _MAX32 = 0xFFFFFFFF
 _PAD_TAG, _ZIP64_TAG = 0xD935, 0x0001
 _MOST_MEMBERS = 1 << 20
+# Not LZMA: a small file may ask for a dictionary of gigabytes.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)
+# What reading damaged members raises; an OSError without a number is of bzip2.
+_DAMAGED = (
+    *(OSError, zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, RuntimeError),
+    OverflowError,
+)
 
 HOLDS_PICKLES = "it holds pickled Python objects, which are never loaded"
-"""What is wrong with a file that torch.save wrote."""
+"""The fault of a file that torch.save wrote."""
 
 OUT_OF_PICKLES = "save its tensors: rs.save(torch.load(path, weights_only=True), 'x.safetensors')"
-"""What to do about it."""
+"""The hint for it."""
 
 
 def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
@@ -53,11 +58,12 @@ def plain_archive(file: BinaryIO, path: str, folder: str | None) -> BinaryIO:
     where the system refuses.
     """
     members = _members(file, path)
-    return expanded(file, path, members, folder) if is_compressed(members) else file
+    is_plain = all(member.compress_type == zipfile.ZIP_STORED for member in members)
+    return file if is_plain else _expand(file, path, members, folder)
 
 
 def _members(file: BinaryIO, path: str) -> list[zipfile.ZipInfo]:
-    """What the directory of an archive says. Raises InvalidArguments for a damaged one."""
+    """The members of an archive, by its directory. Raises InvalidArguments for a damaged one."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
@@ -89,7 +95,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
         digest.update(read_at(file, path, start, header.start - start) + name.encode("utf-8", "replace"))
         array = tensor_array(header, name)
         if header.note and "scaling" in header.note:
-            array = annotated(path, array, {"scaling": header.note["scaling"]}, known)
+            array = annotate(path, array, {"scaling": header.note["scaling"]}, known)
         tensors.append(StoredTensor(array, path, header.start))
     if any(end > begin for (_, end), (begin, _) in pairwise(sorted(spans))):
         raise refuse("RS-F01:two-members-overlap", path=shown(path))
@@ -97,7 +103,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
 
 
 def _data_start(file: BinaryIO, path: str, member: zipfile.ZipInfo, size: int) -> int:
-    """Where the bytes of a member start, which is behind its local header."""
+    """The start of the bytes of a member, which is behind its local header."""
     name = member.filename[:60]
     if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
         raise refuse("RS-F01:member-compressed", path=shown(path), name=name)
@@ -135,25 +141,25 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
     total = at + len(pieces[-1][1])
 
     def finish(handle: int) -> None:
-        sums = [
-            _sum_of(handle, start, array.nbytes, zlib.crc32(member.head))
-            for member, start, array in zip(locals_, starts, written, strict=True)
-        ]
-        for member, found in zip(locals_, sums, strict=True):
-            os.pwrite(handle, found.to_bytes(4, "little"), member.at + _CRC_AT)
+        sums: list[int] = []
+        for member, start, array in zip(locals_, starts, written, strict=True):
+            sums.append(_sum_of(handle, start, array.nbytes, zlib.crc32(member.head)))
+            os.pwrite(handle, sums[-1].to_bytes(4, "little"), member.at + _CRC_AT)
         os.pwrite(handle, _directory(locals_, sums, at), at)
 
     return FileImage(written, tuple(starts), tuple(pieces), total, finish)
 
 
-class _Member:
+class _Member(NamedTuple):
     """A file of the archive: its name, where its local header is, the .npy header, the length of both."""
 
-    def __init__(self, name: bytes, at: int, head: bytes, nbytes: int) -> None:
-        self.name, self.at, self.head, self.nbytes = name, at, head, nbytes
+    name: bytes
+    at: int
+    head: bytes
+    nbytes: int
 
     def local_header(self) -> bytes:
-        """What stands before the member; its extra field moves the member to a multiple of 64 bytes."""
+        """The bytes before the member; its extra field moves the member to a multiple of 64 bytes."""
         wide = struct.pack("<2H2Q", _ZIP64_TAG, 16, self.nbytes, self.nbytes)
         bare = self.at + _LOCAL.size + len(self.name) + len(wide) + 4
         extra = wide + struct.pack("<2H", _PAD_TAG, -bare % _ALIGN) + bytes(-bare % _ALIGN)
@@ -161,7 +167,7 @@ class _Member:
         return _LOCAL.pack(*fields, len(self.name), len(extra)) + self.name + extra
 
     def central_header(self, crc: int) -> bytes:
-        """What the directory says of the member."""
+        """The member's entry in the directory."""
         wide = struct.pack("<2H3Q", _ZIP64_TAG, 24, self.nbytes, self.nbytes, self.at)
         fields = (b"PK\x01\x02", _VERSION, _VERSION, _UTF8, 0, 0, _DATE, crc, _MAX32, _MAX32)
         rest = (len(self.name), len(wide), 0, 0, 0, 0, _MAX32)
@@ -192,3 +198,56 @@ def _sum_of(handle: int, start: int, nbytes: int, crc: int) -> int:
         crc = zlib.crc32(piece, crc)
         at += len(piece)
     return crc
+
+
+def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folder: str | None) -> BinaryIO:
+    """An archive of the same members, uncompressed, in a file without a name in `folder`.
+
+    What is compressed can only be read from its start. So the whole archive is expanded once, in pieces, and
+    from then on read, mapped and cut into tiles as one that `np.savez` has written. The system forgets the
+    file when it is closed, whatever happens. Where there is no room in `folder`, or it cannot be written to,
+    it is in the system's own folder for temporary files.
+
+    Raises InvalidArguments for damaged members and those of a method that is not known, RuntimeFailure where
+    there is no room, or the system refuses.
+    """
+    for member in members:
+        if member.compress_type not in _METHODS or member.flag_bits & 1:
+            raise refuse(
+                "RS-F01:member-encrypted-compressed", path=shown(path), filename=member.filename[:60]
+            )
+    try:
+        is_usable = folder is not None and os.access(folder, os.W_OK | os.X_OK)
+        copy = tempfile.TemporaryFile(dir=folder if is_usable else None)  # noqa: SIM115
+    except OSError as error:
+        raise system_error("expand", path, error, "set TMPDIR to a folder with room") from None
+    try:
+        # A small archive may say that it expands to any length.
+        space, nbytes = os.fstatvfs(copy.fileno()), sum(member.file_size for member in members)
+        if nbytes > space.f_bavail * space.f_frsize:
+            raise refuse("RS-F02:cannot-expand", path=shown(path), nbytes=nbytes)
+        with zipfile.ZipFile(file) as archive, zipfile.ZipFile(copy, "w", allowZip64=True) as target:
+            for member in members:
+                plain = zipfile.ZipInfo(member.filename)
+                with archive.open(member) as read, target.open(plain, "w", force_zip64=True) as written:
+                    # No more than the directory says is ever expanded.
+                    left = member.file_size
+                    while left >= 0 and (piece := read.read(min(PIECE, left + 1))):
+                        left -= len(piece)
+                        if left >= 0:
+                            written.write(piece)
+                    if left:
+                        name = member.filename[:60]
+                        raise refuse("RS-F01:member-another-length", path=shown(path), filename=name)
+        return copy
+    except BaseException as error:
+        copy.close()
+        if isinstance(error, Error):
+            raise
+        if isinstance(error, OSError) and error.errno is not None:
+            hint = "free space, or set TMPDIR to a folder with room"
+            raise system_error("expand", path, error, hint) from None
+        if isinstance(error, _DAMAGED):
+            why = f"a member is damaged: {error}"[:200]
+            raise refuse("RS-F01:damaged", path=shown(path), why=why) from None
+        raise

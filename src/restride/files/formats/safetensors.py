@@ -14,24 +14,25 @@ from itertools import pairwise
 from typing import Any, BinaryIO
 
 from ...errors import refuse
-from ..element_kinds import KINDS
 from ..plain_file import read_at, state_of
 from ..stored_tensors import (
     KEY,
+    KINDS,
     VERSION,
     Contents,
+    FileImage,
     StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
     check_header,
     name_bytes,
     note_of,
+    packed_starts,
     parse_notes,
+    parse_object,
     plain_array,
 )
-from ..writing.file_image import FileImage, packed_starts
 from ..writing.replacement import shown
-from .json_object import parse_object
 
 _LENGTH_BYTES = 8
 _MOST_HEADER = 100_000_000
@@ -50,86 +51,23 @@ def read_safetensors(file: BinaryIO, path: str) -> Contents:
         raise refuse("RS-F01:header-bytes-file", path=shown(path), length=length, size=size)
     text = read_at(file, path, _LENGTH_BYTES, length)
     entries = parse_object(path, text)
-    metadata = _metadata(path, entries.pop(_METADATA, {}))
+    metadata = entries.pop(_METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise refuse("RS-F01:metadata-no-strings", path=shown(path))
     tensors = [_tensor(path, name, entry, start, size) for name, entry in entries.items()]
-    _check_places(path, tensors, start, size)
-    text_of_notes = metadata.pop(KEY, None)
-    notes = {} if text_of_notes is None else parse_notes(path, text_of_notes.encode())
-    names = frozenset(tensor.array.name for tensor in tensors)
-    described = tuple(_described(path, tensor, notes, names) for tensor in tensors)
+    # The tensors fill what is behind the header, one behind the other.
+    ends = sorted((t.start, t.start + t.array.nbytes) for t in tensors)
+    if any(end > begin for (_, end), (begin, _) in pairwise(ends)):
+        raise refuse("RS-F01:two-tensors-overlap", path=shown(path))
+    if sum(end - begin for begin, end in ends) != size - start:
+        raise refuse("RS-F01:tensors-not-fill", path=shown(path), size=size - start)
+    notes_text, names = metadata.pop(KEY, None), frozenset(entries)
+    notes = {} if notes_text is None else parse_notes(path, notes_text.encode())
+    described = tuple(
+        replace(tensor, array=annotate(path, tensor.array, notes[name], names)) if name in notes else tensor
+        for name, tensor in zip(entries, tensors, strict=True)
+    )
     return Contents(described, metadata, ((path, hashlib.sha256(text).hexdigest()),))
-
-
-def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
-    """The file that holds these arrays, in their order, with their descriptors among the metadata.
-
-    Raises Unimplemented for arrays that the format has no word for, and more of them than a header holds,
-    InvalidArguments for names that cannot stand there and metadata that are not strings.
-    """
-    _check_metadata(metadata)
-    for array in arrays:
-        _check_writable(array)
-    starts = _starts(arrays)
-    text = json.dumps(_header(arrays, starts, metadata), ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    check_header(".safetensors", len(text), _MOST_HEADER)
-    head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
-    total = len(head) + sum(array.nbytes for array in arrays)
-    return FileImage(tuple(arrays), tuple(len(head) + start for start in starts), ((0, head),), total)
-
-
-def _check_writable(array: StoredArray) -> None:
-    if array.kind.word not in KINDS:
-        raise refuse("RS-F03:safetensors-file", word=array.kind.word, name=array.name)
-    if array.name == _METADATA:
-        raise refuse("RS-F03:name-no-tensor", name=array.name)
-    name_bytes(array.name)
-
-
-def _starts(arrays: Sequence[StoredArray]) -> list[int]:
-    """Where each array begins behind the header.
-
-    Where their order leaves elements at odd places, wider ones go first: readers map what is aligned only.
-    """
-    starts = list(packed_starts(arrays, 0))[: len(arrays)]
-    if not any(start * 8 % max(array.kind.bits, 8) for start, array in zip(starts, arrays, strict=True)):
-        return starts
-    order = sorted(range(len(arrays)), key=lambda i: -arrays[i].kind.bits)
-    offsets = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
-    return [offsets[i] for i in range(len(arrays))]
-
-
-def _header(
-    arrays: Sequence[StoredArray], starts: Sequence[int], metadata: Mapping[str, Any]
-) -> dict[str, Any]:
-    said = dict(metadata)
-    if notes := {array.name: note for array in arrays if (note := note_of(array))}:
-        said[KEY] = json.dumps({"version": VERSION, "tensors": notes})
-    header: dict[str, Any] = {_METADATA: said} if said else {}
-    for array, start in zip(arrays, starts, strict=True):
-        header[array.name] = {
-            "dtype": array.kind.word,
-            "shape": list(array.shape),
-            "data_offsets": [start, start + array.nbytes],
-            **array.unknown,
-        }
-    return header
-
-
-def _metadata(path: str, metadata: object) -> dict[str, Any]:
-    if isinstance(metadata, dict) and all(isinstance(value, str) for value in metadata.values()):
-        return dict(metadata)
-    raise refuse("RS-F01:metadata-no-strings", path=shown(path))
-
-
-def _check_metadata(metadata: Mapping[str, Any]) -> None:
-    strange = [
-        key
-        for key, value in metadata.items()
-        if not isinstance(key, str) or not isinstance(value, str) or key == KEY
-    ]
-    if strange:
-        raise refuse("RS-F03:safetensors-strings-name", strange=str(strange[0])[:60], value="restride")
 
 
 def _tensor(path: str, name: str, entry: object, start: int, size: int) -> StoredTensor:
@@ -142,7 +80,14 @@ def _tensor(path: str, name: str, entry: object, start: int, size: int) -> Store
         raise refuse("RS-F01:tensor-no-known", path=shown(path), name=name[:60], word=str(word)[:20])
     if not _are_counts(shape) or len(shape) > _MOST_AXES:
         raise refuse("RS-F01:tensor-no-shape", path=shown(path), name=name[:60])
-    array = plain_array_of(path, name, kind.word, tuple(shape))
+    whole = 1
+    for n in shape:
+        whole *= n
+        if whole >= 2**63:
+            raise refuse("RS-F01:tensor-too-large", path=shown(path), name=name[:60])
+    if whole * kind.bits % 8:
+        raise refuse("RS-F01:tensor-ends-inside", path=shown(path), name=name[:60])
+    array = plain_array(name, kind, tuple(shape))
     if not _are_counts(ends) or len(ends) != 2 or ends[1] - ends[0] != array.nbytes or start + ends[1] > size:
         raise refuse(
             "RS-F01:tensor-bytes-not",
@@ -155,34 +100,52 @@ def _tensor(path: str, name: str, entry: object, start: int, size: int) -> Store
     return StoredTensor(replace(array, unknown=unknown), path, start + ends[0])
 
 
-def plain_array_of(path: str, name: str, word: str, shape: tuple[int, ...]) -> StoredArray:
-    """The row-major array of an entry. Raises InvalidArguments where its size is no whole number of bytes."""
-    kind = KINDS[word]
-    whole = 1
-    for n in shape:
-        whole *= n
-        if whole >= 2**63:
-            raise refuse("RS-F01:tensor-too-large", path=shown(path), name=name[:60])
-    if whole * kind.bits % 8:
-        raise refuse("RS-F01:tensor-ends-inside", path=shown(path), name=name[:60])
-    return plain_array(name, kind, shape)
-
-
 def _are_counts(values: object) -> bool:
     return isinstance(values, list) and all(type(n) is int and 0 <= n < 2**63 for n in values)
 
 
-def _check_places(path: str, tensors: list[StoredTensor], start: int, size: int) -> None:
-    """The tensors fill what is behind the header, one behind the other."""
-    ends = sorted((t.start, t.start + t.array.nbytes) for t in tensors)
-    if any(end > begin for (_, end), (begin, _) in pairwise(ends)):
-        raise refuse("RS-F01:two-tensors-overlap", path=shown(path))
-    if sum(end - begin for begin, end in ends) != size - start:
-        raise refuse("RS-F01:tensors-not-fill", path=shown(path), size=size - start)
+def safetensors_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
+    """The file that holds these arrays, in their order, with their descriptors among the metadata.
+
+    Raises Unimplemented for arrays that the format has no word for, and more of them than a header holds,
+    InvalidArguments for names that cannot stand there and metadata that are not strings.
+    """
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str) or key == KEY:
+            raise refuse("RS-F03:safetensors-strings-name", strange=str(key)[:60], value="restride")
+    for array in arrays:
+        if array.kind.word not in KINDS:
+            raise refuse("RS-F03:safetensors-file", word=array.kind.word, name=array.name)
+        if array.name == _METADATA:
+            raise refuse("RS-F03:name-no-tensor", name=array.name)
+        name_bytes(array.name)
+    starts, all_metadata = _starts(arrays), dict(metadata)
+    if notes := {array.name: note for array in arrays if (note := note_of(array))}:
+        all_metadata[KEY] = json.dumps({"version": VERSION, "tensors": notes})
+    header: dict[str, Any] = {_METADATA: all_metadata} if all_metadata else {}
+    for array, start in zip(arrays, starts, strict=True):
+        header[array.name] = {
+            "dtype": array.kind.word,
+            "shape": list(array.shape),
+            "data_offsets": [start, start + array.nbytes],
+            **array.unknown,
+        }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    check_header(".safetensors", len(text), _MOST_HEADER)
+    head = len(text).to_bytes(_LENGTH_BYTES, "little") + text
+    total = len(head) + sum(array.nbytes for array in arrays)
+    return FileImage(tuple(arrays), tuple(len(head) + start for start in starts), ((0, head),), total)
 
 
-def _described(path: str, tensor: StoredTensor, notes: dict[str, Any], names: frozenset[str]) -> StoredTensor:
-    name = tensor.array.name
-    if name not in notes:
-        return tensor
-    return replace(tensor, array=annotated(path, tensor.array, notes[name], names))
+def _starts(arrays: Sequence[StoredArray]) -> list[int]:
+    """The start of each array, counted from the end of the header.
+
+    Where their order leaves elements at odd places, wider ones go first: readers map what is aligned only.
+    """
+    starts = list(packed_starts(arrays, 0))[: len(arrays)]
+    if not any(start * 8 % max(array.kind.bits, 8) for start, array in zip(starts, arrays, strict=True)):
+        return starts
+    order = sorted(range(len(arrays)), key=lambda i: -arrays[i].kind.bits)
+    offsets = dict(zip(order, packed_starts([arrays[i] for i in order], 0), strict=False))
+    return [offsets[i] for i in range(len(arrays))]

@@ -11,7 +11,8 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from ...errors import Error, refuse
@@ -45,8 +46,27 @@ def system_error(verb: str, path: str, error: OSError, hint: str = "") -> Error:
     return refuse("RS-F02:cannot", verb=verb, path=shown(path), why=why, hint=hint)
 
 
+@contextlib.contextmanager
+def new_file(temporary: str, path: str) -> Iterator[int]:
+    """The handle of a new file, which takes the name `path` in one step when the block ends without an error.
+
+    System errors are raised as they come; no file is left then.
+    """
+    handle = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+    try:
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
 class Replacement:
-    """What will stand under `path`. Making one checks the place, so that no work is done for nothing.
+    """A file that will stand under `path`. Making one checks the place, so that no work is done for nothing.
 
     A symbolic link is followed, the access rights of a file that is there are kept. Raises RuntimeFailure
     where no file can be put there.
@@ -54,11 +74,13 @@ class Replacement:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.mode: int | None = None
         if not path:
             raise refuse("RS-F02:cannot-write-file")
         try:
-            self.target = os.path.realpath(path)
-            self.mode = _mode_of(self.target)
+            self.target, status = os.path.realpath(path), None
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(self.target)
             folder = os.stat(os.path.dirname(self.target))
         except OSError as error:
             raise cannot_write(path, error) from None
@@ -66,7 +88,10 @@ class Replacement:
             raise refuse("RS-F02:no-file-name", path=shown(path)) from None
         if not stat.S_ISDIR(folder.st_mode):
             raise refuse("RS-F02:folder-no-folder", path=shown(path))
-        if self.mode is not None and not _may_replace(self.target):
+        if status is None:
+            return
+        self.mode = stat.S_IMODE(status.st_mode)
+        if not (stat.S_ISREG(status.st_mode) and os.access(self.target, os.W_OK)):
             raise refuse("RS-F02:folder-device-name", path=shown(path))
 
     @contextlib.contextmanager
@@ -75,42 +100,19 @@ class Replacement:
 
         Raises RuntimeFailure where the system refuses, for lack of space before anything is written.
         """
-        try:
-            yield from self._open(nbytes)
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
-
-    def _open(self, nbytes: int) -> Iterator[BinaryIO]:
         folder, name = os.path.split(self.target)
         temporary = os.path.join(folder, f".{name[:64]}.{secrets.token_hex(6)}.tmp")
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-        handle = os.open(temporary, flags, 0o666)
         try:
-            with os.fdopen(handle, "w+b") as file:
-                reserve(file.fileno(), nbytes)
+            with new_file(temporary, self.target) as handle:
+                reserve(handle, nbytes)
                 if self.mode is not None:
-                    os.fchmod(file.fileno(), self.mode)
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        sync_folder(folder)
-
-
-def _mode_of(path: str) -> int | None:
-    """The access rights of the file at `path`; None where there is none."""
-    try:
-        return stat.S_IMODE(os.stat(path).st_mode)
-    except FileNotFoundError:
-        return None
-
-
-def _may_replace(path: str) -> bool:
-    return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.W_OK)
+                    os.fchmod(handle, self.mode)
+                with os.fdopen(handle, "w+b", closefd=False) as file:
+                    yield file
+                os.fsync(handle)
+            sync_folder(folder)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
 
 
 def reserve(handle: int, nbytes: int) -> None:
@@ -137,3 +139,61 @@ def sync_folder(folder: str) -> None:
 def cannot_write(path: str, error: OSError) -> Error:
     """The error for what the system refused while the file at `path` was written."""
     return system_error("write", path, error, _HINTS.get(error.errno or 0, ""))
+
+
+class UnsafeFiles:
+    """Paths of files that were written since they were last made safe. Threads may add meanwhile."""
+
+    def __init__(self) -> None:
+        self._lock, self._paths = threading.Lock(), set[str]()
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Files were written."""
+        new = set(paths)
+        with self._lock:
+            self._paths |= new
+
+    def make_safe(self) -> None:
+        """Force them to the disk, and their names. Raises RuntimeFailure where the system refuses."""
+        with self._lock:
+            written, self._paths = self._paths, set()
+        for path in written:
+            sync_file(path)
+        for folder in {os.path.dirname(path) for path in written}:
+            sync_folder(folder)
+
+
+def sync_file(path: str) -> None:
+    """Force a file to the disk; one that is not there, as a chunk of zeros, needs nothing."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    finally:
+        os.close(handle)
+
+
+def boot_id() -> str:
+    """A text of this run of the system: what one has written the next may not find."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except OSError:
+        return ""
+
+
+def check_owner(label: str, status: os.stat_result, *, is_folder: bool = False) -> None:
+    """Refuse what somebody else has put in the way of a draft."""
+    is_kind = stat.S_ISDIR(status.st_mode) if is_folder else stat.S_ISREG(status.st_mode)
+    if is_kind and status.st_uid == os.geteuid() and (is_folder or status.st_nlink <= 1):
+        return
+    raise refuse("RS-F02:file-same-folder", label=shown(label))
+
+
+def files_below(folder: str) -> Iterator[str]:
+    """The paths of all files in a folder and in those below it."""
+    return (os.path.join(below, name) for below, _, names in os.walk(folder) for name in names)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from types import ModuleType
@@ -22,21 +21,30 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
-from ..conversion.tiles import Ints
-from ..element_kinds import KINDS, ElementKind, kind_of_dtype
-from ..physical_boxes import physical_box
+from ..conversion.tiles import Ints, physical_box, runs_of
 from ..plain_file import FileState, check_link
 from ..stored_tensors import (
     KEY,
+    KIND_OF_DTYPE,
+    KINDS,
+    VERSION,
     Contents,
+    ElementKind,
+    StoredArray,
     StoredTensor,
-    annotated,
+    annotate,
+    is_row_major,
+    name_bytes,
+    note_of,
     plain_array,
 )
-from ..writing.replacement import shown, system_error
-from .boxes import read_box, write_box
-from .chunk_files import part_files
+from ..writing.replacement import UnsafeFiles, check_owner, files_below, shown, sync_file, system_error
+from .chunk_files import chunk_paths, part_files, read_box, write_box
 
+ZARR_END = ".zarr"
+_MOST_NAME = 255
+# A chunk of what is saved in one go.
+_CHUNK = 32 << 20
 _HEADS = ("zarr.json", ".zarray", ".zgroup")
 _MOST_ARRAYS = 1 << 20
 _NUMPY = frozenset(np.dtype(word) for word in ("?", *"bhilBHILefd", "F"))
@@ -59,14 +67,23 @@ def zarr_library(what: str) -> ModuleType:
 
 @dataclass(frozen=True, slots=True)
 class ZarrPlace:
-    """A tensor in an array of Zarr. `shape`: in elements of the tensor, of which two may share a byte."""
+    """A tensor in an array of Zarr. `shape`: in elements of the tensor, of which two may share a byte;
+    `unsafe`: remembers the chunks that are written.
+    """
 
     array: Any
     path: str
     shape: Ints
+    unsafe: UnsafeFiles | None = None
 
     def read(self, desc: MemoryDesc, start: Ints, size: Ints, into: Array) -> None:
         """Fill `into` with a box. Raises InvalidArguments for damaged chunks, RuntimeFailure."""
+        if size != desc.dims and physical_box(desc, self.shape, start, size) is None:
+            # Elements that share bytes without a word of their own: the array is read as a whole.
+            whole, runs = np.empty(desc.size, np.uint8), runs_of(desc, start, size)
+            self.read(desc, (0,) * desc.ndims, desc.dims, whole)
+            into.reshape(-1, runs.nbytes)[:] = whole[runs.starts[:, None] + np.arange(runs.nbytes)]
+            return
         box = self._box(desc, start, size)
         files = part_files(self.array)
         if files is not None:
@@ -83,11 +100,8 @@ class ZarrPlace:
         box = self._box(desc, start, size)
         extents = tuple(len(range(n)[part]) for part, n in zip(box, self.array.shape, strict=True))
         write_box(self.array, box, content.view(self.array.dtype).reshape(extents), self.path)
-
-    def first_place(self, desc: MemoryDesc, start: Ints, size: Ints) -> Ints:
-        """The first place of a box along each axis of the array, in elements of the tensor."""
-        physical = physical_box(desc, self.shape, start, size)
-        return (0,) * len(self.shape) if physical is None else tuple(first for first, _ in physical)
+        if self.unsafe is not None:
+            self.unsafe.add(chunk_paths(self.array, box))
 
     def _box(self, desc: MemoryDesc, start: Ints, size: Ints) -> tuple[slice, ...]:
         """The box of the array that holds a box of the tensor; all of it where that is no box."""
@@ -121,7 +135,7 @@ class ZarrFolder:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What tells this source from another, or from itself after a change."""
+        """Facts that differ for another source, and for this one after a change."""
         return (self.name, self.state)
 
     @property
@@ -133,7 +147,7 @@ class ZarrFolder:
             return True
 
     def place(self, tensor: StoredTensor) -> ZarrPlace:
-        """Where a tensor is read."""
+        """The place of a tensor in its array."""
         return ZarrPlace(self.arrays[tensor.array.name], self.path, tensor.array.shape)
 
     def close(self) -> None:
@@ -156,39 +170,33 @@ def _files(folder: str, below: str) -> Iterator[tuple[str, os.stat_result]]:
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(folder, name)
             else:
-                found = entry.stat(follow_symlinks=False)
-                mode = _mode_behind(entry.path) if entry.is_symlink() else found.st_mode
-                if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                    # To read it might wait forever.
+                if not (os.path.isfile(entry.path) or os.path.isdir(entry.path)):
+                    # It leads to nothing, or to read it might wait forever.
                     raise refuse("RS-F01:pipe-device-broken", path=shown(entry.path))
-                yield name, found
-
-
-def _mode_behind(link: str) -> int:
-    """What a link leads to; 0 for nothing."""
-    try:
-        return os.stat(link).st_mode
-    except OSError:
-        return 0
-
-
-def check_links(folder: str) -> None:
-    """Refuse links that lead out of the folder. Raises InvalidArguments that names one."""
-    for here, folders, files in os.walk(folder):
-        for path in (os.path.join(here, name) for name in (*folders, *files)):
-            if os.path.islink(path):
-                check_link(folder, path)
+                yield name, entry.stat(follow_symlinks=False)
 
 
 def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
     """The arrays in a folder. Raises InvalidArguments for damaged metadata and links that lead out of it."""
     zarr = zarr_library(f"cannot read {shown(path)}")
     try:
-        if not follow_links:
-            check_links(path)
+        for here, folders, files in () if follow_links else os.walk(path):
+            for name in (*folders, *files):
+                if os.path.islink(os.path.join(here, name)):
+                    check_link(path, os.path.join(here, name))
         state = tree_state(path)
         node = zarr.open(path, mode="r")
-        arrays, attributes, groups = _members(zarr, node, path)
+        is_one_array = isinstance(node, zarr.Array)
+        members = {"x": node} if is_one_array else dict(node.members(max_depth=None))
+        arrays = {name: one for name, one in members.items() if isinstance(one, zarr.Array)}
+        if len(arrays) > _MOST_ARRAYS:
+            raise refuse("RS-F01:holds-arrays", path=shown(path), count=len(arrays))
+        attributes = {} if is_one_array else dict(node.attrs.asdict())
+        groups = {
+            name: dict(one.attrs.asdict())
+            for name, one in members.items()
+            if name not in arrays and one.attrs.asdict()
+        }
     except (Error, MemoryError):
         raise
     except OSError as error:
@@ -210,23 +218,8 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
         Contents(tensors, attributes, groups=groups),
         arrays,
         state,
-        isinstance(node, zarr.Array),
+        is_one_array,
     )
-
-
-def _members(
-    zarr: ModuleType, found: Any, path: str
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-    """The arrays by their names, the attributes of the group, and those of groups in it that have some."""
-    if isinstance(found, zarr.Array):
-        return {"x": found}, {}, {}
-    members = dict(found.members(max_depth=None))
-    arrays = {name: one for name, one in members.items() if isinstance(one, zarr.Array)}
-    if len(arrays) > _MOST_ARRAYS:
-        raise refuse("RS-F01:holds-arrays", path=shown(path), count=len(arrays))
-    groups = {name: dict(one.attrs.asdict()) for name, one in members.items() if name not in arrays}
-    said = {name: attributes for name, attributes in groups.items() if attributes}
-    return arrays, dict(found.attrs.asdict()), said
 
 
 def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTensor:
@@ -241,32 +234,28 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
     if prod(shape) * kind.bits >= 2**66:
         raise refuse("RS-F01:shape-2-63", path=shown(path), name=name[:60])
     words = {key: value for key, value in note.items() if key in ("desc", "scaling")}
-    found = annotated(path, plain_array(name, kind, shape), words, names)
-    unknown = {"attributes": attributes, "dimension_names": _axis_names(array)}
-    found = replace(found, unknown={word: value for word, value in unknown.items() if value})
+    axis_names = list(getattr(array.metadata, "dimension_names", None) or ())
+    unknown = {
+        "attributes": attributes,
+        "dimension_names": axis_names if any(axis is not None for axis in axis_names) else [],
+    }
+    unknown = {word: value for word, value in unknown.items() if value}
+    stored = replace(annotate(path, plain_array(name, kind, shape), words, names), unknown=unknown)
     whole = 0 if part_files(array) is not None else prod(array.chunks) * array.dtype.itemsize
-    return StoredTensor(found, path, 0, chunks, whole)
-
-
-def _axis_names(array: Any) -> list[str | None]:
-    """The names of the axes; empty where they have none."""
-    names = list(getattr(array.metadata, "dimension_names", None) or ())
-    return names if any(name is not None for name in names) else []
+    return StoredTensor(stored, path, 0, chunks, whole)
 
 
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
     """The kind of the elements: what the attributes say, where that is as wide as the type of the array."""
-    if dtype.kind not in "biufcV":
-        raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
-    little = np.dtype(dtype).newbyteorder("<")
-    element_kind = kind_of_dtype(little)
+    little = np.dtype(dtype).newbyteorder("<") if dtype.kind in "biufcV" else dtype
+    kind = KIND_OF_DTYPE.get(little)
     if word is not None:
-        element_kind = KINDS.get(word) if isinstance(word, str) else None
-        if element_kind is not None and stored_dtype(element_kind) != little:
-            element_kind = None
-    if element_kind is not None and (word is None or little.kind == "u"):
-        return element_kind
-    raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
+        # Elements that Zarr has no type for are unsigned integers.
+        kind = KINDS.get(word) if isinstance(word, str) and little.kind == "u" else None
+        kind = kind if kind is not None and stored_dtype(kind) == little else None
+    if kind is None:
+        raise refuse("RS-F01:elements-not-known", path=shown(path), name=name[:60], dtype=dtype)
+    return kind
 
 
 # --- what is written -------------------------------------------------------------------------------------
@@ -284,3 +273,167 @@ def stored_dtype(kind: ElementKind) -> np.dtype[Any] | None:
 def stored_shape(kind: ElementKind, shape: Ints) -> Ints:
     """The shape in Zarr: two elements of 4 bits are one byte."""
     return (*shape[:-1], -(-shape[-1] // 2)) if kind.bits == 4 else shape
+
+
+@dataclass(frozen=True, slots=True)
+class ZarrImage:
+    """A group that will hold `arrays`, in chunks of these extents. `starts`: the number of each array.
+    `groups`: attributes of groups in it, by name.
+    """
+
+    arrays: tuple[StoredArray, ...]
+    chunks: tuple[Ints, ...]
+    attributes: Mapping[str, Any]
+    groups: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """By which the part of a draft knows an array."""
+        return tuple(range(len(self.arrays)))
+
+    @property
+    def nbytes(self) -> int:
+        """Of all arrays; the metadata are small."""
+        return sum(array.nbytes for array in self.arrays)
+
+    @property
+    def digest(self) -> str:
+        """A hash of all but the elements."""
+        facts = [(array.name, array.kind.word, array.shape, note_of(array)) for array in self.arrays]
+        about = (facts, self.chunks, dict(self.attributes), dict(self.groups))
+        return hashlib.sha256(repr(about).encode()).hexdigest()
+
+
+def zarr_image(
+    arrays: Sequence[StoredArray],
+    metadata: Mapping[str, Any],
+    chunks: Sequence[Ints] | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
+) -> ZarrImage:
+    """The group of these arrays. Raises Unimplemented for elements that cannot be there, InvalidArguments for
+    names that no node can have.
+    """
+    zarr_library("cannot write arrays of Zarr")
+    for array in arrays:
+        if stored_dtype(array.kind) is None:
+            raise refuse("RS-F03:array-zarr", word=array.kind.word, name=array.name)
+    names = [array.name for array in arrays]
+    _check_names(names)
+    shapes = [_usual_chunk(array) for array in arrays] if chunks is None else chunks
+    attributes = {**metadata, KEY: {"version": VERSION, "order": names}}
+    apart = {name: about for name, about in (groups or {}).items() if name not in names}
+    return ZarrImage(tuple(arrays), tuple(shapes), attributes, apart)
+
+
+def _usual_chunk(array: StoredArray) -> Ints:
+    """Extents of at most some 32 MB, cut along the first axes."""
+    extents = list(array.shape)
+    for axis, n in enumerate(extents):
+        nbytes = array.kind.nbytes(tuple(extents))
+        if nbytes <= _CHUNK:
+            break
+        extents[axis] = max(n * _CHUNK // nbytes, 1)
+    return tuple(extents)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Names become folders: none may lead elsewhere, or lie in an array."""
+    known = set(names)
+    for name in names:
+        parts = name.split("/")
+        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in known), "")
+        if inside:
+            raise refuse("RS-F03:name-in-array", name=name[:120], inside=inside[:60])
+        if not all(_is_folder_name(part) for part in parts):
+            raise refuse("RS-F03:no-folder-name", name=name[:120])
+
+
+def _is_folder_name(part: str) -> bool:
+    is_special = part in ("", ".", "..", "zarr.json") or part.startswith("__")
+    return not (is_special or "\0" in part or "\\" in part) and len(name_bytes(part)) <= _MOST_NAME
+
+
+def _attributes_of(array: StoredArray) -> dict[str, Any]:
+    """The attributes of an array, with what they say of its layout and its elements."""
+    kept, words = array.unknown.get("attributes"), note_of(array)
+    if stored_dtype(array.kind) != array.kind.numpy:
+        words["kind"] = array.kind.word
+    attributes = dict(kept) if isinstance(kept, dict) else {}
+    return {**attributes, KEY: {"version": VERSION, **words}} if words else attributes
+
+
+def _axis_names_of(array: StoredArray) -> list[str | None] | None:
+    """The names of the axes, where the array has them in the order of the tensor's."""
+    names = array.unknown.get("dimension_names")
+    is_plain = array.desc is None or (is_row_major(array.desc) and array.shape == array.desc.dims)
+    if not isinstance(names, list) or not names or len(names) != len(array.shape) or not is_plain:
+        return None
+    return names if all(isinstance(name, str | None) for name in names) else None
+
+
+class ZarrPart:
+    """A group of a draft, open for writing; a new one of arrays without chunks, or one that is there.
+
+    Raises FileNotFoundError where it is not what it must be, RuntimeFailure where it is somebody else's. All
+    other system errors are raised as they come.
+    """
+
+    def __init__(self, path: str, label: str, image: ZarrImage, *, is_new: bool) -> None:
+        self._path, self._label, self._image = path, label, image
+        # What is not on the disk yet.
+        self._unsafe = UnsafeFiles()
+        zarr = zarr_library(f"cannot write {shown(label)}")
+        if is_new:
+            group = zarr.open_group(path, mode="w-", attributes=dict(image.attributes))
+            self._arrays = [_create(group, *pair) for pair in zip(image.arrays, image.chunks, strict=True)]
+            for name, attributes in image.groups.items():
+                group.require_group(name).update_attributes(dict(attributes))
+            return
+        check_owner(label, os.lstat(path), is_folder=True)
+        try:
+            group = zarr.open_group(path, mode="r+")
+            self._arrays = [group[array.name] for array in image.arrays]
+        except OSError:
+            raise
+        except Exception:  # whatever the library says of metadata
+            raise FileNotFoundError from None
+        for array, node in zip(image.arrays, self._arrays, strict=True):
+            if node.shape != stored_shape(array.kind, array.shape):
+                raise FileNotFoundError
+        self._unsafe.add(files_below(path))
+
+    def place(self, start: int) -> ZarrPlace:
+        """The place of an array, by its number."""
+        return ZarrPlace(self._arrays[start], self._label, self._image.arrays[start].shape, self._unsafe)
+
+    def make_safe(self) -> None:
+        """Force to the disk what was written."""
+        self._unsafe.make_safe()
+
+    def complete(self) -> None:
+        """Force all to the disk, without what a kill has left of the library's own drafts."""
+        for path in files_below(self._path):
+            if path.endswith(".partial"):
+                os.unlink(path)
+            else:
+                sync_file(path)
+
+    def forget_cached(self) -> None:
+        """Nothing: reads come from where the system has it."""
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+def _create(group: Any, array: StoredArray, chunk: Ints) -> Any:
+    """An array of a group, of no chunks."""
+    return group.create_array(
+        array.name,
+        shape=stored_shape(array.kind, array.shape),
+        chunks=tuple(max(n, 1) for n in stored_shape(array.kind, chunk)),
+        dtype=stored_dtype(array.kind),
+        compressors=None,
+        filters=None,
+        attributes=_attributes_of(array),
+        dimension_names=_axis_names_of(array),
+    )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
+import secrets
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -22,12 +24,87 @@ from ...arrays.calls.carriers import carried
 from ...desc.memory_desc import MemoryDesc
 from ...desc.tags import MAX_NDIMS
 from ...dtypes import DataType
-from ...errors import refuse
+from ...errors import Error, refuse
 from ...runtime.alloc import Array
 from ..conversion.tiles import Ints, Runs
-from ..places import FilePlace, Workspace, write_at
-from ..writing.replacement import cannot_write, shown, system_error
-from .boxes import check_chunk, new_chunk
+from ..places import FilePlace, ThreadSpaces, Workspace, write_at
+from ..writing.replacement import cannot_write, new_file, shown, system_error
+
+
+def read_box(array: Any, box: tuple[slice, ...], path: str) -> Array:
+    """A box of an array, by the library; `path` is what errors call it.
+
+    Raises InvalidArguments for damaged chunks, RuntimeFailure where the system refuses.
+    """
+    try:
+        for chunk in chunk_paths(array, box):
+            check_chunk(chunk)
+        return np.asarray(array[box])
+    except OSError as error:
+        raise system_error("read", path, error) from None
+    except (Error, MemoryError):
+        raise
+    except Exception as error:  # whatever a codec says
+        name = f" of {array.basename[:60]!r}" if array.basename else ""
+        raise refuse(
+            "RS-F01:chunks", path=shown(path), name=name, reason=str(error)[:200] or type(error).__name__
+        ) from None
+
+
+def write_box(array: Any, box: tuple[slice, ...], content: Array, path: str) -> None:
+    """Put a box of whole chunks into an array, by the library. Raises RuntimeFailure."""
+    try:
+        array[box] = content
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def box_slices(start: Ints, size: Ints) -> tuple[slice, ...]:
+    """A box as slices of an array."""
+    return tuple(slice(at, at + n) for at, n in zip(start, size, strict=True))
+
+
+def array_folder(array: Any) -> str | None:
+    """The folder of an array; None where it lies in no local one."""
+    from zarr.storage import LocalStore
+
+    store = array.store_path.store
+    return os.path.join(str(store.root), array.store_path.path) if type(store) is LocalStore else None
+
+
+def chunk_paths(array: Any, box: tuple[slice, ...]) -> Iterator[str]:
+    """The files of the chunks, or shards, that a box touches; none where they are in no local folder."""
+    folder = array_folder(array)
+    if folder is None:
+        return
+    units = array.shards or array.chunks
+    spans = (part.indices(n) for part, n in zip(box, array.shape, strict=True))
+    ranges = (range(first // n, -(-last // n)) for (first, last, _), n in zip(spans, units, strict=True))
+    for number in product(*ranges):
+        yield os.path.join(folder, array.metadata.encode_chunk_key(number))
+
+
+def check_chunk(path: str) -> None:
+    """Refuse what is there and is no file: the library takes it for fill values, or waits for a pipe.
+
+    System errors are raised as they come.
+    """
+    try:
+        is_file = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        is_file = not os.path.islink(path)
+    if not is_file:
+        raise refuse("RS-F01:folder-pipe-broken", path=shown(path))
+
+
+def new_chunk(path: str) -> AbstractContextManager[int]:
+    """The handle of a file that takes the name of a chunk's when the block ends well.
+
+    System errors are raised as they come.
+    """
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # As Zarr's library names what it has not finished.
+    return new_file(f"{path}.{secrets.token_hex(16)}.partial", path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +158,8 @@ class ChunkFiles:
         chunk = MemoryDesc(self.extents, DataType.parse(carried(self.dtype)))
         for number in self.within(start, size):
             first = self.first(number)
-            low = tuple(map(max, first, start))
-            high = tuple(
-                min(f + c, a + n) for f, c, a, n in zip(first, self.extents, start, size, strict=True)
-            )
-            part = into[_within(low, high, start)]
+            low, high = _overlap(first, self.extents, start, size)
+            part = into[_slices_from(low, high, start)]
             with self._opened(number) as place:
                 if place is None:
                     part[...] = self.fill
@@ -136,29 +210,34 @@ class ChunkFiles:
         return bool((elements[0] == fill).all() and (elements == fill).all())
 
 
+def is_plain_type(dtype: np.dtype[Any]) -> bool:
+    """True for numbers whose bytes in a file are those in memory."""
+    return dtype.kind in "biufc" and dtype.isnative and dtype.newbyteorder("<") == dtype
+
+
+def is_little_endian(codec: Any, dtype: np.dtype[Any]) -> bool:
+    """True for the codec that leaves bytes of elements as they are, lowest first."""
+    from zarr.codecs import BytesCodec
+
+    if type(codec) is not BytesCodec:
+        return False
+    return dtype.itemsize == 1 or getattr(codec.endian, "value", codec.endian) == "little"
+
+
 def chunk_files(array: Any) -> ChunkFiles | None:
     """The files of an array's chunks; None where they are not such files."""
-    from zarr.codecs import BytesCodec
-    from zarr.storage import LocalStore
-
-    store, about = array.store_path.store, array.metadata
-    dtype = np.dtype(array.dtype)
-    is_plain = dtype.kind in "biufc" and dtype.isnative and dtype.newbyteorder("<") == dtype
-    if type(store) is not LocalStore or not is_plain or not array.shape or 0 in array.shape:
+    folder, about, dtype = array_folder(array), array.metadata, np.dtype(array.dtype)
+    if folder is None or not array.shape or 0 in array.shape or array.shards is not None:
         return None
     if about.zarr_format == 3:
         codecs = tuple(about.codecs)
-        if len(codecs) != 1 or type(codecs[0]) is not BytesCodec:
-            return None
-        endian = getattr(codecs[0].endian, "value", codecs[0].endian)
-        if endian != "little" and dtype.itemsize > 1:
-            return None
-    elif about.compressor is not None or about.filters or about.order != "C":
-        return None
-    if array.shards is not None:
+        is_bare = len(codecs) == 1 and is_little_endian(codecs[0], dtype)
+    else:
+        is_bare = about.compressor is None and not about.filters and about.order == "C"
+    if not is_bare or not is_plain_type(dtype):
         return None
     return ChunkFiles(
-        os.path.join(str(store.root), array.store_path.path),
+        folder,
         tuple(array.shape),
         tuple(array.chunks),
         dtype,
@@ -187,7 +266,7 @@ class ChunkMover:
     def __init__(self, source: ChunkFiles, target: ChunkFiles, jobs: int) -> None:
         self._source, self._target = source, target
         self._threads = ThreadPoolExecutor(jobs, "restride-rechunk")
-        self._local = threading.local()
+        self._spaces = ThreadSpaces()
 
     def move(self, start: Ints, size: Ints, space: Workspace) -> None:
         """Move a box, through memory of `space`."""
@@ -218,31 +297,25 @@ class ChunkMover:
         """Copy a chunk of the source to the chunks of a box."""
         source, target = self._source, self._target
         first = source.first(number)
-        low = tuple(map(max, first, start))
-        ends = (
-            tuple(at + n for at, n in zip(*box, strict=True))
-            for box in ((first, source.extents), (start, size))
-        )
-        high = tuple(map(min, *ends))
+        low, high = _overlap(first, source.extents, start, size)
+        shape = tuple(b - a for a, b in zip(low, high, strict=True))
         rows = slice(low[0] - first[0], high[0] - first[0])
-        chunk = source.read(number, rows, self._buffer())
+        chunk = source.read(number, rows, self._spaces.mine.bytes("chunk", source.nbytes))
         base = (low[0], *first[1:])
-        for place in target.within(low, tuple(b - a for a, b in zip(low, high, strict=True))):
+        for place in target.within(low, shape):
             begin = target.first(place)
-            one = tuple(map(max, low, begin))
-            end = (at + n for at, n in zip(begin, target.extents, strict=True))
-            two = tuple(map(min, high, end))
-            into = chunks[place][_within(one, two, begin)]
-            into[...] = source.fill if chunk is None else chunk[_within(one, two, base)]
-
-    def _buffer(self) -> Array:
-        """This thread's memory for a chunk of the source."""
-        space = getattr(self._local, "space", None)
-        if space is None:
-            space = self._local.space = Workspace()
-        return space.bytes("chunk", self._source.nbytes)
+            one, two = _overlap(begin, target.extents, low, shape)
+            into = chunks[place][_slices_from(one, two, begin)]
+            into[...] = source.fill if chunk is None else chunk[_slices_from(one, two, base)]
 
 
-def _within(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
+def _slices_from(low: Ints, high: Ints, base: Ints) -> tuple[slice, ...]:
     """A box as slices of an array that begins at `base`."""
     return tuple(slice(a - at, b - at) for a, b, at in zip(low, high, base, strict=True))
+
+
+def _overlap(first: Ints, extents: Ints, start: Ints, size: Ints) -> tuple[Ints, Ints]:
+    """The first and the last place along each axis of what is in both boxes."""
+    sides = zip(first, extents, start, size, strict=True)
+    low, high = zip(*((max(f, a), min(f + c, a + n)) for f, c, a, n in sides), strict=True)
+    return low, high

@@ -1,0 +1,433 @@
+"""The plan of a conversion: the step of every tensor, the files of the result, and each array's place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate
+from math import lcm, prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays.calls.formats import target_desc
+from ...arrays.scaling.group import scaling_of
+from ...arrays.scaling.grouped import group_extents
+from ...arrays.scaling.quantization import quantize
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...errors import Error, OutOfMemory, refuse
+from ..formats.gguf import gguf_image, metadata_as_text, plain_metadata
+from ..stored_tensors import FileImage, Scaling, StoredArray, StoredTensor, array_of, is_dense, plain_array
+from ..tensor_file import MakeImage, holds_metadata, image_maker, is_file_name, is_zarr_name
+from ..writing.draft import DraftFile, Image, Origin
+from ..writing.replacement import shown
+from ..zarr.arrays import zarr_image
+from .rules import ConversionRule, needs_scale, rule_for
+from .sources import ConversionSource
+from .steps import ConversionStep, CopyStep, MoveStep, QuantizeStep, TensorRange
+from .tiles import Ints, TileGrid, box_bytes, box_units, is_cut_in_boxes, plan_tiles
+
+_REALS = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e4m3, DataType.f8_e5m2)
+_HINT = "put a rule before it that fits this tensor: 'NAME=keep' copies it"
+
+
+def plan_step(
+    tensor: StoredTensor, rule: ConversionRule | None, most_bytes: int, in_boxes: bool = False
+) -> ConversionStep:
+    """The step of a tensor by a rule, in tiles of at most about `most_bytes`.
+
+    `in_boxes`: its tiles are boxes of the tensor, as they are where it is read in chunks. Raises an error
+    that names the tensor and the rule where they do not fit.
+    """
+    room = _TileRoom(tensor, most_bytes, in_boxes)
+    if rule is None or rule.is_copy:
+        return _copy_step(room, rule)
+    try:
+        step = _step_by_rule(room, rule)
+    except Error as error:
+        why = f"{error.what}: {error.why}" if error.why else error.what
+        hint = error.hint if isinstance(error, OutOfMemory) else _HINT
+        what = f"the rule {str(rule)!r} does not fit {tensor.array.name[:120]!r}"
+        where = f"{tensor.array.kind.word} {tensor.array.shape}"
+        raise type(error)(what, code=error.code, where=where, why=why, hint=hint) from None
+    return room.check(step)
+
+
+@dataclass(frozen=True, slots=True)
+class _TileRoom:
+    """Limits for the tiles of a tensor: their bytes, and whether they are `written_in_boxes` to chunks."""
+
+    tensor: StoredTensor
+    most_bytes: int
+    written_in_boxes: bool
+
+    @property
+    def in_boxes(self) -> bool:
+        """True where the tensor lies in chunks on one side."""
+        return self.written_in_boxes or bool(self.tensor.chunks)
+
+    def grid(self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: Ints = ()) -> TileGrid:
+        """Tiles of the tensor, of whole chunks of what is read where that fits into the memory."""
+        units = units or (1,) * src.ndims
+        if not self.in_boxes:
+            return plan_tiles((src, dst), self.most_bytes, units)
+        is_cut = not self.tensor.chunks or is_cut_in_boxes(self.tensor.array, src)
+        if not is_cut or (self.written_in_boxes and not is_cut_in_boxes(result, dst)):
+            return TileGrid.of_one(src.dims)
+        whole = tuple(map(lcm, units, box_units(self.tensor, src)))
+        chunk = tuple(map(min, whole, src.dims))
+        fits = box_bytes((src, dst), chunk) <= self.most_bytes
+        return plan_tiles((src, dst), self.most_bytes, whole if fits else units)
+
+    def whole(
+        self, src: MemoryDesc, dst: MemoryDesc, result: StoredArray, units: Ints
+    ) -> tuple[TileGrid, TensorRange | None]:
+        """Tiles of a tensor that has a scale for all of it: one, or where that does not fit into the memory
+        others, of `units`, with what finds the largest values.
+        """
+        if box_bytes((src, src, dst, dst), src.dims) <= self.most_bytes:
+            return TileGrid.of_one(src.dims), None
+        grid = self.grid(src, dst, result, units)
+        return grid, TensorRange(src, grid) if len(grid) > 1 else None
+
+    def check(self, step: ConversionStep) -> ConversionStep:
+        """The step. Raises OutOfMemory where its tiles, or the source's chunks, do not fit into memory."""
+        most, chunk = 2 * self.most_bytes, self.tensor.chunk_bytes
+        if max(step.tile_bytes, chunk) <= most:
+            return step
+        raise refuse(
+            "RS-D01:cannot-cut-into",
+            name=self.tensor.array.name[:120],
+            rule=step.rule or "copied",
+            chunk=f"a chunk takes {chunk}" if chunk > most else f"a tile takes {step.tile_bytes}",
+            most=most,
+        )
+
+
+def _copy_step(room: _TileRoom, rule: ConversionRule | None) -> ConversionStep:
+    """A tensor as it is: its bytes, or boxes of them where it lies in chunks."""
+    array = room.tensor.array
+    src = array.moved_as
+    if src is None or not (array.is_fortran or (room.in_boxes and array.shape)):
+        return CopyStep.of(room.tensor, rule)
+    result, dst = array, src
+    if array.is_fortran:
+        # No other format says so of an array: it is row-major there, and the same to every reader.
+        result, dst = plain_array(array.name, array.kind, array.shape), MemoryDesc(src.dims, src.data_type)
+    return room.check(MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result)))
+
+
+def _target_desc(
+    array: StoredArray, src: MemoryDesc, format: str | None, data_type: DataType | None
+) -> MemoryDesc:
+    """The elements in another format and type; without a format they stay as readers see them."""
+    return target_desc(MemoryDesc(src.dims, src.data_type) if array.is_fortran else src, format, data_type)
+
+
+def _step_by_rule(room: _TileRoom, rule: ConversionRule) -> ConversionStep:
+    array = room.tensor.array
+    src = array.moved_as
+    if src is None:
+        raise refuse(
+            "RS-F07:only-copied",
+            word=f"{array.kind.word} of {len(array.shape)} axes" if array.shape else "a tensor of no axes",
+        )
+    if (rule.data_type, rule.named, rule.scale, rule.zero_point) != (None,) * 4:
+        if array.desc is None or array.kind.data_type is None:
+            raise refuse("RS-F07:elements-moved-never", word=array.kind.word)
+        src = array.desc
+    if rule.is_found:
+        return _quantization(room, src, rule)
+    dst = _target_desc(array, src, rule.format, rule.data_type)
+    scaling = (rule.scale, rule.zero_point)
+    is_same_layout = dst.layout == src.layout
+    if dst == src and is_same_layout and scaling == (None, None) and not array.is_fortran:
+        return _copy_step(room, rule)
+    result = replace(array_of(array.name, dst, array.scaling), unknown=array.unknown)
+    if array.kind.data_type is None:
+        result = replace(result, kind=array.kind)
+    if is_same_layout and not room.in_boxes and is_dense(src) and is_dense(dst) and 0 not in src.dims:
+        # As one axis, where only the type changes: all such tensors run the same kernels.
+        line = (prod(src.physical_shape),)
+        src, dst = MemoryDesc(line, src.data_type), MemoryDesc(line, dst.data_type)
+    return MoveStep(room.tensor, (result,), rule, src, dst, room.grid(src, dst, result))
+
+
+def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> ConversionStep:
+    """A tensor with scales beside it: one, one for each index of an axis, or those of groups."""
+    array, is_symmetric = room.tensor.array, rule.scale == "absmax"
+    if array.scaling is not None:
+        raise refuse("RS-F07:quantised-already")
+    if src.data_type not in _REALS:
+        raise refuse("RS-A15:scales-found-floats", data_type=src.data_type)
+    axis, scaling = None, None
+    if rule.group is None and rule.named is None:
+        axis, data_type = _axis_of(rule, src), rule.data_type
+        assert data_type is not None
+        extents: Ints = (1,) if axis is None else (src.dims[axis],)
+        descs = {"scale": MemoryDesc(extents, DataType.f32)}
+        if not is_symmetric or data_type.kind == "uint":
+            descs["zero_point"] = MemoryDesc(extents, DataType.s32)
+        # A tile has all that shares a scale.
+        units = () if axis is None else tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
+    else:
+        group = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
+        stored, kind = rule.scale_type or DataType.f32, rule.named or rule.data_type
+        scaling = scaling_of(kind, rule.axis, is_symmetric, group, stored, src.ndims).for_dims(src.dims)
+        data_type, extents, one = scaling.data_type, group_extents(src.dims, scaling.groups), (1,) * src.ndims
+        descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
+        if scaling.zero_type is not None:
+            # Of a byte each: tiles have any number of them.
+            zero_type = DataType.s8 if scaling.zero_type.kind == "int" else DataType.u8
+            descs["zero_point"] = MemoryDesc(extents, zero_type)
+        elif data_type.kind == "uint":
+            descs["zero_point"] = MemoryDesc(one, DataType.u8)
+        if scaling.is_two_level:
+            descs["tensor_scale"] = MemoryDesc(one, DataType.f32)
+        units = tuple(max(n, 1) for n in scaling.groups)
+    dst = _target_desc(array, src, rule.format, data_type)
+    names = {part: f"{array.name}_{part}" for part in descs}
+    note = Scaling(**names, axis=axis, groups=() if scaling is None else scaling.groups)
+    values = replace(array_of(array.name, dst, note), unknown=array.unknown)
+    parts = tuple(array_of(names[part], desc) for part, desc in descs.items())
+    if axis is None if scaling is None else scaling.is_two_level:
+        grid, value_range = room.whole(src, dst, values, units)
+    else:
+        grid, value_range = room.grid(src, dst, values, units), None
+    if scaling is None:
+        _try_type(data_type, is_symmetric)
+    return QuantizeStep(room.tensor, (values, *parts), rule, src, dst, grid, value_range, axis, scaling)
+
+
+@lru_cache(maxsize=64)
+def _try_type(data_type: DataType, is_symmetric: bool) -> None:
+    """Find mistakes in the type before anything is written."""
+    quantize(np.zeros((1, 1), np.float32), data_type, 0, is_symmetric)
+
+
+def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
+    """The axis of the scales, from 0; None for one scale."""
+    if rule.axis is None:
+        return None
+    if -src.ndims <= rule.axis < src.ndims:
+        return rule.axis % src.ndims
+    raise refuse("RS-A10:rule", axis=rule.axis, ndims=src.ndims)
+
+
+def check_scaled(step: ConversionStep) -> None:
+    """Refuse a rule that rounds floats and does not say how they are scaled: all of them may become 0."""
+    rule, read, written = step.rule, step.source.array.moved_as, step.results[0].desc
+    if rule is None or rule.data_type is None or (rule.scale, rule.named) != (None, None):
+        return
+    if read is None or written is None or not needs_scale(read.data_type, written.data_type):
+        return
+    raise refuse(
+        "RS-F07:rule-not-fit",
+        rule=str(rule),
+        name=step.source.array.name[:120],
+        word=step.source.array.kind.word,
+        shape=step.source.array.shape,
+        data_type=rule.data_type,
+        rule2=f"{rule},scale=absmax",
+    )
+
+
+# --- all of the work ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStep:
+    """A step, the file that it reads, and of each of its results the file of the draft and the start."""
+
+    step: ConversionStep
+    source: int
+    targets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """All of the work: tiles are numbered through all steps, `firsts` has the number of each step's first.
+
+    `lost_metadata`: keys of the source that the files have no place for.
+    """
+
+    steps: tuple[PlacedStep, ...]
+    firsts: Ints
+    files: tuple[DraftFile, ...]
+    origin: Origin
+    is_folder: bool
+    lost_metadata: tuple[str, ...] = ()
+
+    @property
+    def tiles(self) -> int:
+        """The number of tiles."""
+        return self.firsts[-1]
+
+    @property
+    def nbytes_read(self) -> int:
+        """Bytes of all tensors that are read."""
+        return sum(placed.step.source.array.nbytes for placed in self.steps)
+
+    @property
+    def nbytes_written(self) -> int:
+        """Bytes of all files that are written."""
+        return sum(file.image.nbytes for file in self.files)
+
+    @property
+    def tile_bytes(self) -> int:
+        """The memory that the largest tile takes."""
+        return max((placed.step.tile_bytes for placed in self.steps), default=0)
+
+    def at(self, tile: int) -> tuple[int, int]:
+        """The number of a tile's step, and the tile's number in it."""
+        number = bisect_right(self.firsts, tile) - 1
+        return number, tile - self.firsts[number]
+
+    def weight_before(self, tile: int) -> int:
+        """The weight of the tiles before this one."""
+        total = 0
+        for placed, first, last in zip(self.steps, self.firsts, self.firsts[1:], strict=False):
+            if last <= tile:
+                total += placed.step.source.array.nbytes
+            elif first < tile:
+                total += sum(placed.step.weight(i) for i in range(tile - first))
+        return total
+
+
+def plan_conversion(
+    source: ConversionSource,
+    dst: str,
+    rules: Sequence[ConversionRule],
+    most_bytes: int,
+    make: MakeImage | None = None,
+) -> Conversion:
+    """Plan all steps, and lay out the files, which `make` makes unless their names say how.
+
+    Raises InvalidArguments where rules do not fit, or names would stand in a file twice; Unimplemented for
+    what the files cannot hold.
+    """
+    is_folder = source.is_folder and not is_file_name(dst)
+    in_boxes = is_zarr_name(dst)
+    if is_folder:
+        outputs = [(read.name, [at]) for at, read in enumerate(source.files)]
+    else:
+        outputs = [(dst, [at for at, read in enumerate(source.files) if read.contents is not None])]
+        if not outputs[0][1]:
+            raise refuse("RS-F01:nothing-convert", path=shown(source.path))
+    planned: list[PlacedStep] = []
+    files: list[DraftFile] = []
+    lost: list[str] = []
+    for number, (name, members) in enumerate(outputs):
+        steps = []
+        for at in members:
+            # Files without tensors are copied.
+            fitting = () if source.files[at].contents is None else rules
+            for tensor in source.files[at].tensors:
+                rule = rule_for(tensor.array.name, fitting)
+                steps.append((at, plan_step(tensor, rule, most_bytes, in_boxes)))
+        image = _image(name, source, members, [step for _, step in steps], make)
+        files.append(DraftFile("." if in_boxes else name, image))
+        lost += () if holds_metadata(name) else _metadata(source, members)
+        places = iter(image.starts)
+        planned += [
+            PlacedStep(step, at, tuple((number, next(places)) for _ in step.results)) for at, step in steps
+        ]
+    files = _with_indexes(source, files, planned) if is_folder else files
+    firsts = tuple(accumulate((placed.step.tiles for placed in planned), initial=0))
+    facts = [read.identity for read in source.files]
+    origin = Origin(_hash([repr(facts)]), _plan_hash(files, planned, rules))
+    return Conversion(tuple(planned), firsts, tuple(files), origin, is_folder or in_boxes, tuple(lost))
+
+
+def _image(
+    name: str,
+    source: ConversionSource,
+    members: Sequence[int],
+    steps: Sequence[ConversionStep],
+    make: MakeImage | None,
+) -> Image:
+    """The file of what the steps make, with the metadata of the files that they read."""
+    arrays: dict[str, StoredArray] = {}
+    for step in steps:
+        for result in step.results:
+            if result.name in arrays:  # those of scales are made here
+                name, file, rule = result.name[:120], shown(name), step.rule
+                raise refuse("RS-F07:two-tensors-called-scales", name=name, file=file, rule=rule)
+            arrays[result.name] = result
+    results, first = tuple(arrays.values()), source.files[members[0]]
+    if is_zarr_name(name):
+        boxes = [box for step in steps for box in step.result_boxes]
+        contents = [source.files[at].contents for at in members]
+        groups = {key: words for held in contents if held is not None for key, words in held.groups.items()}
+        return zarr_image(results, plain_metadata(_metadata(source, members)), boxes, groups)
+    if first.index is not None:
+        return FileImage((), (), (), 0)
+    if first.contents is None:
+        return FileImage(results, (0,), (), results[0].nbytes)
+    metadata, maker = _metadata(source, members), make or image_maker(name)
+    return maker(results, metadata if maker is gguf_image else metadata_as_text(metadata))
+
+
+def _metadata(source: ConversionSource, members: Sequence[int]) -> dict[str, Any]:
+    """The metadata of files that become one; the first that has a key counts."""
+    metadata: dict[str, Any] = {}
+    for at in reversed(members):
+        contents = source.files[at].contents
+        metadata |= {} if contents is None else contents.metadata
+    return metadata
+
+
+def _with_indexes(
+    source: ConversionSource, files: Sequence[DraftFile], planned: Sequence[PlacedStep]
+) -> list[DraftFile]:
+    """The files, each the like of one of the source, with the indexes of shards as they are now."""
+    written: list[list[StoredArray]] = [[] for _ in files]
+    for placed in planned:
+        for result, (number, _) in zip(placed.step.results, placed.targets, strict=True):
+            written[number].append(result)
+    complete = list(files)
+    for number, (name, _) in enumerate(files):
+        index = source.files[number].index
+        if index is None:
+            continue
+        folder, names = os.path.dirname(name), set(index["weight_map"].values())
+        shards = sorted(
+            (os.path.basename(file.name), written[i])
+            for i, file in enumerate(files)
+            if os.path.dirname(file.name) == folder and os.path.basename(file.name) in names
+        )
+        weights: dict[str, str] = {}
+        for shard, arrays in shards:
+            for array in arrays:
+                if array.name in weights:
+                    raise refuse("RS-F07:two-tensors-called", twice=array.name[:120], name=shown(name))
+                weights[array.name] = shard
+        total = sum(array.nbytes for _, arrays in shards for array in arrays)
+        about = index.get("metadata")
+        about = {**(about if isinstance(about, dict) else {}), "total_size": total}
+        text = json.dumps({**index, "metadata": about, "weight_map": weights}, indent=2, ensure_ascii=False)
+        piece = text.encode() + b"\n"
+        complete[number] = DraftFile(name, FileImage((), (), ((0, piece),), len(piece)))
+    return complete
+
+
+def _plan_hash(
+    files: Sequence[DraftFile], planned: Sequence[PlacedStep], rules: Sequence[ConversionRule]
+) -> str:
+    """A hash that differs for other work on the same source, tiles and options included."""
+    texts = [f"{file.name}\0{file.image.digest}\n" for file in files]
+    for placed in planned:
+        step = placed.step
+        grid = None if isinstance(step, CopyStep) else step.grid
+        texts.append(repr((str(step.rule), step.tiles, grid, placed.targets)))
+    return _hash([*texts, repr([str(rule) for rule in rules])])
+
+
+def _hash(texts: Sequence[str]) -> str:
+    return hashlib.sha256("".join(texts).encode("utf-8", "surrogateescape")).hexdigest()

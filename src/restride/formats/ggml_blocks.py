@@ -1,0 +1,330 @@
+"""Formats whose elements are spread over bits, unpacked, and blocks packed with ggml's own rounding.
+
+Elements of Q5_0, Q5_1 and the K quants of ggml lie in two or three places each, and their scales in 6 bits or
+less: neither is where a descriptor could say. NF4 of bitsandbytes has codes that stand for the numbers of a
+table. `unpack` reads them in their order, bit by bit, with NumPy; what comes out is dequantized by a kernel,
+like any other tensor.
+
+`quantize_blocks` gives what llama.cpp would have written, to the bit. `rs.quantize` rounds to nearest even,
+and takes the largest magnitude for a scale. ggml has its own ways: the element of largest magnitude takes the
+end of the range, with its sign; halves are rounded upwards, or away from zero.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..arrays.scaling.quantized_tensor import QuantizedTensor
+from ..desc.parse import parse_dims, parse_int, short_repr
+from ..errors import refuse
+from ..runtime.alloc import Array
+from ..runtime.memory import Memory
+from ..verbose import Line, flags, write
+from . import gguf
+from .tensor_format import array_of, misfit_of_bytes
+
+__all__ = ["NF4", "quantize_blocks", "unpack", "unpack_nf4"]
+
+Shape = Sequence[int]
+
+# Blocks that are worked on at a time: what lies between stays in the caches.
+_BLOCKS = 4096
+_GROUP = 32
+
+NF4 = np.array(
+    [
+        *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
+        *(-0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0),
+        *(0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224),
+        *(0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0),
+    ],
+    np.float32,
+)
+"""The values of the 16 codes of NF4: QLoRA's quantiles of the normal distribution."""
+
+
+@contextmanager
+def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
+    """Write a verbose line with the time that the block took, by the implementation `numpy`."""
+    start = time.perf_counter()
+    yield
+    if flags.profile_exec:
+        took = (time.perf_counter() - start) * 1e3
+        shown = "x".join(map(str, dims))
+        write(Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=shown, time_ms=took))
+
+
+# --- unpacking -------------------------------------------------------------------------------------------
+
+
+class _UnpackedBlocks(NamedTuple):
+    """Elements of some blocks, and for each group of them a scale, and what is added in the end."""
+
+    values: Array
+    scale: Array
+    minimum: Array | None = None
+
+
+class _BitFormat(NamedTuple):
+    """Elements and bytes of a block, the number of elements that share a scale, and what unpacks blocks."""
+
+    block: int
+    nbytes: int
+    group: int
+    unpack: Callable[[Array], _UnpackedBlocks]
+
+
+def unpack(name: str, buffer: object, shape: Shape) -> QuantizedTensor:
+    """A tensor of ggml's blocks with elements in bytes, scales in f32, and minima where the format has them.
+
+    name    "q5_0", "q5_1", "q2_k", "q3_k", "q4_k", "q5_k" or "q6_k"
+    buffer  the bytes: a contiguous array of any type
+    shape   of the tensor; rows are whole blocks of 32, or of 256 for the K quants
+
+    `rs.dequantize` of it gives the very numbers that ggml's own code gives. Raises InvalidArguments for
+    another name, rows that are no whole blocks, and buffers of another length.
+    """
+    bits = _BIT_FORMATS.get(name.lower()) if isinstance(name, str) else None
+    if bits is None:
+        is_layout = isinstance(name, str) and name.lower() in gguf.__all__
+        hint = f"rs.formats.gguf.{name.lower()}(shape).wrap(buffer) reads it" if is_layout else ""
+        hint = hint or f"use one of {', '.join(_BIT_FORMATS)}"
+        raise refuse("RS-A15:no-such-format", name=short_repr(name), hint=hint)
+    dims = parse_dims(shape)
+    if not dims or dims[-1] % bits.block:
+        raise refuse("RS-A15:rows-no-whole", name=name, dims=dims, block=bits.block)
+    count = prod(dims) // bits.block
+    blocks = _bytes_of(name, buffer, count * bits.nbytes).reshape(count, bits.nbytes)
+    groups = bits.block // bits.group
+    first = bits.unpack(blocks[:0])
+    values = np.empty((count, bits.block), first.values.dtype)
+    scale = np.empty((count, groups), np.float32)
+    minimum = None if first.minimum is None else np.empty((count, groups), np.float32)
+    with _reported("unpack", name.lower(), dims):
+        for at in range(0, count, _BLOCKS):
+            part = slice(at, at + _BLOCKS)
+            blocks_read = bits.unpack(blocks[part])
+            values[part], scale[part] = blocks_read.values, blocks_read.scale
+            if minimum is not None:
+                minimum[part] = blocks_read.minimum
+    counts = (*dims[:-1], dims[-1] // bits.group)
+    return QuantizedTensor(
+        Memory.from_numpy(values.reshape(dims)),
+        Memory.from_numpy(scale.reshape(counts)),
+        minimum=None if minimum is None else Memory.from_numpy(minimum.reshape(counts)),
+    )
+
+
+def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) -> QuantizedTensor:
+    """A tensor of bitsandbytes' NF4: two codes to a byte, the first in the high half, an f32 for `block` of
+    them.
+
+    Elements are the numbers of `NF4`, in f32. `absmax` is that of each block, dequantized where it was
+    quantized itself. Raises InvalidArguments where rows are no whole blocks, and for other lengths.
+    """
+    dims, group = parse_dims(shape), parse_int(block, "formats.unpack_nf4: block")
+    if not dims or group < 2 or dims[-1] % group:
+        raise refuse("RS-A15:rows-no-whole-blocks", dims=dims, group=group)
+    count = prod(dims)
+    packed = _bytes_of("nf4", buffer, count // 2)
+    values = np.empty((count // 2, 2), np.float32)
+    with _reported("unpack", "nf4", dims):
+        np.take(NF4, packed >> 4, out=values[:, 0])
+        np.take(NF4, packed & 15, out=values[:, 1])
+    try:
+        scale = np.ascontiguousarray(absmax, np.float32).reshape(-1)
+    except Exception:  # NumPy makes no array of it
+        raise refuse("RS-A15:absmax", name="nf4", absmax=short_repr(absmax)) from None
+    if scale.size != count // group:
+        raise refuse("RS-A15:scales-blocks", size=scale.size, count=count // group)
+    counts = (*dims[:-1], dims[-1] // group)
+    return QuantizedTensor(Memory.from_numpy(values.reshape(dims)), Memory.from_numpy(scale.reshape(counts)))
+
+
+def _bytes_of(name: str, buffer: object, needed: int) -> Array:
+    array: Array = array_of(buffer, f"formats: the buffer of {name}")
+    why = misfit_of_bytes(array, needed)
+    if why:
+        raise refuse("RS-A15:buffer-not", name=name, why=why, needed=needed)
+    return array.reshape(-1).view(np.uint8)
+
+
+def _floats(raw: Array) -> Array:
+    """Columns of two bytes each as f16, in f32."""
+    return np.ascontiguousarray(raw).view(np.float16).astype(np.float32)
+
+
+def _fields(raw: Array, bits: int, run: int) -> Array:
+    """Fields of so many bits: of each `run` bytes first the lowest of all, then those above, and so on."""
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)[:, None]
+    rows, columns = raw.shape
+    runs = raw.reshape(rows, columns // run, 1, run)
+    fields: Array = (runs >> shifts & np.uint8((1 << bits) - 1)).reshape(rows, columns * 8 // bits)
+    return fields
+
+
+def _high_bits(raw: Array) -> Array:
+    """32 bits of 4 bytes, in order, as the fifth bits of elements."""
+    return np.asarray(np.unpackbits(raw, axis=1, bitorder="little") << np.uint8(4))
+
+
+def _unpack_q5_0(raw: Array) -> _UnpackedBlocks:
+    q = _fields(raw[:, 6:], 4, 16) | _high_bits(raw[:, 2:6])
+    return _UnpackedBlocks(q.view(np.int8) - np.int8(16), _floats(raw[:, :2]))
+
+
+def _unpack_q5_1(raw: Array) -> _UnpackedBlocks:
+    q = _fields(raw[:, 8:], 4, 16) | _high_bits(raw[:, 4:8])
+    return _UnpackedBlocks(q, _floats(raw[:, :2]), _floats(raw[:, 2:4]))
+
+
+def _unpack_q2_k(raw: Array) -> _UnpackedBlocks:
+    scales = raw[:, :16]
+    d, m = _floats(raw[:, 80:82]), _floats(raw[:, 82:84])
+    q = _fields(raw[:, 16:80], 2, 32)
+    return _UnpackedBlocks(q, d * (scales & 15), -(m * (scales >> 4)))
+
+
+def _unpack_q3_k(raw: Array) -> _UnpackedBlocks:
+    # A bit that is not set takes 4 off.
+    high = _fields(raw[:, :32], 1, 32) << np.uint8(2)
+    q = (_fields(raw[:, 32:96], 2, 32) | high).view(np.int8) - np.int8(4)
+    scales = _fields(raw[:, 96:104], 4, 8) | _fields(raw[:, 104:108], 2, 4) << np.uint8(4)
+    return _UnpackedBlocks(q, _floats(raw[:, 108:110]) * (scales.view(np.int8) - np.int8(32)))
+
+
+def _unpack_by_six_bits(raw: Array, values: Array) -> _UnpackedBlocks:
+    """Values with 8 scales and 8 minima of 6 bits in 12 bytes: four of each whole, of the others the low
+    halves together and the two high bits above the first.
+    """
+    first, second, halves = raw[:, 4:8], raw[:, 8:12], raw[:, 12:16]
+    scales = np.concatenate([first & 63, halves & 15 | first >> 6 << 4], 1)
+    minima = np.concatenate([second & 63, halves >> 4 | second >> 6 << 4], 1)
+    return _UnpackedBlocks(values, _floats(raw[:, :2]) * scales, -(_floats(raw[:, 2:4]) * minima))
+
+
+def _unpack_q4_k(raw: Array) -> _UnpackedBlocks:
+    return _unpack_by_six_bits(raw, _fields(raw[:, 16:], 4, 32))
+
+
+def _unpack_q5_k(raw: Array) -> _UnpackedBlocks:
+    high = _fields(raw[:, 16:48], 1, 32) << np.uint8(4)
+    return _unpack_by_six_bits(raw, _fields(raw[:, 48:], 4, 32) | high)
+
+
+def _unpack_q6_k(raw: Array) -> _UnpackedBlocks:
+    q = _fields(raw[:, :128], 4, 64) | _fields(raw[:, 128:192], 2, 32) << np.uint8(4)
+    scale = _floats(raw[:, 208:210]) * raw[:, 192:208].view(np.int8)
+    return _UnpackedBlocks(q.view(np.int8) - np.int8(32), scale)
+
+
+_BIT_FORMATS = {
+    "q5_0": _BitFormat(32, 22, 32, _unpack_q5_0),
+    "q5_1": _BitFormat(32, 24, 32, _unpack_q5_1),
+    "q2_k": _BitFormat(256, 84, 16, _unpack_q2_k),
+    "q3_k": _BitFormat(256, 110, 16, _unpack_q3_k),
+    "q4_k": _BitFormat(256, 144, 32, _unpack_q4_k),
+    "q5_k": _BitFormat(256, 176, 32, _unpack_q5_k),
+    "q6_k": _BitFormat(256, 210, 16, _unpack_q6_k),
+}
+
+
+# --- packing ---------------------------------------------------------------------------------------------
+
+
+class _Rounding(NamedTuple):
+    """Bytes of a block, and what makes them of its elements."""
+
+    nbytes: int
+    pack: Callable[[Array], list[Array]]
+
+
+def quantize_blocks(x: object, name: str) -> Array:
+    """Blocks of bytes as ggml's own code makes them of `x`: an array of u8, (..., bytes of a row).
+
+    x     an array of f32, f16 or bf16; rows are whole blocks of 32 elements
+    name  "q4_0", "q4_1", "q5_0", "q5_1" or "q8_0"
+
+    The bytes go into `rs.formats.gguf.q4_0(shape).wrap(...)` and the like, or into `unpack`. Raises
+    InvalidArguments for another name, and for arrays of other types and rows.
+    """
+    rounding = _ROUNDINGS.get(name.lower()) if isinstance(name, str) else None
+    if rounding is None:
+        raise refuse("RS-A15:no-rounding", name=short_repr(name), formats=", ".join(_ROUNDINGS))
+    array = array_of(x, "formats.quantize_blocks: x")
+    if not array.ndim or array.dtype.name not in ("float32", "float16", "bfloat16"):
+        raise refuse("RS-A15:x-no-array")
+    if array.shape[-1] % _GROUP:
+        raise refuse("RS-A15:x-other-rows", shape=array.shape, group=_GROUP)
+    blocks = array.reshape(-1, _GROUP)
+    packed = np.empty((len(blocks), rounding.nbytes), np.uint8)
+    with _reported("quantize_blocks", name.lower(), array.shape), np.errstate(all="ignore"):
+        for at in range(0, len(blocks), _BLOCKS):
+            part = slice(at, at + _BLOCKS)
+            np.concatenate(rounding.pack(blocks[part].astype(np.float32)), 1, out=packed[part])
+    return packed.reshape(*array.shape[:-1], array.shape[-1] // _GROUP * rounding.nbytes)
+
+
+def _inverse(d: Array) -> Array:
+    """The reciprocal of a scale, 0 of 0."""
+    return np.asarray(np.where(d == 0, np.float32(0), np.float32(1) / d))
+
+
+def _half(d: Array) -> Array:
+    """A number in f16, as two bytes. Every NaN is the same: processors differ in what they keep of one."""
+    d = np.where(np.isnan(d), np.float32(np.nan), d)
+    return np.ascontiguousarray(d.astype(np.float16)).view(np.uint8)
+
+
+def _whole(codes: Array, dtype: type[np.integer[Any]]) -> Array:
+    """Floats as integers; 0 of what is no number, which processors convert to this or that."""
+    return np.where(np.isfinite(codes), codes, np.float32(0)).astype(dtype)
+
+
+def _codes(q: Array, bits: int) -> list[Array]:
+    """The fifth bits, where there are some, and elements i and i + 16 in a byte."""
+    fifth = [np.packbits(q >> np.uint8(4), axis=1, bitorder="little")] if bits > 4 else []
+    return [*fifth, np.asarray((q[:, :16] & 15) | (q[:, 16:] & 15) << np.uint8(4))]
+
+
+def _pack_signed(bits: int, x: Array) -> list[Array]:
+    """Scale and codes where the element of largest magnitude becomes the least code."""
+    middle = 1 << bits - 1
+    largest = np.take_along_axis(x, np.abs(x).argmax(1, keepdims=True), 1)
+    d = largest / np.float32(-middle)
+    codes = np.trunc(x * _inverse(d) + np.float32(middle + 0.5))
+    return [_half(d), *_codes(_whole(codes, np.uint8).clip(0, 2 * middle - 1), bits)]
+
+
+def _pack_ranged(bits: int, x: Array) -> list[Array]:
+    """Scale, minimum and codes from the least element to the largest."""
+    least, most = x.min(1, keepdims=True), (1 << bits) - 1
+    d = (x.max(1, keepdims=True) - least) / np.float32(most)
+    codes = np.trunc((x - least) * _inverse(d) + np.float32(0.5))
+    return [_half(d), _half(least), *_codes(_whole(codes, np.uint8).clip(0, most), bits)]
+
+
+def _pack_q8_0(x: Array) -> list[Array]:
+    d = np.abs(x).max(1, keepdims=True) / np.float32(127)
+    scaled = x * _inverse(d)
+    # Halves go away from zero.
+    magnitude = np.abs(scaled)
+    whole = np.floor(magnitude)
+    rounded = np.copysign(whole + np.floor(2 * (magnitude - whole)), scaled)
+    return [_half(d), _whole(rounded, np.int8).view(np.uint8)]
+
+
+_ROUNDINGS = {
+    "q4_0": _Rounding(18, partial(_pack_signed, 4)),
+    "q4_1": _Rounding(20, partial(_pack_ranged, 4)),
+    "q5_0": _Rounding(22, partial(_pack_signed, 5)),
+    "q5_1": _Rounding(24, partial(_pack_ranged, 5)),
+    "q8_0": _Rounding(34, _pack_q8_0),
+}
