@@ -1,8 +1,7 @@
 """Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
-from enum import IntEnum
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from .model.base import PrimitiveDescBase
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
@@ -39,58 +38,58 @@ from .runtime.cache import set_primitive_cache_capacity as set_primitive_cache_c
 
 PrimitiveDesc = PrimitiveDescBase
 
-class Arg(IntEnum):
+class Arg:
     """The arguments of executions: `Arg.SRC` is `DNNL_ARG_SRC`, and equal to its number."""
 
-    SRC = 1
-    SRC_0 = 1
-    FROM = 1
-    SRC_LAYER = 1
-    SRC_1 = 2
-    SRC_ITER = 2
-    SRC_2 = 3
-    SRC_ITER_C = 3
-    SRC_3 = 4
-    DST = 17
-    DST_0 = 17
-    TO = 17
-    DST_LAYER = 17
-    DST_1 = 18
-    DST_ITER = 18
-    DST_2 = 19
-    DST_ITER_C = 19
-    WEIGHTS = 33
-    WEIGHTS_LAYER = 33
-    WEIGHTS_ITER = 34
-    BIAS = 41
-    MEAN = 49
-    VARIANCE = 50
-    SCALE = 51
-    SHIFT = 52
-    WORKSPACE = 64
-    SCRATCHPAD = 80
-    DIFF_SRC = 129
-    DIFF_SRC_LAYER = 129
-    DIFF_SRC_1 = 130
-    DIFF_SRC_ITER = 130
-    DIFF_SRC_ITER_C = 131
-    DIFF_DST = 145
-    DIFF_DST_LAYER = 145
-    DIFF_DST_ITER = 146
-    DIFF_DST_ITER_C = 147
-    DIFF_WEIGHTS = 161
-    DIFF_WEIGHTS_LAYER = 161
-    DIFF_WEIGHTS_ITER = 162
-    DIFF_BIAS = 169
-    DIFF_SCALE = 255
-    DIFF_SHIFT = 256
-    ATTR_ROUNDING_SEED = 508
-    ATTR_OUTPUT_SCALES = 513
-    MULTIPLE_SRC = 1024
-    MULTIPLE_DST = 2048
-    ATTR_SCALES = 4096
-    ATTR_ZERO_POINTS = 8192
-    ATTR_POST_OP_DW = 16384
+    SRC: Final = 1
+    SRC_0: Final = 1
+    FROM: Final = 1
+    SRC_LAYER: Final = 1
+    SRC_1: Final = 2
+    SRC_ITER: Final = 2
+    SRC_2: Final = 3
+    SRC_ITER_C: Final = 3
+    SRC_3: Final = 4
+    DST: Final = 17
+    DST_0: Final = 17
+    TO: Final = 17
+    DST_LAYER: Final = 17
+    DST_1: Final = 18
+    DST_ITER: Final = 18
+    DST_2: Final = 19
+    DST_ITER_C: Final = 19
+    WEIGHTS: Final = 33
+    WEIGHTS_LAYER: Final = 33
+    WEIGHTS_ITER: Final = 34
+    BIAS: Final = 41
+    MEAN: Final = 49
+    VARIANCE: Final = 50
+    SCALE: Final = 51
+    SHIFT: Final = 52
+    WORKSPACE: Final = 64
+    SCRATCHPAD: Final = 80
+    DIFF_SRC: Final = 129
+    DIFF_SRC_LAYER: Final = 129
+    DIFF_SRC_1: Final = 130
+    DIFF_SRC_ITER: Final = 130
+    DIFF_SRC_ITER_C: Final = 131
+    DIFF_DST: Final = 145
+    DIFF_DST_LAYER: Final = 145
+    DIFF_DST_ITER: Final = 146
+    DIFF_DST_ITER_C: Final = 147
+    DIFF_WEIGHTS: Final = 161
+    DIFF_WEIGHTS_LAYER: Final = 161
+    DIFF_WEIGHTS_ITER: Final = 162
+    DIFF_BIAS: Final = 169
+    DIFF_SCALE: Final = 255
+    DIFF_SHIFT: Final = 256
+    ATTR_ROUNDING_SEED: Final = 508
+    ATTR_OUTPUT_SCALES: Final = 513
+    MULTIPLE_SRC: Final = 1024
+    MULTIPLE_DST: Final = 2048
+    ATTR_SCALES: Final = 4096
+    ATTR_ZERO_POINTS: Final = 8192
+    ATTR_POST_OP_DW: Final = 16384
 
 class BatchNormalizationBackward(Primitive):
     """The gradients of a batch normalization (`dnnl::batch_normalization_backward`)."""

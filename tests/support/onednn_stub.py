@@ -16,8 +16,7 @@ from . import array_stub
 _HEAD = '''"""Primitives, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
 
 from collections.abc import Sequence
-from enum import IntEnum
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from .model.base import PrimitiveDescBase
 from .ops.shuffle import ShuffleBackwardDesc, ShuffleForwardDesc
@@ -54,8 +53,9 @@ _MAY_BE_NONE = ("stat", "bias_desc", "_iter_desc", "_iter_c_desc")
 
 def onednn_text() -> str:
     """The stub of `restride.onednn`."""
-    arguments = [f"    {name} = {value.value}" for name, value in onednn.Arg.__members__.items()]
-    arg = "\n".join(["class Arg(IntEnum):", f'    """{_first_line(onednn.Arg)}"""', "", *arguments])
+    arguments = [f"    {name}: Final = {value.value}" for name, value in onednn.Arg.__members__.items()]
+    # To type checkers the members are integers, so that a dict of them is a dict of integers.
+    arg = "\n".join(["class Arg:", f'    """{_first_line(onednn.Arg)}"""', "", *arguments])
     primitives = [_primitive(getattr(onednn, name)) for name in onednn.__all__ if _is_derived(name)]
     return (
         "\n\n".join(
