@@ -234,7 +234,7 @@ def _no_member(name: str, value: object) -> InvalidArguments:
         f"{name}: there is no member {_shown(value)[:80]!r}",
         code="RS-V04",
         why="no member has this value",
-        hint=f"list(rs.{name}) has all of them",
+        hint=f"list(rs.onednn.{name}) has all of them",
     )
 
 

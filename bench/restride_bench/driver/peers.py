@@ -94,9 +94,10 @@ def _prepared(name: str, case: Case, source: Bytes, size: int) -> _PreparedPeer:
         return _PreparedPeer({f"{_MEMCPY} by {way}": copy for way, copy in copies.items()})
     peer, answer = _peer(name, threads), storage(size)
     answer[...] = POISON
+    problem = _problem(case)
     if isinstance(case, ShuffleCase) and name != "onednn" and case.axis in case.md.inner_idxs:
         raise PeerRefusal("the axis is blocked")
-    call, kernel, _ = peer.prepare(_problem(case), source, answer)
+    call, kernel, _ = peer.prepare(problem, source, answer)
     return _PreparedPeer({name: call}, kernel, answer)
 
 

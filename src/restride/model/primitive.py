@@ -295,7 +295,9 @@ class Primitive:
 
     def _check_usable(self) -> Implementation:
         if self._impl is None:
-            raise refuse("RS-R04:primitive-empty", kind=self.kind, usage=self.usage or f"rs.{self.kind}(pd)")
+            raise refuse(
+                "RS-R04:primitive-empty", kind=self.kind, usage=self.usage or f"rs.onednn.{self.kind}(pd)"
+            )
         return self._impl
 
 
