@@ -142,3 +142,30 @@ def test_an_open_format_needs_dims():
         rs.Matmul.PrimitiveDesc(CPU, md((4, OPEN), "ab"), md((OPEN, 8), "any"), md((4, 8)))
     with refused("4 x 5 times 6 x"):
         rs.Matmul.PrimitiveDesc(CPU, md((4, 5)), md((6, OPEN), "ab"), md((4, OPEN), "ab"))
+
+
+@pytest.mark.parametrize(("m", "name"), [(64, "copy+contraction"), (63, "contraction")])
+def test_weights_whose_rows_share_sets_of_the_caches_are_put_into_blocks_for_many_rows(
+    m: int, name: str
+) -> None:
+    """Columns of 2048 f32 lie 8192 bytes apart; the bits are those of weights in blocks."""
+    engine, k, n = rs.Engine("cpu"), 512, 2048
+    rng = np.random.default_rng(1)
+    x, weights = rng.standard_normal((m, k), np.float32), rng.standard_normal((k, n), np.float32)
+    src, dst = rs.MemoryDesc((m, k), "f32", "ab"), rs.MemoryDesc((m, n), "f32", "ab")
+    results = []
+    for tag in ("ab", "any"):
+        wanted = rs.MemoryDesc((k, n), "f32", tag)
+        pd = rs.onednn.Matmul.PrimitiveDesc(engine, src, wanted, None, dst)
+        held = rs.reorder(weights, out=rs.Memory(pd.weights_desc(), engine))
+        out = rs.Memory(dst, engine)
+        args = {
+            rs.onednn.Arg.SRC: rs.Memory(src, engine, x),
+            rs.onednn.Arg.WEIGHTS: held,
+            rs.onednn.Arg.DST: out,
+        }
+        rs.onednn.Matmul(pd).execute(rs.onednn.Stream(engine), args)
+        results.append(out.to_numpy())
+        assert tag == "any" or pd.impl_info_str.split(":")[2] == name
+    assert np.array_equal(*results)
+    np.testing.assert_allclose(results[0], x @ weights, rtol=1e-3, atol=1e-3)
