@@ -184,3 +184,9 @@ def test_a_warm_product_into_its_own_operand_is_refused_still():
             rs.matmul(x, w, out=out)
         out.flags.writeable = True
     np.testing.assert_array_equal(out, x @ w)
+
+
+def test_batches_of_rows_without_elements_have_sums_of_nothing() -> None:
+    made = rs.matmul(np.ones((2, 3, 0), np.float32), np.ones((0, 5), np.float32))
+    assert made.shape == (2, 3, 5)
+    assert not made.any()

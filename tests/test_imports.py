@@ -206,6 +206,8 @@ def test_all_names_come_with_a_star() -> None:
 def test_an_unknown_name_is_an_attribute_error_that_names_it() -> None:
     with pytest.raises(AttributeError, match=r"module 'restride' has no attribute 'recorder'"):
         _ = rs.recorder  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"module 'restride' has no attribute 'ARG_FOO'"):
+        _ = rs.ARG_FOO  # type: ignore[attr-defined]
     assert not hasattr(rs, "__wrapped__")
 
 

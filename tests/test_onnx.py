@@ -821,3 +821,34 @@ def test_light_networks_give_what_onnx_runtime_does(name: str, rule: str) -> Non
     (wanted,) = session.run(None, {session.get_inputs()[0].name: x})
     found = rs.onnx.load(made, rule=rule)(x)
     assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
+
+
+def test_attributes_of_earlier_versions_and_without_effect_are_no_obstacle() -> None:
+    x = values(2, 3)
+    power = model(
+        [node("Pow", "x", "e", broadcast=1)], {"x": x.shape}, {"e": np.array(2.0, np.float32)}, opset=6
+    )
+    assert np.allclose(rs.onnx.load(power)(x), x * x)
+    assert np.allclose(
+        rs.onnx.load(model([node("Relu", "x", unknown=0)], {"x": x.shape}))(x), np.maximum(x, 0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (node("MaxPool", "x", kernel_shape=[2.5, 2.5]), "2.5 is no integer"),
+        (node("MaxPool", "x", kernel_shape=["2", "2"]), "is no number"),
+        (node("Transpose", "x", perm=[0.9, 2.2, 3.3, 1.9]), "0.89.* is no integer"),
+        (node("ReduceMean", "x", axes=[1], keepdims="no"), "neither true nor false"),
+    ],
+)
+def test_attributes_that_are_no_integers_are_refused(made: Any, said: str) -> None:
+    with pytest.raises(rs.Error, match=said):
+        rs.onnx.load(model([made], {"x": (1, 2, 4, 4)}))(values(1, 2, 4, 4))
+
+
+def test_a_long_attribute_is_shortened_in_its_refusal() -> None:
+    with pytest.raises(rs.Unimplemented, match="it has unknown=") as caught:
+        rs.onnx.load(model([node("Relu", "x", unknown=list(range(100000)))], {"x": (2, 3)}))(values(2, 3))
+    assert len(str(caught.value)) < 1000

@@ -86,8 +86,8 @@ def __getattr__(name: str) -> _typing.Any:
     """The public name `name`, from its module, which is loaded now (PEP 562)."""
     if name in _EARLIER_NAMES:
         return getattr(_sys.modules[__name__], _EARLIER_NAMES[name])
-    if name.startswith("ARG_"):
-        return getattr(_load_whole("restride.desc.arguments"), name)
+    if name.startswith("ARG_") and hasattr(arguments := _load_whole("restride.desc.arguments"), name):
+        return getattr(arguments, name)
     if name not in _LAZY_NAMES and name in _load_whole("restride.onednn").__all__:
         return getattr(_load_whole("restride.onednn"), name)
     if name in _OWN_IMPORT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,9 +169,10 @@ def _matmul(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, s
 
 def _by_rows(x: Array, out: Any, operands: Sequence[Any], dtype: Any, columns: int) -> Any:
     """One product of all rows of a batch with the same weights: kernels see one long matrix."""
-    dims, rows = (*x.shape[:-1], columns), x.reshape(-1, x.shape[-1])
+    dims, count = (*x.shape[:-1], columns), prod(x.shape[:-1])
+    rows = x.reshape(count, x.shape[-1])
     is_direct = isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous
-    target, key = out.reshape(-1, columns) if is_direct else None, plain_key((dtype,))
+    target, key = out.reshape(count, columns) if is_direct else None, plain_key((dtype,))
     made = _MATMUL.call(_matmul, (dtype,), key, rows, target, operands).reshape(dims)
     return made if is_direct or out is None else reorder(made, None, out=out)
 

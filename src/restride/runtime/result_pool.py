@@ -275,6 +275,9 @@ def empty_cache() -> int:
     return sum(pool.trim() for pool in _pools.values())
 
 
+trim = empty_cache  # by which earlier versions have pickled it
+
+
 def allocate(nbytes: int) -> Buffer:
     """`nbytes` bytes of undefined content, aligned to a cache line, where they are many to a page.
 

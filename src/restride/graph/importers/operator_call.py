@@ -32,6 +32,7 @@ from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, Union, get_ar
 
 import numpy as np
 
+from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...runtime.alloc import Array
@@ -323,14 +324,33 @@ def _converted(hint: Any, value: Any) -> Any:
         parts = value.reshape(-1) if isinstance(value, np.ndarray) else value
         if isinstance(value, str):
             parts = [part.strip() for part in value.split(",") if part.strip()]
-        return tuple(map(get_args(hint)[0], parts if isinstance(parts, Iterable) else (parts,)))
-    if isinstance(value, np.ndarray):
-        value = value.any() if hint is bool else value.reshape(-1)[0] if hint is int else value.reshape(())
+        kind, is_text = get_args(hint)[0], isinstance(value, str)
+        parts = parts if isinstance(parts, Iterable) else (parts,)
+        return tuple(_number(kind, part, is_text=is_text) for part in parts)
     if hint is bool and isinstance(value, str):
-        return value.strip().lower() in ("true", "1")
-    if hint is int and isinstance(value, float) and not value.is_integer():
-        raise ValueError(f"{value} is no integer")
-    return hint(value)
+        word = value.strip().lower()
+        if word not in _TRUTH:
+            raise ValueError(f"{short_repr(value)} is neither true nor false")
+        return _TRUTH[word]
+    if hint is bool:
+        return bool(np.any(value))
+    return _number(hint, value, is_text=isinstance(value, str)) if hint in (int, float) else hint(value)
+
+
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+
+def _number(kind: Any, value: Any, *, is_text: bool) -> Any:
+    """One number, or a word, of a model; an integer may be a float of the same value. Raises ValueError."""
+    if is_text or kind not in (int, float):
+        return kind(value)
+    array = np.asarray(value)
+    if array.size != 1 or array.dtype.kind not in "iufbV":
+        raise ValueError(f"{short_repr(value)} is no number")
+    number = array.reshape(()).item()
+    if kind is int and not float(number).is_integer():
+        raise ValueError(f"{number} is no integer")
+    return kind(number)
 
 
 def _as_value(value: Any, at: int) -> Value | None:
@@ -342,6 +362,10 @@ def _as_value(value: Any, at: int) -> Value | None:
     if value is None or isinstance(value, str | np.ndarray):
         return value
     raise ValueError(f"argument {at} is missing, or no tensor")
+
+
+def _is_neutral(value: Any) -> bool:
+    return isinstance(value, int | float | str | bytes | tuple | list) and not value
 
 
 # --- tables -------------------------------------------------------------------------------------------------
@@ -429,15 +453,15 @@ class OperatorTable:
             return function(call, *args, **attributes)
         if self._ignored is not None:
             read = {each.name for parameter in parameters for each in (parameter, *parameter.parts)}
-            left = (
-                set(attributes if marked is None else marked) - read - {*names[: len(pairs)], *self._ignored}
-            )
+            # What is 0 or empty asks for nothing: models have attributes of other versions so.
+            there = {name for name, value in attributes.items() if not _is_neutral(value)}
+            left = (there if marked is None else {*marked}) - read - {*names[: len(pairs)], *self._ignored}
             if left:
-                told = ", ".join(f"{name}={attributes[name]!r}" for name in sorted(left))
+                told = ", ".join(f"{name}={short_repr(attributes[name])}" for name in sorted(left))
                 raise call.unimplemented(f"it has {told}")
         return function(call, *args, **named)
 
 
-ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum"))
+ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum", "output_sequence"))
 ATEN = OperatorTable(("dtype", "implicit", "memory_format", "momentum", "non_blocking"), "aten.")
 OPENVINO = OperatorTable(None)

@@ -52,7 +52,10 @@ def _clip(
 
 
 @ONNX("Pow")
-def _pow(call: OperatorCall, x: Value, exponent: Value) -> Value:
+def _pow(
+    call: OperatorCall, x: Value, exponent: Value, *, axis: int | None = None, broadcast: int = 0
+) -> Value:
+    """Before version 7 an exponent is broadcast where that is said; one number is so everywhere."""
     if not isinstance(x, str) and not isinstance(exponent, str):
         return np.asarray(np.power(x, exponent).astype(x.dtype))
     call.check_types(x)
