@@ -279,10 +279,9 @@ class _Parameter:
                 return call.parameter(value)
             return call.placed(value) if self.hint is str else value
         if isinstance(value, str):
-            if self.mark:
-                raise call.unimplemented(
-                    f"{self.mark} is known only in a run", "make it a constant of the model"
-                )
+            if self.mark or not call.origins:  # no input of integers would make it known
+                what = self.mark or f"its {self.name}"
+                raise call.unimplemented(f"{what} is known only in a run", "make it a constant of the model")
             raise call.known_later(_FOR_SHAPES)
         return _converted(self.hint, value)
 
