@@ -34,6 +34,11 @@ CASES = {
 }
 
 
+def _skip_where_the_compiler_crashes(engine):
+    if "sycl" in type(engine.device).__module__:
+        pytest.skip("intel-opencl-rt 2026.2.0 ends the process while it builds maxima with their places")
+
+
 def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", data_type="f32"):
     src = rs.MemoryDesc(dims, data_type, format)
     dst = rs.MemoryDesc(pooled_dims(dims, windows), data_type, "any")
@@ -96,6 +101,7 @@ def test_large_integers_are_not_rounded(engine):
 
 @pytest.mark.parametrize(("data_type", "least"), [("f32", np.finfo(np.float32).min), ("s8", -128), ("u8", 0)])
 def test_a_window_in_the_padding_has_the_least_value(engine, data_type, least):
+    _skip_where_the_compiler_crashes(engine)
     windows = ((1,), (2,), (0,), (2,), (0,))
     pd = _forward(engine, "max", (1, 1, 3), windows, data_type=data_type, format="abc")
     made = computed(
@@ -106,6 +112,7 @@ def test_a_window_in_the_padding_has_the_least_value(engine, data_type, least):
 
 
 def test_the_first_of_equal_values_and_the_first_nan_are_chosen(engine):
+    _skip_where_the_compiler_crashes(engine)
     nan = np.nan
     x = np.array([[[1, 1, 1, nan, 2, nan, nan, 5]]], np.float32)
     pd = _forward(engine, "max", x.shape, ((4,), (4,), (0,), (0,), (0,)), format="abc")
@@ -115,6 +122,7 @@ def test_the_first_of_equal_values_and_the_first_nan_are_chosen(engine):
 
 
 def test_windows_of_more_positions_than_a_byte_holds(engine):
+    _skip_where_the_compiler_crashes(engine)
     dims, windows = (1, 2, 300), ((1,), (299,), (0,), (0,), (0,))
     x = np.arange(600, dtype=np.float32).reshape(dims)
     pd = _forward(engine, "max", dims, windows)
