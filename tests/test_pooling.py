@@ -11,6 +11,7 @@ import restride as rs
 from support.computed import any_like, computed, elements, padding_is_zero, random
 from support.errors import refused
 from support.pooled import gradient_of, pooled, pooled_dims
+from support.sycl import skip_where_the_compiler_crashes
 
 CPU = rs.Engine("cpu")
 ALGORITHMS = ("max", "avg_include_padding", "avg_exclude_padding")
@@ -34,11 +35,6 @@ CASES = {
 }
 
 
-def _skip_where_the_compiler_crashes(engine):
-    if "sycl" in type(engine.device).__module__:
-        pytest.skip("intel-opencl-rt 2026.2.0 ends the process while it builds maxima with their places")
-
-
 def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", data_type="f32"):
     src = rs.MemoryDesc(dims, data_type, format)
     dst = rs.MemoryDesc(pooled_dims(dims, windows), data_type, "any")
@@ -49,6 +45,7 @@ def _forward(engine, alg, dims, windows, kind="forward_training", format="abx", 
 @pytest.mark.parametrize("data_type", ["f32", "bf16", "f64", "s32"])
 @pytest.mark.parametrize("case", ["short rows", "short odd rows", "neighbours"])
 def test_gradients_of_short_rows_have_every_type_and_gaps(engine, case, data_type):
+    skip_where_the_compiler_crashes(engine)
     dims, windows = CASES[case]
     x = np.rint(random(dims))
     wanted, places = pooled("max", x, windows)
@@ -93,6 +90,7 @@ def test_zeros_behind_a_phase_are_not_written_over_another(engine, format, data_
 
 
 def test_large_integers_are_not_rounded(engine):
+    skip_where_the_compiler_crashes(engine)
     x = np.array([[[2**31 - 1, 2**24 + 1, 3, 2**24 + 3]]], np.int32)
     pd = _forward(engine, "max", x.shape, ((2,), (2,), (0,), (0,), (0,)), "forward_inference", "abc", "s32")
     made = computed(rs.PoolingForward, pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)
@@ -101,7 +99,7 @@ def test_large_integers_are_not_rounded(engine):
 
 @pytest.mark.parametrize(("data_type", "least"), [("f32", np.finfo(np.float32).min), ("s8", -128), ("u8", 0)])
 def test_a_window_in_the_padding_has_the_least_value(engine, data_type, least):
-    _skip_where_the_compiler_crashes(engine)
+    skip_where_the_compiler_crashes(engine)
     windows = ((1,), (2,), (0,), (2,), (0,))
     pd = _forward(engine, "max", (1, 1, 3), windows, data_type=data_type, format="abc")
     made = computed(
@@ -112,7 +110,7 @@ def test_a_window_in_the_padding_has_the_least_value(engine, data_type, least):
 
 
 def test_the_first_of_equal_values_and_the_first_nan_are_chosen(engine):
-    _skip_where_the_compiler_crashes(engine)
+    skip_where_the_compiler_crashes(engine)
     nan = np.nan
     x = np.array([[[1, 1, 1, nan, 2, nan, nan, 5]]], np.float32)
     pd = _forward(engine, "max", x.shape, ((4,), (4,), (0,), (0,), (0,)), format="abc")
@@ -122,7 +120,7 @@ def test_the_first_of_equal_values_and_the_first_nan_are_chosen(engine):
 
 
 def test_windows_of_more_positions_than_a_byte_holds(engine):
-    _skip_where_the_compiler_crashes(engine)
+    skip_where_the_compiler_crashes(engine)
     dims, windows = (1, 2, 300), ((1,), (299,), (0,), (0,), (0,))
     x = np.arange(600, dtype=np.float32).reshape(dims)
     pd = _forward(engine, "max", dims, windows)

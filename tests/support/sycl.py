@@ -17,6 +17,12 @@ def sycl_engine() -> rs.Engine:
         pytest.skip(error.message.replace("\n", "; "))
 
 
+def skip_where_the_compiler_crashes(engine: rs.Engine) -> None:
+    """Skip poolings of maxima on SYCL, and their gradients: building them ends the process."""
+    if "sycl" in type(engine.device).__module__:
+        pytest.skip("intel-opencl-rt 2026.2.0 ends the process while it builds maxima or their gradients")
+
+
 def on_device(memory: rs.Memory, engine: rs.Engine) -> rs.Memory:
     """The same bytes in a memory of a SYCL engine, gaps and padding too."""
     made = rs.Memory(memory.desc, engine)
