@@ -78,22 +78,31 @@ __all__ = [
 __all__ += [*_LAZY_NAMES, *DataType.__members__]
 # Names of earlier versions, no part of `dir()`: these, all of `onednn`, and `ARG_SRC` for `onednn.Arg.SRC`.
 _EARLIER_NAMES = {"trim": "empty_cache", "verbose": "set_verbose"}
+# What these are, once asked for: `rs.ARG_SRC` may stand in a loop.
+_earlier: dict[str, _typing.Any] = {}
 # Modules that a program imports itself: the first two import the library whose name they have.
 _OWN_IMPORT = ("torch", "jax", "typing")
 
 
 def __getattr__(name: str) -> _typing.Any:
     """The public name `name`, from its module, which is loaded now (PEP 562)."""
+    if name in _earlier:
+        return _earlier[name]
+    if name in _LAZY_NAMES:
+        return _load(name)
     if name in _EARLIER_NAMES:
-        return getattr(_sys.modules[__name__], _EARLIER_NAMES[name])
-    if name.startswith("ARG_") and hasattr(arguments := _load_whole("restride.desc.arguments"), name):
-        return getattr(arguments, name)
-    if name not in _LAZY_NAMES and name in _load_whole("restride.onednn").__all__:
-        return getattr(_load_whole("restride.onednn"), name)
-    if name in _OWN_IMPORT:
+        found = getattr(_sys.modules[__name__], _EARLIER_NAMES[name])
+    elif name.startswith("ARG_") and hasattr(arguments := _load_whole("restride.desc.arguments"), name):
+        found = getattr(arguments, name)
+    elif name in (model := _load_whole("restride.onednn")).__all__:
+        found = getattr(model, name)
+    elif name in _OWN_IMPORT:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])
-    return _load(name)
+    else:
+        return _load(name)
+    _earlier[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
