@@ -31,7 +31,7 @@ from with_compiler import compiler
 _ROOT = Path(__file__).parents[2]
 _GROUPS = {
     "far": "far",
-    "operations": "conformance/test_operations.py",
+    "operations": "operations",
     "kernels": "kernel convert pack neon blocks interleaved nibble_operands reduction fused_sums large",
     "targets": "cpu_target isa jit objects",
     "reorder": "reorder_primitive reorder_fuzz arrays flushed_reorder",
@@ -179,7 +179,8 @@ def jobs(python: str, *, is_part: bool) -> Iterator[Job]:
     """What is cut into equal shards comes last, so that no processor waits long at the end."""
     yield Job("check", (python, "-m", "restride", "check"))
     for name, words in (_PART if is_part else _GROUPS).items():
-        files = [f"tests/{word}" if "/" in word else f"tests/test_{word}.py" for word in words.split()]
+        paths = (next(_ROOT.glob(f"tests/*/test_{word}.py")) for word in words.split())
+        files = [path.relative_to(_ROOT).as_posix() for path in paths]
         options = ("-p", "no:cacheprovider", "--tb=short", f"--timeout={_TEST_S}", "-k", _ENGINES)
         marks = ("-m", "slow or not slow") if name in _WITH_SLOW and not is_part else ()
         yield Job(name, (python, "-m", "pytest", *options, *marks, *files))

@@ -597,7 +597,7 @@ def test_restride_alone_imports_no_torch_and_registers_nothing():
 @pytest.mark.filterwarnings("ignore")
 def test_the_page_about_torch_runs():
     torch._dynamo.reset()
-    text = (Path(__file__).parents[1] / "docs" / "torch.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "torch.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```pycon\n(.*?)```", text, re.DOTALL):
         test = doctest.DocTestParser().get_doctest(block, names, "torch.md", None, 0)

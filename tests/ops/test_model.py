@@ -241,7 +241,7 @@ TYPES = (
 def test_status_values_and_types_are_numbered_from_0_as_in_the_documents():
     assert [(status.name, status.value) for status in rs.Status] == [(n, i) for i, n in enumerate(STATUS)]
     kinds = [(kind.name, kind.value) for kind in rs.DataType]
-    # Types of our own come behind those of the documents; tests/test_dtypes.py has all of them.
+    # Types of our own come behind those of the documents; tests/desc/test_dtypes.py has all of them.
     assert kinds[: len(TYPES)] == [(n, i) for i, n in enumerate(TYPES)]
 
 

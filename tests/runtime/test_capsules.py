@@ -236,7 +236,7 @@ for ndim in (100, 2**31 - 1, -(2**31)):
 
 def test_no_shape_is_read_of_a_rank_that_no_tensor_has():
     ran = subprocess.run(
-        [sys.executable, "-c", _SHORT_SHAPE], capture_output=True, text=True, cwd=Path(__file__).parent
+        [sys.executable, "-c", _SHORT_SHAPE], capture_output=True, text=True, cwd=Path(__file__).parents[1]
     )
     assert (ran.returncode, ran.stdout.split()) == (0, ["100", str(2**31 - 1), str(-(2**31))]), ran.stderr
 

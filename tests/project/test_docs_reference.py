@@ -17,7 +17,7 @@ import pytest
 
 import restride as rs
 
-_REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
+_REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 # Without an underscore for the sake of the package's other modules; not for its users.
 _INSIDE = {
     *(

@@ -83,7 +83,7 @@ def test_pictures_side_by_side_are_one_picture() -> None:
     assert both.count("<svg ") == 1
 
 
-_PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+_PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 # The last word of each command is the file that it writes.
 _COMMANDS = re.findall(r"^restride (.*)$", (_PICTURES / "draw.sh").read_text(encoding="utf-8"), re.MULTILINE)
 

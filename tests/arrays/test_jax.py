@@ -444,7 +444,7 @@ def test_restride_alone_imports_no_jax():
 
 
 def test_the_page_about_jax_runs():
-    text = (Path(__file__).parents[1] / "docs" / "jax.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "jax.md").read_text(encoding="utf-8")
     names = {}
     for block in re.findall(r"```pycon\n(.*?)```", text, re.DOTALL):
         test = doctest.DocTestParser().get_doctest(block, names, "jax.md", None, 0)

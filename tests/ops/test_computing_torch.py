@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import test_computing_oracle as problems
 
 import restride as rs
-import test_computing_oracle as problems
 from restride_bench.driver.compare import epsilon, points_of
 from restride_bench.driver.expand import expand
 from restride_bench.driver.skips import why_skipped

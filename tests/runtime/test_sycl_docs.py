@@ -12,7 +12,7 @@ import pytest
 from support.sycl import sycl_engine
 
 pytestmark = pytest.mark.sycl
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "sycl.md"
 _EXAMPLE = _ROOT / "examples" / "sycl_queue.py"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-_MODULE = Path(__file__).parents[1] / "docs" / "_sphinx" / "docstrings.py"
+_MODULE = Path(__file__).parents[2] / "docs" / "_sphinx" / "docstrings.py"
 converted = runpy.run_path(str(_MODULE))["converted"]
 
 

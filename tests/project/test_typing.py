@@ -22,7 +22,7 @@ from restride.desc.tags import to_tag
 from restride.dtypes import _WORDS
 from support import array_stub, onednn_stub
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _USES = _ROOT / "tests" / "typing" / "uses.py"
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_onnx import LIGHT_NETWORKS, model, node, randomised, values
 
 import restride as rs
 from support.quantised_models import QUANTISED, quantised_model, with_norms_in_weights
-from test_onnx import LIGHT_NETWORKS, model, node, randomised, values
 
 onnx = pytest.importorskip("onnx")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

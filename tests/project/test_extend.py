@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _PAGE = _ROOT / "docs" / "how-to" / "extend.md"
 _ADDITIONS = _ROOT / "tests" / "additions"
 _COPIED = ("src", "tests/support", "docs")
@@ -20,13 +20,13 @@ _COPIED_FILES = (
     *("pyproject.toml", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"),
     *(
         "tests/conftest.py",
-        "tests/test_dtypes.py",
-        "tests/test_docs_reference.py",
-        "tests/test_conversion.py",
-        "tests/test_typing.py",
-        "tests/test_accessors.py",
-        "tests/test_docs.py",
-        "tests/test_model.py",
+        "tests/desc/test_dtypes.py",
+        "tests/project/test_docs_reference.py",
+        "tests/plan/test_conversion.py",
+        "tests/project/test_typing.py",
+        "tests/desc/test_accessors.py",
+        "tests/project/test_docs.py",
+        "tests/ops/test_model.py",
     ),
 )
 
@@ -48,7 +48,7 @@ _S16 = (
     _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "int16": "s16",\n'),
     _Edit("src/restride/dtypes.py", "    f4_e3m0 = 15\n", "    s16 = 16\n"),
     _Edit("src/restride/desc/literals.py", "TypeName = Literal[\n", '    "s16", "int16",\n'),
-    _Edit("tests/test_dtypes.py", '    "f4_e3m0": (15, 4, None),\n', '    "s16": (16, 16, np.int16),\n'),
+    _Edit("tests/desc/test_dtypes.py", '    "f4_e3m0": (15, 4, None),\n', '    "s16": (16, 16, np.int16),\n'),
     _Edit("docs/reference/descriptors.md", "             restride.s32\n", "             restride.s16\n"),
     _Edit("docs/reference/descriptors.md", "[32, 8, 8, 4, 4, 8]\n", ">>> rs.s16.bits\n16\n"),
     _Edit(
@@ -81,9 +81,9 @@ _FLIP = (
 )
 _FLIP_FILES = {
     "src/restride/ops/flip.py": "flip.py",
-    "tests/test_flip.py": "check_flip.py",
+    "tests/ops/test_flip.py": "check_flip.py",
 }
-_IN_THE_TABLE_OF_NAMES = "tests/test_docs.py::test_every_public_name_is_in_the_table_of_names"
+_IN_THE_TABLE_OF_NAMES = "tests/project/test_docs.py::test_every_public_name_is_in_the_table_of_names"
 _NEW = re.compile(r"<\w+>")
 
 
@@ -100,6 +100,7 @@ def tree(tmp_path: Path) -> Path:
     for folder in _COPIED:
         shutil.copytree(_ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for file in _COPIED_FILES:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(_ROOT / file, tmp_path / file)
     return tmp_path
 
@@ -129,12 +130,19 @@ def _test(tree: Path, *words: str) -> None:
 
 def test_a_data_type_takes_the_files_that_the_page_lists(tree: Path) -> None:
     assert _apply(tree, _S16) == set(_files("A data type"))
-    shutil.copy(_ADDITIONS / "check_s16.py", tree / "tests" / "test_s16.py")
+    shutil.copy(_ADDITIONS / "check_s16.py", tree / "tests" / "desc" / "test_s16.py")
     words = "s16 or no_other_types"
-    _test(tree, "tests/test_s16.py", "tests/test_docs_reference.py", "tests/test_conversion.py", "-k", words)
-    _test(tree, "tests/test_dtypes.py::test_there_are_no_other_types")
-    _test(tree, "tests/test_typing.py::test_the_words_of_types_are_all_there_are")
-    _test(tree, "tests/test_model.py", "-k", "numbered")
+    _test(
+        tree,
+        "tests/desc/test_s16.py",
+        "tests/project/test_docs_reference.py",
+        "tests/plan/test_conversion.py",
+        "-k",
+        words,
+    )
+    _test(tree, "tests/desc/test_dtypes.py::test_there_are_no_other_types")
+    _test(tree, "tests/project/test_typing.py::test_the_words_of_types_are_all_there_are")
+    _test(tree, "tests/ops/test_model.py", "-k", "numbered")
     _test(tree, _IN_THE_TABLE_OF_NAMES)
 
 
@@ -144,8 +152,8 @@ def test_a_primitive_takes_the_files_that_the_page_lists(tree: Path) -> None:
         assert not (tree / file).exists()
         shutil.copy(_ADDITIONS / source, tree / file)
     assert touched | _FLIP_FILES.keys() == {_NEW.sub("flip", file) for file in _files("A primitive")}
-    _test(tree, "tests/test_flip.py", "tests/test_docs_reference.py", "-k", "Flip or flip")
-    _test(tree, "tests/test_accessors.py", "-k", "public_bases")
+    _test(tree, "tests/ops/test_flip.py", "tests/project/test_docs_reference.py", "-k", "Flip or flip")
+    _test(tree, "tests/desc/test_accessors.py", "-k", "public_bases")
     _test(tree, _IN_THE_TABLE_OF_NAMES)
 
 

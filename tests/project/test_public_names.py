@@ -15,7 +15,7 @@ import pytest
 
 from support.golden import Golden
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _MODULES = {
     "rs": "restride",
     "rs.onednn": "restride.onednn",

@@ -25,7 +25,7 @@ from support.interrupts import words_after_interrupt
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="workers need POSIX")
 
 _ISA = Isa.for_name("avx2")
-_TESTS = str(Path(__file__).parent)
+_TESTS = str(Path(__file__).parents[1])
 # What all programs here begin with.
 _BEGIN = f"""
 import os, signal, sys, threading, time

@@ -28,7 +28,7 @@ from restride.cli.commands import COMMANDS, load
 from restride.cli.usage import Parser
 from restride.desc.tags import FormatTag, parse_tag
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _SOURCES = Path(rs.__file__).parent
 _PACKAGES = (_SOURCES, Path(restride_bench.__file__).parent)
 _DOCS = _ROOT / "docs"

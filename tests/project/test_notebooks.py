@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-_FOLDER = Path(__file__).parents[1] / "docs" / "notebooks"
+_FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
 _NOTEBOOKS = sorted(_FOLDER.glob("*.ipynb"))
 
 

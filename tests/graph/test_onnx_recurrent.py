@@ -365,7 +365,7 @@ def test_operators_give_what_onnx_runtime_does(operator: str, direction: str) ->
 
 def silero(name: str) -> bytes:
     """A model of the wheel of silero-vad, where `make demo` or an installation has brought it."""
-    for wheel in sorted((Path(__file__).parents[1] / ".demo").glob("silero_vad-*.whl")):
+    for wheel in sorted((Path(__file__).parents[2] / ".demo").glob("silero_vad-*.whl")):
         with zipfile.ZipFile(wheel) as files:
             return files.read(f"silero_vad/data/{name}.onnx")
     package = pytest.importorskip("silero_vad", reason="no wheel of silero-vad")

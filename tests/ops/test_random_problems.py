@@ -17,7 +17,7 @@ from support.packed import elements_of
 from support.problem_bits import frozen_problems, line_of, problem_of, raw_bytes
 from support.random_problems import random_problem
 
-_TESTS = Path(__file__).parent
+_TESTS = Path(__file__).parents[1]
 _FIVE = (
     "reorder f8_e4m3:bacd:1x9x1x129 u8:acdb:1x9x1x129 scales_mask(1;12) scales_mask(17;2) "
     "zero_points_mask(17;14) eltwise(relu;-0.5;1.5;1.0)"
@@ -87,7 +87,7 @@ def test_the_files_that_an_emulated_machine_runs_exist(*, is_part: bool) -> None
 
 def test_an_emulated_machine_runs_the_tests_of_every_primitive() -> None:
     words = {word for job in _runner().jobs("python", is_part=False) for word in job.command}
-    assert {f"tests/test_{name}.py" for name in _PRIMITIVES} <= words
+    assert {f"tests/ops/test_{name}.py" for name in _PRIMITIVES} <= words
     assert "tests/conformance/test_operations.py" in words
 
 

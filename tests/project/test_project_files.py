@@ -10,7 +10,7 @@ import pytest
 
 import restride as rs
 
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 _TARGETS = set(re.findall(r"^([a-z-]+):.*## ", (_ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
 
 
