@@ -1,9 +1,9 @@
 """restride moves tensors between memory formats and data types, and computes on them, at the speed of memory.
 
 Arrays: `reorder`, `softmax`, `pool`, `convolution`, `matmul`, `quantize`, `shuffle`, `concat` and their like.
-Files: `save`, `load`, `convert`, `rechunk`. Networks: `onnx`, `openvino`, `graph`, `Network`. What a tensor
-is: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`. The programming model of oneDNN, with its primitives, is
-`restride.onednn`. Every name here is public; all else is not.
+Operators of ONNX on arrays: `ops`. Files: `save`, `load`, `convert`, `rechunk`. Networks: `onnx`, `openvino`,
+`graph`, `Network`. Tensors: `MemoryDesc`, `Memory`, `DataType`, `FormatTag`. The programming model of oneDNN,
+with its primitives, is `restride.onednn`. Every name here is public; all else is not.
 """
 
 import sys as _sys
@@ -35,7 +35,7 @@ globals().update(DataType.__members__)  # `rs.f32` and its like
 _LAZY_NAMES, _load = _lazy_attributes(
     __name__,
     {
-        "": "dask formats graph onednn onnx openvino sycl_interop",
+        "": "dask formats graph onednn onnx openvino ops sycl_interop",
         "about": "show_versions",
         "arrays.activations": "softmax",
         "arrays.concat_and_sum": "add_n concat",

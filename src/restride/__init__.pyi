@@ -38,6 +38,7 @@ from .arrays.functions import normalize as normalize
 from . import onednn as onednn
 from . import onnx as onnx
 from . import openvino as openvino
+from . import ops as ops
 from .arrays.products import pack_weights as pack_weights
 from .arrays.reorder_plan import plan as plan
 from .arrays.functions import pool as pool

@@ -19,6 +19,7 @@ _ROOT = Path(__file__).parents[2]
 _MODULES = {
     "rs": "restride",
     "rs.onednn": "restride.onednn",
+    "rs.ops": "restride.ops",
     "rs.graph": "restride.graph",
     "rs.formats": "restride.formats",
     "rs.onnx": "restride.onnx",

@@ -1,8 +1,22 @@
 """Operations, one file each: the checked problem, its arguments, its loop tree and its gradient.
 
 A class of problems says all that is special about an operation. `restride.model` derives primitive
-descriptors and primitives from it, `restride.graph` the nodes of networks and the rows of importers.
+descriptors and primitives from it, `restride.graph` the nodes of networks, the rows of importers, and
+functions on arrays by the names of ONNX's operators, which are the public names here.
+
+>>> import numpy as np
+>>> import restride as rs
+>>> rs.ops.LeakyRelu(np.array([-2, 3], np.float32), alpha=0.5)
+array([-1.,  3.], dtype=float32)
+>>> rs.ops.ReduceSum(np.ones((2, 3), np.float32), (1,), keepdims=False)
+array([3., 3.], dtype=float32)
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..loading import load_whole
 
 PRIMITIVES = {
     "batch_normalization": "BatchNormalizationBackward BatchNormalizationForward",
@@ -27,3 +41,20 @@ PRIMITIVES = {
     "sum": "Sum",
 }
 """The file of each operation, and the primitives that are made of it."""
+
+_FUNCTIONS = "restride.graph.operator_functions"
+
+
+def __getattr__(name: str) -> Any:
+    """The function of an operator of ONNX, made when it is first asked for (PEP 562)."""
+    if name == "__all__":
+        return __dir__()
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    globals()[name] = function = load_whole(_FUNCTIONS).operator_function(name)
+    return function
+
+
+def __dir__() -> list[str]:
+    """The names of the operators."""
+    return list(load_whole(_FUNCTIONS).operator_names())

@@ -66,7 +66,8 @@ Made = Value | tuple[Value, ...]
 Function = Callable[..., Made]
 """What becomes of a node of one operator: the first argument is the call."""
 
-_NEWEST = 18
+NEWEST_OPSET = 18
+"""The version of the operators that are called without a model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class OperatorCall:
         """What an ONNX operator makes: tuples of integers are its dims and axes, numbers are f32."""
         node = replace(self.node, operator=operator, attributes=attributes)
         read = tuple(map(_as_value, values, range(len(values))))
-        return ONNX.translate(replace(self, node=node, values=read, opset=_NEWEST))  # type: ignore[return-value]
+        return ONNX.translate(replace(self, node=node, values=read, opset=NEWEST_OPSET))  # type: ignore[return-value]
 
     def with_outputs(self, count: int) -> OperatorCall:
         """The call with its first outputs alone: without one the builder makes the names of nodes."""
@@ -228,7 +229,7 @@ _NO_DEFAULT = inspect.Parameter.empty
 
 
 @dataclass(frozen=True, slots=True)
-class _Parameter:
+class OperatorParameter:
     """A parameter of a function: an input if it is passed by position, else an attribute, or its `parts`."""
 
     name: str
@@ -236,10 +237,10 @@ class _Parameter:
     hint: Any
     mark: Any
     default: Any
-    parts: tuple[_Parameter, ...] = ()
+    parts: tuple[OperatorParameter, ...] = ()
 
     @staticmethod
-    def of(name: str, kind: Any, hint: Any, default: Any) -> _Parameter:
+    def of(name: str, kind: Any, hint: Any, default: Any) -> OperatorParameter:
         """A parameter by its annotation."""
         options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
         if NoneType in options and kind is inspect.Parameter.VAR_POSITIONAL:
@@ -248,11 +249,11 @@ class _Parameter:
         hint, mark = kinds[0] if len(kinds) == 1 else Value, None
         if get_origin(hint) is Annotated:
             hint, mark = get_args(hint)
-        parts: tuple[_Parameter, ...] = ()
+        parts: tuple[OperatorParameter, ...] = ()
         if is_dataclass(hint):
             hints = get_type_hints(hint, include_extras=True)
             parts = tuple(
-                _Parameter.of(
+                OperatorParameter.of(
                     each.name,
                     kind,
                     hints[each.name],
@@ -260,7 +261,7 @@ class _Parameter:
                 )
                 for each in fields(hint)
             )
-        return _Parameter(name, kind, hint, mark, default, parts)
+        return OperatorParameter(name, kind, hint, mark, default, parts)
 
     @property
     def is_known(self) -> bool:
@@ -301,11 +302,11 @@ class _Parameter:
 
 
 @cache
-def _parameters(function: Function) -> tuple[_Parameter, ...]:
+def parameters_of(function: Function) -> tuple[OperatorParameter, ...]:
     """The parameters behind the call; one without annotation takes what there is, or what its default is."""
     hints = get_type_hints(function, include_extras=True)
     return tuple(
-        _Parameter.of(
+        OperatorParameter.of(
             each.name,
             each.kind,
             hints.get(each.name, type(each.default) if isinstance(each.default, bool | float | str) else Any),
@@ -397,6 +398,11 @@ class OperatorTable:
     def __iter__(self) -> Iterator[str]:
         return iter({**self._functions, **self.on_arrays})
 
+    def parameters(self, name: str) -> tuple[OperatorParameter, ...]:
+        """The inputs and attributes of an operator in its newest version; none where all must be known."""
+        versions = self._functions.get(name)
+        return parameters_of(versions[max(versions)]) if versions else ()
+
     def translate(self, call: OperatorCall) -> Made:
         """What a node becomes: values where all that it reads is known, else tensors of the graph.
 
@@ -428,10 +434,10 @@ class OperatorTable:
         """
         versions = self._functions[call.node.operator]
         function = versions[max(since for since in versions if since <= max(call.opset, 1))]
-        parameters = _parameters(function)
+        parameters = parameters_of(function)
         by_name = [each for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
         named = {each.name: each.of_attributes(call, attributes) for each in by_name}
-        pairs: list[tuple[_Parameter, Any]] = []
+        pairs: list[tuple[OperatorParameter, Any]] = []
         for each in parameters:
             if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD:
                 pairs.append((each, next(iter(inputs[len(pairs) : len(pairs) + 1]), None)))
