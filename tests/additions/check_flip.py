@@ -60,3 +60,10 @@ def test_models_have_it() -> None:
     network = restride.onnx.load(onnx.helper.make_model(onnx.helper.make_graph([node], "g", [x], [y])))
     values = np.arange(np.prod(DIMS), dtype=np.float32).reshape(DIMS)
     np.testing.assert_array_equal(network(values), np.flip(values, 2))
+
+
+def test_it_is_a_function_on_arrays() -> None:
+    values = np.arange(np.prod(DIMS), dtype=np.float32).reshape(DIMS)
+    np.testing.assert_array_equal(rs.ops.Flip(values, axis=2), np.flip(values, 2))
+    blocked = rs.ops.Flip(rs.reorder(values, "nChw16c"), axis=1)
+    np.testing.assert_array_equal(blocked.to_numpy(), np.flip(values, 1))

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from restride.desc.attr import Attr
 from restride.desc.memory_desc import MemoryDesc
 from restride.ops.pooling import PoolingBackwardProblem
+from restride.ops.programs.resampling_rows import ResamplingRows
+from restride.ops.programs.windows import Windows
 from restride.plan.conversion import Array, to_real
 from restride.plan.expression import Ref, Scalar, TreeAxis, apply
 from restride.plan.interpret_tree import interpret_tree
 from restride.plan.program import TreeStep
-from restride.plan.resampling_rows import ResamplingRows
 from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.plan.tree_schedule import schedule_tree
 from restride.plan.tree_streams import has_streams
-from restride.plan.windows import Windows
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import LoweredTree

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.programs.shuffle import shuffle_nest
 from restride.ops.resampling import ResamplingProblem
 from restride.plan.conversion import storage_dtype
 from restride.plan.gather import fills_lines, gather_chunks
 from restride.plan.machine import LINE, Machine
 from restride.plan.nest import LoopNest
 from restride.plan.rewrites import normalise, peel
-from restride.plan.shuffle import shuffle_nest
 from restride.targets import cpu
 from restride.targets.isa import Isa
 from support.kernels import COMMON, TINY, destination, isa_id, random_source, runnable

@@ -9,7 +9,7 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.concat import Window, window_moves
+from restride.ops.programs.concat import Window, window_moves
 from restride.plan.interleaved import InterleavedNests
 from restride.plan.nest import LoopNest
 from restride.plan.program import Place

@@ -7,7 +7,7 @@ import pytest
 
 import restride as rs
 from restride.desc.attr import Compensation
-from restride.plan.compensation import sum_steps
+from restride.ops.programs.compensation import sum_steps
 from restride.plan.program import NestStep, Program, Slot, SumStep
 from restride.runtime.cpu.kernel import KernelWords
 from support.programs import compiled_program

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.concat import Window, window_moves
+from restride.ops.programs.concat import Window, window_moves
 from restride.plan.nest import LoopNest
 from restride.plan.rewrites import peel
 

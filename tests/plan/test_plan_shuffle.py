@@ -7,10 +7,10 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest, widen
 from restride.plan.interpret import interpret
 from restride.plan.nest import Compute
 from restride.plan.reorder import reorder_nest
-from restride.plan.shuffle import shuffle_in_stages, shuffle_nest, widen
 from support.by_offset import every_index
 from support.errors import refused
 from support.shuffles import shuffled

@@ -7,9 +7,9 @@ import pytest
 
 import restride as rs
 from restride.ops.pooling import PoolingBackwardProblem
-from restride.plan.pooling_gradient_rows import PoolingGradientRows
+from restride.ops.programs.pooling_gradient_rows import PoolingGradientRows
+from restride.ops.programs.windows import Windows
 from restride.plan.tree import Store
-from restride.plan.windows import Windows
 from support.computed import computed, elements, random
 from support.pooled import gradient_of, pooled, pooled_dims
 from support.sycl import skip_where_the_compiler_crashes

@@ -8,9 +8,9 @@ import pytest
 import restride as rs
 from restride.desc.attr import Attr
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.programs.resampling_rows import ResamplingRows
 from restride.ops.resampling import ResamplingBackwardProblem, ResamplingProblem
 from restride.plan.program import TreeStep
-from restride.plan.resampling_rows import ResamplingRows
 from support.computed import computed, elements, random
 from support.resampled import gradient_of, resampled
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.programs.rnn_tensors import PlacedTensor, RnnProgramWriter
 from restride.plan.expression import Const, TreeAxis
 from restride.plan.program import DST, SRC, Place, Program, RepeatStep, Slot, TreeStep
-from restride.plan.rnn_tensors import PlacedTensor, RnnProgramWriter
 from restride.plan.tree import Each, LoopTree, TreeTensor
 from restride.runtime.alloc import NOTHING, Buffer, address_of
 from restride.runtime.arguments import Arguments

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.plan.conversion import storage_dtype
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
-from restride.plan.shuffle import shuffle_in_stages, shuffle_nest
 from restride.plan.staged import LONGEST_ROW, StridedRun, one_stage, runs_of, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa

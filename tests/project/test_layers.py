@@ -94,7 +94,7 @@ _LATE = {
     ("targets.compile_pool", "targets.compile_worker"): "a compile had better be in a process of its own",
     ("targets.cpu", "plan.staged"): "work may be faster in stages",
     ("targets.cpu", "plan.blocks"): "work is larger than the caches",
-    ("ops.reorder", "plan.compensation"): "a reorder has a compensation",
+    ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
         "runtime.cpu.program_launches",
@@ -368,3 +368,48 @@ def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() ->
     assert registered in above
     sources = [path for path in (_ROOT / "desc").glob("*.py") if "restride.view" in path.read_text("utf-8")]
     assert not sources
+
+
+# The packages whose functions, nodes and rows are of operations, and what stands for all of them.
+_OF_OPERATIONS = ("ops", "arrays", "graph", "onednn", "torch", "jax", "openvino")
+
+
+def test_operations_are_imported_where_they_are_offered_alone() -> None:
+    importers = {path.relative_to(_ROOT).parts[0].removesuffix(".py") for path in _importers_of_operations()}
+    assert importers <= set(_OF_OPERATIONS)
+
+
+def _importers_of_operations() -> Iterator[Path]:
+    for path in sorted(_ROOT.rglob("*.py")):
+        text = path.read_text("utf-8")
+        if re.search(r"^ *from \.+ops(?:\.\w+)* import|^ *from restride\.ops", text, re.MULTILINE):
+            yield path
+
+
+@pytest.mark.parametrize("package", ["plan", "emit", "targets", "runtime", "model"])
+def test_nothing_below_operations_decides_by_the_name_of_one(package: str) -> None:
+    """Post-ops have names of primitives too: these are steps of any operation."""
+    steps = {"sum", "eltwise", "binary", "prelu"}
+    kinds = {kind.value for kind in restride.onednn.PrimitiveKind} - steps
+    found = [
+        f"{path.relative_to(_ROOT)}:{node.lineno}: {word}"
+        for path in sorted((_ROOT / package).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for word in _decided_by(node)
+        if word in kinds or any(word.startswith(f"{kind}_") for kind in kinds)
+    ]
+    assert found == []
+
+
+def _decided_by(node: ast.AST) -> Iterator[str]:
+    """The texts that a node compares with, or looks things up by."""
+    if isinstance(node, ast.Compare):
+        parts: list[ast.AST] = [node.left, *node.comparators]
+    elif isinstance(node, ast.Dict):
+        parts = [key for key in node.keys if key is not None]
+    elif isinstance(node, ast.match_case):
+        parts = [node.pattern]
+    else:
+        return
+    constants = (part for whole in parts for part in ast.walk(whole) if isinstance(part, ast.Constant))
+    yield from (part.value for part in constants if isinstance(part.value, str))

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.plan.interpret import interpret
 from restride.plan.machine import Machine
 from restride.plan.nest import LoopNest
-from restride.plan.shuffle import shuffle_in_stages, shuffle_nest
 from restride.plan.staged import StagedNest, stage, stream
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa

@@ -21,7 +21,7 @@ from ..ops.group_normalization import GroupNormalizationProblem
 from ..ops.layer_normalization import LayerNormalizationProblem
 from ..ops.normalization import NormFlags, NormForwardProblem
 from ..ops.normalization import check_data as check_normalized
-from ..plan.normalization import NormKind, stat_dims
+from ..ops.programs.normalization import NormKind, stat_dims
 from ..runtime.alloc import Array
 from ..runtime.memory import Memory
 from .calls.binder import CallKey

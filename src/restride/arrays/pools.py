@@ -13,7 +13,7 @@ from ..errors import refuse
 from ..model.parse import check_written
 from ..model.pointwise import check_known, parse_algorithm
 from ..ops.pooling import PoolingProblem, check_windows
-from ..plan.windows import Windows
+from ..ops.programs.windows import Windows
 from ..runtime.memory import Memory
 from .calls.binder import CallKey
 from .calls.function import ArrayFunction, Parameters, plain_key

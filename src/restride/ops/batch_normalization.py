@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ..model.derived import make_primitive
-from ..plan.normalization import NormKind
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
+from .programs.normalization import NormKind
 
 
 class BatchNormalizationProblem(NormForwardProblem):

@@ -27,10 +27,10 @@ from ..model.several import (
     source_slot,
 )
 from ..plan.computation import Computation, OperandSource, scaled
-from ..plan.concat import Window, WindowMove, window_moves
 from ..plan.nest import Compute
 from ..plan.program import DST, NestStep, Place, Program, Slot
 from ..runtime.memory import Memory
+from .programs.concat import Window, WindowMove, window_moves
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Convolution and deconvolution, forward, backward data and backward weights; a depthwise one behind.
 
-`plan/convolution.py` has the loops, one relation of the three tensors; `plan/convolution_formats.py` the
+`programs/convolution.py` has the loops, one relation of the three tensors; `programs/convolution_formats.py` the
 formats that kernels want. A convolution and a depthwise one of its result are two with scratch between them:
 
     between = saturate(post-ops in front(conv(src, weights) + bias) / scale_dst + zero_dst)
@@ -30,23 +30,9 @@ from ..model.pointwise import check_attributes
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 from ..plan.computation import Computation
-from ..plan.convolution import (
-    ConvolutionExtents,
-    Index,
-    ResultOf,
-    Taps,
-    points_tree,
-    weights_tree,
-    windows_tree,
-)
-from ..plan.convolution_formats import preferred_formats
-from ..plan.depthwise_fusion import AttrParts, attr_parts, whole_arg
 from ..plan.expression import Expr, Load
-from ..plan.product_chain import ProductChain
 from ..plan.program import Program
-from ..plan.program_chain import chained
 from ..plan.tree import Each, TreeTensor
-from ..plan.windows import window_count, window_span
 from .product import (
     BACKWARD_DATA,
     ProductProblem,
@@ -57,6 +43,20 @@ from .product import (
     kernel_pack,
     make_directions,
 )
+from .programs.convolution import (
+    ConvolutionExtents,
+    Index,
+    ResultOf,
+    Taps,
+    points_tree,
+    weights_tree,
+    windows_tree,
+)
+from .programs.convolution_formats import preferred_formats
+from .programs.depthwise_fusion import AttrParts, attr_parts, whole_arg
+from .programs.product_chain import ProductChain
+from .programs.program_chain import chained
+from .programs.windows import window_count, window_span
 
 _WINDOW = "strides", "dilates", "padding_l", "padding_r"
 _PLANE = 2
@@ -220,7 +220,7 @@ class ConvolutionProblem(ProductProblem):
 
     @property
     def relation(self) -> ConvolutionExtents:
-        """The extents, as `plan/convolution.py` names them."""
+        """The extents, as `ops/programs/convolution.py` names them."""
         source, weights, result = self.tensors
         x, y = (result, source) if self.is_transposed else (source, result)
         has_groups = weights.ndims == source.ndims + 1

@@ -6,8 +6,8 @@ from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..model.derived import make_primitive
 from ..model.reader import ArgumentReader
-from ..plan.normalization import NormKind
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
+from .programs.normalization import NormKind
 
 
 class _Groups:

@@ -21,7 +21,6 @@ from ..desc.memory_desc import MemoryDesc
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 from ..plan.expression import Expr, Ref, TreeAxis, index_of
-from ..plan.product_chain import ProductChain
 from ..plan.tree import Each, TreeTensor, fold_over
 from .product import (
     LETTERS,
@@ -34,6 +33,7 @@ from .product import (
     kernel_pack,
     make_directions,
 )
+from .programs.product_chain import ProductChain
 
 
 @dataclass(frozen=True, slots=True)

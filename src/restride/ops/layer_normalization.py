@@ -11,8 +11,8 @@ from ..model.any_format import resolved
 from ..model.derived import make_primitive
 from ..model.forms import Args, NamedArgs
 from ..model.reader import ArgumentReader
-from ..plan.normalization import NormKind
 from .normalization import NormalizationPrimitiveDesc, NormBackwardProblem, NormForwardProblem
+from .programs.normalization import NormKind
 
 
 class _LayerStatistics:

@@ -29,7 +29,6 @@ from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, broadcast
 from ..model.runtime_shapes import check_fits, deferred_to_slots
 from ..plan.expression import Ref, TreeAxis, index_of
-from ..plan.product_chain import FACTORS, ProductChain
 from ..plan.program import Slot
 from ..plan.reorder import TensorOperand
 from ..plan.tree import Each, TreeTensor, fold_over
@@ -45,6 +44,7 @@ from .product import (
     kernel_block,
     kernel_pack,
 )
+from .programs.product_chain import FACTORS, ProductChain
 
 _COMPRESSED = (*(DataType.s8, DataType.u8, DataType.s4, DataType.u4), DataType.f4_e2m1, DataType.f4_e3m0)
 

@@ -1,6 +1,6 @@
 """What batch, layer and group normalization share: flags, statistics, problems forward and backward.
 
-What is computed says `plan/normalization.py`.
+What is computed says `ops/programs/normalization.py`.
 
 Batch normalization forward is a program of three steps, where the statistics are found: pieces of each
 channel, these together, and all elements. Rows of layer and group normalization are one step: a row is read
@@ -44,7 +44,12 @@ from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.channel_groups import (
+from ..plan.computation import Computation, computation_of
+from ..plan.expression import Const, Expr, Ref, TreeAxis, apply
+from ..plan.program import Program
+from ..plan.tree import Each, Item, Let, Store, fold_over
+from ..plan.tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
+from .programs.channel_groups import (
     ChannelAxes,
     ChannelLoops,
     compute_stats,
@@ -53,9 +58,7 @@ from ..plan.channel_groups import (
     sum_up_gradients,
     use_known_stats,
 )
-from ..plan.computation import Computation, computation_of
-from ..plan.expression import Const, Expr, Ref, TreeAxis, apply
-from ..plan.normalization import (
+from .programs.normalization import (
     NormAxes,
     NormKind,
     RowPieces,
@@ -69,10 +72,7 @@ from ..plan.normalization import (
     stat_dims,
     statistics,
 )
-from ..plan.normalization_parts import ProgramParts
-from ..plan.program import Program
-from ..plan.tree import Each, Item, Let, Store, fold_over
-from ..plan.tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
+from .programs.normalization_parts import ProgramParts
 
 _NO_DESC = MemoryDesc()
 _KINDS = (PropKind.forward_inference, PropKind.forward_training)

@@ -35,12 +35,12 @@ from ..plan.computation import Computation, ComputationWriter, OperandSource
 from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from ..plan.nest import Compute
-from ..plan.pooling_gradient_rows import PoolingGradientRows
-from ..plan.pooling_rows import PoolingRows
 from ..plan.reorder import TensorOperand
 from ..plan.tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
 from ..plan.tree_steps import AttributeChain, operand_tensors
-from ..plan.windows import WindowPhase, Windows
+from .programs.pooling_gradient_rows import PoolingGradientRows
+from .programs.pooling_rows import PoolingRows
+from .programs.windows import WindowPhase, Windows
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
 _ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)

@@ -4,7 +4,7 @@
     backward data        diff_src = sum(diff_dst * weights)
     backward weights     diff_weights = sum(src * diff_dst), diff_bias = sum(diff_dst)
 
-Sums are of f32; of integers exact. `plan/product_chain.py` says what attributes do. Each problem adds its
+Sums are of f32; of integers exact. `programs/product_chain.py` says what attributes do. Each problem adds its
 dims, the formats that kernels want, and the loops.
 """
 
@@ -38,12 +38,12 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..plan.computation import Computation
 from ..plan.contraction_pack import packed_count
-from ..plan.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
-from ..plan.product_chain import NO_CHAIN, ProductChain, product_chain
 from ..plan.program import Program, Slot
 from ..plan.reorder import TensorOperand
 from ..plan.tree import Each, TreeTensor
 from ..targets.isa import host_isa
+from .programs.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
+from .programs.product_chain import NO_CHAIN, ProductChain, product_chain
 
 Tensors = tuple[MemoryDesc, MemoryDesc, MemoryDesc]
 Refuse = Callable[[str, str], NoReturn]

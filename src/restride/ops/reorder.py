@@ -86,8 +86,8 @@ class ReorderProblem(ProblemBase):
         program = Program(slots, (step,), scalars=computed.compute.scalars)
         if wanted is None:
             return program
-        load_whole("restride.plan.compensation")
-        from ..plan.compensation import sum_steps
+        load_whole("restride.ops.programs.compensation")
+        from .programs.compensation import sum_steps
 
         return sum_steps(program, wanted, self.dst)
 
@@ -95,8 +95,8 @@ class ReorderProblem(ProblemBase):
         """What is written beside the destination, by argument."""
         if self.attr.compensation is None:
             return {}
-        load_whole("restride.plan.compensation")
-        from ..plan.compensation import compensation_descs
+        load_whole("restride.ops.programs.compensation")
+        from .programs.compensation import compensation_descs
 
         # How long the sums are is known at execution as well.
         return compensation_descs(self.attr.compensation, self.dst)

@@ -37,9 +37,9 @@ from ..plan.nest import Compute, LoopNest, Step
 from ..plan.pointwise import moved_bytes
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..plan.reorder import TensorOperand
-from ..plan.resampling_rows import ResamplingRows
-from ..plan.resampling_terms import ALGORITHMS, LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
-from ..plan.table_nest import TableOperand, parts_of, table_nest
+from .programs.resampling_rows import ResamplingRows
+from .programs.resampling_terms import ALGORITHMS, LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
+from .programs.table_nest import TableOperand, parts_of, table_nest
 
 # Terms that one nest adds; more are added to what another has found.
 _MOST_TERMS = 8

@@ -1,6 +1,6 @@
 """Recurrent networks, forward and backward: vanilla RNN, LSTM, GRU and linear-before-reset GRU.
 
-`plan/rnn_cells.py` and `plan/rnn_gradient_cells.py` say what a step computes, `ops/rnn_programs.py` how steps
+`programs/rnn_cells.py` and `programs/rnn_gradient_cells.py` say what a step computes, `programs/rnn.py` how steps
 make a program.
 """
 
@@ -42,9 +42,10 @@ from ..plan.computation import NOTHING, Computation, OperandSource
 from ..plan.nest import Compute
 from ..plan.program import Program
 from ..plan.reorder import TensorOperand
-from ..plan.rnn_cells import RnnCell
-from ..plan.rnn_descs import FACTORS, GRADIENTS, NAMES, OUTPUTS, RnnTensors, RnnWorkspace
 from .product import kernel_block, kernel_pack
+from .programs.rnn import BackwardWriter, ForwardWriter
+from .programs.rnn_cells import RnnCell
+from .programs.rnn_descs import FACTORS, GRADIENTS, NAMES, OUTPUTS, RnnTensors, RnnWorkspace
 from .rnn_checks import (
     DIRECTIONS,
     MORE_WEIGHTS,
@@ -57,7 +58,6 @@ from .rnn_checks import (
     read_cell,
     read_tensors,
 )
-from .rnn_programs import BackwardWriter, ForwardWriter
 
 _NO_DESC = MemoryDesc()
 _TENSORS = tuple(each.name for each in fields(RnnTensors))

@@ -16,8 +16,8 @@ from ..foreign import attribute_of, plain_text
 from ..model.parse import check_described, check_written
 from ..model.pointwise import parse_algorithm
 from ..model.reader import ArgumentReader
-from ..plan.rnn_cells import RnnCell
-from ..plan.rnn_descs import NAMES, OUTPUTS
+from .programs.rnn_cells import RnnCell
+from .programs.rnn_descs import NAMES, OUTPUTS
 
 DIRECTIONS = {
     "unidirectional_left2right": "left2right",

@@ -35,10 +35,10 @@ from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped
 from ..plan.nest import LoopNest
 from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
-from ..plan.shuffle import shuffle_in_stages, shuffle_nest, widen
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
+from .programs.shuffle import shuffle_in_stages, shuffle_nest, widen
 
 # Divisors are looked for up to this number, and so many of them are shown.
 _MOST_TRIED, _MOST_SHOWN = 1 << 16, 24

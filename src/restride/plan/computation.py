@@ -229,7 +229,7 @@ class ComputationWriter:
         elif isinstance(op, SumOp):
             self._sum(op, arg)
         else:
-            raise TypeError(f"{op} is no step")  # plan/depthwise_fusion.py does it
+            raise TypeError(f"{op} is no step")  # ops/programs/depthwise_fusion.py does it
 
     def _sum(self, op: SumOp, arg: int) -> None:
         if op.scale == 0.0:

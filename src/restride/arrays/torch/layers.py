@@ -32,8 +32,8 @@ from ...model.pointwise import check_known
 from ...ops.layer_normalization import LayerNormalizationBackwardProblem, LayerNormalizationProblem
 from ...ops.normalization import NormFlags
 from ...ops.pooling import MAX, PoolingBackwardProblem, PoolingProblem
-from ...plan.normalization import NormKind
-from ...plan.windows import Windows
+from ...ops.programs.normalization import NormKind
+from ...ops.programs.windows import Windows
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..activations import softmax as softmax_arrays

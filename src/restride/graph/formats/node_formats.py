@@ -28,11 +28,11 @@ from ...loading import load_whole
 from ...model.any_format import resolved, resolved_operand
 from ...ops.convolution import ConvolutionProblem
 from ...ops.product import ProductProblem, kernel_block, kernel_pack
+from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
 from ...plan.cost import MEMORY_RATE
 from ...plan.nest import Compute
 from ...plan.reorder import reorder_nest
-from ...plan.rnn_descs import RnnTensors
 from ...runtime.cpu.thread_pool import get_num_threads
 from ...runtime.engine import Engine
 from ...targets.cpu import machine_of

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ...desc.parse import one_of, short_repr
 from ...errors import refuse
+from ...ops.programs.rnn_cells import GATES, RnnCell
+from ...ops.programs.rnn_descs import DIRECTIONS
 from ...ops.rnn import RnnProblem
 from ...ops.rnn_checks import ACTIVATIONS
 from ...ops.rnn_checks import DIRECTIONS as PRIMITIVE_DIRECTIONS
-from ...plan.rnn_cells import GATES, RnnCell
-from ...plan.rnn_descs import DIRECTIONS
 from .operations import Operation, TensorType
 
 __all__ = ["RecurrentOperation"]

@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from .contraction_pack import packed_count
-from .expression import Load, parts_of
-from .nest import Compute
-from .program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
-from .reorder import index_digits, offset_at, reorder_nest
-from .tree import Each, LoopTree, TreeTensor
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.contraction_pack import packed_count
+from ...plan.expression import Load, parts_of
+from ...plan.nest import Compute
+from ...plan.program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
+from ...plan.reorder import index_digits, offset_at, reorder_nest
+from ...plan.tree import Each, LoopTree, TreeTensor
 
 # Multiply-adds, or packs of them, that take as long as to move a byte; and bytes that could be moved in the
 # time of a gate.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from ..desc.arguments import (
+from ...desc.arguments import (
     ARG_DIFF_DST,
     ARG_DIFF_SCALE,
     ARG_DIFF_SHIFT,
@@ -21,13 +21,13 @@ from ..desc.arguments import (
     ARG_VARIANCE,
     ARG_WORKSPACE,
 )
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from .expression import Const, TreeAxis
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.expression import Const, TreeAxis
+from ...plan.program import Place, Program, Slot, TreeStep
+from ...plan.tree import Each, TreeTensor
+from ...plan.tree_split import split_folds
 from .normalization import dense, step_of
-from .program import Place, Program, Slot, TreeStep
-from .tree import Each, TreeTensor
-from .tree_split import split_folds
 
 _NAMES = {
     ARG_SRC: "src",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..desc.arguments import (
+from ...desc.arguments import (
     ARG_ATTR_SCALES,
     ARG_BIAS,
     ARG_DIFF_SRC,
@@ -19,7 +19,7 @@ from ..desc.arguments import (
     ARG_WEIGHTS_ITER,
     ARG_WEIGHTS_LAYER,
 )
-from ..desc.memory_desc import MemoryDesc
+from ...desc.memory_desc import MemoryDesc
 from .rnn_cells import RnnCell
 from .rnn_tensors import PlacedTensor
 

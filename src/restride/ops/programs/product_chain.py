@@ -14,23 +14,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ..desc.arguments import (
+from ...desc.arguments import (
     ARG_ATTR_SCALES,
     ARG_ATTR_ZERO_POINTS,
     ARG_BIAS,
     ARG_SRC,
     ARG_WEIGHTS,
 )
-from ..desc.attr import Attr
-from ..desc.attr_value import Factor
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from .computation import NOTHING, Computation, ComputationWriter
-from .expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
-from .nest import Step
-from .reorder import TensorOperand
-from .tree import TreeTensor
-from .tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
+from ...desc.attr import Attr
+from ...desc.attr_value import Factor
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.computation import NOTHING, Computation, ComputationWriter
+from ...plan.expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
+from ...plan.nest import Step
+from ...plan.reorder import TensorOperand
+from ...plan.tree import TreeTensor
+from ...plan.tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 
 FACTORS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3)
 """Floats that are multiplied as they are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..desc.arguments import (
+from ...desc.arguments import (
     ARG_ATTR_POST_OP_DW,
     ARG_ATTR_SCALES,
     ARG_ATTR_ZERO_POINTS,
@@ -18,8 +18,8 @@ from ..desc.arguments import (
     ARG_WEIGHTS,
     arg_attr_multiple_post_op,
 )
-from ..desc.attr import Attr
-from ..desc.post_op_values import DepthwiseOp
+from ...desc.attr import Attr
+from ...desc.post_op_values import DepthwiseOp
 
 _POST_OP = arg_attr_multiple_post_op(0)
 # Arguments of the whole, and how the depthwise convolution alone calls them: its source is the result of the

@@ -18,7 +18,7 @@ the innermost block is along the channels of what is written; of their gradients
 
 from __future__ import annotations
 
-from ..desc.memory_desc import MemoryDesc
+from ...desc.memory_desc import MemoryDesc
 from .convolution import ConvolutionExtents
 
 _LETTERS = "abcdefghijkl"

@@ -18,16 +18,16 @@ from math import prod
 
 import numpy as np
 
-from ..desc.arguments import ARG_DST_1, ARG_DST_2
-from ..desc.attr import Compensation
-from ..desc.layout import RUNTIME_DIM
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from .nest import Compute, linear
-from .program import DST, NestStep, Place, Program, Slot, Step, SumStep
-from .reduction import Op, reduction_of
-from .reorder import reorder_nest
-from .rewrites import wide_type
+from ...desc.arguments import ARG_DST_1, ARG_DST_2
+from ...desc.attr import Compensation
+from ...desc.layout import RUNTIME_DIM
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.nest import Compute, linear
+from ...plan.program import DST, NestStep, Place, Program, Slot, Step, SumStep
+from ...plan.reduction import Op, reduction_of
+from ...plan.reorder import reorder_nest
+from ...plan.rewrites import wide_type
 
 FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
 """By what the sums are multiplied, by argument."""

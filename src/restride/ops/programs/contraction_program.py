@@ -20,18 +20,18 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from ..desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from .contraction import SECOND, Contraction, find_contraction
-from .contraction_schedule import schedule_contraction
-from .expression import Ref, TreeAxis, index_of
-from .machine import Machine
+from ...desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.contraction import SECOND, Contraction, find_contraction
+from ...plan.contraction_schedule import schedule_contraction
+from ...plan.expression import Ref, TreeAxis, index_of
+from ...plan.machine import Machine
+from ...plan.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
+from ...plan.reorder import TensorOperand, reorder_nest
+from ...plan.tree import Each, LoopTree, TreeTensor, fold_over
+from ...plan.tree_steps import move_step, old_tensors
 from .product_chain import ProductChain
-from .program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
-from .reorder import TensorOperand, reorder_nest
-from .tree import Each, LoopTree, TreeTensor, fold_over
-from .tree_steps import move_step, old_tensors
 
 # Any machine with vectors: whether a layout has them is the same for all; and one that multiplies bytes.
 _MACHINE = Machine(vector_bytes=32)

@@ -13,12 +13,12 @@ from functools import partial
 from itertools import pairwise
 from math import prod
 
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from ..errors import Unimplemented
-from .machine import LINE
-from .nest import Axis, Bound, Compute, LoopNest, as_int
-from .reorder import (
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...errors import Unimplemented
+from ...plan.machine import LINE
+from ...plan.nest import Axis, Bound, Compute, LoopNest, as_int
+from ...plan.reorder import (
     IndexDigit,
     IndexDigits,
     axes_of_digits,
@@ -27,9 +27,9 @@ from .reorder import (
     index_digits,
     nest_of,
 )
-from .rewrites import normalise
-from .shuffled_axis import ShuffledAxis
-from .staged import LONGEST_ROW, Flush, StagedNest, StridedRun, one_stage, runs_of
+from ...plan.rewrites import normalise
+from ...plan.shuffled_axis import ShuffledAxis
+from ...plan.staged import LONGEST_ROW, Flush, StagedNest, StridedRun, one_stage, runs_of
 
 # --- exchange ----------------------------------------------------------------
 # The shuffled axis alone: digits of its index that move by a stride on both sides, where there are such.

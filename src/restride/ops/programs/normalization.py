@@ -26,12 +26,12 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import NamedTuple
 
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from .expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
-from .program import Place, TreeStep
-from .tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
-from .tree_pieces import pieces_of
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
+from ...plan.program import Place, TreeStep
+from ...plan.tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
+from ...plan.tree_pieces import pieces_of
 
 # Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
 _PIECE = 1 << 10

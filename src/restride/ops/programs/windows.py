@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from .expression import Affine, TreeAxis
-from .tree import Guard
+from ...plan.expression import Affine, TreeAxis
+from ...plan.tree import Guard
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int, ...]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .computation import Array
+from ...plan.computation import Array
 
 NEAREST = "nearest"
 

@@ -15,18 +15,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..desc.arguments import ARG_WORKSPACE
-from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
-from ..plan.program import Program
-from ..plan.rnn_cells import StepLoops, copy_loop, input_loop, offset_loop, ones_loop
-from ..plan.rnn_descs import FACTORS, GRADIENTS, LEAST_STEPS, NAMES, OUTPUTS, is_backwards
-from ..plan.rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient
-from ..plan.rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
-from ..plan.tree import Each
+from ...desc.arguments import ARG_WORKSPACE
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...plan.program import Program
+from ...plan.tree import Each
+from .rnn_cells import StepLoops, copy_loop, input_loop, offset_loop, ones_loop
+from .rnn_descs import FACTORS, GRADIENTS, LEAST_STEPS, NAMES, OUTPUTS, is_backwards
+from .rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient
+from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 
 if TYPE_CHECKING:
-    from .rnn import RnnGradientProblem, RnnProblem
+    from ..rnn import RnnGradientProblem, RnnProblem
 
 _LEAST_ROWS = 64
 

@@ -18,11 +18,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..desc.memory_desc import MemoryDesc
-from .expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
+from ...desc.memory_desc import MemoryDesc
+from ...plan.expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
+from ...plan.tree import Each, Item, Let, Store, TreeTensor, fold_over
 from .normalization import NormAxes, inverse
 from .normalization_parts import ProgramParts
-from .tree import Each, Item, Let, Store, TreeTensor, fold_over
 
 # Images of a batch from which on one image after the other is worked on while it is in the caches.
 _MANY_IMAGES = 16

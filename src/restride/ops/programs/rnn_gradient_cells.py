@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .expression import Const, Expr, Load, Ref, TreeAxis, apply
+from ...plan.expression import Const, Expr, Load, Ref, TreeAxis, apply
+from ...plan.tree import Each, Item, Let, TreeTensor, fold_over
 from .rnn_cells import RnnCell
-from .tree import Each, Item, Let, TreeTensor, fold_over
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,15 +20,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..desc.attr import Attr
-from ..desc.memory_desc import MemoryDesc
-from .computation import Computation, ComputationWriter
-from .expression import Affine, Expr, Load, TreeAxis
-from .pointwise import moved_bytes
-from .program import Place, Program, Slot, TreeStep
+from ...desc.attr import Attr
+from ...desc.memory_desc import MemoryDesc
+from ...plan.computation import Computation, ComputationWriter
+from ...plan.expression import Affine, Expr, Load, TreeAxis
+from ...plan.pointwise import moved_bytes
+from ...plan.program import Place, Program, Slot, TreeStep
+from ...plan.tree import Each, Guard, Item, LoopTree, TreeTensor
+from ...plan.tree_steps import operand_loads, operand_tensors, with_steps
 from .resampling_terms import LINEAR, dim_terms
-from .tree import Each, Guard, Item, LoopTree, TreeTensor
-from .tree_steps import operand_loads, operand_tensors, with_steps
 
 # Elements of a row with several channels, where their number is free, and of any row, at most.
 _ROW_ELEMENTS, _MOST_ELEMENTS = 1 << 13, 1 << 15

@@ -1,0 +1,1 @@
+"""The loop trees, nests and programs of operations that take more than the file which specifies them."""
