@@ -1,7 +1,8 @@
 """Convolution and deconvolution, forward, backward data and backward weights; a depthwise one behind.
 
-`programs/convolution.py` has the loops, one relation of the three tensors; `programs/convolution_formats.py` the
-formats that kernels want. A convolution and a depthwise one of its result are two with scratch between them:
+`programs/convolution.py` has the loops, one relation of the three tensors, and
+`programs/convolution_formats.py` the formats that kernels want. A convolution and a depthwise one of its
+result are two with scratch between them:
 
     between = saturate(post-ops in front(conv(src, weights) + bias) / scale_dst + zero_dst)
     dst     = saturate(post-ops behind(scale_dst * dw(between - zero_dst, dw weights) + dw bias))

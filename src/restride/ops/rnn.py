@@ -1,7 +1,7 @@
 """Recurrent networks, forward and backward: vanilla RNN, LSTM, GRU and linear-before-reset GRU.
 
-`programs/rnn_cells.py` and `programs/rnn_gradient_cells.py` say what a step computes, `programs/rnn.py` how steps
-make a program.
+`programs/rnn_cells.py` and `programs/rnn_gradient_cells.py` say what a step computes, `programs/rnn.py` how
+steps make a program.
 """
 
 from __future__ import annotations
