@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -48,9 +49,11 @@ def _kernels_folder() -> str:
 if "RESTRIDE_CACHE_DIR" not in os.environ:
     os.environ["RESTRIDE_CACHE_DIR"] = _kernels_folder()
 
-# Where Python may leave no bytecode beside sources, each of the many processes would compile all of them.
-if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
+# Where Python may leave no bytecode beside sources, each of the many processes would compile all of them, and
+# this one would write the asserts of all tests anew in each run.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", "") or sys.dont_write_bytecode:
+    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
+    sys.dont_write_bytecode = False
 
 
 # What a shell starts in the background, or `nohup`, ignores these, and so would all programs of the tests.
