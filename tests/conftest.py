@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -68,6 +69,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts in tests/golden anew instead of comparing",
     )
+
+
+_BESIDE_PEER = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.peer\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A module of tests beside peers imports one, which takes a second: not where no such test will run."""
+    if "not peer" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    is_beside_peer = _BESIDE_PEER.search(collection_path.read_text("utf-8"))
+    return True if is_beside_peer else None
 
 
 @pytest.hookimpl(wrapper=True)
