@@ -20,6 +20,7 @@ from restride.targets.store import ObjectStore
 from restride.targets.store_files import make_private
 from support.engines import KINDS, open_engine
 from support.golden import Golden
+from support.machine_code import keep_by_text
 from support.sweeps import beside_sweeps
 
 # Machines that run the tests are shared: no deadlines. The fast tests try the same examples everywhere.
@@ -49,6 +50,8 @@ def _kernels_folder() -> str:
 # Processes that begin later, the workers of xdist among them, take it from here.
 if "RESTRIDE_CACHE_DIR" not in os.environ:
     os.environ["RESTRIDE_CACHE_DIR"] = _kernels_folder()
+
+keep_by_text(os.environ["RESTRIDE_CACHE_DIR"])
 
 # Where Python may leave no bytecode beside sources, each of the many processes would compile all of them, and
 # this one would write the asserts of all tests anew in each run.
