@@ -30,13 +30,15 @@ demo-network: $(VENV)/.has-core ## trained networks read the text in a photograp
 	@$(call try,.demo/.has-rapidocr,the rapidocr-onnxruntime wheel: there will be no networks)
 	@$(PY) -m restride demo-network --data .demo $(ARGS)
 
-test: lint ## lint, then the tests, in parallel
-	$(PY) -m pytest -n auto $(ARGS)
+test: $(VENV)/.has-test ## lint and the tests, in parallel
+	$(style)
+	$(call pytest_beside_mypy,-n auto $(ARGS))
 
 test-core: $(VENV)/.has-test ## the tests of the library alone, as for another Python: make test-core PYTHON=python3.13 VENV=.venv-3.13
 	$(PY) -m pytest -n auto $(foreach name,bench demo docs driver faults network notebooks onnx openvino torch,--ignore-glob='tests/*$(name)*') $(ARGS)
 
-test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and OpenVINO where they can be installed
+test-all: export RESTRIDE_TEST_EFFORT := all
+test-all: $(VENV)/.has-test ## the slow tests too, and those against torch, JAX, oneDNN and OpenVINO where they can be installed
 	@$(call try,$(VENV)/.has-demo,scikit-image: its tests are skipped)
 	@$(call try,$(VENV)/.has-bench,torch: its tests are skipped)
 	@$(call try,$(VENV)/.has-jax,JAX: its tests are skipped)
@@ -48,7 +50,8 @@ test-all: lint ## the slow tests too, and those against torch, JAX, oneDNN and O
 	@$(call try,$(VENV)/.has-clusters,cubed and Ray: their examples are skipped)
 	@$(call try,$(VENV)/.has-docs,Sphinx: its tests are skipped)
 	@$(call try,$(VENV)/.has-typing,pyright: its test is skipped)
-	RESTRIDE_TEST_EFFORT=all $(PY) -m pytest -n auto -m '' $(ARGS)
+	$(style)
+	$(call pytest_beside_mypy,-n auto -m '' $(ARGS))
 
 test-sycl: $(VENV)/.has-test ## the tests of the SYCL engine, on a CPU device where there is no GPU
 	@$(MAKE) --silent --no-print-directory $(VENV)/.has-sycl
@@ -64,8 +67,7 @@ bench: $(VENV)/.has-core ## speed beside memcpy, NumPy, torch and oneDNN, into b
 	$(PY) -m restride_bench --out benchmarks/results $(ARGS)
 
 lint: $(VENV)/.has-test ## style, format and types
-	$(PY) -m ruff check .
-	$(PY) -m ruff format --check .
+	$(style)
 	$(PY) -m mypy
 
 docs: $(VENV)/.has-docs ## the documentation as pages, into docs/_build; what is wrong with a link or a name is an error
@@ -117,6 +119,18 @@ $(VENV)/.has-%: pyproject.toml bench/pyproject.toml constraints.txt | $(PY)
 	@echo "downloading $(RAPIDOCR) into .demo, to read its networks"
 	@$(PIP) download --no-deps --only-binary :all: --dest .demo '$(RAPIDOCR)'
 	@touch $@
+
+define style
+$(PY) -m ruff check .
+$(PY) -m ruff format --check .
+endef
+
+# Types are checked while the tests run: mypy uses one processor. What it says stands below them, and either fails.
+define pytest_beside_mypy
+@echo "$(PY) -m pytest, and mypy beside it"; said=$$(mktemp); $(PY) -m mypy >$$said 2>&1 & types=$$!; trap 'rm -f $$said' EXIT; \
+	$(PY) -m pytest $(1); tests=$$?; \
+	wait $$types; found=$$?; echo "mypy:"; cat $$said; test $$tests -eq 0 -a $$found -eq 0
+endef
 
 # try(target, what is missing without it): a failure is told, and does not stop. Without a network pip would
 # try each package for half a minute.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import signal
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -18,6 +20,7 @@ from restride.targets.store import ObjectStore
 from restride.targets.store_files import make_private
 from support.engines import KINDS, open_engine
 from support.golden import Golden
+from support.machine_code import keep_by_text
 from support.sweeps import beside_sweeps
 
 # Machines that run the tests are shared: no deadlines. The fast tests try the same examples everywhere.
@@ -48,9 +51,13 @@ def _kernels_folder() -> str:
 if "RESTRIDE_CACHE_DIR" not in os.environ:
     os.environ["RESTRIDE_CACHE_DIR"] = _kernels_folder()
 
-# Where Python may leave no bytecode beside sources, each of the many processes would compile all of them.
-if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
+keep_by_text(os.environ["RESTRIDE_CACHE_DIR"])
+
+# Where Python may leave no bytecode beside sources, each of the many processes would compile all of them, and
+# this one would write the asserts of all tests anew in each run.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", "") or sys.dont_write_bytecode:
+    sys.pycache_prefix = os.environ.setdefault("PYTHONPYCACHEPREFIX", str(_CACHE / "bytecode"))
+    sys.dont_write_bytecode = False
 
 
 # What a shell starts in the background, or `nohup`, ignores these, and so would all programs of the tests.
@@ -65,6 +72,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the texts in tests/golden anew instead of comparing",
     )
+
+
+_BESIDE_PEER = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.peer\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A module of tests beside peers imports one, which takes a second: not where no such test will run."""
+    if "not peer" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    is_beside_peer = _BESIDE_PEER.search(collection_path.read_text("utf-8"))
+    return True if is_beside_peer else None
 
 
 @pytest.hookimpl(wrapper=True)

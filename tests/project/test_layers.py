@@ -176,14 +176,14 @@ def _targets(node: ast.AST, package: tuple[str, ...]) -> list[str]:
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         return _from_targets(node, package)
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in (
-        "importlib.import_module",
-        "import_module",
-        "load_whole",
-        "__import__",
-    ):
+    if isinstance(node, ast.Call) and _name(node.func) in ("import_module", "load_whole", "__import__"):
         return [a.value for a in node.args[:1] if isinstance(a, ast.Constant) and isinstance(a.value, str)]
     return []
+
+
+def _name(function: ast.expr) -> str:
+    """The last word of what is called."""
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _from_targets(node: ast.ImportFrom, package: tuple[str, ...]) -> list[str]:

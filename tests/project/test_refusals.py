@@ -40,36 +40,6 @@ class _Call(NamedTuple):
     words: set[str | None]
 
 
-@functools.cache
-def _nodes() -> tuple[dict[str, set[str]], list[_Call], set[str]]:
-    """The bases of all classes, all calls of a name, and all texts, of all modules."""
-    bases: dict[str, set[str]] = {}
-    calls, texts = [], set()
-    for path in sorted(path for package in _PACKAGES for path in package.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                texts.add(node.value)
-            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                words = {word.arg for word in node.keywords}
-                calls.append(_Call(f"{path}:{node.lineno}", node.func.id, words))
-            elif isinstance(node, ast.ClassDef):
-                names = {base.id for base in node.bases if isinstance(base, ast.Name)}
-                bases[node.name] = bases.get(node.name, set()) | names
-    return bases, calls, texts
-
-
-def _error_classes() -> set[str]:
-    """The names of all subclasses of `Error`, wherever they are defined."""
-    found = set(_KINDS)
-    for _ in range(3):
-        found |= {name for name, bases in _nodes()[0].items() if bases & found}
-    return found
-
-
-def _raised() -> set[str]:
-    return {found[1] for text in _nodes()[2] if (found := _KEY.fullmatch(text))}
-
-
 class _Refused(NamedTuple):
     """A call of `refuse`: its keys, two where it chooses one, and the names of its values."""
 
@@ -78,46 +48,82 @@ class _Refused(NamedTuple):
     fields: set[str | None]
 
 
+class _Source(NamedTuple):
+    """Of all modules: the bases of all classes, all calls of a name, all texts, and all refusals."""
+
+    bases: dict[str, set[str]]
+    calls: list[_Call]
+    texts: set[str]
+    refused: list[_Refused]
+
+
 @functools.cache
-def _refused() -> list[_Refused]:
-    found = []
+def _source() -> _Source:
+    source = _Source({}, [], set(), [])
     for path in sorted(path for package in _PACKAGES for path in package.rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
         imported = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
-        for node in nodes if "refuse" in imported or path.name == "errors.py" else ():
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) != "refuse":
-                continue
-            (key,) = node.args
-            ends = [key.body, key.orelse] if isinstance(key, ast.IfExp) else [key]
-            keys = [end.value if isinstance(end, ast.Constant) else None for end in ends]
-            fields = {word.arg for word in node.keywords} - {"error"}
-            found.append(_Refused(f"{path}:{node.lineno}", keys, fields))
+        may_refuse = "refuse" in imported or path.name == "errors.py"
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                source.texts.add(node.value)
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                call = _Call(f"{path}:{node.lineno}", node.func.id, {word.arg for word in node.keywords})
+                source.calls.append(call)
+                if may_refuse and call.name == "refuse":
+                    source.refused.append(_refused(node, call))
+            elif isinstance(node, ast.ClassDef):
+                names = {base.id for base in node.bases if isinstance(base, ast.Name)}
+                source.bases[node.name] = source.bases.get(node.name, set()) | names
+    return source
+
+
+def _refused(node: ast.Call, call: _Call) -> _Refused:
+    (key,) = node.args
+    ends = [key.body, key.orelse] if isinstance(key, ast.IfExp) else [key]
+    keys = [end.value if isinstance(end, ast.Constant) else None for end in ends]
+    return _Refused(call.place, keys, call.words - {"error"})
+
+
+def _error_classes() -> set[str]:
+    """The names of all subclasses of `Error`, wherever they are defined."""
+    found = set(_KINDS)
+    for _ in range(3):
+        found |= {name for name, bases in _source().bases.items() if bases & found}
     return found
 
 
+def _raised() -> set[str]:
+    return {found[1] for text in _source().texts if (found := _KEY.fullmatch(text))}
+
+
+_messages = functools.cache(messages)
+
+
+@functools.cache
 def _fields(key: str) -> set[str]:
     """The names of the values that a message of the catalogue takes."""
-    parts = (each for text in messages()[key][1:] for each in string.Formatter().parse(text))
+    parts = (each for text in _messages()[key][1:] for each in string.Formatter().parse(text))
     return {name.partition(".")[0] for _, name, _, _ in parts if name is not None}
 
 
 def test_every_error_that_is_made_has_a_code_a_reason_and_a_way_out() -> None:
     kinds = _error_classes()
-    made = [(place, words) for place, name, words in _nodes()[1] if name in kinds]
-    assert len(made) + len(_refused()) > 700
+    made = [(place, words) for place, name, words in _source().calls if name in kinds]
+    assert len(made) + len(_source().refused) > 700
     assert [place for place, words in made if not {"code", "why", "hint"} <= words] == []
 
 
 def test_every_refusal_has_a_message_that_takes_its_values() -> None:
-    assert len(_refused()) > 500
-    for place, keys, fields in _refused():
+    assert len(_source().refused) > 500
+    for place, keys, fields in _source().refused:
         for key in keys:
-            assert key in messages(), place
+            assert key in _messages(), place
             assert fields == _fields(key), f"{place}: {key}"
 
 
 def test_every_message_of_the_catalogue_is_used_and_stands_with_its_code_once() -> None:
-    assert set(messages()) == {key for refused in _refused() for key in refused.keys}
+    assert set(messages()) == {key for refused in _source().refused for key in refused.keys}
     page = PAGE.read_text(encoding="utf-8")
     headings = [line for line in page.split("\n") if _KEY.match(line) or line.startswith("## RS-")]
     code, keys = "", []

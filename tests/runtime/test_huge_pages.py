@@ -101,7 +101,7 @@ def test_no_piece_of_a_long_transpose_waits_for_many_fresh_pages(monkeypatch: py
     """Each row of the destination has a page of its own, and each piece writes to every row."""
     if not huge_pages_are_used():
         pytest.skip("the system gives no huge pages")
-    dims = (1 << 19, 128)
+    dims = (1 << 19, 48)
     src, dst = (rs.MemoryDesc(dims, "f32", tag) for tag in ("ab", "ba"))
     x = rs.Memory(src, CPU, np.ones(prod(dims), np.float32))
     pieces: list[int] = []
