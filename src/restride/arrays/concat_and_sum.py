@@ -127,20 +127,18 @@ def _computed(
     arrays = [x, *(as_array(operand, f"{call}: array {i}") for i, operand in enumerate(operands, 1))]
     if dtype is None and out is None and all(map(is_nibbles, arrays)):
         dtype = x.dtype
-    bit_type = None
+    bits = None
     if function is _CONCAT and not isinstance(dst, MemoryDesc):
         # The type of arrays whose bits are moved, as no data type is named after it; None to convert.
-        bit_type = unnamed_type(arrays if out is None else [*arrays, out])
-        bit_type = (
-            bit_type if bit_type is not None and (dtype is None or is_same_type(dtype, bit_type)) else None
-        )
+        bits = unnamed_type(arrays if out is None else [*arrays, out])
+        bits = bits if bits is not None and (dtype is None or is_same_type(dtype, bits)) else None
     engine = next((memory.engine for memory in (*arrays, out) if isinstance(memory, Memory) and memory), _CPU)
 
     def memory_of(name: str, array: Any, subject: Subject) -> Memory:
         if isinstance(array, Memory):
             return _on_engine(array, engine, name)
         array = as_bytes(array) if is_nibbles(array) and array is not out else array
-        array = array if bit_type is None else bits_of(array)
+        array = array if bits is None else bits_of(array)
         described = describe(array, None, subject)
         return from_host(described.desc, engine, described.buffer_of(array))
 
@@ -149,11 +147,11 @@ def _computed(
         name = f"{call}: array {i}"
         sources.append(memory_of(name, array, Subject(f"{name} cannot be read", f"{name} does not fit")))
     descs = tuple(memory.desc for memory in sources)
-    data_type = None if bit_type is not None else _type(call, dtype)
+    data_type = None if bits is not None else _type(call, dtype)
     target_format: Any = _format(call, dst)
-    if bit_type is not None and halves(bit_type):
+    if bits is not None and halves(bits):
         is_open = target_format is None and out is None
-        target_format = own_format(x) if is_open else format_of_bits(target_format, bit_type, x.ndim)
+        target_format = own_format(x) if is_open else format_of_bits(target_format, bits, x.ndim)
     target = None
     if out is not None:
         refuse_host_out(f"{call}: out will not do", out, engine)
@@ -163,7 +161,7 @@ def _computed(
     names = Names(call, "array", "dst" if out is None else "out")
     if function is _CONCAT:
         axis = parse_int(how, "concat: axis")
-        if bit_type is not None and halves(bit_type):  # the halves of an element are no axis
+        if bits is not None and halves(bits):  # the halves of an element are no axis
             ndims = descs[0].ndims - 1
             axis = axis % ndims if -ndims <= axis < ndims else axis + (1 if axis > 0 else -1)
         problem: SeveralProblem = _concat_problem(descs, axis, target_format, data_type, names)
@@ -174,11 +172,11 @@ def _computed(
             factors, descs, _target_desc(names, descs, dims, target_format, data_type), DEFAULT_ATTR, names
         )
     impl = find_operation(problem, engine)
-    if bit_type is not None and problem.dst.inner_blks:
-        raise refuse("RS-A02:no-blocks", call=call, moved=bit_type)
+    if bits is not None and problem.dst.inner_blks:
+        raise refuse("RS-A02:no-blocks", call=call, moved=bits)
     target = allocated_memory(problem.dst, engine) if target is None else target
-    function.execute(impl, {**dict(enumerate(sources, ARG_MULTIPLE_SRC)), ARG_DST: target}, signed, bit_type)
-    return target if bit_type is None or out is not None else of_bits(np.asarray(target), bit_type)
+    function.execute(impl, {**dict(enumerate(sources, ARG_MULTIPLE_SRC)), ARG_DST: target}, signed, bits)
+    return target if bits is None or out is not None else of_bits(np.asarray(target), bits)
 
 
 # --- parameters and problems --------------------------------------------------------------------------------

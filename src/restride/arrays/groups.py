@@ -1,5 +1,4 @@
-"""The two ways in which functions that shuffle arrays count groups: oneDNN's group size, or everyone else's
-groups (1.4)."""
+"""Ways to count groups in functions that shuffle arrays: oneDNN's group size, or everyone else's groups."""
 
 from __future__ import annotations
 

@@ -227,10 +227,7 @@ def numbers_of(
     kinds = {array.dtype for arg, array in numbers.items() if arg in _TYPED}
     common = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
     kind = common if common in _WEIGHT_TYPES and real is DataType.f32 else real.numpy
-    return {
-        arg: np.ascontiguousarray(array, kind if arg in _TYPED else real.numpy)
-        for arg, array in numbers.items()
-    }
+    return {arg: np.ascontiguousarray(x, kind if arg in _TYPED else real.numpy) for arg, x in numbers.items()}
 
 
 _TYPED = (ARG_SCALE, ARG_SHIFT)

@@ -136,9 +136,7 @@ def _key(value: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _cached_operands(
-    keys: tuple[Any, ...], count: int, behind: int, is_wide: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _pair(keys: tuple[Any, ...], count: int, behind: int, is_wide: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     mean, std, unit = keys
     one = _numbers("unit", unit, 1, may_be_zero=False)
     means, deviations = _numbers("mean", mean, count), _numbers("std", std, count, may_be_zero=False)
@@ -161,7 +159,7 @@ def _operands(
     of 1 behind the channels.
     """
     try:
-        return _cached_operands(keys, count, behind, is_wide)
+        return _pair(keys, count, behind, is_wide)
     except TypeError:  # no numbers, which may have no hash
         for name, value in zip(("mean", "std", "unit"), keys, strict=True):
             _numbers(name, value, count)

@@ -66,9 +66,7 @@ def pool(
     [7.5]
     """
     parameters = alg, kernel, stride, padding, dilation
-    key = plain_key(
-        tuple([tuple(parameter) if type(parameter) is list else parameter for parameter in parameters])
-    )
+    key = plain_key(tuple([tuple(item) if type(item) is list else item for item in parameters]))
     return _POOL.call(_pooled, parameters, key, x, out)
 
 

@@ -94,9 +94,7 @@ def convolution(
     [[[[8.0, 12.0], [20.0, 24.0]]]]
     """
     parameters = stride, padding, dilation, groups, dtype
-    key = plain_key(
-        tuple([tuple(parameter) if type(parameter) is list else parameter for parameter in parameters])
-    )
+    key = plain_key(tuple([tuple(item) if type(item) is list else item for item in parameters]))
     return _CONVOLUTION.call(_convolution, parameters, key, x, out, (weights, bias))
 
 
@@ -218,9 +216,7 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
     number = parse_int(groups, f"{call}: groups")
     if isinstance(weights, Memory) or number == 1:
         return operand_of(call, "weights", weights, engine)
-    array = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
-    if number < 1 or array.ndim < 1 or array.shape[0] % number:
-        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=array.shape)
-    return operand_of(
-        call, "weights", array.reshape(number, array.shape[0] // number, *array.shape[1:]), engine
-    )
+    data = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
+    if number < 1 or data.ndim < 1 or data.shape[0] % number:
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=data.shape)
+    return operand_of(call, "weights", data.reshape(number, data.shape[0] // number, *data.shape[1:]), engine)

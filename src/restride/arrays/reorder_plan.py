@@ -209,8 +209,7 @@ def plan(
     out: OtherArray | None = None,
     engine: Host = None,
 ) -> Plan:
-    """The plan that `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest
-    as there.
+    """The plan of `reorder(x, dst, ...)`. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types, and Unimplemented for dims known only at execution.

@@ -118,7 +118,7 @@ def reorder(
                 elif call.into(source, target, values):
                     return out
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
-        request = _Request(x, dst, src, dtype, arithmetic, out, engine, signed)
+        request = _ReorderCall(x, dst, src, dtype, arithmetic, out, engine, signed)
         if not is_foreign(x) and not is_foreign(out):
             return _general(request)
         return _of_others(request)
@@ -127,7 +127,7 @@ def reorder(
         raise
 
 
-class _Request(NamedTuple):
+class _ReorderCall(NamedTuple):
     """The arguments of a call, and what later ones find it by; `dtype` and the rest as in `reorder`.
 
     `bit_type`: the type of the elements whose bits are moved.
@@ -154,55 +154,50 @@ class _Request(NamedTuple):
         return read if is_moved else narrowed(read)
 
 
-def _of_others(request: _Request) -> Any:
+def _of_others(call: _ReorderCall) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
-    arithmetic = request.arithmetic
+    args = call.arithmetic
     names = ("scale", "zero_point", "axis", "beta", "post_ops")
-    options = {name: getattr(arithmetic, name) for name in names} | {
-        "dtype": request.dtype,
-        "engine": request.engine,
-    }
+    options = {name: getattr(args, name) for name in names} | {"dtype": call.dtype, "engine": call.engine}
 
     def work(x: Any, out: Any) -> Any:
-        return reorder(x, request.dst, src=request.src, out=out, **options)
+        return reorder(x, call.dst, src=call.src, out=out, **options)
 
-    return for_owner("reorder: x", request.read(), request.out, work)
+    return for_owner("reorder: x", call.read(), call.out, work)
 
 
-def _general(request: _Request) -> Any:
+def _general(call: _ReorderCall) -> Any:
     """A reorder of arrays of NumPy, what NumPy makes arrays of, and memories: `out`, or the new result."""
-    x, out, dst, dtype = request.read(), request.out, request.dst, request.dtype
+    x, out, dst, dtype = call.read(), call.out, call.dst, call.dtype
     if isinstance(x, np.ndarray) and x.ndim == 0:  # one number, as an array of one axis
         target = out.reshape(1) if isinstance(out, np.ndarray) and out.ndim == 0 else out
-        result = _general(request._replace(x=x.reshape(1), out=target, signed=None))
+        result = _general(call._replace(x=x.reshape(1), out=target, signed=None))
         result = result.reshape(()) if isinstance(result, np.ndarray) else result
         return result if out is None else out
     if is_nibbles(x):
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
         x = as_bytes(x)
-    request = request._replace(x=x, dtype=dtype)
+    call = call._replace(x=x, dtype=dtype)
     if is_nibbles(out):
-        return _into_nibbles(request)
-    move = (
-        move_of_bits(x, format_key(dst), request.src, dtype, out) if request.arithmetic.is_nothing else None
-    )
+        return _into_nibbles(call)
+    move = move_of_bits(x, format_key(dst), call.src, dtype, out) if call.arithmetic.is_nothing else None
     if move is not None:
-        request = request._replace(
+        call = call._replace(
             x=move.x, dst=move.dst, src=move.src, dtype=None, out=move.out, bit_type=move.dtype
         )
-    result = _run(request)
+    result = _run(call)
     return result if out is None else out
 
 
-def _run(request: _Request) -> Any:
+def _run(call: _ReorderCall) -> Any:
     """Check, run and remember a call on arrays of NumPy and memories; the new result, or None for `out`."""
-    x, out, bit_type, arithmetic = request.x, request.out, request.bit_type, request.arithmetic
-    runs = engine_of(x, out, request.engine)
-    source = source_of(x, request.src, runs, out)
+    x, out, bit_type, args = call.x, call.out, call.bit_type, call.arithmetic
+    runs = engine_of(x, out, call.engine)
+    source = source_of(x, call.src, runs, out)
     if out is None:
-        target = Memory(target_desc(source.desc, request.dst, request.dtype), runs)
+        target = Memory(target_desc(source.desc, call.dst, call.dtype), runs)
     else:
-        target = target_of(source.desc, request.dst, request.dtype, out, runs)
+        target = target_of(source.desc, call.dst, call.dtype, out, runs)
     is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and target.engine.device.is_host
     if bit_type is not None and out is None and not is_array:
         near = {"i": "convert, x.astype(np.int32), or ", "f": "convert, x.astype(np.float32), or "}
@@ -217,13 +212,13 @@ def _run(request: _Request) -> Any:
     if not runs.device.is_host and all(end.device.is_host for end in ends):
         # Done on a device for memories of the host: `out` is brought there, written, and brought back.
         there = Memory(target.desc, runs)
-        _general(_Request(target, out=there, engine=runs))
-        _general(_Request(source, arithmetic=arithmetic, out=there, engine=runs))
-        _general(_Request(there, out=target, engine=runs))
+        _general(_ReorderCall(target, out=there, engine=runs))
+        _general(_ReorderCall(source, arithmetic=args, out=there, engine=runs))
+        _general(_ReorderCall(there, out=target, engine=runs))
         return None
     # A device that holds one of the two does the work.
     runs = next((end for end in ends if not end.device.is_host), runs)
-    bound = bind(arithmetic, source.desc, target.desc, runs)
+    bound = bind(args, source.desc, target.desc, runs)
     attr = bound.attr.freeze()
     if out is None and attr.reads_dst:
         raise refuse("RS-A09")
@@ -233,35 +228,33 @@ def _run(request: _Request) -> Any:
     synchronize(source, target, *bound.extras.values())
     primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     stream.wait()
-    if request.signed is not None:  # later calls of the same signature go straight to the machine code
-        impl, values = primitive._check_usable(), request.signed.values
+    if call.signed is not None:  # later calls of the same signature go straight to the machine code
+        impl, values = primitive._check_usable(), call.signed.values
         if values is NO_VALUES:
             words: ParamPacker | None = ParamPacker(impl.computation)
         else:
             words = ParamPacker.of_values(impl.computation, values, attr, bound.extras)
         if words is not None:
-            cache_call(
-                request.signed, impl, [source], target, dtype=bit_type, words=words, may_be_in_place=True
-            )
+            cache_call(call.signed, impl, [source], target, dtype=bit_type, words=words, may_be_in_place=True)
     if out is not None or not is_array:
         return target
     return np.asarray(target) if bit_type is None else of_bits(np.asarray(target), bit_type)
 
 
-def _into_nibbles(request: _Request) -> Array:
+def _into_nibbles(call: _ReorderCall) -> Array:
     """Pack, and give NumPy its elements one to a byte."""
-    out, dtype, engine = request.out, request.dtype, request.engine
+    out, dtype, engine = call.out, call.dtype, call.engine
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
         raise refuse("RS-A06:out-holds-dtype", kind=kind)
-    device = engine_of(request.x, out, engine)
-    packed = Memory(target_desc(source_of(request.x, request.src, device).desc, request.dst, kind), device)
+    device = engine_of(call.x, out, engine)
+    packed = Memory(target_desc(source_of(call.x, call.src, device).desc, call.dst, kind), device)
     if packed.desc.dims != out.shape:
         raise refuse("RS-A07:shape", desc=packed.desc, shape=out.shape)
     if not out.flags.writeable:
         raise refuse("RS-A07:read-only", desc=packed.desc)
-    _general(_Request(out, out=packed, engine=engine))
-    _general(request._replace(dtype=None, out=packed, signed=None))
+    _general(_ReorderCall(out, out=packed, engine=engine))
+    _general(call._replace(dtype=None, out=packed, signed=None))
     out[...] = packed.to_numpy()
     array: Array = out
     return array

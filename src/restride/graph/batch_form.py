@@ -68,8 +68,7 @@ def batch_form(
     fused: Callable[[tuple[Dims, ...]], Graph],
     is_linear: IsLinear,
 ) -> BatchForm | None:
-    """The form of the graph that `fused` returns for inputs of these dims and any batch; None where more than
-    extents depend on it."""
+    """The form of the graph that `fused` returns for these dims and any batch; None where there is none."""
     is_open = [
         bool(own) and (tensor.dims is None or tensor.dims[0] is None)
         for tensor, own in zip(inputs, dims, strict=True)
@@ -82,14 +81,11 @@ def batch_form(
     dims_by_size = [_with_batch(dims, places, batch) for batch in sizes]
     numbers: dict[Constant, int] = {}
     try:
-        if not is_linear(
-            [{tensor.name: own for tensor, own in zip(inputs, of, strict=True)} for of in dims_by_size]
-        ):
+        if not is_linear([{x.name: own for x, own in zip(inputs, of, strict=True)} for of in dims_by_size]):
             return None
         graphs = [fused(input_dims) for input_dims in dims_by_size]
         values = [
-            values_of_graph(graph, lambda constant: numbers.setdefault(constant, len(numbers)))
-            for graph in graphs
+            values_of_graph(graph, lambda key: numbers.setdefault(key, len(numbers))) for graph in graphs
         ]
         form = BatchForm(dims_by_size[0], places, sizes[-1], (values[0], values[-1]), list(numbers))
         between = zip(sizes[1:-1], values[1:-1], strict=True)

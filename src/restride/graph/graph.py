@@ -154,20 +154,18 @@ class Node:
         if missing:
             raise refuse("RS-G01:no-origin", owner=self, missing=", ".join(map(repr, missing)))
         try:
-            results = self.operation.results([types[name] for name in self.sources])
-            if len(results) != len(self.outputs):
-                raise unfit(f"it makes {len(results)} tensors, not {len(self.outputs)}", results)
-            if any(result.nbytes >= _MOST_BYTES for result in results):
-                raise unfit(
-                    f"it makes {' and '.join(map(str, results))}: more bytes than 64 bits count", results
-                )
+            kinds = self.operation.results([types[name] for name in self.sources])
+            if len(kinds) != len(self.outputs):
+                raise unfit(f"it makes {len(kinds)} tensors, not {len(self.outputs)}", kinds)
+            if any(kind.nbytes >= _MOST_BYTES for kind in kinds):
+                raise unfit(f"it makes {' and '.join(map(str, kinds))}: more bytes than 64 bits count", kinds)
             for operand in map(types.__getitem__, self.operands):
-                if _broadcast(results[0], operand) != results[0].dims:
-                    raise unfit("the operand of an epilogue is larger than the result", (results[0], operand))
+                if _broadcast(kinds[0], operand) != kinds[0].dims:
+                    raise unfit("the operand of an epilogue is larger than the result", (kinds[0], operand))
         except InvalidArguments as error:
             raise error.with_context(f"node {self.name!r} ({self.kind}): {error.what}") from None
-        stored_types = (replace(result, data_type=self.data_type or result.data_type) for result in results)
-        return dict(zip(self.outputs, stored_types, strict=True))
+        outputs = (replace(kind, data_type=self.data_type or kind.data_type) for kind in kinds)
+        return dict(zip(self.outputs, outputs, strict=True))
 
     def __str__(self) -> str:
         tail = "".join(f" + {epilogue.operation.algorithm}" for epilogue in self.epilogues)

@@ -73,75 +73,68 @@ class BoundAttributes:
     extras: dict[int, Memory]
 
 
-def bind(arithmetic: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> BoundAttributes:
+def bind(args: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> BoundAttributes:
     """Attributes of a reorder from `src` to `dst`. Raises InvalidArguments for what does not fit them."""
-    arithmetic = arithmetic.settled()
-    if arithmetic.axis is not None:
-        _axis(arithmetic.axis, "axis", dst)
-    attributes = BoundAttributes(PrimitiveAttr(), {})
-    _bind_scale(attributes, arithmetic, dst, engine)
-    _bind_zero_point(attributes, arithmetic, src, dst, engine)
-    attributes.attr.set_post_ops(_chain(attributes, arithmetic, dst, engine))
-    return attributes
+    args = args.settled()
+    if args.axis is not None:
+        _axis(args.axis, "axis", dst)
+    attrs = BoundAttributes(PrimitiveAttr(), {})
+    _bind_scale(attrs, args, dst, engine)
+    _bind_zero_point(attrs, args, src, dst, engine)
+    attrs.attr.set_post_ops(_chain(attrs, args, dst, engine))
+    return attrs
 
 
-def _bind_scale(
-    attributes: BoundAttributes, arithmetic: CallArithmetic, dst: MemoryDesc, engine: Engine
-) -> None:
-    if arithmetic.scale is None:
+def _bind_scale(attrs: BoundAttributes, args: CallArithmetic, dst: MemoryDesc, engine: Engine) -> None:
+    if args.scale is None:
         return
-    blocks, _ = levels_of(arithmetic.scale, dst)
-    if arithmetic.axis is None and are_of_groups(blocks, dst):
+    blocks, _ = levels_of(args.scale, dst)
+    if args.axis is None and are_of_groups(blocks, dst):
         memory = scale_memory(blocks, engine)
         groups = group_sizes("scale", memory.desc.dims, dst.dims)
-        attributes.attr.set_scales(ARG_SRC, _all_dims(dst), None, groups, memory.desc.data_type)
-        attributes.extras[ARG_ATTR_SCALES | ARG_SRC] = memory
+        attrs.attr.set_scales(ARG_SRC, _all_dims(dst), None, groups, memory.desc.data_type)
+        attrs.extras[ARG_ATTR_SCALES | ARG_SRC] = memory
         return
-    if not _is_list(arithmetic.scale):
-        attributes.attr.set_output_scales(0, [to_factor(arithmetic.scale, "scale")])
+    if not _is_list(args.scale):
+        attrs.attr.set_output_scales(0, [to_factor(args.scale, "scale")])
         return
-    values = _one_per_index("scale", arithmetic.scale, arithmetic.axis, dst)
+    values = _one_per_index("scale", args.scale, args.axis, dst)
     with np.errstate(all="ignore"):
         exact = np.ascontiguousarray(values, np.float32)
-    attributes.attr.set_output_scales(1 << _axis(arithmetic.axis, "scale", dst), RUNTIME_F32_VAL)
-    attributes.extras[ARG_ATTR_OUTPUT_SCALES] = _at(exact, engine)
+    attrs.attr.set_output_scales(1 << _axis(args.axis, "scale", dst), RUNTIME_F32_VAL)
+    attrs.extras[ARG_ATTR_OUTPUT_SCALES] = _at(exact, engine)
 
 
 def _bind_zero_point(
-    attributes: BoundAttributes, arithmetic: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
+    attrs: BoundAttributes, args: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
 ) -> None:
-    is_integer = isinstance(arithmetic.zero_point, int | np.integer) and not isinstance(
-        arithmetic.zero_point, bool
-    )
-    if arithmetic.zero_point is None or (is_integer and operator.index(arithmetic.zero_point) == 0):
+    is_integer = isinstance(args.zero_point, int | np.integer) and not isinstance(args.zero_point, bool)
+    if args.zero_point is None or (is_integer and operator.index(args.zero_point) == 0):
         return
     arg = ARG_DST if dst.data_type.is_integral else ARG_SRC
     if not (dst if arg == ARG_DST else src).data_type.is_integral:
-        if _is_all_zero(arithmetic.zero_point):
+        if _is_all_zero(args.zero_point):
             return
         raise refuse("RS-R27:zero-point-without", src=src, dst=dst)
-    if arithmetic.axis is None and are_of_groups(arithmetic.zero_point, dst):
-        memory = zero_point_memory(arithmetic.zero_point, engine)
+    if args.axis is None and are_of_groups(args.zero_point, dst):
+        memory = zero_point_memory(args.zero_point, engine)
         groups = group_sizes("zero_point", memory.desc.dims, dst.dims)
-        attributes.attr.set_zero_points(arg, _all_dims(dst), None, groups, memory.desc.data_type)
-        attributes.extras[ARG_ATTR_ZERO_POINTS | arg] = memory
+        attrs.attr.set_zero_points(arg, _all_dims(dst), None, groups, memory.desc.data_type)
+        attrs.extras[ARG_ATTR_ZERO_POINTS | arg] = memory
         return
-    if not _is_list(arithmetic.zero_point):
+    if not _is_list(args.zero_point):
         try:
-            attributes.attr.set_zero_points(arg, 0, [parse_int(arithmetic.zero_point, "reorder: zero_point")])
+            attrs.attr.set_zero_points(arg, 0, [parse_int(args.zero_point, "reorder: zero_point")])
         except Error as error:
             raise _of_argument("zero_point", error) from None
         return
-    values, limits = (
-        _one_per_index("zero_point", arithmetic.zero_point, arithmetic.axis, dst),
-        np.iinfo(np.int32),
-    )
+    values, limits = (_one_per_index("zero_point", args.zero_point, args.axis, dst), np.iinfo(np.int32))
     ends = (values.min(), values.max()) if values.size else (0, 0)
     if values.dtype.kind not in "iu" or not (limits.min <= ends[0] and ends[1] <= limits.max):
         raise refuse("RS-R27:zero-point", values=short_repr(values))
     values = np.ascontiguousarray(values, np.int32)
-    attributes.attr.set_zero_points(arg, 1 << _axis(arithmetic.axis, "zero_point", dst), None)
-    attributes.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
+    attrs.attr.set_zero_points(arg, 1 << _axis(args.axis, "zero_point", dst), None)
+    attrs.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
 
 
 def _all_dims(dst: MemoryDesc) -> int:
@@ -215,25 +208,23 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
 # --- post-ops -----------------------------------------------------------------------------------------------
 
 
-def _chain(
-    attributes: BoundAttributes, arithmetic: CallArithmetic, dst: MemoryDesc, engine: Engine
-) -> PostOps:
+def _chain(attrs: BoundAttributes, args: CallArithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
     """The scale above those of groups, the sum that `beta` asks for, then `post_ops`."""
     chain = PostOps()
-    _, above = levels_of(arithmetic.scale, dst)
+    _, above = levels_of(args.scale, dst)
     if above is not None:
         chain.append_eltwise("linear", to_factor(above, "scale"))
-    beta = to_factor(arithmetic.beta, "beta")
+    beta = to_factor(args.beta, "beta")
     if beta != 0.0:
         chain.append_sum(beta)
-    if isinstance(arithmetic.post_ops, PostOps):
-        entries = arithmetic.post_ops.freeze()
+    if isinstance(args.post_ops, PostOps):
+        entries = args.post_ops.freeze()
         if any(isinstance(entry, BinaryOp | PReLUOp) for entry in entries):
             raise refuse("RS-A12:post-ops-names")
         return PostOps.of((*chain.freeze(), *entries))
-    for entry in entries_of(arithmetic.post_ops):
+    for entry in entries_of(args.post_ops):
         try:
-            _append(chain, attributes, entry, dst, engine)
+            _append(chain, attrs, entry, dst, engine)
         except Error as error:
             raise _of_argument("post_ops", error) from None
     return chain
@@ -268,7 +259,7 @@ def _items(values: Any, entry: Any) -> Sequence[Any]:
         raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry)) from None
 
 
-def _append(chain: PostOps, attributes: BoundAttributes, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
+def _append(chain: PostOps, attrs: BoundAttributes, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
     parts = (entry,) if isinstance(entry, str) else entry
     parts = _items(parts, entry) if isinstance(parts, tuple | list) else ()
     if not parts or not isinstance(parts[0], str):
@@ -280,7 +271,7 @@ def _append(chain: PostOps, attributes: BoundAttributes, entry: Any, dst: Memory
         chain.append_sum(*params[:3])
     elif name in BINARY and len(params) == 1:
         memory = _operand(params[0], dst, engine)
-        attributes.extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = memory
+        attrs.extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = memory
         chain.append_binary(name, memory.desc)
     elif name in BINARY or len(params) > 3:
         raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry))

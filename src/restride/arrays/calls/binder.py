@@ -197,8 +197,7 @@ def _no_result() -> tuple[int, Any]:
 
 
 class ParamPacker:
-    """The words that kernels read beside source and destination: the place of each value of a call among
-    them.
+    """The words that kernels read beside source and destination, with the place of each value of a call.
 
     `more` further sources come first, then operands, then scalars.
     """
@@ -254,8 +253,7 @@ class ParamPacker:
 
 
 def origins_of(structure: tuple[Any, ...], attr: Attr) -> tuple[list[int], list[Origin]]:
-    """The origins of the arrays and the scalars of a call in the attributes that it has become, in their
-    order.
+    """The origins of a call's arrays and scalars in the attributes that it has become, in their order.
 
     An array is the memory of an argument; a scalar is one number of an argument.
     """

@@ -133,42 +133,40 @@ def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> Mem
     raise refuse("RS-A07:elements-not", out=out, data_type=data_type)
 
 
-def check_out(out: MemoryDesc, expected: MemoryDesc | None) -> None:
+def check_out(out: MemoryDesc, dst: MemoryDesc | None) -> None:
     """Raise InvalidArguments unless `out` lies as wanted; how an empty tensor lies does not matter."""
-    if expected is None or expected == out:
+    if dst is None or dst == out:
         return
-    is_alike = expected.dims == out.dims and expected.data_type is out.data_type
-    if is_alike and expected.format_kind == "blocked" and not expected.nelems:
+    is_alike = dst.dims == out.dims and dst.data_type is out.data_type
+    if is_alike and dst.format_kind == "blocked" and not dst.nelems:
         return
-    hint = _transposed(out.dims, expected) or _AS_OUT
-    raise refuse(
-        "RS-A07:out-not-lie", out=out, wanted=expected, difference=_difference(out, expected), hint=hint
-    )
+    hint = _transposed(out.dims, dst) or _AS_OUT
+    raise refuse("RS-A07:out-not-lie", out=out, wanted=dst, difference=_difference(out, dst), hint=hint)
 
 
-def _transposed(shape: tuple[int, ...], expected: MemoryDesc) -> str:
+def _transposed(shape: tuple[int, ...], dst: MemoryDesc) -> str:
     """The hint for an `out` whose axes stand in the order of memory, (N, H, W, C) for `nhwc`; "" for others.
 
     Where the format is that of the dims themselves, the shape may be that of channels last.
     """
-    if expected.format_kind != "blocked" or expected.inner_blks or sorted(shape) != sorted(expected.dims):
+    if dst.format_kind != "blocked" or dst.inner_blks or sorted(shape) != sorted(dst.dims):
         return ""
-    rank = expected.ndims
-    for order in (expected.outer_order, (0, *range(2, rank), 1)):
-        if shape == tuple(expected.dims[d] for d in order if d < rank) and order != tuple(range(rank)):
+    rank = dst.ndims
+    for order in (dst.outer_order, (0, *range(2, rank), 1)):
+        if shape == tuple(dst.dims[d] for d in order if d < rank) and order != tuple(range(rank)):
             axes = ", ".join(str(order.index(d)) for d in range(rank))
             return f"dims are logical, in every format: pass out.transpose({axes})"
     return ""
 
 
-def _difference(out: MemoryDesc, expected: MemoryDesc) -> str:
-    if out.data_type is not expected.data_type:
-        return f"its elements are {out.data_type}, not {expected.data_type}"
-    if expected.inner_blks and not out.inner_blks:
-        return f"a blocked dst wants its physical array, dense and of shape {expected.physical_shape}"
-    if out.dims != expected.dims:
-        return f"its shape is {out.dims}, not {expected.dims}"
-    return f"its strides are {out.strides} elements, not {expected.strides}"
+def _difference(out: MemoryDesc, dst: MemoryDesc) -> str:
+    if out.data_type is not dst.data_type:
+        return f"its elements are {out.data_type}, not {dst.data_type}"
+    if dst.inner_blks and not out.inner_blks:
+        return f"a blocked dst wants its physical array, dense and of shape {dst.physical_shape}"
+    if out.dims != dst.dims:
+        return f"its shape is {out.dims}, not {dst.dims}"
+    return f"its strides are {out.strides} elements, not {dst.strides}"
 
 
 _AS_OUT = "pass dst=None to take the layout of out, or let reorder make the result"

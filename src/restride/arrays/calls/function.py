@@ -87,8 +87,7 @@ class ArrayFunction:
         out: Any,
         operands: Sequence[Any] = (),
     ) -> Any:
-        """The array that `compute(x, out, operands, parameters, signed)` writes, of NumPy's arrays and
-        memories.
+        """The array that `compute(x, out, operands, parameters, signed)` writes, of arrays and memories.
 
         A call like an earlier one, with arrays of the same kinds and an equal key, takes what that one has
         found; None is no key. The result is of the library of `x`.
@@ -145,10 +144,7 @@ class ArrayFunction:
             return call(
                 x,
                 out,
-                [
-                    operand if isinstance(operand, Memory) else as_numpy(operand, self._what(i))
-                    for i, operand in pairs
-                ],
+                [arg if isinstance(arg, Memory) else as_numpy(arg, self._what(i)) for i, arg in pairs],
             )
 
         return for_owner(self._what(0), x, out, of_numpy)
@@ -232,8 +228,7 @@ class ArrayFunction:
     def _in_place(
         self, impl: Implementation, memories: Memories, arg: int, shared: Memories
     ) -> Implementation:
-        """The implementation that runs where argument `arg` is written over bytes of `shared`; raises where
-        that will not do."""
+        """The implementation where `arg` is written over bytes of `shared`; raises where that will not do."""
         if self.overlap is not None:
             return self.overlap(self.name, impl, memories)
         for other, memory in shared.items():

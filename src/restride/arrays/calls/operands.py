@@ -55,11 +55,9 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
             dims = tuple(out.shape)
         is_padded = desc.inner_blks and len(dims) == desc.ndims and dims != desc.dims
         if is_padded and not isinstance(src, MemoryDesc):
-            unpadded = MemoryDesc(dims, desc.data_type, Tag(desc.layout.outer_order, *desc.layout.inner))
+            plain = MemoryDesc(dims, desc.data_type, Tag(desc.layout.outer_order, *desc.layout.inner))
             # The blocks of a physical array with the dims of `out`, where those fill as many.
-            desc = (
-                unpadded if unpadded.padded_dims == desc.dims and unpadded.strides == desc.strides else desc
-            )
+            desc = plain if plain.padded_dims == desc.dims and plain.strides == desc.strides else desc
         return Memory(desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise refuse("RS-A14:src-memory")

@@ -53,8 +53,7 @@ def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any
 
 
 def maker_of(md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool = False) -> Make:
-    """A function that makes results of a descriptor: arrays where NumPy has such, unless `is_memory`, else
-    memories.
+    """A function that makes results: arrays where NumPy has such, unless `is_memory`, else memories.
 
     `dtype`: the type of arrays whose bits go as another type.
     """

@@ -208,14 +208,10 @@ def _new_move(
     """`back`: the kind that takes a gradient back, of the kind and the source; `parts`: that of a batch."""
 
     def work(kind: Any, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
-        compiled_call, values = call(kind, sources[0], result)
-        words = compiled_call.words(values)
-        run = (
-            compiled_call.direct_kernel,
-            packed_address(words),
-            lambda src, dst: compiled_call.run(src, dst, values),
-        )
-        return XlaWork(*run, (compiled_call, words))
+        move, values = call(kind, sources[0], result)
+        words = move.words(values)
+        run = (move.direct_kernel, packed_address(words), lambda src, dst: move.run(src, dst, values))
+        return XlaWork(*run, (move, words))
 
     def batched(kind: Any, args: Any, axes: Any) -> Any:
         return primitive.bind(jax.numpy.moveaxis(args[0], axes[0], 0), kind=parts(kind))

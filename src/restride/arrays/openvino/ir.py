@@ -49,7 +49,7 @@ def find_layers(source: Source, layer_type: str) -> list[RawLayer]:
     """
     collector = _Collector(layer_type)
     visit(source, collector)
-    return collector.found
+    return collector.layers
 
 
 def to_int(text: str, name: str) -> int:
@@ -65,8 +65,8 @@ class _Collector:
     """Follows the elements of a document; within a wanted layer, `path` leads to the current one."""
 
     def __init__(self, layer_type: str) -> None:
-        self.found: list[RawLayer] = []
-        self._wanted = layer_type
+        self.layers: list[RawLayer] = []
+        self._layer_type = layer_type
         self._is_root = True
         self._layer: RawLayer | None = None
         self._path: list[str] = []
@@ -81,11 +81,11 @@ class _Collector:
             self._inside(self._layer, attributes)
         elif tag == "layer" and "type" not in attributes:
             raise refuse("RS-F04:layer-no-type")
-        elif tag == "layer" and attributes["type"] == self._wanted:
-            if len(self.found) == _MOST_LAYERS:
-                raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._wanted)
+        elif tag == "layer" and attributes["type"] == self._layer_type:
+            if len(self.layers) == _MOST_LAYERS:
+                raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._layer_type)
             self._layer = RawLayer(line, attributes)
-            self.found.append(self._layer)
+            self.layers.append(self._layer)
 
     def end(self) -> None:
         layer = self._layer

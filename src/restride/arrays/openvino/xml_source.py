@@ -70,7 +70,7 @@ def opened(source: object) -> Iterator[Source]:
         except Exception:  # a foreign __fspath__ may raise anything
             raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
         with _opened_path(path) as file:
-            yield Source(_path_text(path), file.read)
+            yield Source(_quote(path), file.read)
         return
     read = attribute_of(source, "read")
     if not callable(read):
@@ -81,9 +81,7 @@ def opened(source: object) -> Iterator[Source]:
             type=type(source).__name__,
         )
     name = attribute_of(source, "name")
-    yield Source(
-        _path_text(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read
-    )
+    yield Source(_quote(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
 
 
 def _opened_path(path: str) -> Any:
@@ -94,16 +92,16 @@ def _opened_path(path: str) -> Any:
         hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
         hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise refuse("RS-F02:xml", path=_path_text(path), why=why, hint=hint) from None
+        raise refuse("RS-F02:xml", path=_quote(path), why=why, hint=hint) from None
     except ValueError:
-        raise refuse("RS-F04:no-file-name", path=_path_text(path)) from None
+        raise refuse("RS-F04:no-file-name", path=_quote(path)) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return os.fdopen(handle, "rb", buffering=0)
     os.close(handle)
-    raise refuse("RS-F04:folder-pipe-device", path=_path_text(path))
+    raise refuse("RS-F04:folder-pipe-device", path=_quote(path))
 
 
-def _path_text(path: str) -> str:
+def _quote(path: str) -> str:
     return path if path.isprintable() and 0 < len(path.strip()) == len(path) <= 200 else short_repr(path)
 
 

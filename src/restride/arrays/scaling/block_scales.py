@@ -54,20 +54,16 @@ def quantize_in_groups(
     scaling = scaling.for_dims(md.dims)
     extents = group_extents(md.dims, scaling.groups)
     tensor_scale = _tensor_scale(x, scaling, largest)
-    tensor = QuantizedTensor(
+    q = QuantizedTensor(
         new_memory(target_desc(md, dst, scaling.data_type), engine),
         new_memory(MemoryDesc(extents, scaling.scale_type), engine),
         None if scaling.zero_type is None else new_memory(MemoryDesc(extents, scaling.zero_type), engine),
         tensor_scale,
     )
-    if x.desc.nelems and not _quantize_at_once(x, tensor, scaling):
-        _quantize_chunks(x, tensor, scaling)
-    middle = MIDDLE.get(scaling.data_type) if tensor.zero_point is None else None
-    return (
-        tensor
-        if middle is None
-        else replace(tensor, zero_point=_one_value(middle, scaling, md.ndims, engine))
-    )
+    if x.desc.nelems and not _quantize_at_once(x, q, scaling):
+        _quantize_chunks(x, q, scaling)
+    middle = MIDDLE.get(scaling.data_type) if q.zero_point is None else None
+    return q if middle is None else replace(q, zero_point=_one_value(middle, scaling, md.ndims, engine))
 
 
 def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) -> Memory:

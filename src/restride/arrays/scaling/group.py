@@ -91,12 +91,10 @@ def scaling_of(
     if isinstance(name, str) and name in NAMED:
         scaling = NAMED[name]
         return scaling if group is None else replace(scaling, groups=_groups_of(group, axis, ndims))
-    kind, scale_kind = parse_kind(dtype), parse_type(scale_type)
-    if kind not in LARGEST or scale_kind not in SCALE_TYPES:
+    kind, scales = parse_kind(dtype), parse_type(scale_type)
+    if kind not in LARGEST or scales not in SCALE_TYPES:
         words = (
-            (LARGEST, f"dtype is {kind}")
-            if kind not in LARGEST
-            else (SCALE_TYPES, f"scale_type is {scale_kind}")
+            (LARGEST, f"dtype is {kind}") if kind not in LARGEST else (SCALE_TYPES, f"scale_type is {scales}")
         )
         raise refuse(
             "RS-A15:groups-names",
@@ -105,10 +103,10 @@ def scaling_of(
             named=", ".join(NAMED),
         )
     has_zeros = not parse_bool("quantize: symmetric", symmetric)
-    if has_zeros and (kind not in ENDS or scale_kind is DataType.e8m0):
-        raise refuse("RS-A15:scales-symmetric-false", kind=kind, stored=scale_kind)
+    if has_zeros and (kind not in ENDS or scales is DataType.e8m0):
+        raise refuse("RS-A15:scales-symmetric-false", kind=kind, stored=scales)
     return GroupScaling(
-        kind, _groups_of(0 if group is None else group, axis, ndims), scale_kind, kind if has_zeros else None
+        kind, _groups_of(0 if group is None else group, axis, ndims), scales, kind if has_zeros else None
     )
 
 

@@ -113,8 +113,7 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
 
 
 def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
-    """The number of elements along each axis that share a number. Raises InvalidArguments where these do not
-    divide."""
+    """The elements along each axis that share a number. Raises InvalidArguments where these do not divide."""
     if len(operand.dims) == len(dims) and all(
         m and n % m == 0 for n, m in zip(dims, operand.dims, strict=True)
     ):

@@ -58,8 +58,7 @@ _ONE = np.float32(1)
 
 
 def _target_range(dtype: Any, symmetric: Any) -> TargetRange:
-    """The range that values of a type are mapped to. Raises InvalidArguments for types that nothing is
-    quantized to."""
+    """The range of values of a type. Raises InvalidArguments for types that nothing is quantized to."""
     kind = _KINDS.get(dtype) if type(dtype) is str else None
     kind = kind or parse_kind(dtype)
     if kind not in TARGETS:
@@ -190,16 +189,11 @@ def _quantized(x: Any, target: TargetRange, scale: Any, zero: Any, axis: int | N
     # What saturates floats, which a reorder would make infinite or NaN beyond their ends.
     ends: Any = None if target.data_type.is_integral else [("clip", target.low, target.high)]
     shift, chain = (zero, "nan_to_zero") if has_shift else (None, ends)
-    options = {
-        "scale": _plain_number(inverse),
-        "zero_point": _plain_number(shift),
-        "axis": axis,
-        "post_ops": chain,
-    }
+    options = {"scale": _scalar(inverse), "zero_point": _scalar(shift), "axis": axis, "post_ops": chain}
     return reorder(x, dst, dtype=target.data_type, **options)
 
 
-def _plain_number(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     """One value as a number, several as an array."""
     return value if value is None or np.ndim(value) else value.item() if hasattr(value, "item") else value
 

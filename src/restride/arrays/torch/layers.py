@@ -155,11 +155,9 @@ def _run_norm(
     own = MemoryDesc((source.dims[-1],), DataType.f64 if real is torch.float64 else DataType.f32, "a")
     weights = {
         # Complex numbers stay, and are refused.
-        arg: as_numpy(
-            tensor.detach() if tensor.is_complex() else tensor.detach().to(real), "layer_norm: a tensor"
-        )
-        for arg, tensor in tensors.items()
-        if arg in (ARG_SCALE, ARG_SHIFT) and tensor is not None
+        arg: as_numpy(x.detach() if x.is_complex() else x.detach().to(real), "layer_norm: a tensor")
+        for arg, x in tensors.items()
+        if arg in (ARG_SCALE, ARG_SHIFT) and x is not None
     }
     numbers = numbers_of(_NORM, weights, own.dims[0], own.data_type)
     memories = {
@@ -189,9 +187,7 @@ def _layer_norm_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
     diff_src, *weights = torch.ops.restride.layer_norm_backward(
         grad, *ctx.saved_tensors, ctx.types[1] is not None, ctx.axis, ctx.epsilon
     )
-    typed = (
-        None if kind is None else weight.to(kind) for kind, weight in zip(ctx.types, weights, strict=True)
-    )
+    typed = (None if kind is None else x.to(kind) for kind, x in zip(ctx.types, weights, strict=True))
     return diff_src, *typed, None, None
 
 

@@ -59,21 +59,19 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
     gates = _gates_of(what, module)
     _check_parameters(what, module)
     own_weights = rnn_weights(module)
-    is_list = isinstance(weights, Sequence) and all(
-        isinstance(layer_weights, RNNWeights) for layer_weights in weights
-    )
+    is_list = isinstance(weights, Sequence) and all(isinstance(entry, RNNWeights) for entry in weights)
     if not is_list or not all(
-        one is None or isinstance(one, torch.Tensor) for layer_weights in weights for one in layer_weights
+        one is None or isinstance(one, torch.Tensor) for entry in weights for one in entry
     ):
         raise refuse("RS-A17:weights-list-rnnweights", what=what)
     if len(weights) != len(own_weights):
         raise refuse("RS-A17:layers-module", what=what, count=len(weights), count2=len(own_weights))
-    for layer, (layer_weights, own) in enumerate(zip(weights, own_weights, strict=True)):
-        for name, one, other in zip(RNNWeights._fields, layer_weights, own, strict=True):
+    for layer, (entry, own) in enumerate(zip(weights, own_weights, strict=True)):
+        for name, one, other in zip(RNNWeights._fields, entry, own, strict=True):
             _check_tensor(what, f"{name} of layer {layer}", one, other)
     with torch.no_grad():
-        for layer, layer_weights in enumerate(weights):
-            _set_layer(module, layer, gates, layer_weights)
+        for layer, entry in enumerate(weights):
+            _set_layer(module, layer, gates, entry)
 
 
 def _check_parameters(what: str, module: Any) -> None:

@@ -216,9 +216,7 @@ class _AlternativesWriter:
     def steps(self) -> Iterator[FormatStep]:
         for node in self._graph.nodes:
             operation, cls = node.operation, type(self)
-            choose = next(
-                (chooser for kind, chooser in _CHOOSERS.items() if isinstance(operation, kind)), None
-            )
+            choose = next((rule for kind, rule in _CHOOSERS.items() if isinstance(operation, kind)), None)
             find = choose or (cls._view if isinstance(operation, VIEWS) else cls._following)
             try:
                 alternatives = tuple(dict.fromkeys(find(self, node)))
@@ -227,9 +225,7 @@ class _AlternativesWriter:
                 name = f"node {node.name!r} ({node.kind}): "
                 raise error.with_context(name + error.what.removeprefix(name)) from None
             for i, name in enumerate(node.outputs):
-                self._homes[name] = tuple(
-                    dict.fromkeys(alternative.outputs[i] for alternative in alternatives)
-                )
+                self._homes[name] = tuple(dict.fromkeys(way.outputs[i] for way in alternatives))
             yield FormatStep(node.name, node.inputs, node.outputs, alternatives, choose is None)
 
     def _formats(self, name: str) -> list[MemoryDesc]:

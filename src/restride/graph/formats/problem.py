@@ -1,5 +1,4 @@
-"""The problem that propagation solves: steps with alternatives, the formats at the edge, the costs of
-reorders."""
+"""The problem of propagation: steps with alternatives, formats at the edge, costs of reorders."""
 
 from __future__ import annotations
 

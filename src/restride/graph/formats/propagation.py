@@ -128,10 +128,10 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
     formats = dict(problem.inputs)
     uses: dict[tuple[str, MemoryDesc], dict[str, None]] = {}
     steps = tuple(step.alternatives[place] for step, place in zip(problem.steps, choices, strict=True))
-    for step, alternative in zip(problem.steps, steps, strict=True):
-        for tensor, md in zip(step.inputs, alternative.inputs, strict=True):
+    for step, way in zip(problem.steps, steps, strict=True):
+        for tensor, md in zip(step.inputs, way.inputs, strict=True):
             uses.setdefault((tensor, md), {})[step.name] = None
-        formats.update(zip(step.outputs, alternative.outputs, strict=True))
+        formats.update(zip(step.outputs, way.outputs, strict=True))
         writers.update(dict.fromkeys(step.outputs, step.name))
     for tensor, md in problem.outputs:
         uses.setdefault((tensor, md), {})[""] = None
@@ -150,20 +150,15 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
         if md != formats[tensor]
         and (tensor in problem.constants or problem.reorder_cost(tensor, formats[tensor], md).bytes_moved > 0)
     )
-    seconds = fsum(
-        [*(alternative.seconds for alternative in steps), *(reorder.cost.seconds for reorder in reorders)]
-    )
+    seconds = fsum([*(way.seconds for way in steps), *(reorder.cost.seconds for reorder in reorders)])
     return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
 
 
 def _plainest(alternatives: tuple[Alternative, ...]) -> int:
     """The alternative with the fewest formats that are not row-major, first of all of inputs."""
     odd = [
-        [
-            sum(md != MemoryDesc(md.dims, md.data_type) for md in mds)
-            for mds in (alternative.inputs, alternative.outputs)
-        ]
-        for alternative in alternatives
+        [sum(md != MemoryDesc(md.dims, md.data_type) for md in mds) for mds in (way.inputs, way.outputs)]
+        for way in alternatives
     ]
     counts = [(sum(pair), pair[0]) for pair in odd]
     return counts.index(min(counts))
@@ -184,10 +179,7 @@ def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: 
     moving = [i for i, name in enumerate(step.inputs) if name not in constants]
     if not moving:
         return 0
-    fits = [
-        [alternative.inputs[i] == formats[step.inputs[i]] for i in moving]
-        for alternative in step.alternatives
-    ]
+    fits = [[way.inputs[i] == formats[step.inputs[i]] for i in moving] for way in step.alternatives]
     ranks = [(fit[0], sum(fit)) for fit in fits]
     return ranks.index(max(ranks)) if any(fit[0] for fit in fits) else 0
 

@@ -60,8 +60,7 @@ class _FormatSearch:
         self.sizes = [len(step.alternatives) for step in problem.steps]
         self.start = list(start)
         self.tables = [
-            _table((v,), [alternative.seconds for alternative in step.alternatives])
-            for v, step in enumerate(problem.steps)
+            _table((v,), [way.seconds for way in step.alternatives]) for v, step in enumerate(problem.steps)
         ]
         self.is_whole = True
         self._readers = problem.readers()
@@ -69,9 +68,7 @@ class _FormatSearch:
             self._add_tensor(tensor, None, (md,))
         for place, step in enumerate(problem.steps):
             for i, tensor in enumerate(step.outputs):
-                self._add_tensor(
-                    tensor, place, tuple(alternative.outputs[i] for alternative in step.alternatives)
-                )
+                self._add_tensor(tensor, place, tuple(way.outputs[i] for way in step.alternatives))
 
     def _add_tensor(self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...]) -> None:
         readers = list(self._readers_of(tensor))
@@ -88,9 +85,7 @@ class _FormatSearch:
         for place in self._readers.get(tensor, ()):
             step = self._problem.steps[place]
             inputs = [i for i, name in enumerate(step.inputs) if name == tensor]
-            needs = tuple(
-                frozenset(alternative.inputs[i] for i in inputs) for alternative in step.alternatives
-            )
+            needs = tuple(frozenset(way.inputs[i] for i in inputs) for way in step.alternatives)
             yield _FormatReader(place, needs)
         given_away = frozenset(md for name, md in self._problem.outputs if name == tensor)
         if given_away:

@@ -42,8 +42,8 @@ __all__ = [
     "damaged",
     "is_saved_network",
     "machine_facts",
+    "naming_file",
     "read_network_file",
-    "told_of",
 ]
 
 MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 2, 64
@@ -85,7 +85,7 @@ def read_network_file(path: str) -> NetworkFile:
         except OSError as error:
             raise system_error("map", path, error) from None
     begin = aligned(HEAD.size + nbytes)
-    return told_of(path, lambda: NetworkFile(path, json.loads(text), digest, mapped, begin))
+    return naming_file(path, lambda: NetworkFile(path, json.loads(text), digest, mapped, begin))
 
 
 class NetworkFile:
@@ -108,7 +108,7 @@ class NetworkFile:
     @property
     def dims(self) -> tuple[tuple[Dims, ...], ...]:
         """The dims of inputs that it was saved for."""
-        return told_of(
+        return naming_file(
             self.path, lambda: tuple(tuple(map(tuple, plan["dims"])) for plan in self.header["plans"])
         )
 
@@ -153,7 +153,7 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def told_of(path: str, function: Callable[[], _T]) -> _T:
+def naming_file(path: str, function: Callable[[], _T]) -> _T:
     """The result of a function that reads a file; every error names the file."""
     try:
         return function()

@@ -37,17 +37,17 @@ class NetworkInput:
         return f"{self.name}: {self.data_type} {dims}"
 
 
-def dense_input(network_input: NetworkInput, x: Any) -> Array:
+def dense_input(tensor: NetworkInput, x: Any) -> Array:
     """An input as a row-major array of NumPy, of the type that the network takes."""
-    name = f"Network: input {network_input.name!r}"
+    name = f"Network: input {tensor.name!r}"
     array = numpy_of(x, name)
-    if array.dtype != network_input.data_type.numpy:
+    if array.dtype != tensor.data_type.numpy:
         raise refuse(
             "RS-G03:another-type",
             name=name,
             dtype=array.dtype,
-            data_type=network_input.data_type,
-            numpy=str(network_input.data_type.numpy),
+            data_type=tensor.data_type,
+            numpy=str(tensor.data_type.numpy),
         )
     return np.asarray(array, order="C")
 
@@ -57,24 +57,22 @@ def returned(x: Any, result: Array) -> Any:
     return back_to(x, result) if is_foreign(x) else result
 
 
-def check_dims(network_input: NetworkInput, dims: Dims) -> None:
+def check_dims(tensor: NetworkInput, dims: Dims) -> None:
     """Raise InvalidArguments for dims that an input does not take."""
-    shape = network_input.dims
+    shape = tensor.dims
     if shape is None:
         return
     if len(shape) == len(dims) and all(n in (None, m) for n, m in zip(shape, dims, strict=True)):
         return
-    raise refuse(
-        "RS-G03:input-another-shape", name=network_input.name, dims=by(dims), shape=_dims_text(shape)
-    )
+    raise refuse("RS-G03:input-another-shape", name=tensor.name, dims=by(dims), shape=_dims_text(shape))
 
 
-def fixed_dims(network_input: NetworkInput) -> Dims:
+def fixed_dims(tensor: NetworkInput) -> Dims:
     """The dims of an input. Raises InvalidArguments where a run brings some of them."""
-    dims = network_input.dims
+    dims = tensor.dims
     if dims is not None and all(n is not None for n in dims):
         return tuple(n for n in dims if n is not None)
-    raise refuse("RS-G03:input-extents-run", wanted=network_input)
+    raise refuse("RS-G03:input-extents-run", wanted=tensor)
 
 
 def _dims_text(dims: Sequence[int | None]) -> str:

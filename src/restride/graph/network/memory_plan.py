@@ -143,13 +143,11 @@ def plan_memory(tensors: Sequence[ArenaTensor], alignment: int = ALIGNMENT) -> A
         below = by_name.get(tensor.over)
         if tensor.over and (below is None or below.last != tensor.first or covered[tensor.over] > 1):
             raise refuse("RS-G11:cannot-lie-over", each=tensor)
-    sized = [replace(tensor, size=-(-tensor.size // alignment) * alignment) for tensor in tensors]
-    arranged = (_regions(sized), _regions([replace(plan, over="") for plan in sized]))
+    sized = [replace(t, size=-(-t.size // alignment) * alignment) for t in tensors]
+    arranged = (_regions(sized), _regions([replace(t, over="") for t in sized]))
     tried = [_placed(sorted(regions, key=order)) for regions in arranged for order in _ORDERS]
-    peak, offsets = min(tried, key=lambda tensor: tensor[0])
-    return ArenaPlan(
-        MappingProxyType(offsets), peak, _most_alive(sized), sum(tensor.size for tensor in sized)
-    )
+    peak, offsets = min(tried, key=lambda plan: plan[0])
+    return ArenaPlan(MappingProxyType(offsets), peak, _most_alive(sized), sum(t.size for t in sized))
 
 
 _ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (

@@ -217,11 +217,8 @@ class Network:
         return self._plans.explain(self._all_dims(dims)[0])
 
     def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
-        inputs, names = self._in_order(x), [network_input.name for network_input in self._inputs]
-        arrays = [
-            dense_input(network_input, array)
-            for network_input, array in zip(self._inputs, inputs, strict=True)
-        ]
+        inputs, names = self._in_order(x), [tensor.name for tensor in self._inputs]
+        arrays = [dense_input(tensor, array) for tensor, array in zip(self._inputs, inputs, strict=True)]
         dims = tuple(array.shape for array in arrays)
         if times is None and flags.profile_exec:
             times = []
@@ -238,7 +235,7 @@ class Network:
         results = {}
         for output, place in zip(runner.outputs, places, strict=True):
             is_new = inputs and targets.get(output.name) is None
-            results[output.name] = returned(inputs[0], place.made) if is_new else place.finished()
+            results[output.name] = returned(inputs[0], place.array) if is_new else place.finished()
         return (results if len(results) > 1 else next(iter(results.values())),)
 
     def _in_order(self, x: Any) -> list[Any]:
@@ -272,13 +269,10 @@ class Network:
             return [tuple(parse_dims(extents, f"Network: dims[{i}]") for i, extents in enumerate(dims))]
         return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]
 
-    def _runner(
-        self, dims: tuple[Dims, ...], progress: ProgressCallback | None = None
-    ) -> Runner | RecordedRun:
-        """The runner for inputs of these dims: of a file first of all the run that was recorded on this
-        machine.
+    def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Runner | RecordedRun:
+        """The runner for inputs of these dims: of a file first of all the run recorded on this machine.
 
-        `progress`: what hears how far it is ready; without it kernels may be compiled later.
+        `report`: what hears how far it is ready; without it kernels may be compiled later.
         """
         is_first = self._file is not None and dims not in self._recorded
         if self._file is not None:
@@ -291,8 +285,8 @@ class Network:
             if run is not None and run.is_current:
                 return run
         runner = self._plans.runner(dims)
-        if progress is not None:
-            runner.prepare(progress)
+        if report is not None:
+            runner.prepare(report)
         if self._file is not None and is_first:
             self._plans.keep_record(self._file, dims)
         return runner

@@ -81,19 +81,18 @@ class NetworkOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputPlace:
-    """The memory into which a run writes an output: an address, and the array there; `target` gets a copy of
-    it."""
+    """The place of an output in a run: an address, and the array there; `target` gets a copy of it."""
 
     address: int
-    made: Any
+    array: Any
     target: Any = None
 
     def finished(self) -> Any:
         """The array that the caller gets, after the run."""
         if self.target is None:
-            return self.made
-        if self.target is not self.made:
-            np.copyto(as_target(self.target, "Network: out"), self.made)
+            return self.array
+        if self.target is not self.array:
+            np.copyto(as_target(self.target, "Network: out"), self.array)
         return written(self.target)
 
 
@@ -113,9 +112,7 @@ def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
         raise refuse(
             "RS-G03:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
         )
-    arrays = [
-        as_target(target, f"Network: out {name!r}") for name, target in out.items() if target is not None
-    ]
+    arrays = [as_target(x, f"Network: out {name!r}") for name, x in out.items() if x is not None]
     numpy_arrays = [array for array in arrays if isinstance(array, np.ndarray)]
     for pair in combinations(numpy_arrays, 2):
         # NumPy may not know in time: then they may overlap. The stubs know no limit of our own.

@@ -217,14 +217,13 @@ class _Planner:
             self._places[node.output] = TensorLocation(Storage(ARENA, node.output), self._wholes[node.output])
             return
         reads = tuple(self._read(name, md) for name, md in zip(node.inputs, formats, strict=True))
-        results = {name: self._formats.formats[name] for name in node.outputs}
+        outs = {name: self._formats.formats[name] for name in node.outputs}
         if isinstance(node.operation, VIEWS):
-            self._places[node.output] = TensorLocation(reads[0].storage, results[node.output])
+            self._places[node.output] = TensorLocation(reads[0].storage, outs[node.output])
             return
         # Into memory of its own, or into what it is a part of.
         writes = {
-            name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md))
-            for name, md in results.items()
+            name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md)) for name, md in outs.items()
         }
         self._places |= writes
         places = tuple(writes.values())

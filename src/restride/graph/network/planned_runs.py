@@ -103,9 +103,7 @@ class PlannedRuns:
         """Write the network with the plans for these dims, and keep what they run beside their kernels."""
         runners = [self.runner(input_dims) for input_dims in dims]
         pairs = list(zip(dims, runners, strict=True))
-        saved = [
-            SavedPlan(input_dims, runner.plan, runner.prepare().constants) for input_dims, runner in pairs
-        ]
+        saved = [SavedPlan(own, runner.plan, runner.prepare().constants) for own, runner in pairs]
         forms = list(self._forms)
         for input_dims in dims:
             if self._is_linear is not None and not any(form.covers(input_dims) for form in forms):
@@ -130,18 +128,14 @@ class PlannedRuns:
 
     def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
         if len(dims) != len(self._inputs):
-            raise wrong_inputs(
-                [network_input.name for network_input in self._inputs], [f"dims of {len(dims)}"]
-            )
-        for network_input, extents in zip(self._inputs, dims, strict=True):
-            check_dims(network_input, extents)
+            raise wrong_inputs([tensor.name for tensor in self._inputs], [f"dims of {len(dims)}"])
+        for tensor, extents in zip(self._inputs, dims, strict=True):
+            check_dims(tensor, extents)
         plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)
         return Runner(plan, self._engine, self._prepacked)
 
     def _graph(self, dims: tuple[Dims, ...]) -> Graph | PlannedGraph:
-        return self._source(
-            {network_input.name: own for network_input, own in zip(self._inputs, dims, strict=True)}
-        )
+        return self._source({tensor.name: own for tensor, own in zip(self._inputs, dims, strict=True)})
 
     def _fused(self, dims: tuple[Dims, ...]) -> Graph:
         graph = self._graph(dims)

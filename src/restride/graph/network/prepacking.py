@@ -90,7 +90,7 @@ class PrepackedConstants:
 
     def _pack(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
         if self.stored is not None:
-            memory = self.stored.found(constant, md)
+            memory = self.stored.memory_of(constant, md)
             if memory is not None:
                 return memory
             self.stored.check(constant)

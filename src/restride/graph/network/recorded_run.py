@@ -1,5 +1,4 @@
-"""The recorded run of a saved network, kept beside its kernels: the next process plans nothing, and runs at
-once.
+"""The recorded run of a saved network, kept beside its kernels: the next process plans nothing.
 
 A **record** is the tables of a run (`runtime/cpu/launch_image.py`), which kernels they call, and which
 tensors of the file they read. It lies in the store on disk, as machine code does, and is trusted as that is:
@@ -84,8 +83,7 @@ def keep_record(file_digest: bytes, dims: Sequence[Dims], record: RunRecord) -> 
 
 
 def find_record(file: NetworkFile, dims: Sequence[Dims]) -> RecordedRun | None:
-    """The recorded run of a file for inputs of these dims; None where there is no record, or a kernel is
-    gone.
+    """The recorded run of a file for these dims; None where there is no record, or a kernel is gone.
 
     Raises InvalidArguments where the bytes of a tensor are damaged.
     """

@@ -54,9 +54,7 @@ class PlannedSession(Session):
         names = map(scratch_name, range(len(parts.steps)))
         self._scratch = [base + offsets[name] if name in offsets else 0 for name in names]
         addresses = {BLOCK: base, **self._addresses}
-        memories = [
-            place if isinstance(place, int) else addresses.get(place, 0) for place in program.memories
-        ]
+        memories = [item if isinstance(item, int) else addresses.get(item, 0) for item in program.memories]
         self._items, tables = items, [item for item in items if not isinstance(item, int)]
         ends = len(plan.inputs) + len(plan.outputs)
         super().__init__(block, row(memories, program.scalars), ends, tables, program.threads)
@@ -99,8 +97,7 @@ def _new_block(plan: NetworkPlan) -> Buffer:
 
 
 class _Parts(NamedTuple):
-    """The parts that the sessions of a plan share: compiled steps, and constants in the formats that they
-    read."""
+    """The common parts of a plan's sessions: compiled steps, and constants in the formats that they read."""
 
     steps: list[PreparedStep]
     constants: dict[str, Memory]

@@ -36,7 +36,7 @@ from ..graph import Constant, Graph
 from ..nodes.operations import row_major
 from ..rewrites.draft import AppliedFusion
 from ..rewrites.fusions import FusedGraph
-from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, told_of
+from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, naming_file
 from .inputs import NetworkInput
 from .plan import NetworkPlan, PlannedGraph
 from .stored_graph import Values, graph_of_values, type_of_values, type_values, values_of_graph
@@ -57,7 +57,7 @@ class SavedNetwork:
         self._file, self._header, self._path = file, file.header, file.path
         if file.rule not in RULES:
             raise refuse("RS-F10:names-rule-propagation", path=shown(self._path))
-        told_of(self._path, self._read)
+        naming_file(self._path, self._read)
 
     def _read(self) -> None:
         self._plans = dict(zip(self._file.dims, self._header["plans"], strict=True))
@@ -85,16 +85,12 @@ class SavedNetwork:
 
         Raises InvalidArguments for dims that were not saved, and differ in more than the batch from those.
         """
-        input_dims = tuple(dims[network_input.name] for network_input in self._file.inputs)
-        if (plan_values := self._plans.get(input_dims)) is not None:
-            return told_of(self._path, lambda: self._planned(plan_values))
-        if (
-            form := next((saved_form for saved_form in self.forms if saved_form.covers(input_dims)), None)
-        ) is not None:
-            return told_of(
-                self._path, lambda: PlannedGraph(self._checked(form.graph(input_dims), input_dims))
-            )
-        largest = max((saved_form.largest for saved_form in self.forms), default=0)
+        key = tuple(dims[tensor.name] for tensor in self._file.inputs)
+        if (plan_values := self._plans.get(key)) is not None:
+            return naming_file(self._path, lambda: self._planned(plan_values))
+        if (form := next((item for item in self.forms if item.covers(key)), None)) is not None:
+            return naming_file(self._path, lambda: PlannedGraph(self._checked(form.graph(key), key)))
+        largest = max((item.largest for item in self.forms), default=0)
         raise refuse(
             "RS-G03:file-no-plan",
             dims=", ".join((f"{name}: {by(extents)}" for name, extents in dims.items())),
@@ -111,7 +107,7 @@ class SavedNetwork:
             return int(self._header["constants"][number]["tensor"])
         return self._formats.get((number, md))
 
-    def found(self, constant: Constant, md: MemoryDesc) -> Memory | None:
+    def memory_of(self, constant: Constant, md: MemoryDesc) -> Memory | None:
         """The bytes of a constant in a format; None where the file has them not."""
         tensor = self._formats.get((self._numbers.get(id(constant), -1), md))
         if tensor is None:

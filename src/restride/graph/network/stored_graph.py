@@ -100,9 +100,7 @@ def _node(values: Mapping[str, Any]) -> Node:
 
 
 def _operation_values(operation: Operation) -> Values:
-    attributes = {
-        field.name: _attribute_values(getattr(operation, field.name)) for field in fields(operation)
-    }
+    attributes = {f.name: _attribute_values(getattr(operation, f.name)) for f in fields(operation)}
     return {"kind": operation.kind, "attributes": attributes}
 
 

@@ -25,10 +25,7 @@ _OTHER_DIRECTIONS = {
     "reverse": "right2left",
     "bidirectional": "concat",
 }
-_OTHER_ACTIVATIONS = {
-    **{f"eltwise_{activation}": activation for activation in ACTIVATIONS},
-    "sigmoid": "logistic",
-}
+_OTHER_ACTIVATIONS = {**{f"eltwise_{name}": name for name in ACTIVATIONS}, "sigmoid": "logistic"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,11 +109,9 @@ class GraphDraft:
     def fuse(self, place: int, node: Node, *others: int) -> None:
         """Put a node at `place`, whose work is also that of the nodes at `others`, which go."""
         old = self._nodes[place].name
-        names = [
-            self._nodes[index].name for index in (*others, place) if self._nodes[index].name != node.name
-        ]
-        for index in (*others, place):
-            self._take(index)
+        names = [self._nodes[at].name for at in (*others, place) if self._nodes[at].name != node.name]
+        for at in (*others, place):
+            self._take(at)
         self._put(place, node)
         self.applied.append(AppliedFusion(self.fusion, tuple(names) or (old,), node.name))
 

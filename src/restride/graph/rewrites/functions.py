@@ -30,11 +30,9 @@ def fuse_functions(draft: GraphDraft) -> None:
 def _of_a_number(match: Match) -> Node | None:
     """A combination with a constant of one element."""
     draft, value = match.draft, match.draft.scalar(match["number"])
-    element_function = (
-        None if value is None else function_of(match.of().algorithm, value, not match.is_reversed)
-    )
+    operation = None if value is None else function_of(match.of().algorithm, value, not match.is_reversed)
     has_type = draft.type(match["x"]) == draft.type(match.node.output)
-    return match.becomes(element_function, "x") if element_function is not None and has_type else None
+    return match.becomes(operation, "x") if operation is not None and has_type else None
 
 
 def _linear(alpha: float, beta: float) -> EltwiseOperation:

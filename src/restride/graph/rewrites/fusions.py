@@ -84,9 +84,7 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     # What is still quantized or dequantized is arithmetic.
     result = FusedGraph(as_arithmetic(result.graph), result.applied)
     for rewrites in (_REWRITES, _LAST):
-        result = _until_stable(
-            result, {name: rewrite for name, rewrite in rewrites.items() if name not in off}
-        )
+        result = _until_stable(result, {name: rule for name, rule in rewrites.items() if name not in off})
     return result
 
 

@@ -258,14 +258,10 @@ class _IntegerPass:
         """Moves, maxima of windows, and concats of what has one scale: the same of the integers."""
         if isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max":
             return False
-        integers = self._integers.get(node.inputs[0])
-        if integers is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
-            dims = integers.values.shape
-            parts = (
-                integers.values,
-                np.broadcast_to(integers.scale, dims),
-                np.broadcast_to(integers.zero, dims),
-            )
+        ints = self._integers.get(node.inputs[0])
+        if ints is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
+            dims = ints.values.shape
+            parts = (ints.values, np.broadcast_to(ints.scale, dims), np.broadcast_to(ints.zero, dims))
             results = (moved_values(operation, [part]) for part in parts)
             self._integers[node.output] = KnownIntegers(*(result for result in results if result is not None))
             return True

@@ -94,9 +94,7 @@ def _fuse(match: Match, affine: AffineStep | None) -> bool:
 def _product_inputs(draft: GraphDraft, main: Node, affine: AffineStep) -> tuple[str, ...] | None:
     """Other weights, where they are multiplied, and another bias; None where these are no constants."""
     constants = [draft.known(name) for name in main.sources[1:]]
-    parameters = [
-        constant for constant in constants if constant is not None and constant.type.data_type in _WEIGHTS
-    ]
+    parameters = [item for item in constants if item is not None and item.type.data_type in _WEIGHTS]
     if len(parameters) < len(constants):
         return None
     dims = parameters[0].type.dims
@@ -105,9 +103,7 @@ def _product_inputs(draft: GraphDraft, main: Node, affine: AffineStep) -> tuple[
     bias = parameters[1].values.reshape(-1).astype(np.float64) if len(parameters) > 1 else np.zeros(1)
     if bias.size not in (1, prod(shape)):
         return None
-    bias, factor, term = (
-        np.broadcast_to(vector, prod(shape)) for vector in (bias, affine.factor, affine.term)
-    )
+    bias, factor, term = (np.broadcast_to(x, prod(shape)) for x in (bias, affine.factor, affine.term))
     inputs = [main.sources[0], main.sources[1]]
     if np.any(factor != 1):
         inputs[1] = draft.new_constant(ScaledConstant(parameters[0], factor.reshape(shape)), main.sources[1])

@@ -27,29 +27,26 @@ def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
     """
     if not isinstance(values, Mapping):
         raise refuse("RS-G03:values", values=short_repr(values), type=type(values).__name__)
-    by_name = {model_input.name: model_input for model_input in model.inputs}
+    by_name = {tensor.name: tensor for tensor in model.inputs}
     _check_names("values", values, list(by_name))
     constants = {name: _constant_input(by_name[name], value) for name, value in values.items()}
-    inputs = tuple(model_input for model_input in model.inputs if model_input.name not in constants)
+    inputs = tuple(tensor for tensor in model.inputs if tensor.name not in constants)
     return replace(model, inputs=inputs, tensors={**model.tensors, **constants})
 
 
-def _constant_input(model_input: OnnxInput, value: object) -> Array:
+def _constant_input(tensor: OnnxInput, value: object) -> Array:
     """The values of an input, in its type and dims; one value serves for any dims of 1."""
     try:
         array = np.asarray(value)
-        constant = array.astype(ELEMENTS[model_input.element])
+        constant = array.astype(ELEMENTS[tensor.element])
         is_same = bool(np.all((constant == array) | (array != array)))
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise refuse(
-            "RS-G03:value-input-not",
-            name=model_input.name,
-            type=type(error).__name__,
-            reason=str(error)[:200],
+            "RS-G03:value-input-not", name=tensor.name, type=type(error).__name__, reason=str(error)[:200]
         ) from None
     if not is_same:
-        raise refuse("RS-G03:no", name=model_input.name, value=short_repr(value), dtype=constant.dtype)
-    dims = model_input.dims
+        raise refuse("RS-G03:no", name=tensor.name, value=short_repr(value), dtype=constant.dtype)
+    dims = tensor.dims
     if dims is None:
         return constant
     if constant.size == 1 and all(n in (None, 1) or isinstance(n, str) for n in dims):
@@ -57,7 +54,7 @@ def _constant_input(model_input: OnnxInput, value: object) -> Array:
     if len(dims) != constant.ndim or any(
         isinstance(n, int) and n != m for n, m in zip(dims, constant.shape, strict=True)
     ):
-        raise refuse("RS-G03:dims-model", name=model_input.name, shape=constant.shape, dims=dims)
+        raise refuse("RS-G03:dims-model", name=tensor.name, shape=constant.shape, dims=dims)
     return constant
 
 

@@ -134,9 +134,7 @@ def _matmul(call: OperatorCall, left: Tensor, right: Tensor) -> Value:
         full: tuple[int, ...] = (*dims[0][:-1], dims[1][-1])
     else:
         rank = max(map(len, dims))
-        product = call.builder.add(
-            MatmulOperation(), *(call.of_rank(matrix, rank) for matrix in (left, right))
-        )
+        product = call.builder.add(MatmulOperation(), *(call.of_rank(x, rank) for x in (left, right)))
         full = call.dims(product)
     if ranks[0] == 1:
         full = (*full[:-2], full[-1])

@@ -128,18 +128,13 @@ class _ModelReader:
 
     def model(self, model: Message) -> OnnxModel:
         graph = model.graph
-        tensors = {
-            tensor.name: self._array(tensor, f"tensor {tensor.name!r}") for tensor in graph.initializer
-        }
+        tensors = {item.name: self._array(item, f"tensor {item.name!r}") for item in graph.initializer}
         if graph.sparse_initializer:
             raise _no_model("sparse tensors are not read")
         nodes = tuple(map(self._node, graph.node))
-        inputs = tuple(_input(graph_input) for graph_input in graph.input if graph_input.name not in tensors)
+        inputs = tuple(_input(info) for info in graph.input if info.name not in tensors)
         versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
-        outputs, files = (
-            tuple(graph_output.name for graph_output in graph.output),
-            tuple(self._files.values()),
-        )
+        outputs, files = (tuple(info.name for info in graph.output), tuple(self._files.values()))
         for file in files:
             file.release_pages()
         return OnnxModel(nodes, tensors, inputs, outputs, max(versions, default=1), files)
@@ -165,13 +160,10 @@ class _ModelReader:
             raise _no_model("sparse tensors are not read")
         owner = f"of node {node!r}"
         tensors = {
-            tensor.name: self._array(tensor, f"tensor {tensor.name!r} {owner}")
-            for tensor in graph.initializer
+            item.name: self._array(item, f"tensor {item.name!r} {owner}") for item in graph.initializer
         }
         return OnnxBranch(
-            tuple(map(self._node, graph.node)),
-            tensors,
-            tuple(graph_output.name for graph_output in graph.output),
+            tuple(map(self._node, graph.node)), tensors, tuple(info.name for info in graph.output)
         )
 
     # --- tensors --------------------------------------------------------------------------------------------

@@ -132,20 +132,13 @@ def _slice(
         spans[axis] = span(dims[axis], *ends_and_step)
     if not isinstance(x, str):
         # What Python calls -1 is the last element, not the end of a walk backwards.
-        return x[
-            tuple(
-                slice(indices.start, None if indices.stop < 0 else indices.stop, indices.step)
-                for indices in spans
-            )
-        ]
+        return x[tuple(slice(walk.start, None if walk.stop < 0 else walk.stop, walk.step) for walk in spans)]
     sizes = tuple(map(len, spans))
     # Of one element, or none, there is no next one.
-    strides = tuple(indices.step if len(indices) > 1 else 1 for indices in spans)
+    strides = tuple(walk.step if len(walk) > 1 else 1 for walk in spans)
     if sizes == dims and min(strides, default=1) > 0:
         return x
-    return call.add(
-        SliceOperation(tuple(indices.start if indices else 0 for indices in spans), sizes, strides), x
-    )
+    return call.add(SliceOperation(tuple(walk.start if walk else 0 for walk in spans), sizes, strides), x)
 
 
 @ONNX("Gather")

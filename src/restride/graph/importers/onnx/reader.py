@@ -134,9 +134,8 @@ class _GraphWriter:
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
         """Add what the nodes make to `values`."""
         for node in nodes:
-            results = (
-                self._branch(node, values) if node.operator == CONDITIONAL else self._translate(node, values)
-            )
+            run = self._branch if node.operator == CONDITIONAL else self._translate
+            results = run(node, values)
             inputs = self._origins(node)
             if self.notes is not None:
                 self._note(self.notes, node, values, results)

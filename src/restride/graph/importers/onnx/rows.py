@@ -104,13 +104,12 @@ def _function_of_row(kind: str, row: Any) -> Any:
     function: Any = _KINDS[kind](parameters)
     if not callable(row) and parameters()[0] in _CHOICES:
         function.__annotations__ |= {name: Chosen for name in ("x", "xs") if name in function.__annotations__}
-    own_parameters = list(inspect.signature(function).parameters.values())
-    if own_parameters[-1].kind is own_parameters[-1].VAR_KEYWORD:
-        own_parameters[-1:] = [
-            attribute.replace(kind=attribute.KEYWORD_ONLY, default=_as_f32([attribute.default])[0])
-            for attribute in attributes
+    params = list(inspect.signature(function).parameters.values())
+    if params[-1].kind is params[-1].VAR_KEYWORD:
+        params[-1:] = [
+            item.replace(kind=item.KEYWORD_ONLY, default=_as_f32([item.default])[0]) for item in attributes
         ]
-    function.__signature__ = inspect.Signature(own_parameters)
+    function.__signature__ = inspect.Signature(params)
     return function
 
 

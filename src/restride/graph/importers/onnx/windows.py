@@ -53,13 +53,8 @@ class _OnnxWindow:
             raise ValueError(f"pads has {len(pads)} numbers for {rank} spatial dims")
         if min(pads, default=0) < 0:
             raise ValueError(f"pads are {pads}, and none is below 0")
-        explicit = pads[:rank], pads[rank:]
-        ends = {
-            "NOTSET": explicit,
-            "VALID": explicit,
-            "SAME_UPPER": (small, large),
-            "SAME_LOWER": (large, small),
-        }
+        own = pads[:rank], pads[rank:]
+        ends = {"NOTSET": own, "VALID": own, "SAME_UPPER": (small, large), "SAME_LOWER": (large, small)}
         if self.auto_pad not in ends:
             raise ValueError(f"auto_pad is {self.auto_pad!r}")
         return _Places(kernel, strides, tuple(n - 1 for n in dilations), *ends[self.auto_pad])

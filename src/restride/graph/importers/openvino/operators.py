@@ -23,7 +23,7 @@ from ..onnx.rows import enter_rows, specifications
 from ..operator_call import OPENVINO, Function, Ints, Made, Moved, OperatorCall, Value
 from . import recurrent
 
-__all__ = ["NUMBERS", "OPENVINO_TRANSLATORS", "made_of_openvino", "operators", "recurrent"]
+__all__ = ["NUMBERS", "OPENVINO_TRANSLATORS", "operators", "recurrent", "translate_layer"]
 
 _AUTO_PAD = {"explicit": "NOTSET", "valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 _Axes = Annotated[Ints, "the list of axes"]
@@ -36,7 +36,7 @@ NUMBERS = {
 """The numbers that ONNX has for element types, by OpenVINO's words."""
 
 
-def made_of_openvino(call: OperatorCall) -> Made:
+def translate_layer(call: OperatorCall) -> Made:
     """The values and tensors that stand for a layer."""
     attributes = {name.replace("-", "_"): value for name, value in call.node.attributes.items()}
     if attributes.get("auto_broadcast", "numpy") not in ("numpy", "none"):

@@ -43,9 +43,7 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
             raise call.unimplemented(f"{name} is known only in a run", "make it a constant of the model")
         weights.append(weight)
     w, r, b = weights
-    attributes: dict[str, object] = (
-        {"linear_before_reset": form.linear_before_reset} if operator == "GRU" else {}
-    )
+    extra: dict[str, object] = {"linear_before_reset": form.linear_before_reset} if operator == "GRU" else {}
     outputs = call.onnx(
         operator,
         *(
@@ -63,7 +61,7 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
         activation_alpha=form.activations_alpha,
         activation_beta=form.activations_beta,
         clip=form.clip or None,
-        **attributes,
+        **extra,
     )
     return (call.transposed(outputs[0], (0, 2, 1, 3)), *outputs[1:])
 

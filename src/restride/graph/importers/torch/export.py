@@ -19,7 +19,7 @@ from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from ..onnx.reader import refuse_missing, translated
-from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, made_of_torch
+from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, translate_aten
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 
@@ -41,7 +41,7 @@ class ExportedModule:
 
     def graph(self, dims: Mapping[str, Dims]) -> Graph:
         """The graph, for the dims that it was exported for."""
-        return translated(self.model, dims, made_of_torch)
+        return translated(self.model, dims, translate_aten)
 
 
 def element_of(x: torch.Tensor) -> int:
@@ -86,15 +86,13 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
 
 
 def follows_batch(
-    module: torch.nn.Module, example: Sequence[torch.Tensor], input_dims: Sequence[Sequence[Dims]]
+    module: torch.nn.Module, example: Sequence[torch.Tensor], dims: Sequence[Sequence[Dims]]
 ) -> bool:
     """True where torch proves that extents follow the batch on a line, and nothing else follows it.
 
-    `input_dims`: dims of the inputs for several batches, the least first.
+    `dims`: dims of the inputs for several batches, the least first.
     """
-    pairs = [
-        list(zip(least, most, strict=True)) for least, most in zip(input_dims[0], input_dims[-1], strict=True)
-    ]
+    pairs = [list(zip(least, most, strict=True)) for least, most in zip(dims[0], dims[-1], strict=True)]
     ends = next(pair for own in pairs for pair in own if pair[0] != pair[1])
     batch = torch.export.Dim("batch", min=ends[0], max=ends[1])
     shapes = [{axis: batch for axis, pair in enumerate(own) if pair == ends} for own in pairs]
@@ -189,8 +187,7 @@ class _ProgramReader:
         passed = {**{argument.name: x for argument, x in zip(schema, node.args, strict=False)}, **node.kwargs}
         inputs: list[str] = []
         attributes = {
-            argument.name: self._argument(passed.get(argument.name, argument.default_value), inputs)
-            for argument in schema
+            arg.name: self._argument(passed.get(arg.name, arg.default_value), inputs) for arg in schema
         }
         marked = {
             argument.name

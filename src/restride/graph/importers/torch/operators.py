@@ -22,7 +22,7 @@ from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows, specifications
 from ..operator_call import ATEN, Function, Made, OperatorCall
 
-__all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "made_of_torch", "operators"]
+__all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "operators", "translate_aten"]
 
 _F32 = np.float32
 CALL = ""
@@ -47,7 +47,7 @@ class AtenCall:
     results: tuple[tuple[tuple[int, ...], str], ...]
 
 
-def made_of_torch(call: OperatorCall) -> Made:
+def translate_aten(call: OperatorCall) -> Made:
     """The values and tensors that stand for a call. Raises Unimplemented, which names it, for arguments that
     its function has not, and where the result is not what torch says.
     """
@@ -235,15 +235,13 @@ def _convolution(call: OperatorCall, x: Any, weights: Any, bias: Any, *numbers: 
     strides, padding, dilations, is_transposed, more, group = numbers
     rank = len(call.dims(weights)) - 2
     names = "strides", "dilations", "pads", "output_padding"
-    attributes = {
+    options = {
         name: _of_axes(value, rank)
         for name, value in zip(names, (strides, dilations, padding, more), strict=True)
         if is_transposed or name != "output_padding"
     }
-    attributes["pads"] *= 2
-    return call.onnx(
-        "ConvTranspose" if is_transposed else "Conv", x, weights, bias, group=group, **attributes
-    )
+    options["pads"] *= 2
+    return call.onnx("ConvTranspose" if is_transposed else "Conv", x, weights, bias, group=group, **options)
 
 
 @dataclass(frozen=True, slots=True)
