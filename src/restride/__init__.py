@@ -91,18 +91,18 @@ def __getattr__(name: str) -> _typing.Any:
     if name in _LAZY_NAMES:
         return _load(name)
     if name in _EARLIER_NAMES:
-        found = getattr(_sys.modules[__name__], _EARLIER_NAMES[name])
+        value = getattr(_sys.modules[__name__], _EARLIER_NAMES[name])
     elif name.startswith("ARG_") and hasattr(arguments := _load_whole("restride.desc.arguments"), name):
-        found = getattr(arguments, name)
+        value = getattr(arguments, name)
     elif name in (model := _load_whole("restride.onednn")).__all__:
-        found = getattr(model, name)
+        value = getattr(model, name)
     elif name in _OWN_IMPORT:
         what = f"module {__name__!r} has no attribute {name!r}: import {__name__}.{name} first"
         raise AttributeError(what, name=name, obj=_sys.modules[__name__])
     else:
         return _load(name)
-    _earlier[name] = found
-    return found
+    _earlier[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""What restride runs on: versions, machine, engines, instruction sets, caches, threads, settings."""
+"""The environment of restride: versions, machine, engines, instruction sets, caches, threads, settings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def text_of(groups: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    installed = {name: found for name in _OTHERS if (found := _installed(name))}
+    installed = {name: version for name in _OTHERS if (version := _installed(name))}
     return {
         "restride": VERSION,
         "python": platform.python_version(),
@@ -91,13 +91,13 @@ def _machine() -> dict[str, str]:
 
 def _instruction_set() -> dict[str, Any]:
     """The level that code is made for, and all that this machine has, lowest first."""
-    chosen = host_isa()
+    isa = host_isa()
     return {
-        "chosen": chosen.name,
+        "chosen": isa.name,
         "available": _available(),
-        "vector_bytes": chosen.vector_bytes,
-        "cpu": chosen.cpu,
-        "features": chosen.features,
+        "vector_bytes": isa.vector_bytes,
+        "cpu": isa.cpu,
+        "features": isa.features,
         "limit": settings.lookup("MAX_CPU_ISA"),
     }
 

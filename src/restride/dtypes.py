@@ -150,10 +150,10 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
             dtype = np.dtype(value) if isinstance(value, type | np.dtype) else None
         except Exception:  # a foreign object may raise anything when asked for its dtype
             raise _unknown(value) from None
-        found = None if dtype is None else _BY_NUMPY.get(dtype)
-        if found is None:
+        member = None if dtype is None else _BY_NUMPY.get(dtype)
+        if member is None:
             raise _unknown(value)
-        return found
+        return member
 
 
 _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.numpy is not None}
@@ -171,11 +171,11 @@ def _unknown(value: object) -> Error:
     else:
         why, near = "its bytes are in the other order", (twin.name,)
     names = ", ".join(name for name in DataType.__members__ if name != "undef")
-    meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     if isinstance(value, str) and value.lower() in _WAYS:
         why = "it is a type of 4 or 8 bits with scales, one for each group of elements"
-        meant = f"quantise: rs.quantize(x, {value.lower()!r}); for one type alone "
-    return refuse("RS-P15:unknown-data-type", value=_shown(value), why=why, meant=meant, names=names)
+        hint = f"quantise: rs.quantize(x, {value.lower()!r}); for one type alone "
+    return refuse("RS-P15:unknown-data-type", value=_shown(value), why=why, meant=hint, names=names)
 
 
 def _shown(value: object) -> str:
@@ -186,7 +186,7 @@ def _shown(value: object) -> str:
 
 
 def _numpy_dtype(value: object) -> np.dtype[Any] | None:
-    """What NumPy understands by a word or a type of its own: `"i8"` is int64."""
+    """The type of NumPy for a word or a type of its own: `"i8"` is int64."""
     is_scalar = isinstance(value, type) and issubclass(value, np.generic)
     if not is_scalar and not isinstance(value, str | np.dtype):
         return None

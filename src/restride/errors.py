@@ -34,16 +34,16 @@ class LookupType(enum.EnumType):
 
 
 class ValueLookup:
-    """What enumerations share that are called with a value: one that no member has is a wrong argument."""
+    """The base of enumerations that are called with a value: one that no member has is a wrong argument."""
 
     @classmethod
     def _missing_(cls, value: object) -> object:
         try:
-            found = super()._missing_(value)  # type: ignore[misc]
+            member = super()._missing_(value)  # type: ignore[misc]
         except Exception:
-            found = None
-        if found is not None:
-            return found
+            member = None
+        if member is not None:
+            return member
         raise _no_member(cls.__name__, value)
 
 
@@ -74,10 +74,10 @@ class Error(Exception):
     status = Status.runtime_error
 
     def __init__(self, what: str, *, code: str = "", where: str = "", why: str = "", hint: str = "") -> None:
-        told = [each if isinstance(each, str) else _shown(each) for each in (what, code, where, why, hint)]
-        self.what, self.code, self.where, self.why, self.hint = told
-        told.append(self.code and f"restride explain {self.code}")
-        parts = zip(("where", "why", "hint", "more"), told[2:], strict=True)
+        texts = [part if isinstance(part, str) else _shown(part) for part in (what, code, where, why, hint)]
+        self.what, self.code, self.where, self.why, self.hint = texts
+        texts.append(self.code and f"restride explain {self.code}")
+        parts = zip(("where", "why", "hint", "more"), texts[2:], strict=True)
         self.message = "\n".join([self.what, *(f"  {name}: {text}" for name, text in parts if text)])
         super().__init__(self.message)
 
@@ -214,15 +214,15 @@ class _Field:
             return _shown(self._value)
 
 
-def check_unmade(made: object, slot: str) -> None:
+def check_unmade(value: object, slot: str) -> None:
     """Raise InvalidArguments where a constructor is called on a value that is made, as its slot says.
 
     Such a value stands in keys of caches and in what has been compiled: it must not become another.
     """
-    if not hasattr(made, slot):
+    if not hasattr(value, slot):
         return
     raise InvalidArguments(
-        f"{type(made).__name__}: made already",
+        f"{type(value).__name__}: made already",
         code="RS-V07",
         why="others may hold it, and it must stay what it is",
         hint="make another one",

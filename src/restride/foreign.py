@@ -48,7 +48,7 @@ def is_masked(value: object) -> bool:
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says; the name of its class where that is nothing, or where it fails to say it."""
+    """The text of an error; the name of its class where that is nothing, or where it fails to say it."""
     try:
         return str(error) or type(error).__name__
     except Exception:

@@ -1,4 +1,4 @@
-"""What other threads hold while this one forks: the child must not find it held, with nobody to let it go.
+"""Locks of other threads while this one forks: the child must not find one held, with nobody to let it go.
 
 Modules that few programs need are loaded when first asked for, by whichever thread asks. Python holds a lock
 for each module meanwhile; in a child of fork that thread is gone, and its lock is held for ever. So a fork
@@ -46,7 +46,7 @@ class Lock(Protocol):
 
 
 class _Forking(threading.local):
-    """What the thread that forks holds, and whether Ctrl-C ended its wait."""
+    """The locks that the thread which forks holds, and whether Ctrl-C ended its wait."""
 
     held = ExitStack()
     is_interrupted = False
@@ -79,9 +79,9 @@ def _after_in_parent() -> None:
         _forking.is_interrupted = False
         # What is raised in here is dropped, too: it comes when Python is back in the program.
         me = threading.get_ident()
-        told = threading.Timer(_TOLD_AFTER_S, _signal.pthread_kill, (me, _signal.SIGINT))
-        told.daemon = True
-        told.start()
+        timer = threading.Timer(_TOLD_AFTER_S, _signal.pthread_kill, (me, _signal.SIGINT))
+        timer.daemon = True
+        timer.start()
 
 
 def _after_in_child() -> None:
@@ -90,17 +90,17 @@ def _after_in_child() -> None:
 
 
 def _hold_all() -> bool:
-    """Whether all is held and nothing is being loaded; if not, some may be held."""
+    """True where all is held and nothing is being loaded; if not, some may be held."""
     # Known to what runs after the fork before any of it is held.
-    held = _forking.held = ExitStack()
-    held.enter_context(_no_loads())
+    locks = _forking.held = ExitStack()
+    locks.enter_context(_no_loads())
     for holder in (*_holders, logging_lock):
         lock = holder()
         if lock is None:
             continue
         if not lock.acquire(timeout=_TURN_S):
             return False
-        held.callback(_release, lock)
+        locks.callback(_release, lock)
     return not _loading()
 
 
@@ -127,29 +127,29 @@ def logging_lock() -> Lock | None:
 
 
 def reentrant(lock: object) -> Lock | None:
-    """What may be a lock, if it is one that its owner may take again."""
+    """A possible lock, if it is one that its owner may take again."""
     return lock if isinstance(lock, _REENTRANT) else None
 
 
 @contextlib.contextmanager
 def _logging_let_go() -> Iterator[None]:
     """Whatever this thread has of the lock of logging is free meanwhile, and taken again at the end."""
-    lock, taken = logging_lock(), 0
+    lock, depth = logging_lock(), 0
     with contextlib.suppress(RuntimeError):
         # None is owned, and that is told by an error, when all of it is free.
         while lock is not None:
             lock.release()
-            taken += 1
+            depth += 1
     try:
         yield
     finally:
-        for _ in range(taken):
+        for _ in range(depth):
             assert lock is not None
             lock.acquire()
 
 
 def is_loading() -> bool:
-    """Whether this thread is finding or running a module that a fork would wait for in another one."""
+    """True where this thread is finding or running a module that a fork would wait for in another one."""
     locks = dict(getattr(importlib._bootstrap, "_module_locks", ()))
     return any(_is_own(lock) and _is_waited_for(name) for name, lock in locks.items())
 
@@ -172,12 +172,12 @@ def _is_waited_for(name: str) -> bool:
 
 
 def is_running(module: object) -> bool:
-    """Whether a module is being run for the first time, and so is half made."""
+    """True where a module is being run for the first time, and so is half made."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 def _is_own(lock: Callable[[], object] | None) -> bool:
-    """Whether this thread loads the module of a lock: it would wait for itself."""
+    """True where this thread loads the module of a lock: it would wait for itself."""
     return lock is not None and getattr(lock(), "owner", None) == threading.get_ident()
 
 

@@ -46,10 +46,10 @@ def _made(cls: Any, has_eq: bool) -> Any:
 
 def _source(fields: Sequence[Field[Any]], has_post_init: bool) -> Iterator[str]:
     """The methods that name the fields. Those with `init=False` are for `__post_init__` to set."""
-    given = [f for f in fields if f.init]
-    params = (f.name if f.default is f.default_factory else f"{f.name}={_default(f)}" for f in given)
+    params_of_init = [f for f in fields if f.init]
+    params = (f.name if f.default is f.default_factory else f"{f.name}={_default(f)}" for f in params_of_init)
     yield f"def __init__(self, {', '.join(params)}):"
-    for f in given:
+    for f in params_of_init:
         value = f.name
         if f.default_factory is not MISSING:
             value = f"_new_{value}() if {value} is _MISSING else {value}"
@@ -71,8 +71,8 @@ def _default(field: Field[Any]) -> str:
 
 
 def _repr(self: Any) -> str:
-    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
-    return f"{type(self).__qualname__}({shown})"
+    values = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
+    return f"{type(self).__qualname__}({values})"
 
 
 def _setattr(self: Any, name: str, value: object) -> NoReturn:

@@ -81,9 +81,9 @@ def reorder(
         order = plain_order("restride.jax.reorder", tag, array.ndim)
         kind = np.dtype(array.dtype) if dtype is None else parse_dtype(dtype)
         factor = factor_of(scale)
-        for each in (array.dtype, kind):
-            check_type("reorder", each)
-            DataType.parse(each)
+        for element_type in (array.dtype, kind):
+            check_type("reorder", element_type)
+            DataType.parse(element_type)
     except Error as error:
         error.drop_frames()
         raise
@@ -158,7 +158,7 @@ def convolution(
     count = source.ndim - 2
     window = SlidingWindow(
         numbers_of_dims("stride", stride, count),
-        tuple(each - 1 for each in numbers_of_dims("dilation", dilation, count)),
+        tuple(distance - 1 for distance in numbers_of_dims("dilation", dilation, count)),
         numbers_of_dims("padding", padding, count),
     )
     table = grouped(table, groups)

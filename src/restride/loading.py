@@ -46,9 +46,9 @@ def lazy_attributes(package: str, modules: Mapping[str, str]) -> tuple[list[str]
                 f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package]
             )
         module = load_whole(f"restride.{origins[name] or name}")
-        found = getattr(module, name) if origins[name] else module
-        setattr(sys.modules[package], name, found)
-        return found
+        value = getattr(module, name) if origins[name] else module
+        setattr(sys.modules[package], name, value)
+        return value
 
     return sorted(origins), load
 
@@ -61,7 +61,7 @@ def _may_be_interrupted() -> bool:
 
 
 def _has_handlers() -> bool:
-    """Whether a signal runs code of the program; Ctrl-C that only raises KeyboardInterrupt does not."""
+    """True where a signal runs code of the program; Ctrl-C that only raises KeyboardInterrupt does not."""
     handlers = map(_signal.getsignal, range(1, _signal.NSIG))
     return any(callable(handler) and handler is not _signal.default_int_handler for handler in handlers)
 

@@ -12,8 +12,8 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     load_whole("difflib")
     import difflib
 
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return found[0] if found else ""
+    matches = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
+    return matches[0] if matches else ""
 
 
 def equally_near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
@@ -21,7 +21,7 @@ def equally_near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[s
     load_whole("difflib")
     import difflib
 
-    matcher, best, found = difflib.SequenceMatcher(b=word), cutoff, list[str]()
+    matcher, best, matches = difflib.SequenceMatcher(b=word), cutoff, list[str]()
     for name in known:
         matcher.set_seq1(name)
         # Bounds of the ratio, which cost little.
@@ -29,7 +29,7 @@ def equally_near(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[s
             continue
         ratio = matcher.ratio()
         if ratio > best:
-            best, found = ratio, []
+            best, matches = ratio, []
         if ratio == best:
-            found.append(name)
-    return found
+            matches.append(name)
+    return matches

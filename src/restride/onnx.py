@@ -49,20 +49,20 @@ def load(
     refuses the file, or a tensor is of a type that only the package onnx reads, and that is missing.
     """
     try:
-        known = {} if values is None else values
-        found = with_values(read_model(model), known)
-        check_operators(found)
-        check_order(found)
-        inputs = network_inputs(found, {} if dims is None else dims)
+        constants = {} if values is None else values
+        source = with_values(read_model(model), constants)
+        check_operators(source)
+        check_order(source)
+        inputs = network_inputs(source, {} if dims is None else dims)
 
-        def graph(wanted: Mapping[str, Dims]) -> Graph:
-            found.check_files()
-            return translated_for(found, inputs, known, wanted)
+        def graph(extents: Mapping[str, Dims]) -> Graph:
+            source.check_files()
+            return translated_for(source, inputs, constants, extents)
 
-        def is_linear(asked: Sequence[Mapping[str, Dims]]) -> bool:
-            return follows_batch(found, asked)
+        def is_linear(batches: Sequence[Mapping[str, Dims]]) -> bool:
+            return follows_batch(source, batches)
 
-        return Network.of_source(inputs, found.outputs, graph, rule, without, is_linear=is_linear)
+        return Network.of_source(inputs, source.outputs, graph, rule, without, is_linear=is_linear)
     except Error as error:
         error.drop_frames()
         raise

@@ -36,7 +36,7 @@ from .errors import Error, InvalidArguments, refuse
 from .graph.importers.onnx.inputs import network_inputs
 from .graph.importers.onnx.reader import check_order, follows_batch, translated
 from .graph.importers.openvino.model import read_ir_model
-from .graph.importers.openvino.operators import made_of_openvino
+from .graph.importers.openvino.operators import translate_layer
 from .graph.network.network import Network
 from .runtime.memory import Memory
 
@@ -121,17 +121,17 @@ class ShuffleChannels:
         """
         try:
             dims: Any = x.desc.dims if isinstance(x, Memory) else getattr(x, "shape", None)
-            found = tuple(int(n) for n in dims)
+            shape = tuple(int(n) for n in dims)
         except Exception:  # a foreign shape may raise anything
             raise refuse("RS-V08:x-no-array", type=type(x).__name__) from None
-        is_fit = len(found) == len(self.shape)
-        if not is_fit or any(n not in (-1, m) for n, m in zip(self.shape, found, strict=True)):
-            raise refuse("RS-O04:x-another-shape", owner=self, found=_by(found), shape=_by(self.shape))
+        is_fit = len(shape) == len(self.shape)
+        if not is_fit or any(n not in (-1, m) for n, m in zip(self.shape, shape, strict=True)):
+            raise refuse("RS-O04:x-another-shape", owner=self, found=_by(shape), shape=_by(self.shape))
         return shuffle_channels(x, group=self.group, axis=self.axis, out=out)
 
     def __str__(self) -> str:
-        named = f" {short_repr(self.name)}" if self.name else "" if self.id is None else f" {self.id}"
-        return f"{_TYPE}{named}"
+        suffix = f" {short_repr(self.name)}" if self.name else "" if self.id is None else f" {self.id}"
+        return f"{_TYPE}{suffix}"
 
 
 class Layers(tuple[ShuffleChannels, ...]):
@@ -145,15 +145,15 @@ class Layers(tuple[ShuffleChannels, ...]):
     def __new__(cls, layers: Iterable[ShuffleChannels] = ()) -> Self:
         """Of any number of layers, in their order."""
         try:
-            held = tuple(layers)
+            items = tuple(layers)
         except Exception:  # what is no sequence, or a foreign one
             kind = type(layers).__name__
             raise refuse("RS-V08:layers-shufflechannels", layers=short_repr(layers), type=kind) from None
-        for i, layer in enumerate(held):
+        for i, layer in enumerate(items):
             if not isinstance(layer, ShuffleChannels):
                 kind = type(layer).__name__
                 raise refuse("RS-V08:layers-shufflechannels-rs", i=i, layer=short_repr(layer), type=kind)
-        return super().__new__(cls, held)
+        return super().__new__(cls, items)
 
     def by_id(self, id: int) -> ShuffleChannels:
         """The layer of that id. Raises InvalidArguments where there is none, or one in each of two bodies."""
@@ -164,15 +164,15 @@ class Layers(tuple[ShuffleChannels, ...]):
         return self._only("name", name)
 
     def _only(self, key: str, value: object) -> ShuffleChannels:
-        found = [layer for layer in self if getattr(layer, key) == value]
-        if len(found) == 1:
-            return found[0]
-        known = ", ".join(short_repr(getattr(layer, key)) for layer in self[:_SHOWN])
+        layers = [layer for layer in self if getattr(layer, key) == value]
+        if len(layers) == 1:
+            return layers[0]
+        values = ", ".join(short_repr(getattr(layer, key)) for layer in self[:_SHOWN])
         raise refuse(
             "RS-O04:layers",
-            count=len(found) or "no",
+            count=len(layers) or "no",
             what=f"{key} {short_repr(value)}",
-            where=f"{key}s {known}{', ...' if len(self) > _SHOWN else ''}" if known else "",
+            where=f"{key}s {values}{', ...' if len(self) > _SHOWN else ''}" if values else "",
             count2=len(self),
         )
 
@@ -189,16 +189,16 @@ def load(
 
     `dims`, `rule` and `without` are those of `rs.onnx.load`, and so are the errors.
     """
-    found = read_ir_model(model, weights)
-    check_order(found)
-    inputs = network_inputs(found, {} if dims is None else dims)
+    source = read_ir_model(model, weights)
+    check_order(source)
+    inputs = network_inputs(source, {} if dims is None else dims)
     return Network.of_source(
         inputs,
-        found.outputs,
-        lambda wanted: translated(found, wanted, made_of_openvino),
+        source.outputs,
+        lambda extents: translated(source, extents, translate_layer),
         rule,
         without,
-        is_linear=lambda asked: follows_batch(found, asked, made_of_openvino),
+        is_linear=lambda batches: follows_batch(source, batches, translate_layer),
     )
 
 
@@ -227,10 +227,10 @@ def _read(name: str, raw: RawLayer) -> ShuffleChannels:
         is_one = len(shape) == len(result)
         if not is_one or any(n != m and -1 not in (n, m) for n, m in zip(shape, result, strict=True)):
             raise refuse("RS-F04:input-output-differ", shape=_by(shape), result=_by(result))
-        kinds = [each for each in (source.precision, target.precision) if each is not None]
-        if len({each.upper() for each in kinds} - set(_OPEN)) > 1:
-            shown = [short_repr(kind) for kind in kinds]
-            raise refuse("RS-F04:input-output-differ-type", source=shown[0], target=shown[1])
+        kinds = [kind for kind in (source.precision, target.precision) if kind is not None]
+        if len({kind.upper() for kind in kinds} - set(_OPEN)) > 1:
+            texts = [short_repr(kind) for kind in kinds]
+            raise refuse("RS-F04:input-output-differ-type", source=texts[0], target=texts[1])
         # Other programs leave notes of their own beside the attributes of the operation.
         data, own = raw.data[0] if raw.data else {}, raw.attributes
         numbers = {key: to_int(data[key], key) for key in ("axis", "group") if key in data}

@@ -18,8 +18,8 @@ def lookup(name: str) -> str | None:
 
     An empty value counts as set: `RESTRIDE_CACHE_DIR=` is not the same as no RESTRIDE_CACHE_DIR.
     """
-    found = find(name)
-    return found[1] if found else None
+    setting = find(name)
+    return setting[1] if setting else None
 
 
 def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> int:
@@ -27,10 +27,10 @@ def lookup_int(name: str, default: int, *, low: int, high: int = 2**31 - 1) -> i
 
     Raises InvalidArguments that names the variable actually set.
     """
-    found = find(name)
-    if found is None or not found[1].strip():
+    setting = find(name)
+    if setting is None or not setting[1].strip():
         return default
-    variable, text = found
+    variable, text = setting
     value = _parse_int(text)
     if value is None or not low <= value <= high:
         raise refuse("RS-P17:integer-expected", variable=variable, text=text[:80], low=low, high=high)

@@ -84,8 +84,8 @@ def make_memory(md: MemoryDesc, engine: Engine, usm: Any = "device") -> Memory:
         return Memory(md, engine, usm)
     if usm not in USM_KINDS:
         raise _wrong("make_memory", f"{usm[:40]!r} is no kind of USM: device, shared or host")
-    made = device.allocate(extent(md).needed, zero_last=md.data_type.bits < 8, kind=usm)
-    return Memory(md, engine, made)
+    buffer = device.allocate(extent(md).needed, zero_last=md.data_type.bits < 8, kind=usm)
+    return Memory(md, engine, buffer)
 
 
 def get_memory_kind(memory: Memory) -> str:

@@ -112,9 +112,9 @@ def layer_norm(
     """`(x - mean) / sqrt(variance + epsilon) * scale + shift` along an axis, in the layout of `x`; as
     `rs.layer_norm`. `axis=1` normalizes the channels of images, where torch's own needs a transpose.
     """
-    operands = [tensor_of(x), *(tensor_of(each) for each in (scale, shift) if each is not None)]
+    operands = [tensor_of(x), *(tensor_of(tensor) for tensor in (scale, shift) if tensor is not None)]
     if all(map(is_plain, operands)):
-        weights = (None if each is None else each.detach() for each in (scale, shift))
+        weights = (None if tensor is None else tensor.detach() for tensor in (scale, shift))
         return layer_norm_arrays(x.detach(), *weights, axis=axis, epsilon=epsilon)
     refuse_derivative("layer_norm")
     if not torch.compiler.is_compiling():
@@ -160,7 +160,7 @@ class ChannelShuffle(torch.nn.Module):  # type: ignore[misc]
         return channel_shuffle(x, self.groups)
 
     def extra_repr(self) -> str:
-        """What stands in the module's repr, as in torch's."""
+        """The text in the module's repr, as in torch's."""
         return f"groups={self.groups}"
 
 

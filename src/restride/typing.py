@@ -59,11 +59,11 @@ class TorchTensor(OtherArray, Protocol):
 
     @property
     def is_contiguous(self) -> Callable[..., bool]:
-        """Whether it is row-major, or lies in a memory format."""
+        """True where it is row-major, or lies in a memory format."""
 
 
 class WithArray(Protocol):
-    """What `np.asarray` makes an array of by itself."""
+    """An object that `np.asarray` makes an array of by itself."""
 
     @property
     def __array__(self) -> Callable[..., Any]:
@@ -102,7 +102,7 @@ Extents = int | Sequence[int]
 
 
 class ReorderOptions(TypedDict, total=False):
-    """What `rs.reorder` computes, and where."""
+    """The arithmetic of `rs.reorder`."""
 
     scale: Factor
     zero_point: Factor

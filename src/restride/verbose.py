@@ -1,4 +1,4 @@
-"""What restride reports on stderr while it works: `RESTRIDE_VERBOSE` and `rs.set_verbose(level)`.
+"""The reports of restride on stderr while it works: `RESTRIDE_VERBOSE` and `rs.set_verbose(level)`.
 
 A line has oneDNN's v1 fields behind our own marker:
 
@@ -31,7 +31,7 @@ _TEMPLATE = (
 
 
 class Level(enum.Flag):
-    """What is reported; levels combine with `|`."""
+    """The reports to write; levels combine with `|`."""
 
     none = 0
     error = 1
@@ -69,7 +69,7 @@ class Setting(NamedTuple):
 
 
 class Flags:
-    """What is reported now, as plain slots: read anywhere, changed only by `set_verbose`."""
+    """The reports that are on, as plain slots: read anywhere, changed only by `set_verbose`."""
 
     __slots__ = (
         "check",
@@ -117,7 +117,7 @@ _pending_header: list[Callable[[], Iterable[str]]] = [tuple]
 
 
 class Restore:
-    """What `set_verbose` returns: the level is set already; leaving `with` puts the old one back."""
+    """The result of `set_verbose`: the level is set already; leaving `with` puts the old one back."""
 
     __slots__ = ("_after", "_setting")
 
@@ -230,8 +230,8 @@ def _compiled(text: str) -> re.Pattern[str] | None:
 
 
 def _complaint(unknown: list[str]) -> str:
-    shown = ", ".join(repr(word[:40]) for word in unknown[:3])
-    return f"unknown verbose level {shown}; use {', '.join(Level.__members__)}, 0, 1, 2 or filter=REGEX"
+    words = ", ".join(repr(word[:40]) for word in unknown[:3])
+    return f"unknown verbose level {words}; use {', '.join(Level.__members__)}, 0, 1, 2 or filter=REGEX"
 
 
 def _text(field: object) -> str:

@@ -501,7 +501,7 @@ def test_what_is_prepared_tells_how_far_it_is_and_only_runs_then(monkeypatch: py
     net.prepare(told=lambda *each: told.append(each))
     steps = len(net.plan().steps)
     assert told == [(ready, steps) for ready in range(1, steps + 1)]
-    monkeypatch.setattr(Runner, "_made", None)
+    monkeypatch.setattr(Runner, "_prepare_parts", None)
     net.prepare()
     assert net(values(1, 32, 8, 8)).shape == net.plan().outputs[net.outputs[0]].md.dims
 
@@ -526,7 +526,7 @@ def test_plans_of_several_sizes_share_packed_weights_and_leave_none_behind() -> 
     net = rs.Network.of_source([NetworkInput("x", (None, 20, None, None), rs.f32)], ["y"], graph)
     for n in range(1, 13):
         net(values(n, 20, 6, 7))
-    known = [each for found in net._plans._prepacked._known.values() for each in found]
+    known = [each for found in net._plans._prepacked._memories.values() for each in found]
     assert len({id(each.memory()) for each in known if each.memory() is not None}) == 1
 
 

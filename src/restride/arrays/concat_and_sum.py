@@ -124,59 +124,59 @@ def _computed(
 ) -> Any:
     """Arrays as memories on one engine, the descriptor of the result, and the run."""
     (function, how, dst, dtype), call = parameters, parameters[0].name
-    arrays = [x, *(as_array(each, f"{call}: array {i}") for i, each in enumerate(operands, 1))]
+    arrays = [x, *(as_array(operand, f"{call}: array {i}") for i, operand in enumerate(operands, 1))]
     if dtype is None and out is None and all(map(is_nibbles, arrays)):
         dtype = x.dtype
-    moved = None
+    bits = None
     if function is _CONCAT and not isinstance(dst, MemoryDesc):
         # The type of arrays whose bits are moved, as no data type is named after it; None to convert.
-        moved = unnamed_type(arrays if out is None else [*arrays, out])
-        moved = moved if moved is not None and (dtype is None or is_same_type(dtype, moved)) else None
-    engine = next((each.engine for each in (*arrays, out) if isinstance(each, Memory) and each), _CPU)
+        bits = unnamed_type(arrays if out is None else [*arrays, out])
+        bits = bits if bits is not None and (dtype is None or is_same_type(dtype, bits)) else None
+    engine = next((memory.engine for memory in (*arrays, out) if isinstance(memory, Memory) and memory), _CPU)
 
     def memory_of(name: str, array: Any, subject: Subject) -> Memory:
         if isinstance(array, Memory):
             return _on_engine(array, engine, name)
         array = as_bytes(array) if is_nibbles(array) and array is not out else array
-        array = array if moved is None else bits_of(array)
+        array = array if bits is None else bits_of(array)
         described = describe(array, None, subject)
         return from_host(described.desc, engine, described.buffer_of(array))
 
     sources = []
-    for i, each in enumerate(arrays):
+    for i, array in enumerate(arrays):
         name = f"{call}: array {i}"
-        sources.append(memory_of(name, each, Subject(f"{name} cannot be read", f"{name} does not fit")))
+        sources.append(memory_of(name, array, Subject(f"{name} cannot be read", f"{name} does not fit")))
     descs = tuple(memory.desc for memory in sources)
-    data_type = None if moved is not None else _type(call, dtype)
-    wanted: Any = _format(call, dst)
-    if moved is not None and halves(moved):
-        is_open = wanted is None and out is None
-        wanted = own_format(x) if is_open else format_of_bits(wanted, moved, x.ndim)
+    data_type = None if bits is not None else _type(call, dtype)
+    target_format: Any = _format(call, dst)
+    if bits is not None and halves(bits):
+        is_open = target_format is None and out is None
+        target_format = own_format(x) if is_open else format_of_bits(target_format, bits, x.ndim)
     target = None
     if out is not None:
         refuse_host_out(f"{call}: out will not do", out, engine)
         target = memory_of(f"{call}: out", out, Subject.target(call))
-        _check_layout(call, target.desc, wanted)
-        wanted = target.desc
+        _check_layout(call, target.desc, target_format)
+        target_format = target.desc
     names = Names(call, "array", "dst" if out is None else "out")
     if function is _CONCAT:
         axis = parse_int(how, "concat: axis")
-        if moved is not None and halves(moved):  # the halves of an element are no axis
+        if bits is not None and halves(bits):  # the halves of an element are no axis
             ndims = descs[0].ndims - 1
             axis = axis % ndims if -ndims <= axis < ndims else axis + (1 if axis > 0 else -1)
-        problem: SeveralProblem = _concat_problem(descs, axis, wanted, data_type, names)
+        problem: SeveralProblem = _concat_problem(descs, axis, target_format, data_type, names)
     else:
         factors = parse_scales(call, how, len(descs))
         dims = descs[0].dims
         problem = sum_problem(
-            factors, descs, _target_desc(names, descs, dims, wanted, data_type), DEFAULT_ATTR, names
+            factors, descs, _target_desc(names, descs, dims, target_format, data_type), DEFAULT_ATTR, names
         )
     impl = find_operation(problem, engine)
-    if moved is not None and problem.dst.inner_blks:
-        raise refuse("RS-A02:no-blocks", call=call, moved=moved)
+    if bits is not None and problem.dst.inner_blks:
+        raise refuse("RS-A02:no-blocks", call=call, moved=bits)
     target = allocated_memory(problem.dst, engine) if target is None else target
-    function.execute(impl, {**dict(enumerate(sources, ARG_MULTIPLE_SRC)), ARG_DST: target}, signed, moved)
-    return target if moved is None or out is not None else of_bits(np.asarray(target), moved)
+    function.execute(impl, {**dict(enumerate(sources, ARG_MULTIPLE_SRC)), ARG_DST: target}, signed, bits)
+    return target if bits is None or out is not None else of_bits(np.asarray(target), bits)
 
 
 # --- parameters and problems --------------------------------------------------------------------------------
@@ -192,15 +192,15 @@ def _array_list(call: str, arrays: Any) -> list[Any]:
         why = "it is one tensor" if is_torch(arrays) else "it is one array"
         raise refuse("RS-A13:one-array", call=call, why=why)
     try:
-        found = list(islice(arrays, MOST_SOURCES + 1))
+        sources = list(islice(arrays, MOST_SOURCES + 1))
     except Exception as error:  # a foreign iterator may raise anything
         why = f"{type(arrays).__name__} cannot be gone through: {str(error)[:200] or type(error).__name__}"
         raise refuse("RS-A13:text", call=call, why=why) from None
-    if 1 <= len(found) <= MOST_SOURCES:
-        return found
+    if 1 <= len(sources) <= MOST_SOURCES:
+        return sources
     why, hint = (
         ("there are more", "join some of them first")
-        if found
+        if sources
         else ("there is none", "pass at least one array")
     )
     raise refuse("RS-A13:1-arrays", call=call, most_sources=MOST_SOURCES, why=why, hint=hint)
@@ -257,9 +257,9 @@ def _check_layout(call: str, out: MemoryDesc, dst: Any) -> None:
     """Raise InvalidArguments for an `out` that does not lie as `dst` says."""
     if dst is None:
         return
-    wanted = dst if isinstance(dst, MemoryDesc) else _in_format(call, out.dims, out.data_type, dst)
-    if wanted != out:
-        raise refuse("RS-A07:out-not-lie-dst", call=call, out=out, wanted=wanted)
+    expected = dst if isinstance(dst, MemoryDesc) else _in_format(call, out.dims, out.data_type, dst)
+    if expected != out:
+        raise refuse("RS-A07:out-not-lie-dst", call=call, out=out, wanted=expected)
 
 
 def _target_desc(

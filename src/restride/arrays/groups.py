@@ -1,4 +1,4 @@
-"""How functions that shuffle arrays count groups: oneDNN's group size, or everyone else's groups (1.4)."""
+"""Ways to count groups in functions that shuffle arrays: oneDNN's group size, or everyone else's groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shape = tuple[int, ...]
 
 
 class Rule(NamedTuple):
-    """How a function counts groups: its name, its parameter, and what that makes of the dims and the axis."""
+    """The way in which a function counts groups: its name, its parameter, and the split of dims and axis."""
 
     call: str
     parameter: str
@@ -30,8 +30,8 @@ class Rule(NamedTuple):
 
 def by_size(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
     """The group size itself, and the axis as oneDNN counts it."""
-    found = check_axis(call, axis, dims)
-    return found, check_group_size(call, number, dims, found)
+    at = check_axis(call, axis, dims)
+    return at, check_group_size(call, number, dims, at)
 
 
 def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> tuple[int, int]:
@@ -50,14 +50,14 @@ def by_count(call: str, parameter: str, dims: Shape, axis: int, number: int) -> 
     size = dims[axis]
     if number >= 1 and size % number == 0:
         return axis % rank, size // number
-    shown = short_repr(number)
+    text = short_repr(number)
     raise refuse(
         "RS-O05:1-more" if number < 1 else "RS-O05:c-multiple",
         call=call,
         parameter=parameter,
         size=size,
         axis=axis % rank,
-        shown=shown,
+        shown=text,
         advice=legal_factors(parameter, size),
     )
 

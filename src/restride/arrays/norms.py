@@ -123,12 +123,12 @@ def _layer(x: Any, out: Any, operands: Sequence[Any], parameters: Parameters, si
         raise refuse("RS-R10:tensors-different-shapes", call="layer_norm", ndims=ndims, ndims2=ndims_of_out)
     weights = {ARG_SCALE: scale, ARG_SHIFT: shift}
     if ndims == 1:  # a row alone, as one of a batch of one
-        row, target = (None if each is None else _reshaped(each, (1, *_dims(each))) for each in (x, out))
+        row, target = (None if array is None else _reshaped(array, (1, *_dims(array))) for array in (x, out))
         return _reshaped(_normalized(LayerNormalizationProblem, row, target, weights, epsilon), _dims(x))
-    turned, target = (None if each is None else with_axis_last(each, at) for each in (x, out))
-    known = signed if at == ndims - 1 else None
-    made = _normalized(LayerNormalizationProblem, turned, target, weights, epsilon, signed=known)
-    return with_axis_at(made, at)
+    turned, target = (None if array is None else with_axis_last(array, at) for array in (x, out))
+    call_key = signed if at == ndims - 1 else None
+    result = _normalized(LayerNormalizationProblem, turned, target, weights, epsilon, signed=call_key)
+    return with_axis_at(result, at)
 
 
 def _group(
@@ -148,7 +148,7 @@ def _batch(
 
 
 def _ndims_read(x: Any) -> int:
-    """How many axes there are. Raises InvalidArguments for what cannot be read."""
+    """The number of axes. Raises InvalidArguments for what cannot be read."""
     if isinstance(x, np.ndarray) and x.ndim:
         return x.ndim
     return _LAYER.source(x, engine_of(x, None, None)).desc.ndims
@@ -173,7 +173,7 @@ def _normalized(
     groups: int = 1,
     signed: CallKey | None = None,
 ) -> Memory:
-    """What is written. `weights`: scale, shift and statistics by argument, None where there is none."""
+    """The normalized tensor. `weights`: scale, shift and statistics by argument, None where there is none."""
     kind = of.norm_kind
     function = {NormKind.layer: _LAYER, NormKind.group: _GROUP, NormKind.batch: _BATCH}[kind]
     engine = engine_of(x, out, None)
@@ -200,13 +200,13 @@ def _normalized(
     stats = MemoryDesc(stat_dims(kind, src.dims, groups), real)
     own = MemoryDesc((count,), next(types, real), "a")
     problem = of(kind, src, target.desc, stats, own, flags, False, groups, small)
-    more = {arg: function.source(each, engine) for arg, each in numbers.items()}
+    more = {arg: function.source(array, engine) for arg, array in numbers.items()}
     function.run(problem, engine, {ARG_SRC: source, ARG_DST: target, **more}, signed)
     return target
 
 
 def parse_epsilon(what: str, epsilon: Any) -> float:
-    """What is added to a variance, as f32. Raises InvalidArguments below 0, and where it is not finite."""
+    """The summand of a variance, as f32. Raises InvalidArguments below 0, and where it is not finite."""
     small = to_f32(epsilon, f"{what}: epsilon")
     if isfinite(small) and small >= 0:
         return small
@@ -223,13 +223,11 @@ def numbers_of(
     function: ArrayFunction, weights: dict[int, Any], count: int, real: DataType = DataType.f32
 ) -> dict[int, Array]:
     """One number for each of `count`, by argument: scale and shift of one type, statistics as `real`."""
-    found = {arg: _numbers(function, arg, each, count) for arg, each in weights.items()}
-    kinds = {each.dtype for arg, each in found.items() if arg in _TYPED}
-    chosen = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
-    kind = chosen if chosen in _WEIGHT_TYPES and real is DataType.f32 else real.numpy
-    return {
-        arg: np.ascontiguousarray(each, kind if arg in _TYPED else real.numpy) for arg, each in found.items()
-    }
+    numbers = {arg: _numbers(function, arg, weight, count) for arg, weight in weights.items()}
+    kinds = {array.dtype for arg, array in numbers.items() if arg in _TYPED}
+    common = kinds.pop() if len(kinds) == 1 else np.dtype(np.float32)
+    kind = common if common in _WEIGHT_TYPES and real is DataType.f32 else real.numpy
+    return {arg: np.ascontiguousarray(x, kind if arg in _TYPED else real.numpy) for arg, x in numbers.items()}
 
 
 _TYPED = (ARG_SCALE, ARG_SHIFT)
@@ -243,11 +241,11 @@ _NAMES: dict[int, str] = {
 
 def _numbers(function: ArrayFunction, arg: int, value: Any, count: int) -> Array:
     try:
-        found = value.to_numpy() if isinstance(value, Memory) else np.asarray(value)
+        array = value.to_numpy() if isinstance(value, Memory) else np.asarray(value)
         # ml_dtypes has types of kind V.
-        is_number = found.dtype.kind in "fiu" or found.dtype in _WEIGHT_TYPES
-        if found.shape == (count,) and is_number and not is_masked(value):
-            return found
+        is_number = array.dtype.kind in "fiu" or array.dtype in _WEIGHT_TYPES
+        if array.shape == (count,) and is_number and not is_masked(value):
+            return array
     except Exception:  # NumPy makes no array of it
         pass
     raise refuse(

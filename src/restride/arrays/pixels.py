@@ -81,14 +81,14 @@ def _normalized(how: tuple[Any, ...], x: Any, out: Any) -> Any:
     one = (_LARGEST if kind is DataType.u8 else 1.0) if unit is None else unit
     place = _place(len(dims))
     is_wide = DataType.f64 in (kind, None if dtype is None else DataType.parse(dtype))
-    keys = tuple(_key(each) for each in (*factors, one))
+    keys = tuple(_key(value) for value in (*factors, one))
     shift, factor = _operands(keys, dims[place], len(dims) - place - 1, is_wide)
     to = _LETTERS[: len(dims)] if dst is None and out is None else dst
     return reorder(images, to, dtype=dtype, post_ops=[("sub", shift), ("mul", factor)], out=out)
 
 
 def _place(ndim: int) -> int:
-    """Which axis of a result holds the channels."""
+    """The axis of a result that holds the channels."""
     return 0 if ndim == 3 else 1
 
 
@@ -136,30 +136,30 @@ def _key(value: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _made(keys: tuple[Any, ...], count: int, behind: int, is_wide: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+def _pair(keys: tuple[Any, ...], count: int, behind: int, is_wide: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     mean, std, unit = keys
     one = _numbers("unit", unit, 1, may_be_zero=False)
     means, deviations = _numbers("mean", mean, count), _numbers("std", std, count, may_be_zero=False)
     real = np.float64 if is_wide else np.float32
     with np.errstate(all="ignore"):
         operands = np.multiply(means, one), 1 / np.multiply(deviations, one)
-        shaped = [np.asarray(each, real).reshape(-1, *[1] * behind) for each in operands]
-    for name, value, found in zip(("mean", "std"), (mean, std), shaped, strict=True):
-        if not np.isfinite(found).all():
+        shaped = [np.asarray(operand, real).reshape(-1, *[1] * behind) for operand in operands]
+    for name, value, operand in zip(("mean", "std"), (mean, std), shaped, strict=True):
+        if not np.isfinite(operand).all():
             raise refuse("RS-R22:too-large", name=name, value=short_repr(value), np_name=np.dtype(real).name)
-    for each in shaped:
-        each.flags.writeable = False
+    for operand in shaped:
+        operand.flags.writeable = False
     return shaped[0], shaped[1]
 
 
 def _operands(
     keys: tuple[Any, ...], count: int, behind: int, is_wide: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """What is subtracted, and what multiplies then, of mean, deviation and unit; with `behind` axes of 1
-    behind the channels.
+    """The array to subtract, and the one to multiply by then, of mean, deviation and unit; with `behind` axes
+    of 1 behind the channels.
     """
     try:
-        return _made(keys, count, behind, is_wide)
+        return _pair(keys, count, behind, is_wide)
     except TypeError:  # no numbers, which may have no hash
         for name, value in zip(("mean", "std", "unit"), keys, strict=True):
             _numbers(name, value, count)
@@ -169,12 +169,12 @@ def _operands(
 def _numbers(name: str, value: Any, count: int, *, may_be_zero: bool = True) -> Numbers:
     """So many finite numbers, or one for all of them."""
     try:
-        found = np.asarray(value)
-        found = np.asarray(np.nan) if found.dtype.kind in "USTmMc" else found.astype(np.float64)
+        array = np.asarray(value)
+        array = np.asarray(np.nan) if array.dtype.kind in "USTmMc" else array.astype(np.float64)
     except Exception:  # NumPy makes no numbers of it
-        found = np.asarray(np.nan)
-    numbers: Numbers = tuple(found.reshape(-1).tolist())
-    is_right = found.ndim < 2 and len(numbers) in (1, count) and all(map(isfinite, numbers))
+        array = np.asarray(np.nan)
+    numbers: Numbers = tuple(array.reshape(-1).tolist())
+    is_right = array.ndim < 2 and len(numbers) in (1, count) and all(map(isfinite, numbers))
     if is_right and (may_be_zero or all(numbers)):
         return numbers
     raise refuse(

@@ -66,7 +66,7 @@ def pool(
     [7.5]
     """
     parameters = alg, kernel, stride, padding, dilation
-    key = plain_key(tuple([tuple(each) if type(each) is list else each for each in parameters]))
+    key = plain_key(tuple([tuple(item) if type(item) is list else item for item in parameters]))
     return _POOL.call(_pooled, parameters, key, x, out)
 
 
@@ -75,11 +75,11 @@ def _pooled(x: Any, out: Any, _: object, parameters: Parameters, signed: CallKey
     engine = engine_of(x, out, None)
     source = _POOL.source(x, engine)
     src = check_known("pool", "x", source.desc)
-    chosen, found = parse_alg(alg), parse_windows(src.dims, *numbers)
-    target = _POOL.target(out, src, found.dims, engine)
-    check_windows("pool", found.windows, ("x", src), ("out", target.desc))
+    algorithm, pooled_dims = parse_alg(alg), parse_windows(src.dims, *numbers)
+    target = _POOL.target(out, src, pooled_dims.dims, engine)
+    check_windows("pool", pooled_dims.windows, ("x", src), ("out", target.desc))
     check_written("pool", "out", target.desc)
-    problem = PoolingProblem(chosen, found.windows, src, target.desc)
+    problem = PoolingProblem(algorithm, pooled_dims.windows, src, target.desc)
     _POOL.run(problem, engine, {ARG_SRC: source, ARG_DST: target}, signed)
     return target
 
@@ -110,30 +110,30 @@ def parse_windows(dims: Sequence[int], kernel: Any, stride: Any, padding: Any, d
     # Neighbours unless there is a stride: windows that do not overlap.
     steps = sizes if stride is None else _numbers("stride", stride, count, 1)
     left, right = _ends(padding, count)
-    windows = Windows(steps, sizes, tuple(each - 1 for each in apart), left, right)
-    made = tuple(windows.output(d, dims[d + 2]) for d in range(count))
-    if any(found < 1 and size for found, size in zip(made, dims[2:], strict=True)):
+    windows = Windows(steps, sizes, tuple(distance - 1 for distance in apart), left, right)
+    extents = tuple(windows.output(d, dims[d + 2]) for d in range(count))
+    if any(extent < 1 and size for extent, size in zip(extents, dims[2:], strict=True)):
         raise refuse(
             "RS-R10:window-larger-image", dims=tuple(dims), sizes=sizes, apart=apart, left=left, right=right
         )
-    return PooledDims(windows, (*dims[:2], *(max(found, 0) for found in made)))
+    return PooledDims(windows, (*dims[:2], *(max(extent, 0) for extent in extents)))
 
 
 def _numbers(name: str, value: Any, count: int, least: int) -> Dims:
     """One whole number for each spatial dim; one for all may stand alone."""
     value = value.tolist() if isinstance(value, np.ndarray) else value
     many = tuple(value) if isinstance(value, list | tuple) else (value,) * count
-    found = tuple(parse_int(each, f"pool: {name}") for each in many)
-    if len(found) == count and all(least <= each < 2**31 for each in found):
-        return found
+    numbers = tuple(parse_int(number, f"pool: {name}") for number in many)
+    if len(numbers) == count and all(least <= number < 2**31 for number in numbers):
+        return numbers
     raise refuse("RS-V02:whole-number-more", name=name, value=short_repr(value), least=least, count=count)
 
 
 def _ends(padding: Any, count: int) -> tuple[Dims, Dims]:
-    """What is added in front of each spatial dim, and behind it."""
+    """The padding in front of each spatial dim, and behind it."""
     padding = padding.tolist() if isinstance(padding, np.ndarray) else padding
-    if isinstance(padding, list | tuple) and any(isinstance(each, list | tuple) for each in padding):
-        pairs = [each if isinstance(each, list | tuple) else (each, each) for each in padding]
+    if isinstance(padding, list | tuple) and any(isinstance(pad, list | tuple) for pad in padding):
+        pairs = [pad if isinstance(pad, list | tuple) else (pad, pad) for pad in padding]
         if len(pairs) != count or any(len(pair) != 2 for pair in pairs):
             raise refuse("RS-V02:padding", padding=short_repr(padding), count=count)
         left, right = zip(*pairs, strict=True)

@@ -94,7 +94,7 @@ def convolution(
     [[[[8.0, 12.0], [20.0, 24.0]]]]
     """
     parameters = stride, padding, dilation, groups, dtype
-    key = plain_key(tuple([tuple(each) if type(each) is list else each for each in parameters]))
+    key = plain_key(tuple([tuple(item) if type(item) is list else item for item in parameters]))
     return _CONVOLUTION.call(_convolution, parameters, key, x, out, (weights, bias))
 
 
@@ -126,20 +126,20 @@ def pack_weights(
     md = source.desc
     kind = md.data_type if dtype is None else DataType.parse(dtype)
     open_md = MemoryDesc(md.dims, md.data_type, "any")
-    made: Primitive
+    consumer: Primitive
     if is_grouped:
         ndims = md.ndims - (groups > 1)
         outputs, kernel = outputs_and_kernel(md, ndims)
         inputs = md.dims[1] if groups == 1 else md.dims[0] * md.dims[2]
-        window = SlidingWindow(*((each,) * len(kernel) for each in (1, 0, 0)))
+        window = SlidingWindow(*((number,) * len(kernel) for number in (1, 0, 0)))
         src = MemoryDesc((1, inputs, *kernel), kind, "any")
         dst = MemoryDesc((1, outputs, *[1] * len(kernel)), "f32", "any")
-        made = convolution_primitive(engine, src, open_md, None, dst, window)
+        consumer = convolution_primitive(engine, src, open_md, None, dst, window)
     else:
         *batch, k, n = md.dims if md.ndims >= _MATRIX else (0, 0)
         src, dst = MemoryDesc((*batch, 1, k), kind), MemoryDesc((*batch, 1, n), "f32")
-        made = matmul_primitive(engine, src, open_md, None, dst)
-    packed = Memory(made.get_primitive_desc().weights_desc(), engine)
+        consumer = matmul_primitive(engine, src, open_md, None, dst)
+    packed = Memory(consumer.get_primitive_desc().weights_desc(), engine)
     reorder(source, None, out=packed)
     return packed
 
@@ -173,8 +173,8 @@ def _by_rows(x: Array, out: Any, operands: Sequence[Any], dtype: Any, columns: i
     rows = x.reshape(count, x.shape[-1])
     is_direct = isinstance(out, np.ndarray) and out.shape == dims and out.flags.c_contiguous
     target, key = out.reshape(count, columns) if is_direct else None, plain_key((dtype,))
-    made = _MATMUL.call(_matmul, (dtype,), key, rows, target, operands).reshape(dims)
-    return made if is_direct or out is None else reorder(made, None, out=out)
+    result = _MATMUL.call(_matmul, (dtype,), key, rows, target, operands).reshape(dims)
+    return result if is_direct or out is None else reorder(result, None, out=out)
 
 
 def _convolution(
@@ -186,7 +186,7 @@ def _convolution(
     md, count = source.desc, source.desc.ndims - 2
     window = SlidingWindow(
         numbers_of_dims("stride", stride, count),
-        tuple(each - 1 for each in numbers_of_dims("dilation", dilation, count)),
+        tuple(distance - 1 for distance in numbers_of_dims("dilation", dilation, count)),
         numbers_of_dims("padding", padding, count),
     )
     table = _grouped("convolution", weights, groups, engine)
@@ -204,7 +204,7 @@ def _convolution(
 
 
 def outputs_and_kernel(md: MemoryDesc, ndims: int) -> tuple[int, tuple[int, ...]]:
-    """How many outputs weights have, and their window, for a source of `ndims` dims."""
+    """The number of outputs of weights, and their window, for a source of `ndims` dims."""
     dims = md.dims
     if len(dims) not in (ndims, ndims + 1) or ndims < 1 + _MATRIX:
         raise refuse("RS-X01:x-batch-channels", ndims=ndims, md=md)
@@ -216,7 +216,7 @@ def _grouped(call: str, weights: Any, groups: int, engine: Engine) -> Memory:
     number = parse_int(groups, f"{call}: groups")
     if isinstance(weights, Memory) or number == 1:
         return operand_of(call, "weights", weights, engine)
-    held = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
-    if number < 1 or held.ndim < 1 or held.shape[0] % number:
-        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=held.shape)
-    return operand_of(call, "weights", held.reshape(number, held.shape[0] // number, *held.shape[1:]), engine)
+    data = np.asarray(as_numpy(as_array(weights, f"{call}: weights"), f"{call}: weights"))
+    if number < 1 or data.ndim < 1 or data.shape[0] % number:
+        raise refuse("RS-X01:every-group-many", call=call, number=number, shape=data.shape)
+    return operand_of(call, "weights", data.reshape(number, data.shape[0] // number, *data.shape[1:]), engine)

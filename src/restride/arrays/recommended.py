@@ -1,4 +1,4 @@
-"""Which format a primitive would choose for a tensor: what "any" becomes there."""
+"""The format that a primitive would choose for a tensor: what "any" becomes there."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def recommended_desc(md: MemoryDesc, primitive: str | None = None, argument: str
     if md.ndims < _LEAST[name] or md.layout.has_runtime:
         raise refuse("RS-M04:nothing-recommend", md=md, name=name, least=_LEAST[name])
     dims, types = _dims(md.dims, name, which), _types(md.data_type, which)
-    tensors = (MemoryDesc(each, kind, "any") for each, kind in zip(dims, types, strict=True))
+    tensors = (MemoryDesc(extents, kind, "any") for extents, kind in zip(dims, types, strict=True))
     pd = _descriptor(name, *tensors)
-    wanted = {"src": pd.src_desc, "weights": pd.weights_desc, "dst": pd.dst_desc}[which]()
-    assert isinstance(wanted, MemoryDesc)
-    return wanted
+    desc = {"src": pd.src_desc, "weights": pd.weights_desc, "dst": pd.dst_desc}[which]()
+    assert isinstance(desc, MemoryDesc)
+    return desc
 
 
 def _word(what: str, value: object, words: tuple[str, ...]) -> str:
@@ -107,6 +107,6 @@ def _descriptor(name: str, src: MemoryDesc, weights: MemoryDesc, dst: MemoryDesc
         return Matmul.PrimitiveDesc(engine, src, weights, None, dst)
     if name == "inner_product":
         return InnerProductForward.PrimitiveDesc(engine, "forward_inference", src, weights, None, dst)
-    zeros, ones = ([each] * (src.ndims - 2) for each in (0, 1))
+    zeros, ones = ([number] * (src.ndims - 2) for number in (0, 1))
     head = engine, "forward_inference", "convolution_direct", src, weights, None, dst
     return ConvolutionForward.PrimitiveDesc(*head, ones, zeros, zeros, zeros)

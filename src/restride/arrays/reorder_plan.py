@@ -1,4 +1,4 @@
-"""`plan`: what a reorder would run, without running it; and how fast, when asked to try."""
+"""`plan`: the plan of a reorder, without running it; and its speed, when asked to try."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_ROUNDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What a plan would execute, to be tried, and what trials found."""
+    """The work of a plan, to be tried, and the results of trials."""
 
     problem: ReorderProblem
     engine: Engine
@@ -58,15 +58,15 @@ class _Job:
 
     @property
     def threads(self) -> int:
-        """How many may share a run as of now; on a SYCL device the work-items."""
+        """The number of threads that may share a run as of now; on a SYCL device the work-items."""
         return self.executable.threads
 
     def _call(self) -> Callable[[], None]:
-        made = Reorder.PrimitiveDesc(
+        pd = Reorder.PrimitiveDesc(
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
-        src, dst = (_filled(Memory(md, self.engine)) for md in (made.src_desc(), made.dst_desc()))
-        primitive, stream = Reorder(made), Stream(self.engine)
+        src, dst = (_fill(Memory(md, self.engine)) for md in (pd.src_desc(), pd.dst_desc()))
+        primitive, stream = Reorder(pd), Stream(self.engine)
         call = partial(primitive.execute, stream, src, dst)
         if self.bound.extras:
             call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
@@ -80,7 +80,7 @@ class _Job:
         return to_its_end
 
 
-def _filled(memory: Memory) -> Memory:
+def _fill(memory: Memory) -> Memory:
     mapped = memory.map_data()
     if mapped is not None:
         mapped.view(np.uint8)[...] = _FILLED
@@ -110,23 +110,23 @@ class Plan:
 
     @property
     def predicted(self) -> Prediction | None:
-        """How long an execution should take; None where nothing is compiled, and on a SYCL device.
+        """The predicted time of an execution; None where nothing is compiled, and on a SYCL device.
 
         Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
         if not isinstance(lowered, LoweredNest):
             return None
-        written = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
+        dst_bytes = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
         work = KernelWork(
-            lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, written
+            lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, dst_bytes
         )
         return predict(work, machine_of(lowered.isa, lowered.caches))
 
     @property
     def measured(self) -> Measured | None:
-        """What the last `measure()` found; None before."""
+        """The result of the last `measure()`; None before."""
         return self._job.log[-1] if self._job.log else None
 
     def measure(self, *, rounds: int = 15) -> Measured:
@@ -139,9 +139,9 @@ class Plan:
         count = parse_int(rounds, "measure: rounds")
         if not 1 <= count <= _MOST_ROUNDS:
             raise refuse("RS-V05:rounds", count=short_repr(count), most_rounds=_MOST_ROUNDS)
-        needed, available = self.src.size + self.dst.size, available_memory()
-        if available is not None and needed > available:
-            raise refuse("RS-D01:memories-take-bytes", needed=needed, plan=self, available=available)
+        nbytes, available = self.src.size + self.dst.size, available_memory()
+        if available is not None and nbytes > available:
+            raise refuse("RS-D01:memories-take-bytes", needed=nbytes, plan=self, available=available)
         self._job.measure(count)
         return self._job.log[-1]
 
@@ -163,14 +163,14 @@ class Plan:
         return assembly(self.ir, self._lowered.isa)
 
     def __str__(self) -> str:
-        predicted, found, threads = self.predicted, self.measured, self._shared(self.threads)
+        predicted, best, threads = self.predicted, self.measured, self._shared(self.threads)
         foretold, measured = "nothing to predict", "not measured"
         if predicted is not None:
             foretold = f"predicted {predicted.gb_per_s:.3g} GB/s ({_time(predicted.seconds)})"
-        if found is not None:
-            often = f"{_time(found.low)} to {_time(found.high)} in half of {found.rounds} rounds"
-            shared = self._shared(found.threads)
-            measured = f"measured {found.gb_per_s:.3g} GB/s ({_time(found.seconds)}, {often}, with {shared})"
+        if best is not None:
+            often = f"{_time(best.low)} to {_time(best.high)} in half of {best.rounds} rounds"
+            shared = self._shared(best.threads)
+            measured = f"measured {best.gb_per_s:.3g} GB/s ({_time(best.seconds)}, {often}, with {shared})"
         head = [
             f"src      {self.src}",
             f"dst      {self.dst}",
@@ -209,26 +209,26 @@ def plan(
     out: OtherArray | None = None,
     engine: Host = None,
 ) -> Plan:
-    """What `reorder(x, dst, ...)` would run. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
+    """The plan of `reorder(x, dst, ...)`. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types, and Unimplemented for dims known only at execution.
     """
     try:
-        given = CallArithmetic(scale, zero_point, axis, beta, post_ops)
+        arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
         x = as_numpy(x, "plan: x") if is_foreign(x) else as_array(x, "plan: x")
         array = out if out is None or isinstance(out, Memory) else as_target(out, "plan: out")
-        move = move_of_bits(x, format_key(dst), src, dtype, array) if given.is_nothing else None
+        move = move_of_bits(x, format_key(dst), src, dtype, array) if arithmetic.is_nothing else None
         if move is not None:
-            return _planned(move.x, move.dst, move.src, None, given, move.out, engine)
-        return _planned(x, dst, src, dtype, given, array, engine)
+            return _planned(move.x, move.dst, move.src, None, arithmetic, move.out, engine)
+        return _planned(x, dst, src, dtype, arithmetic, array, engine)
     except Error as error:
         error.drop_frames()
         raise
 
 
 def _planned(
-    x: Any, dst: Any, src: Any, dtype: Any, given: CallArithmetic, out: Any, engine: Engine | str | None
+    x: Any, dst: Any, src: Any, dtype: Any, arithmetic: CallArithmetic, out: Any, engine: Engine | str | None
 ) -> Plan:
     if not isinstance(x, MemoryDesc | Memory):
         source = describe(x, src, Subject.source("plan")).desc
@@ -249,7 +249,7 @@ def _planned(
     else:
         raise refuse("RS-V08:plan-out", type=type(out).__name__)
     device = engine_of(x, out, engine)
-    bound = bind(given, source, target, device)
+    bound = bind(arithmetic, source, target, device)
     problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
     executable = compiled(problem, device)
     job = _Job(problem, device, bound, executable)

@@ -118,19 +118,19 @@ def reorder(
                 elif call.into(source, target, values):
                     return out
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
-        asked = _Asked(x, dst, src, dtype, arithmetic, out, engine, signed)
+        request = _ReorderCall(x, dst, src, dtype, arithmetic, out, engine, signed)
         if not is_foreign(x) and not is_foreign(out):
-            return _general(asked)
-        return _of_others(asked)
+            return _general(request)
+        return _of_others(request)
     except Error as error:
         error.drop_frames()
         raise
 
 
-class _Asked(NamedTuple):
+class _ReorderCall(NamedTuple):
     """The arguments of a call, and what later ones find it by; `dtype` and the rest as in `reorder`.
 
-    `moved`: the type of the elements whose bits are moved.
+    `bit_type`: the type of the elements whose bits are moved.
     """
 
     x: Any
@@ -141,7 +141,7 @@ class _Asked(NamedTuple):
     out: Any = None
     engine: Engine | str | None = None
     signed: CallKey | None = None
-    moved: NumpyType | None = None
+    bit_type: NumpyType | None = None
 
     def read(self) -> Any:
         """Lists and the like as arrays; arrays, memories and tensors as they are."""
@@ -149,76 +149,76 @@ class _Asked(NamedTuple):
         if read is self.x:
             return read
         # NumPy makes int64 of the integers of a list, which moves can do and arithmetic cannot.
-        wanted = attribute_of(self.out, "dtype") if self.dtype is None else self.dtype
-        is_moved = self.arithmetic.is_nothing and (wanted is None or is_same_type(wanted, read.dtype))
+        dtype = attribute_of(self.out, "dtype") if self.dtype is None else self.dtype
+        is_moved = self.arithmetic.is_nothing and (dtype is None or is_same_type(dtype, read.dtype))
         return read if is_moved else narrowed(read)
 
 
-def _of_others(asked: _Asked) -> Any:
+def _of_others(call: _ReorderCall) -> Any:
     """Arrays of other libraries: over the same bytes as NumPy's, and back."""
-    given = asked.arithmetic
+    args = call.arithmetic
     names = ("scale", "zero_point", "axis", "beta", "post_ops")
-    options = {name: getattr(given, name) for name in names} | {"dtype": asked.dtype, "engine": asked.engine}
+    options = {name: getattr(args, name) for name in names} | {"dtype": call.dtype, "engine": call.engine}
 
     def work(x: Any, out: Any) -> Any:
-        return reorder(x, asked.dst, src=asked.src, out=out, **options)
+        return reorder(x, call.dst, src=call.src, out=out, **options)
 
-    return for_owner("reorder: x", asked.read(), asked.out, work)
+    return for_owner("reorder: x", call.read(), call.out, work)
 
 
-def _general(asked: _Asked) -> Any:
+def _general(call: _ReorderCall) -> Any:
     """A reorder of arrays of NumPy, what NumPy makes arrays of, and memories: `out`, or the new result."""
-    x, out, dst, dtype = asked.read(), asked.out, asked.dst, asked.dtype
+    x, out, dst, dtype = call.read(), call.out, call.dst, call.dtype
     if isinstance(x, np.ndarray) and x.ndim == 0:  # one number, as an array of one axis
         target = out.reshape(1) if isinstance(out, np.ndarray) and out.ndim == 0 else out
-        made = _general(asked._replace(x=x.reshape(1), out=target, signed=None))
-        made = made.reshape(()) if isinstance(made, np.ndarray) else made
-        return made if out is None else out
+        result = _general(call._replace(x=x.reshape(1), out=target, signed=None))
+        result = result.reshape(()) if isinstance(result, np.ndarray) else result
+        return result if out is None else out
     if is_nibbles(x):
         dtype = x.dtype if dtype is None and out is None and not isinstance(dst, MemoryDesc) else dtype
         x = as_bytes(x)
-    asked = asked._replace(x=x, dtype=dtype)
+    call = call._replace(x=x, dtype=dtype)
     if is_nibbles(out):
-        return _into_nibbles(asked)
-    move = move_of_bits(x, format_key(dst), asked.src, dtype, out) if asked.arithmetic.is_nothing else None
+        return _into_nibbles(call)
+    move = move_of_bits(x, format_key(dst), call.src, dtype, out) if call.arithmetic.is_nothing else None
     if move is not None:
-        asked = asked._replace(
-            x=move.x, dst=move.dst, src=move.src, dtype=None, out=move.out, moved=move.dtype
+        call = call._replace(
+            x=move.x, dst=move.dst, src=move.src, dtype=None, out=move.out, bit_type=move.dtype
         )
-    made = _run(asked)
-    return made if out is None else out
+    result = _run(call)
+    return result if out is None else out
 
 
-def _run(asked: _Asked) -> Any:
+def _run(call: _ReorderCall) -> Any:
     """Check, run and remember a call on arrays of NumPy and memories; the new result, or None for `out`."""
-    x, out, moved, given = asked.x, asked.out, asked.moved, asked.arithmetic
-    runs = engine_of(x, out, asked.engine)
-    source = source_of(x, asked.src, runs, out)
+    x, out, bit_type, args = call.x, call.out, call.bit_type, call.arithmetic
+    runs = engine_of(x, out, call.engine)
+    source = source_of(x, call.src, runs, out)
     if out is None:
-        target = Memory(target_desc(source.desc, asked.dst, asked.dtype), runs)
+        target = Memory(target_desc(source.desc, call.dst, call.dtype), runs)
     else:
-        target = target_of(source.desc, asked.dst, asked.dtype, out, runs)
+        target = target_of(source.desc, call.dst, call.dtype, out, runs)
     is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and target.engine.device.is_host
-    if moved is not None and out is None and not is_array:
+    if bit_type is not None and out is None and not is_array:
         near = {"i": "convert, x.astype(np.int32), or ", "f": "convert, x.astype(np.float32), or "}
         raise refuse(
             "RS-A02:no-memory",
-            moved=moved,
+            moved=bit_type,
             where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
-            near=near.get(moved.kind, ""),
-            shape_of_array=shape_of_array(target.desc, moved),
+            near=near.get(bit_type.kind, ""),
+            shape_of_array=shape_of_array(target.desc, bit_type),
         )
     ends = target.engine, source.engine
     if not runs.device.is_host and all(end.device.is_host for end in ends):
         # Done on a device for memories of the host: `out` is brought there, written, and brought back.
         there = Memory(target.desc, runs)
-        _general(_Asked(target, out=there, engine=runs))
-        _general(_Asked(source, arithmetic=given, out=there, engine=runs))
-        _general(_Asked(there, out=target, engine=runs))
+        _general(_ReorderCall(target, out=there, engine=runs))
+        _general(_ReorderCall(source, arithmetic=args, out=there, engine=runs))
+        _general(_ReorderCall(there, out=target, engine=runs))
         return None
     # A device that holds one of the two does the work.
     runs = next((end for end in ends if not end.device.is_host), runs)
-    bound = bind(given, source.desc, target.desc, runs)
+    bound = bind(args, source.desc, target.desc, runs)
     attr = bound.attr.freeze()
     if out is None and attr.reads_dst:
         raise refuse("RS-A09")
@@ -228,40 +228,40 @@ def _run(asked: _Asked) -> Any:
     synchronize(source, target, *bound.extras.values())
     primitive.execute(stream, {ARG_FROM: source, ARG_TO: target, **bound.extras})
     stream.wait()
-    if asked.signed is not None:  # later calls of the same signature go straight to the machine code
-        impl, values = primitive._check_usable(), asked.signed.values
+    if call.signed is not None:  # later calls of the same signature go straight to the machine code
+        impl, values = primitive._check_usable(), call.signed.values
         if values is NO_VALUES:
             words: ParamPacker | None = ParamPacker(impl.computation)
         else:
             words = ParamPacker.of_values(impl.computation, values, attr, bound.extras)
         if words is not None:
-            cache_call(asked.signed, impl, [source], target, dtype=moved, words=words, may_be_in_place=True)
+            cache_call(call.signed, impl, [source], target, dtype=bit_type, words=words, may_be_in_place=True)
     if out is not None or not is_array:
         return target
-    return np.asarray(target) if moved is None else of_bits(np.asarray(target), moved)
+    return np.asarray(target) if bit_type is None else of_bits(np.asarray(target), bit_type)
 
 
-def _into_nibbles(asked: _Asked) -> Array:
+def _into_nibbles(call: _ReorderCall) -> Array:
     """Pack, and give NumPy its elements one to a byte."""
-    out, dtype, engine = asked.out, asked.dtype, asked.engine
+    out, dtype, engine = call.out, call.dtype, call.engine
     kind = DataType.parse(out.dtype)
     if dtype is not None and DataType.parse(dtype) is not kind:
         raise refuse("RS-A06:out-holds-dtype", kind=kind)
-    device = engine_of(asked.x, out, engine)
-    packed = Memory(target_desc(source_of(asked.x, asked.src, device).desc, asked.dst, kind), device)
+    device = engine_of(call.x, out, engine)
+    packed = Memory(target_desc(source_of(call.x, call.src, device).desc, call.dst, kind), device)
     if packed.desc.dims != out.shape:
         raise refuse("RS-A07:shape", desc=packed.desc, shape=out.shape)
     if not out.flags.writeable:
         raise refuse("RS-A07:read-only", desc=packed.desc)
-    _general(_Asked(out, out=packed, engine=engine))
-    _general(asked._replace(dtype=None, out=packed, signed=None))
+    _general(_ReorderCall(out, out=packed, engine=engine))
+    _general(call._replace(dtype=None, out=packed, signed=None))
     out[...] = packed.to_numpy()
-    written: Array = out
-    return written
+    array: Array = out
+    return array
 
 
-def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
-    """What `Memory.to` does."""
+def _convert_memory(memory: Memory, format: Any, data_type: Any) -> Memory:
+    """The reorder of `Memory.to`."""
     if not memory:
         raise refuse("RS-M36:memory-empty")
     target = Memory(target_desc(memory.desc, format, data_type), memory.engine)
@@ -269,4 +269,4 @@ def _moved(memory: Memory, format: Any, data_type: Any) -> Memory:
     return target
 
 
-register_mover(_moved)
+register_mover(_convert_memory)

@@ -112,12 +112,12 @@ def _of_many_axes(rule: Rule, x: Array, parameters: Parameters, out: Any) -> Any
     rows = prod(x.shape[:at]), x.shape[at], prod(x.shape[at + 1 :])
     array, parameters = np.asarray(x).reshape(rows), (1, number)
     compute = partial(_shuffled, rule)
-    made = _FUNCTIONS[rule.call].call(compute, parameters, parameters, array, None).reshape(x.shape)
+    result = _FUNCTIONS[rule.call].call(compute, parameters, parameters, array, None).reshape(x.shape)
     if out is None:
-        return made
+        return result
     if not _is_array(out) or out.shape != x.shape or out.dtype != x.dtype or not out.flags.writeable:
         raise refuse("RS-A07:beyond-axes-writable", call=rule.call, x=x, max_ndims=MAX_NDIMS)
-    out[...] = made
+    out[...] = result
     return out
 
 

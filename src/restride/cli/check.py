@@ -74,14 +74,14 @@ def _blocked_and_back() -> bool:
 
 
 def _quantized() -> bool:
-    wanted = np.clip(np.rint(_X * np.float32(0.125)), -128, 127).astype(np.int8)
-    return bool((reorder(_X, "nhwc", dtype="s8", scale=0.125) == wanted).all())
+    expected = np.clip(np.rint(_X * np.float32(0.125)), -128, 127).astype(np.int8)
+    return bool((reorder(_X, "nhwc", dtype="s8", scale=0.125) == expected).all())
 
 
 def _shuffled() -> bool:
     x = _X[:, :12]
-    wanted = x.reshape(2, 3, 4, 9, 7).swapaxes(1, 2).reshape(x.shape)
-    return bool((channel_shuffle(x, 3) == wanted).all())
+    expected = x.reshape(2, 3, 4, 9, 7).swapaxes(1, 2).reshape(x.shape)
+    return bool((channel_shuffle(x, 3) == expected).all())
 
 
 def _same_as_reference() -> bool:

@@ -9,7 +9,7 @@ from ..errors import refuse
 
 
 class Command(NamedTuple):
-    """Where a command lives. One that `speaks` for itself has a `main(arguments) -> status` of its own."""
+    """The place of a command. One that `speaks` for itself has a `main(arguments) -> status` of its own."""
 
     module: str
     help: str

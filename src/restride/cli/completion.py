@@ -33,11 +33,11 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """The script; as values what it completes."""
-    known = {name: list(_options(name)) for name in COMMANDS}
-    text = _fish(known) if options.shell == "fish" else _bash(known, options.shell)
+    commands = {name: list(_options(name)) for name in COMMANDS}
+    text = _fish(commands) if options.shell == "fish" else _bash(commands, options.shell)
     values = {
         "shell": options.shell,
-        "commands": known,
+        "commands": commands,
         "formats": _formats(),
         "types": _types(),
         "codes": list(refusals()),
@@ -68,11 +68,11 @@ def _types() -> list[str]:
     return [kind.name for kind in DataType if kind is not DataType.undef]
 
 
-def _bash(known: Mapping[str, list[str]], shell: str) -> str:
-    cases = "\n".join(f"    {name}) options='{' '.join(options)}' ;;" for name, options in known.items())
+def _bash(commands: Mapping[str, list[str]], shell: str) -> str:
+    cases = "\n".join(f"    {name}) options='{' '.join(options)}' ;;" for name, options in commands.items())
     start = "autoload -U +X bashcompinit && bashcompinit\n" if shell == "zsh" else ""
     return start + _BASH.format(
-        commands=" ".join(known),
+        commands=" ".join(commands),
         cases=cases,
         formats=" ".join(_formats()),
         types=" ".join(_types()),
@@ -113,10 +113,10 @@ _restride() {{
 complete -o filenames -F _restride restride"""
 
 
-def _fish(known: Mapping[str, list[str]]) -> str:
+def _fish(commands: Mapping[str, list[str]]) -> str:
     first = "__fish_use_subcommand"
-    lines = [f"complete -c restride -f -n {first} -a '{' '.join(known)}'"]
-    for name, options in known.items():
+    lines = [f"complete -c restride -f -n {first} -a '{' '.join(commands)}'"]
+    for name, options in commands.items():
         when = f"'__fish_seen_subcommand_from {name}'"
         lines += [_fish_option(when, option) for option in options]
         if name in _FORMAT_COMMANDS:

@@ -44,12 +44,12 @@ def run(options: argparse.Namespace) -> CommandResult:
     if options.dims is None and is_like_a_code(options.format) and not options.format.endswith(".npy"):
         _refuse_type(options)
         entry = _entry(spelt_out(options.format))
-        return CommandResult(entry.told(width()), {**asdict(entry), "example": entry.script()})
-    stored = described.stored_format(options)
-    if stored is not None:
-        parts = {name: fields(md, axis_names(md.ndims)) for name, md in stored.parts.items()}
-        values = {"name": stored.name, "about": stored.about, "parts": parts}
-        return CommandResult(stored_text(stored), values)
+        return CommandResult(entry.text(width()), {**asdict(entry), "example": entry.script()})
+    tensor_format = described.stored_format(options)
+    if tensor_format is not None:
+        parts = {name: fields(md, axis_names(md.ndims)) for name, md in tensor_format.parts.items()}
+        values = {"name": tensor_format.name, "about": tensor_format.about, "parts": parts}
+        return CommandResult(stored_text(tensor_format), values)
     desc, tag = described.described(options)
     return CommandResult(explain(desc, tag=tag), fields(desc, axis_names(desc.ndims, tag)))
 
@@ -69,14 +69,14 @@ def _entry(code: str) -> Refusal:
 
 
 def _unknown(code: str) -> UsageError:
-    near = min(refusals(), key=lambda known: _distance(known, code))
+    near = min(refusals(), key=lambda candidate: _distance(candidate, code))
     # Of a letter that no code has, nothing is near.
     is_near = near[:4] == code[:4]
     hint = f"did you mean {near}: {refusals()[near].title}?" if is_near else "a code looks like RS-M11"
     return wrong_usage(f"no code {code!r}", why="restride explain lists those that there are", hint=hint)
 
 
-def _distance(known: str, code: str) -> tuple[bool, int]:
-    """How far a code is from what was typed: another letter first, then the number."""
+def _distance(candidate: str, code: str) -> tuple[bool, int]:
+    """The distance of a code from the one that was typed: another letter first, then the number."""
     digits = re.search(r"\d+", code)
-    return known[:4] != code[:4], abs(int(known[4:]) - int(digits[0] if digits else 0))
+    return candidate[:4] != code[:4], abs(int(candidate[4:]) - int(digits[0] if digits else 0))

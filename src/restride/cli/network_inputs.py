@@ -1,4 +1,4 @@
-"""What commands bring to networks: extents of inputs, arrays and pictures from files, random numbers."""
+"""The inputs of networks on the command line: extents, arrays and pictures from files, random numbers."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def random_input(rng: np.random.Generator, dims: Dims, data_type: DataType) -> A
     return rng.standard_normal(dims).astype(data_type.numpy)
 
 
-def read_input(path: str, wanted: NetworkInput, mean: list[float], std: list[float]) -> Array:
+def read_input(path: str, network_input: NetworkInput, mean: list[float], std: list[float]) -> Array:
     """The array of a .npy file; of a picture its channels, (value / 255 - mean) / std, in the input's size.
 
     Raises RuntimeFailure for a file that cannot be read, and where pictures have no reader.
     """
     suffix = os.path.splitext(path)[1].lower()
     if suffix in _PICTURES:
-        return _resized(_picture(path, mean, std), wanted)
+        return _resized(_picture(path, mean, std), network_input)
     if suffix != ".npy":
         raise wrong_usage(
             f"--input {shown(path)} is no array and no picture",
@@ -83,11 +83,11 @@ def prepare(net: Network, *dims: Dims) -> None:
     """Plan and compile for inputs of these dims; a terminal is told how far that is."""
     with Progress("compiling", 0, "steps") as progress:
 
-        def told(ready: int, steps: int) -> None:
+        def report(ready: int, steps: int) -> None:
             progress.total = steps
             progress.advance(ready - progress.done)
 
-        net.prepare(*dims, told=told)
+        net.prepare(*dims, told=report)
 
 
 def _picture(path: str, mean: list[float], std: list[float]) -> Array:
@@ -105,9 +105,9 @@ def _picture(path: str, mean: list[float], std: list[float]) -> Array:
     return np.asarray(normalize(np.ascontiguousarray(pixels)[None], mean, std))
 
 
-def _resized(image: Array, wanted: NetworkInput) -> Array:
+def _resized(image: Array, network_input: NetworkInput) -> Array:
     """The image in the extents that the network fixes."""
-    dims = wanted.dims
+    dims = network_input.dims
     if dims is None or len(dims) != _IMAGE_RANK:
         return image
     sizes = tuple(own if n is None else n for n, own in zip(dims[2:], image.shape[2:], strict=True))

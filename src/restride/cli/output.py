@@ -1,4 +1,4 @@
-"""What a command prints: text or one JSON object on stdout, errors in one form on stderr."""
+"""The output of a command: text or one JSON object on stdout, errors in one form on stderr."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command found: `text` for people, `values` for `--json`, and its exit status."""
+    """The result of a command: `text` for people, `values` for `--json`, and its exit status."""
 
     text: str
     values: dict[str, Any] = field(default_factory=dict)

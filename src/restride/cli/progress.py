@@ -1,4 +1,4 @@
-"""How far long work is: one line on a terminal, with the time that is left.
+"""The progress of long work: one line on a terminal, with the time that is left.
 
     converting ████████████▌········· 57 %  7.6 of 13.4 GB  1.9 GB/s  3.1 s left
 
@@ -78,7 +78,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """What is done of `total`."""
+        """The part of `total` that is done."""
         return self._done
 
     def __enter__(self) -> Self:
@@ -107,13 +107,13 @@ class Progress:
                 self._length = 0
 
     def seconds_left(self) -> float | None:
-        """How long the rest takes at the speed of late; None before anything is known of it."""
+        """The time that the rest takes at the speed of late; None before anything is known of it."""
         (then, before), now = self._samples[0], self._clock()
         speed = (self._done - before) / (now - then) if now > then else 0
         return max(0, self.total - self._done) / speed if speed > 0 else None
 
     def line(self, columns: int = 80) -> str:
-        """What is drawn on a terminal of that many columns."""
+        """The line for a terminal of that many columns."""
         part = min(1.0, self._done / self.total) if self.total > 0 else 1.0
         words = f" {int(part * 100):3d} %  {self._amount()}"
         left = self.seconds_left()

@@ -88,9 +88,9 @@ def run(options: argparse.Namespace) -> CommandResult:
     compared = _compared([net.with_rule(rule) for rule in RULES], options.measure)
     name = os.path.basename(options.model)
     if options.html is not None:
-        pictures = [_picture(each) for each in compared.values()]
+        pictures = [_picture(network) for network in compared.values()]
         write_output(options.html, network_page(name, pictures).encode())
-    values = {"model": name, "rules": {rule: _values(each) for rule, each in compared.items()}}
+    values = {"model": name, "rules": {rule: _values(network) for rule, network in compared.items()}}
     return CommandResult(_text(name, compared, options), values)
 
 
@@ -112,8 +112,8 @@ def _compared(nets: Sequence[Network], is_measured: bool) -> dict[str, _Compared
         pairs = zip(nets, plans, strict=True)
         return {net.rule: _Compared(net.rule, net, plan, None, None) for net, plan in pairs}
     best = _measured(nets, plans[0])
-    compared = (_with_times(*each) for each in zip(nets, plans, best, strict=True))
-    return {each.rule: each for each in compared}
+    compared = (_with_times(*row) for row in zip(nets, plans, best, strict=True))
+    return {network.rule: network for network in compared}
 
 
 def _measured(nets: Sequence[Network], plan: NetworkPlan) -> list[list[float]]:
@@ -128,7 +128,7 @@ def _measured(nets: Sequence[Network], plan: NetworkPlan) -> list[list[float]]:
         prepare(net, *(network_input.shape for network_input in inputs.values()))
         net(inputs)
     runs = [[[step.seconds for step in net.profile(inputs)] for net in nets] for _ in range(_RUNS)]
-    return [[min(each) for each in zip(*of_net, strict=True)] for of_net in zip(*runs, strict=True)]
+    return [[min(seconds) for seconds in zip(*of_net, strict=True)] for of_net in zip(*runs, strict=True)]
 
 
 def _with_times(net: Network, plan: NetworkPlan, best: Sequence[float]) -> _Compared:
@@ -173,22 +173,22 @@ def _text(name: str, networks: Mapping[str, _Compared], options: argparse.Namesp
 def _row(network: _Compared) -> str:
     formats = network.plan.formats
     measured = "" if network.seconds is None else duration(network.seconds)
-    moved, own = data_size(formats.bytes_moved), duration(formats.reorder_seconds)
+    nbytes, own = data_size(formats.bytes_moved), duration(formats.reorder_seconds)
     return _line(
-        network.rule, str(len(_moving(network.plan))), moved, own, duration(formats.seconds), measured
+        network.rule, str(len(_moving(network.plan))), nbytes, own, duration(formats.seconds), measured
     )
 
 
-def _line(rule: str, reorders: str, moved: str, own: str, predicted: str, measured: str) -> str:
-    return f"{rule:<8}{reorders:>9}{moved:>11}{own:>15}{predicted:>11}{measured:>10}"
+def _line(rule: str, reorders: str, nbytes: str, own: str, predicted: str, measured: str) -> str:
+    return f"{rule:<8}{reorders:>9}{nbytes:>11}{own:>15}{predicted:>11}{measured:>10}"
 
 
 def _moving(plan: NetworkPlan) -> list[InsertedReorder]:
     return [reorder for reorder in plan.formats.reorders if not reorder.is_constant]
 
 
-def _reorder(each: InsertedReorder) -> str:
-    return f"{each.tensor}: {data_size(each.cost.bytes_moved)}, {duration(each.cost.seconds)}: {each.why}"
+def _reorder(move: InsertedReorder) -> str:
+    return f"{move.tensor}: {data_size(move.cost.bytes_moved)}, {duration(move.cost.seconds)}: {move.why}"
 
 
 def _values(network: _Compared) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the codes of errors mean, as the catalogue of refusals tells it: one entry for each code."""
+"""The meaning of the codes of errors, as the catalogue of refusals tells it: one entry for each code."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class Refusal:
                 lines.insert(0, line)
         return "\n".join(lines)
 
-    def told(self, width: int) -> str:
+    def text(self, width: int) -> str:
         """The entry for a terminal of `width` columns."""
         example = "\n".join(["For example", "", textwrap.indent(self.script(), "    ")])
         heading = f"{self.code}  {self.title}"
-        return "\n\n".join([heading, _filled(self.meaning, width), example, _filled(self.remedy, width)])
+        return "\n\n".join([heading, _fill(self.meaning, width), example, _fill(self.remedy, width)])
 
 
 @cache
@@ -85,5 +85,5 @@ def listed() -> str:
     return "\n".join(lines)
 
 
-def _filled(text: str, width: int) -> str:
+def _fill(text: str, width: int) -> str:
     return textwrap.fill(text, min(width, _WIDEST), break_on_hyphens=False)

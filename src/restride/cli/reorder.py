@@ -52,8 +52,8 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """Read, reorder, write."""
-    given = (options.dst, options.dtype, options.scale, options.zero_point)
-    if all(value is None for value in given):
+    changes = (options.dst, options.dtype, options.scale, options.zero_point)
+    if all(value is None for value in changes):
         raise wrong_usage("restride reorder: nothing to do", hint="say --dst, --dtype or --scale")
     if options.source.lower().endswith(SEVERAL):
         raise wrong_usage(
@@ -64,23 +64,23 @@ def run(options: argparse.Namespace) -> CommandResult:
     check_output("restride reorder", options.target, (".npy",), options.force)
     if options.json and options.target == PIPE:
         raise wrong_usage("--json with the array on standard output", hint="name a file for OUT")
-    with input_file(options.source, ".npy") as read, output_file(options.target, ".npy") as written:
-        answer = _reordered(options, read, written)
+    with input_file(options.source, ".npy") as read, output_file(options.target, ".npy") as target:
+        answer = _reordered(options, read, target)
     if options.target != PIPE:
         return answer
     print_stderr(answer.text)
     return CommandResult("")
 
 
-def _reordered(options: argparse.Namespace, read: str, written: str) -> CommandResult:
-    """Convert the file `read` into the file `written`."""
+def _reordered(options: argparse.Namespace, read: str, output: str) -> CommandResult:
+    """Convert the file `read` into the file `output`."""
     override = NpyOverride(options.src, options.dims, options.src_dtype)
     source = read_desc(read, override)
     target = target_desc(source, options.dst, options.dtype)
     rule = ConversionRule("*", options.dst, options.dtype, options.scale, options.zero_point)
     with Watcher(options.json) as watcher:
         report = run_conversion(
-            read, written, [rule], ConversionOptions(override=override, progress=watcher.report)
+            read, output, [rule], ConversionOptions(override=override, progress=watcher.report)
         )
     return _answer(options, source, target, report)
 

@@ -87,7 +87,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> CommandResult:
-    """What the model gives, and the times; as values the same."""
+    """The outputs of the model, and the times; as values the same."""
     check_no_pipe("restride run", options.model)
     if options.repeat < 1:
         raise wrong_usage(f"--repeat {options.repeat}", hint="a number from 1 on")
@@ -97,7 +97,8 @@ def run(options: argparse.Namespace) -> CommandResult:
     inputs = _inputs(net, dims, options)
     start = time.perf_counter()
     prepare(net, *(network_input.shape for network_input in inputs.values()))
-    results = _named(net, net(inputs))
+    result = net(inputs)
+    results = result if isinstance(result, dict) else {net.outputs[0]: result}
     first = time.perf_counter() - start
     if options.output is not None:
         _write(options.output, results)
@@ -105,7 +106,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     plan = net.plan(*(network_input.shape for network_input in inputs.values()))
     steps = _steps(net, inputs, plan, options.repeat) if options.profile else []
     values = {
-        "outputs": {name: _told(each) for name, each in results.items()},
+        "outputs": {name: _summary(result) for name, result in results.items()},
         "first_seconds": first,
         "best_seconds": best,
         "reorders": plan.reorders,
@@ -139,9 +140,9 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
                 why="a saved network has its formats and constants",
                 hint="leave it out, or run the model that the network was saved from",
             )
-    stored = read_network_file(options.model)
-    names = [network_input.name for network_input in stored.inputs]
-    saved = dict(zip(names, next(iter(stored.dims), ()), strict=False))
+    file = read_network_file(options.model)
+    names = [network_input.name for network_input in file.inputs]
+    saved = dict(zip(names, next(iter(file.dims), ()), strict=False))
     unknown = next((name for name in dims if name not in names), None)
     if unknown is not None:
         raise wrong_usage(
@@ -151,7 +152,7 @@ def _network(options: argparse.Namespace) -> tuple[Network, dict[str, Dims]]:
 
 
 def _inputs(net: Network, extents: Mapping[str, Dims], options: argparse.Namespace) -> dict[str, Array]:
-    files = dict(_named_file(text, net) for text in options.input)
+    files = dict(_input_and_file(text, net) for text in options.input)
     rng, arrays = np.random.default_rng(0), {}
     for entry in net.inputs:
         if entry.name in files:
@@ -168,7 +169,7 @@ def _inputs(net: Network, extents: Mapping[str, Dims], options: argparse.Namespa
     return arrays
 
 
-def _named_file(text: str, net: Network) -> tuple[str, str]:
+def _input_and_file(text: str, net: Network) -> tuple[str, str]:
     names = [network_input.name for network_input in net.inputs]
     name, equals, path = text.partition("=")
     if equals and name in names:
@@ -180,10 +181,6 @@ def _named_file(text: str, net: Network) -> tuple[str, str]:
         why=f"the inputs are {', '.join(names)}",
         hint=f"write {names[0]}=FILE" if names else "leave it out",
     )
-
-
-def _named(net: Network, result: Any) -> dict[str, Array]:
-    return result if isinstance(result, dict) else {net.outputs[0]: result}
 
 
 def _write(path: str, results: Mapping[str, Array]) -> None:
@@ -259,14 +256,14 @@ def _products(step: NetworkStep) -> int:
 
 def _steps(net: Network, inputs: Mapping[str, Array], plan: NetworkPlan, repeat: int) -> list[_StepRow]:
     runs = [net.profile(inputs) for _ in range(repeat)]
-    best = [min(each.seconds for each in times) for times in zip(*runs, strict=True)]
-    return [_StepRow(*each) for each in zip(plan.steps, runs[0], best, strict=True)]
+    best = [min(step_time.seconds for step_time in times) for times in zip(*runs, strict=True)]
+    return [_StepRow(*row) for row in zip(plan.steps, runs[0], best, strict=True)]
 
 
 # --- words --------------------------------------------------------------------------------------------------
 
 
-def _told(result: Array) -> dict[str, Any]:
+def _summary(result: Array) -> dict[str, Any]:
     flat = result.reshape(-1).astype(np.float64)
     largest = np.argsort(flat)[::-1][:_SHOWN]
     return {
@@ -286,9 +283,9 @@ def _text(
 ) -> str:
     lines = []
     for name, result in results.items():
-        told = _told(result)
-        lines.append(f"{name}: {told['type']} {'x'.join(map(str, told['dims'])) or 'scalar'}")
-        lines += [f"  at {at}: {value:.6g}" for at, value in told["largest"].items()]
+        values = _summary(result)
+        lines.append(f"{name}: {values['type']} {'x'.join(map(str, values['dims'])) or 'scalar'}")
+        lines += [f"  at {at}: {value:.6g}" for at, value in values["largest"].items()]
     runs = f"best of {options.repeat}" if options.repeat > 1 else "the second"
     lines += [
         "",
@@ -304,12 +301,12 @@ def _text(
     return "\n".join(lines)
 
 
-def _step_text(each: _StepRow, total: float) -> str:
-    operation = f"{each.time.operation}{'*' if each.time.is_inserted else ''}"
-    share = f"{100 * each.seconds / max(total, 1e-12):.1f} %"
-    kernel = each.time.kernel.removeprefix("jit:")
+def _step_text(step: _StepRow, total: float) -> str:
+    operation = f"{step.time.operation}{'*' if step.time.is_inserted else ''}"
+    share = f"{100 * step.seconds / max(total, 1e-12):.1f} %"
+    kernel = step.time.kernel.removeprefix("jit:")
     return _row(
-        duration(each.seconds), share, each.rate_text, operation, each.time.formats, kernel, each.time.node
+        duration(step.seconds), share, step.rate_text, operation, step.time.formats, kernel, step.time.node
     )
 
 

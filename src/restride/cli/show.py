@@ -54,14 +54,14 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> CommandResult:
     """The picture, or the files written; as values the fields of the layout and the picture's lines."""
-    stored = stored_format(options)
-    if stored is not None:
-        return _show_stored(stored, options)
+    tensor_format = stored_format(options)
+    if tensor_format is not None:
+        return _show_tensor_format(tensor_format, options)
     sides = _sides(options)
     files = {kind: name for kind in _SUFFIXES if (name := getattr(options, kind)) is not None}
     _check_files(files, options)
     for kind, name in files.items():
-        write_output(name, _drawn(kind, sides))
+        write_output(name, _draw(kind, sides))
     if options.json:
         return CommandResult("", {**_values(sides), "files": files})
     if files:
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> CommandResult:
     return CommandResult("\n\n".join(show(desc, tag=tag, ink=ink(), width=width()) for desc, tag in sides))
 
 
-def _show_stored(stored: TensorFormat, options: argparse.Namespace) -> CommandResult:
+def _show_tensor_format(tensor_format: TensorFormat, options: argparse.Namespace) -> CommandResult:
     """The parts of a stored format; as a picture its bytes."""
     if options.html is not None or options.dst is not None:
         raise wrong_usage(
@@ -77,14 +77,14 @@ def _show_stored(stored: TensorFormat, options: argparse.Namespace) -> CommandRe
         )
     if options.svg is not None:
         check_output("restride show", options.svg, _SUFFIXES["svg"], options.force)
-        write_output(options.svg, (stored_svg(stored) + "\n").encode())
-    parts = {name: _values_of(md, "") for name, md in stored.parts.items()}
+        write_output(options.svg, (stored_svg(tensor_format) + "\n").encode())
+    parts = {name: _values_of(md, "") for name, md in tensor_format.parts.items()}
     if options.json:
-        return CommandResult("", {"name": stored.name, "parts": parts})
+        return CommandResult("", {"name": tensor_format.name, "parts": parts})
     if options.svg is not None:
         return CommandResult(f"wrote {shown(options.svg)}" if options.svg != PIPE else "")
-    drawn = (f"{name}: {show(md, ink=ink(), width=width())}" for name, md in stored.parts.items())
-    return CommandResult("\n\n".join(drawn))
+    pictures = (f"{name}: {show(md, ink=ink(), width=width())}" for name, md in tensor_format.parts.items())
+    return CommandResult("\n\n".join(pictures))
 
 
 def _check_files(files: Mapping[str, str], options: argparse.Namespace) -> None:
@@ -117,7 +117,7 @@ def _values_of(desc: MemoryDesc, tag: str) -> dict[str, Any]:
     return {**fields(desc, axis_names(desc.ndims, tag)), "picture": show(desc, tag=tag).splitlines()}
 
 
-def _drawn(kind: str, sides: Sequence[NamedDesc]) -> bytes:
+def _draw(kind: str, sides: Sequence[NamedDesc]) -> bytes:
     if kind == "html":
         return page(sides).encode()
     text = svg_pair(*sides) if len(sides) > 1 else svg(sides[0].desc, tag=sides[0].tag)

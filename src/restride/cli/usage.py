@@ -99,9 +99,9 @@ def _first_strange(part: str) -> int:
 
 
 def _bad_shape(text: str, at: int, part: str) -> Error:
-    shown = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
+    printable = "".join(char if char.isascii() and char.isprintable() else "?" for char in text)
     return refuse(
         "RS-C01:dim-missing" if not part else "RS-C01:dim-whole-number",
-        shown=shown,
-        shown2=f"{shown}\n{' ' * (_WHERE_INDENT + at)}^",
+        shown=printable,
+        shown2=f"{printable}\n{' ' * (_WHERE_INDENT + at)}^",
     )

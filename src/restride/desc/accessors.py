@@ -1,4 +1,4 @@
-"""What a descriptor says of itself, by the names of oneDNN's methods (`dnnl::memory::desc`)."""
+"""The answers of a descriptor, by the names of oneDNN's methods (`dnnl::memory::desc`)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from ..errors import LookupType, ValueLookup
 
 
 class Algorithm(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """What a primitive or a post-op computes (`dnnl::algorithm`). Members equal their words.
+    """The algorithm of a primitive or a post-op (`dnnl::algorithm`). Members equal their words.
 
     `eltwise_gelu` is the older name of `eltwise_gelu_tanh`. `eltwise_bounded_relu` is `eltwise_clip` from 0
     to alpha, `eltwise_logsigmoid` is `eltwise_soft_relu` with an alpha of -1: a chain holds these.
@@ -88,7 +88,7 @@ class Algorithm(ValueLookup, enum.StrEnum, metaclass=LookupType):
 
 
 class ScratchpadMode(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """Who owns a primitive's scratchpad (`dnnl::scratchpad_mode`). Members equal their words."""
+    """The owner of a primitive's scratchpad (`dnnl::scratchpad_mode`). Members equal their words."""
 
     library = "library"
     user = "user"

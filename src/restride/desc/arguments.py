@@ -101,7 +101,7 @@ def spelled(arg: int, prefix: str = "ARG_", names: Mapping[object, str] = NAMES)
     return str(arg)
 
 
-def told_name(arg: int, names: Mapping[object, str] = NAMES) -> str:
+def short_name(arg: int, names: Mapping[object, str] = NAMES) -> str:
     """An argument's name as errors and verbose lines say it: `src`, `diff_dst`, `attr_post_op_dw_weights`."""
     return spelled(arg, names=names).replace(" | ", "_").replace("ARG_", "").lower()
 

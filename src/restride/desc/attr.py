@@ -80,32 +80,32 @@ class ModeAttr:
         return self._fpmath, self._accumulation, self._deterministic
 
     def set_fpmath_mode(self, mode: str, apply_to_int: bool = False) -> None:
-        """Which lower precision may be used: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
-        wanted = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
-        self._fpmath = wanted, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
+        """Set the lower precision to use: "strict", "bf16", "f16", "tf32" or "any". None ever is (N1)."""
+        precision = _parse_mode("set_fpmath_mode", mode, FPMATH_MODES)
+        self._fpmath = precision, parse_bool("set_fpmath_mode: apply_to_int", apply_to_int)
 
     def get_fpmath_mode(self) -> tuple[str, bool]:
         """The mode, and whether it is for integers too."""
         return self._fpmath
 
     def set_accumulation_mode(self, mode: str) -> None:
-        """How to accumulate: "strict", "relaxed", "any", "s32", "f32" or "f16". It is strict (N1)."""
+        """Set the accumulation: "strict", "relaxed", "any", "s32", "f32" or "f16". It is strict (N1)."""
         self._accumulation = _parse_mode("set_accumulation_mode", mode, ACCUMULATION_MODES)
 
     def get_accumulation_mode(self) -> str:
-        """What was set; "strict" at first."""
+        """The mode that was set; "strict" at first."""
         return self._accumulation
 
     def set_deterministic(self, value: bool) -> None:
-        """Whether equal runs must give equal bits. They always do."""
+        """Set to True where equal runs must give equal bits. They always do."""
         self._deterministic = parse_bool("set_deterministic", value)
 
     def get_deterministic(self) -> bool:
-        """What was set; False at first."""
+        """The value that was set; False at first."""
         return self._deterministic
 
     def set_rounding_mode(self, arg: int, mode: str) -> None:
-        """How an argument is rounded: "environment", which is half to even (N2).
+        """Set the rounding of an argument: "environment", which is half to even (N2).
 
         Raises Unimplemented for "stochastic".
         """
@@ -123,11 +123,11 @@ class ModeAttr:
         raise refuse("RS-R34")
 
 
-def _parse_mode(call: str, mode: object, known: tuple[str, ...]) -> str:
+def _parse_mode(call: str, mode: object, words: tuple[str, ...]) -> str:
     word = plain_text(mode)
-    if isinstance(word, str) and word in known:
+    if isinstance(word, str) and word in words:
         return word
-    raise refuse("RS-V04:mode", call=call, mode=short_repr(mode), advice=one_of(known, mode))
+    raise refuse("RS-V04:mode", call=call, mode=short_repr(mode), advice=one_of(words, mode))
 
 
 # --- attr --------------------------------------------------------------------
@@ -283,38 +283,38 @@ class PrimitiveAttr(ModeAttr):
         """
         bits = parse_mask("set_compensation", mask)
         flags = {"s8s8": s8s8, "zero_point": zero_point}
-        wanted = Compensation(
+        compensation = Compensation(
             bits, *(parse_bool(f"set_compensation: {name}", value) for name, value in flags.items())
         )
-        self._compensation = wanted if wanted.s8s8 or wanted.zero_point else None
+        self._compensation = compensation if compensation.s8s8 or compensation.zero_point else None
 
     def get_compensation(self) -> tuple[int, bool, bool] | None:
         """Mask, s8s8 and zero_point; None where no sums are written."""
-        wanted = self._compensation
-        return None if wanted is None else (wanted.mask, wanted.s8s8, wanted.zero_point)
+        sums = self._compensation
+        return None if sums is None else (sums.mask, sums.s8s8, sums.zero_point)
 
     def set_rnn_data_qparams(self, scale: float, shift: float) -> None:
-        """How a recurrent network of bytes quantises source and states: `q = x * scale + shift`.
+        """Set the quantization of source and states of a recurrent network of bytes: `q = x * scale + shift`.
 
         Raises InvalidArguments for a scale that is not above 0 or whose reciprocal f32 does not hold, and for
         what is no finite number.
         """
-        known = self._rnn or RnnQparams()
+        qparams = self._rnn or RnnQparams()
         call = "set_rnn_data_qparams"
         name = f"{call}: shift"
         self._rnn = replace(
-            known,
+            qparams,
             data_scale=_parse_positive(f"{call}: scale", scale),
             data_shift=_parse_finite(name, to_f32(shift, name)),
         )
 
     def get_rnn_data_qparams(self) -> tuple[float, float]:
         """Scale and shift; 1 and 0 at first."""
-        known = self._rnn or RnnQparams()
-        return known.data_scale, known.data_shift
+        qparams = self._rnn or RnnQparams()
+        return qparams.data_scale, qparams.data_shift
 
     def set_rnn_weights_qparams(self, mask: int, scales: Sequence[float]) -> None:
-        """How the weights of a recurrent network are quantised: `q = w * scale`.
+        """Set the quantization of the weights of a recurrent network: `q = w * scale`.
 
         `mask`: 0 for one scale, 24 for one for each gate and output, in this order. Raises InvalidArguments
         for other masks, and for scales that are not above 0 or whose reciprocals f32 does not hold.
@@ -325,18 +325,18 @@ class PrimitiveAttr(ModeAttr):
             row = list[object](scales)
         except Exception:  # what iterates may raise anything
             row = [scales]
-        numbers = tuple(_parse_positive(f"{call}: scale", each) for each in row)
+        numbers = tuple(_parse_positive(f"{call}: scale", scale) for scale in row)
         if bits not in (0, 24) or (bits == 0 and len(numbers) != 1) or not numbers:
             raise refuse("RS-N10:mask-scales", call=call, bits=bits, count=len(numbers))
         self._rnn = replace(self._rnn or RnnQparams(), weights_mask=bits, weights_scales=numbers)
 
     def get_rnn_weights_qparams(self) -> tuple[int, list[float]]:
         """Mask and scales; 0 and [1.0] at first."""
-        known = self._rnn or RnnQparams()
-        return known.weights_mask, list(known.weights_scales)
+        qparams = self._rnn or RnnQparams()
+        return qparams.weights_mask, list(qparams.weights_scales)
 
     def set_scratchpad_mode(self, mode: ScratchpadMode | str) -> None:
-        """Who owns the scratchpad: a `ScratchpadMode`, or its word, "library" or "user"."""
+        """Set the owner of the scratchpad: a `ScratchpadMode`, or its word, "library" or "user"."""
         mode = plain_text(mode)
         if not isinstance(mode, str) or mode not in SCRATCHPAD_MODES:
             what, hint = f"set_scratchpad_mode: mode is {short_repr(mode)}", "'library' is the default"
@@ -344,7 +344,7 @@ class PrimitiveAttr(ModeAttr):
         self._scratchpad = mode
 
     def get_scratchpad_mode(self) -> ScratchpadMode:
-        """What was set, which equals its word; "library" at first."""
+        """The mode that was set, which equals its word; "library" at first."""
         return ScratchpadMode(self._scratchpad)
 
 

@@ -98,8 +98,8 @@ def _check_groups(name: str, factor: Factor, dims: Sequence[int]) -> None:
         raise refuse("RS-R25:too-many-groups", name=name, groups="x".join(map(str, factor.groups)), why=why)
     last, bits = range(first, len(dims)), (1 << len(factor.groups)) - 1
     if factor.mask >> first != bits:
-        named = " and ".join(map(str, last))
-        why = f"groups divide dims {named}, the mask {factor.mask} leaves one out"
+        texts = " and ".join(map(str, last))
+        why = f"groups divide dims {texts}, the mask {factor.mask} leaves one out"
         raise refuse(
             "RS-R25:groups-set-bits",
             name=name,
@@ -196,7 +196,7 @@ def _check_broadcast(index: int, operand: MemoryDesc, dims: Sequence[int]) -> No
     if operand.ndims != len(dims):
         why = f"it has {operand.ndims} dims, dst has {len(dims)}"
         raise refuse("RS-P06:operand-post-op", index=index, operand=operand, why=why)
-    for i, (n, wanted) in enumerate(zip(operand.dims, dims, strict=True)):
-        if n not in (1, wanted) and wanted != RUNTIME_DIM:
-            why = f"dim {i} is {n} in the operand and {wanted} in dst"
+    for i, (n, extent) in enumerate(zip(operand.dims, dims, strict=True)):
+        if n not in (1, extent) and extent != RUNTIME_DIM:
+            why = f"dim {i} is {n} in the operand and {extent} in dst"
             raise refuse("RS-P06:operand-post-op", index=index, operand=operand, why=why)

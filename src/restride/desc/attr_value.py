@@ -78,8 +78,8 @@ class Factor:
 
 def fits_extents(shape: Sequence[int], extents: Sequence[int]) -> bool:
     """True for a run of values, and for a shape with these extents; a 1 says nothing about order."""
-    given = above_one(shape)
-    return len(given) < 2 or given == above_one(extents)
+    large = above_one(shape)
+    return len(large) < 2 or large == above_one(extents)
 
 
 def above_one(extents: Sequence[int]) -> tuple[int, ...]:
@@ -129,7 +129,7 @@ class Compensation:
 
 @dataclass(frozen=True, slots=True)
 class RnnQparams:
-    """How a recurrent network of bytes is quantised: data are `x * data_scale + data_shift`, weights are
+    """The quantization of a recurrent network of bytes: data are `x * data_scale + data_shift`, weights are
     `w * scale`, with one scale, or with one for each gate and output (`weights_mask` 24), row by row.
     """
 
@@ -210,7 +210,7 @@ class Attr:
         return any(isinstance(op, SumOp) and op.scale != 0.0 for op in self.post_ops)
 
     def scale_of(self, arg: int) -> Factor | None:
-        """What `scales` has for an argument. Output scales are not among them."""
+        """The factor of `scales` for an argument. Output scales are not among them."""
         return next((factor for number, factor in self.scales if number == arg), None)
 
     def without_factors_of(self, *args: int) -> Attr:
@@ -221,7 +221,7 @@ class Attr:
         return replace(self, scales=scales, zero_points=zeros)
 
     def zero_point_of(self, arg: int) -> Factor | None:
-        """What `zero_points` has for an argument."""
+        """The factor of `zero_points` for an argument."""
         return next((factor for number, factor in self.zero_points if number == arg), None)
 
     def verbose_str(self) -> str:
@@ -240,9 +240,9 @@ def _factor_values(factors: Factors) -> tuple[Factor, ...]:
     return tuple(factor for _, factor in factors)
 
 
-def _compensation_text(wanted: Compensation) -> str:
-    kinds = (("s8s8", wanted.s8s8), ("zp", wanted.zero_point))
-    return "attr-compensation:" + "+".join(f"{name}:{wanted.mask}" for name, is_wanted in kinds if is_wanted)
+def _compensation_text(sums: Compensation) -> str:
+    kinds = (("s8s8", sums.s8s8), ("zp", sums.zero_point))
+    return "attr-compensation:" + "+".join(f"{name}:{sums.mask}" for name, is_wanted in kinds if is_wanted)
 
 
 def _output_text(factor: Factor) -> str:
@@ -284,7 +284,7 @@ def structure_of(attr: Attr) -> Attr:
     if attr.is_default:
         return attr
     return Attr(
-        _factor_structure(attr.output_scales),
+        attr.output_scales and _placeholder(attr.output_scales),
         tuple((arg, _placeholder(factor)) for arg, factor in attr.scales),
         tuple((arg, _placeholder(factor)) for arg, factor in attr.zero_points),
         tuple(map(_post_op_structure, attr.post_ops)),
@@ -292,10 +292,6 @@ def structure_of(attr: Attr) -> Attr:
         attr.compensation,
         None if attr.rnn is None else RnnQparams(weights_mask=attr.rnn.weights_mask),
     )
-
-
-def _factor_structure(factor: Factor | None) -> Factor | None:
-    return None if factor is None else _placeholder(factor)
 
 
 def _placeholder(factor: Factor) -> Factor:

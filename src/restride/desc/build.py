@@ -195,7 +195,7 @@ def size_in_bytes(kind: str, dtype: DataType, layout: Layout) -> int:
 
 
 def equality_key(kind: str, dtype: DataType, layout: Layout) -> tuple[object, ...]:
-    """What equality compares: everything but the strides of axes of one element."""
+    """The key of equality: everything but the strides of axes of one element."""
     sizes = zip(layout.strides, layout.padded_dims, strict=False)
     strides = tuple(0 if padded == 1 else stride for stride, padded in sizes)
     return (kind, dtype.value, layout.dims, layout.padded_dims, strides, *layout.inner, layout.offset0)

@@ -171,7 +171,7 @@ def _regroup(old: Layout, shape: tuple[int, ...], groups: list[_Group]) -> Layou
             become[group.old.start] = group.new
             next_stride = _split_strides(old, shape, group, strides)
             continue
-        step = _joined_stride(old, shape, group) if group.old and group.new else next_stride
+        step = _merged_stride(old, shape, group) if group.old and group.new else next_stride
         for d in reversed(group.new):
             strides[d] = step
             step *= max(1, shape[d])
@@ -216,7 +216,7 @@ def _keeps(group: _Group) -> bool:
     return len(group.old) == 1 and len(group.new) == 1
 
 
-def _joined_stride(old: Layout, shape: tuple[int, ...], group: _Group) -> int:
+def _merged_stride(old: Layout, shape: tuple[int, ...], group: _Group) -> int:
     """The innermost stride of axes that lie behind each other in logical order, unpadded and unblocked."""
     blocks = old.blocks
     if any(blocks[d] != 1 or old.padded_dims[d] != old.dims[d] for d in group.old):

@@ -52,8 +52,8 @@ def parse_scales(call: str, mask: object, scales: Any, groups: object, data_type
         return Factor(bits, dtype, shared)
     _check_common(call, bits, values.size, "scale")
     values[np.isnan(values)] = np.nan
-    held = _round_scales(values, dtype, name).astype("<f4").tobytes()
-    return Factor(bits, dtype, shared, held, _shape_of(scales))
+    content = _round_scales(values, dtype, name).astype("<f4").tobytes()
+    return Factor(bits, dtype, shared, content, _shape_of(scales))
 
 
 def parse_zero_points(call: str, mask: object, zero_points: Any, groups: object, data_type: Any) -> Factor:
@@ -186,7 +186,7 @@ def _list_of_integers(values: Sequence[Any], name: str) -> Array:
 
 
 def _flat(values: Any, name: str) -> Array | Sequence[Any]:
-    """What was passed as a flat array, row-major, or as a list of whatever."""
+    """The values as a flat array, row-major, or as a list of whatever was passed."""
     if type(values) is list or type(values) is tuple:
         return values
     if is_masked(values) or isinstance(values, str | bytes | bytearray):
@@ -219,8 +219,8 @@ def _are_all(values: Sequence[Any], allowed: Any) -> bool:
     return all(issubclass(kind, allowed) and not issubclass(kind, bool) for kind in kinds)
 
 
-def _wrong_elements(values: Array, name: str, wanted: str) -> InvalidArguments:
-    what, why = f"{name} has elements of {short_repr(values.dtype)}", f"they must be {wanted}"
+def _wrong_elements(values: Array, name: str, kinds: str) -> InvalidArguments:
+    what, why = f"{name} has elements of {short_repr(values.dtype)}", f"they must be {kinds}"
     return InvalidArguments(what, code="RS-V02", why=why, hint="convert them first")
 
 
@@ -253,9 +253,9 @@ def _round_scales(values: Array, dtype: DataType, name: str) -> Array:
     if dtype is DataType.f32:
         return values
     with np.errstate(all="ignore"):
-        stored: Array = values.astype(dtype.numpy).astype(np.float32)
-    same_kind = (np.isfinite(stored) == np.isfinite(values)) & (np.isnan(stored) == np.isnan(values))
-    holds = (stored == values) | np.isnan(values) if dtype is DataType.e8m0 else same_kind
+        rounded: Array = values.astype(dtype.numpy).astype(np.float32)
+    same_kind = (np.isfinite(rounded) == np.isfinite(values)) & (np.isnan(rounded) == np.isnan(values))
+    holds = (rounded == values) | np.isnan(values) if dtype is DataType.e8m0 else same_kind
     if not holds.all():
         index = int((~holds).argmax())
         raise refuse(
@@ -266,7 +266,7 @@ def _round_scales(values: Array, dtype: DataType, name: str) -> Array:
             dtype=dtype,
             range_texts=_RANGE_TEXTS[dtype],
         )
-    return stored
+    return rounded
 
 
 _RANGE_TEXTS = {

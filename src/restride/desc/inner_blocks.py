@@ -12,11 +12,11 @@ Blocks = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 def usual_steps(blks: Sequence[int], idxs: Sequence[int]) -> tuple[int, ...]:
     """The steps of blocks that have none of their own: the product of the blocks of the same axis inside."""
-    found, products = [0] * len(blks), dict.fromkeys(idxs, 1)
+    steps, products = [0] * len(blks), dict.fromkeys(idxs, 1)
     for at in reversed(range(len(blks))):
-        found[at] = products[idxs[at]]
+        steps[at] = products[idxs[at]]
         products[idxs[at]] *= blks[at]
-    return tuple(found)
+    return tuple(steps)
 
 
 def canonical_blocks(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int] = ()) -> Blocks:
@@ -25,19 +25,19 @@ def canonical_blocks(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[i
     Blocks of 1 are dropped. Where digits are not in their usual order, a block that continues the one outside
     it is one with that; otherwise the blocks are oneDNN's, and stay what they are: `4b4b` is not `16b`.
     """
-    written = [
+    blocks = [
         block for block in zip(blks, idxs, steps or usual_steps(blks, idxs), strict=True) if block[0] > 1
     ]
-    sizes, axes, given = (tuple(block[i] for block in written) for i in range(3))
-    if given == usual_steps(sizes, axes):
-        return sizes, axes, given
+    sizes, axes, own_steps = (tuple(block[i] for block in blocks) for i in range(3))
+    if own_steps == usual_steps(sizes, axes):
+        return sizes, axes, own_steps
     triples: list[tuple[int, int, int]] = []
-    for size, axis, step in written:
+    for size, axis, step in blocks:
         if triples and triples[-1][1:] == (axis, step * size):
             size *= triples.pop()[0]
         triples.append((size, axis, step))
-    sizes, axes, given = (tuple(block[i] for block in triples) for i in range(3))
-    return sizes, axes, given
+    sizes, axes, own_steps = (tuple(block[i] for block in triples) for i in range(3))
+    return sizes, axes, own_steps
 
 
 def block_texts(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> Iterator[str]:
@@ -47,7 +47,7 @@ def block_texts(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) 
 
 
 def clash_of_steps(blks: Sequence[int], idxs: Sequence[int], steps: Sequence[int]) -> str:
-    """Why blocks are no permutation of the digits of their axes, or the empty string."""
+    """The reason why blocks are no permutation of the digits of their axes, or the empty string."""
     for axis in sorted(set(idxs)):
         axis_blocks = sorted(
             (step, blk) for blk, i, step in zip(blks, idxs, steps, strict=True) if i == axis and blk > 1

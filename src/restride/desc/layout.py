@@ -1,4 +1,4 @@
-"""Where each element lies: a layout as a frozen value, index to offset and back (N8).
+"""The place of each element: a layout as a frozen value, index to offset and back (N8).
 
 All offsets and strides count elements, all arithmetic is in Python integers, so nothing here can overflow.
 """
@@ -118,7 +118,7 @@ def layout_digits(layout: Layout) -> list[LayoutDigit]:
 
 
 def axis_offset(layout: Layout, axis: int, position: int) -> int:
-    """What `position` on `axis` adds to the offset: its digits in the inner blocks, then whole blocks."""
+    """The share of `position` on `axis` in the offset: its digits in the inner blocks, then whole blocks."""
     total, stride, whole = 0, 1, 1
     for blk, i, step in zip(*map(reversed, layout.inner), strict=True):
         if i == axis:

@@ -165,7 +165,7 @@ class MemoryDesc(ViewMethods, Accessors):
 
     @property
     def padded_offsets(self) -> tuple[int, ...]:
-        """Where the logical tensor starts inside the padded one; always zeros."""
+        """The start of the logical tensor inside the padded one; always zeros."""
         return (0,) * self.ndims
 
     @property

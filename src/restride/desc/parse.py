@@ -46,21 +46,21 @@ def one_of(words: Iterable[str], typed: object = None, others: Mapping[str, str]
 
     `others`: words of other libraries, and what they are called here; else it is the word most like it.
     """
-    known, near = list(words), ""
+    choices, near = list(words), ""
     if isinstance(typed, str):
         word = typed[:_SHOWN].lower()
-        near = (others or {}).get(word) or nearest(word, known)
-    asked = f"did you mean {near!r}? " if near else ""
-    return f"{asked}use one of {', '.join(known)}"
+        near = (others or {}).get(word) or nearest(word, choices)
+    question = f"did you mean {near!r}? " if near else ""
+    return f"{question}use one of {', '.join(choices)}"
 
 
 def parse_word(what: str, value: object, words: Iterable[str], why: str = "") -> str:
     """One of these words. Raises InvalidArguments, with the word that is most like it."""
-    word, known = plain_text(value), list(words)
-    if isinstance(word, str) and word in known:
+    word, choices = plain_text(value), list(words)
+    if isinstance(word, str) and word in choices:
         return word
     why = why or f"there is no such {what.rpartition(' ')[2]}"
-    raise refuse("RS-V04:word", what=what, value=short_repr(value), why=why, advice=one_of(known, word))
+    raise refuse("RS-V04:word", what=what, value=short_repr(value), why=why, advice=one_of(choices, word))
 
 
 def parse_int(value: object, name: str, hint: str = "pass a Python or NumPy integer") -> int:
@@ -92,12 +92,12 @@ def check_function(what: str, value: object) -> None:
 
 def renamed(call: str, value: Any, **older: Any) -> Any:
     """A parameter that had another name: what was passed under either. Raises InvalidArguments for both."""
-    given = {name: other for name, other in older.items() if other is not None}
-    if not given:
+    values = {name: other for name, other in older.items() if other is not None}
+    if not values:
         return value
-    if value is None and len(given) == 1:
-        return next(iter(given.values()))
-    raise refuse("RS-V07:given-twice", call=call, given=", ".join(given))
+    if value is None and len(values) == 1:
+        return next(iter(values.values()))
+    raise refuse("RS-V07:given-twice", call=call, given=", ".join(values))
 
 
 def is_scalar(value: object) -> bool:

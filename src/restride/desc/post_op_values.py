@@ -91,7 +91,7 @@ class EltwiseOp:
 
     @property
     def function(self) -> str:
-        """What a kernel computes forward: of a pow with an exponent of `FIXED_POWERS` what that is."""
+        """The forward function of a kernel: of a pow with an exponent of `FIXED_POWERS` what that is."""
         if self.alg == "pow":
             return FIXED_POWERS.get(self.beta, self.alg)
         return self.alg.removesuffix(_USE_DST)

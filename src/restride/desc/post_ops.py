@@ -222,11 +222,11 @@ class PostOps:
             raise refuse("RS-V05:post-op-index", at=short_repr(at), count=len(self._entries))
         return self._entries[at]
 
-    def _entry_of(self, index: int, wanted: type[_Op]) -> _Op:
+    def _entry_of(self, index: int, kind: type[_Op]) -> _Op:
         entry = self._entry(index)
-        if isinstance(entry, wanted):
+        if isinstance(entry, kind):
             return entry
-        raise refuse("RS-P06:post-op-no", index=index, kinds=_KINDS[wanted], owner=self.kind(index))
+        raise refuse("RS-P06:post-op-no", index=index, kinds=_KINDS[kind], owner=self.kind(index))
 
 
 # What a function takes for alpha where none is given; 0 for all others.
@@ -247,13 +247,13 @@ def _of_older(alg: object, alpha: Any, beta: Any) -> tuple[object, Any, Any]:
     return name, alpha, beta
 
 
-def _parse_alg(call: str, alg: object, prefix: str, known: tuple[str, ...]) -> str:
+def _parse_alg(call: str, alg: object, prefix: str, words: tuple[str, ...]) -> str:
     name = str.removeprefix(alg, prefix) if isinstance(alg, str) else ""
-    if name in known:
+    if name in words:
         return name
-    others = {word: ours for word, ours in _OTHER_WORDS.items() if ours in known}
-    hint = one_of(known, name, others)
-    if name == "select" and known is BINARY:
+    others = {word: ours for word, ours in _OTHER_WORDS.items() if ours in words}
+    hint = one_of(words, name, others)
+    if name == "select" and words is BINARY:
         raise refuse("RS-V04:needs-third-operand", call=call, alg=short_repr(alg), hint=hint)
     raise refuse("RS-V04:no-such-algorithm", call=call, alg=short_repr(alg), hint=hint)
 

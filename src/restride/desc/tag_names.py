@@ -116,10 +116,10 @@ _SIZE = re.compile("[1-9][0-9]{0,8}")
 
 
 def tag_hint(text: str, ndims: int | None = None) -> str:
-    """What to write instead of `text`: for a tensor of `ndims` axes a tag of that rank alone."""
+    """A hint at the tag to write instead of `text`: for a tensor of `ndims` axes one of that rank alone."""
     if "->" in text:
         return _pattern_hint(text)
-    kind = _type_named(text)
+    kind = _type_of_name(text)
     if kind is not None:
         return f"{str(kind)!r} is a data type: pass it as dtype"
     names = _nearest_names(text, ndims) if len(text) <= _LONGEST else ()
@@ -132,7 +132,7 @@ def suggest_format(error: InvalidArguments, value: object, place: str) -> Invali
     return error.with_context(hint=f"{value!r} is a format: pass it as {place}") if is_format else error
 
 
-def _type_named(text: str) -> DataType | None:
+def _type_of_name(text: str) -> DataType | None:
     """The data type that was written where a format belongs."""
     try:
         return DataType.parse(text)
@@ -177,15 +177,15 @@ def _pattern_hint(text: str) -> str:
     if not (is_order and is_told) or len(set(after)) < len(after) or not 1 <= len(axes) <= len(LETTERS):
         return f"dims stay as they are: name the axes outermost first, as memory holds them. {_SHAPE}"
     order = [outer.index(name) for name in after[: len(outer)]]
-    known = axes_of_letters("".join(outer))
-    if not blocked and known is not None and [known.get(name) for name in after] == order:
+    places = axes_of_letters("".join(outer))
+    if not blocked and places is not None and [places.get(name) for name in after] == order:
         return f"write {''.join(after)!r}"
     letters = [*LETTERS[: len(outer) - is_open], *("x" if is_open else "")]
     upper = [letters[d].upper() if d in blocked.values() else letters[d] for d in order]
     sizes = "".join(f"{name if _SIZE.fullmatch(name) else 16}{letters[blocked[name]]}" for name in inner)
-    named = [name for name in inner if not _SIZE.fullmatch(name)]
-    sized = "size" if len(named) == 1 else "sizes"
-    more = f", with the {sized} of {' and '.join(named)} in place of 16" if named else ""
+    names = [name for name in inner if not _SIZE.fullmatch(name)]
+    sized = "size" if len(names) == 1 else "sizes"
+    more = f", with the {sized} of {' and '.join(names)} in place of 16" if names else ""
     return f"write {''.join(upper) + sizes!r}{more}"
 
 

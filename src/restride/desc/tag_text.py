@@ -65,13 +65,13 @@ def _blocks(text: str, start: int) -> list[Block]:
 def bad_tag(text: str, at: int, why: str) -> Error:
     """The error for a bad tag: its text, a caret under character `at`, the reason, the nearest tag."""
     first = max(0, at - _WINDOW // 2) if len(text) > _WINDOW else 0
-    shown = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
+    excerpt = "".join(c if c.isascii() and c.isprintable() else "?" for c in text[first : first + _WINDOW])
     caret = " " * (_WHERE_INDENT + at - first) + "^"
     return refuse(
         "RS-M11:bad-format-tag",
-        shown=shown,
+        shown=excerpt,
         count=f" of {len(text)} characters" if len(text) > _WINDOW else "",
-        shown2=f"{shown}\n{caret}",
+        shown2=f"{excerpt}\n{caret}",
         why=why,
         advice=tag_hint(text),
     )

@@ -88,8 +88,8 @@ class GenericTag:
         """
         if not 1 <= ndims <= MAX_NDIMS or any(i >= ndims for i in self.inner_idxs):
             raise refuse("RS-M06:format-tag-cannot", owner=self, ndims=ndims, max_ndims=MAX_NDIMS)
-        named = set(self.order)
-        rest = tuple(i for i in range(ndims) if i not in named)
+        axes = set(self.order)
+        rest = tuple(i for i in range(ndims) if i not in axes)
         order = [j for i in self.order for j in (rest if i == _REST else (i,)) if j < ndims]
         return Tag(tuple(order), self.inner_blks, self.inner_idxs, self.inner_steps)
 
@@ -104,7 +104,7 @@ class GenericTag:
 def _problem(
     order: tuple[int, ...], blks: tuple[int, ...], idxs: tuple[int, ...], steps: tuple[int, ...]
 ) -> str:
-    """Why these are no tag, or the empty string."""
+    """The reason why these are no tag, or the empty string."""
     if not 1 <= len(order) <= MAX_NDIMS or sorted(order) != list(range(len(order))):
         return f"the order must hold each axis 0..n-1 once, n at most {MAX_NDIMS}"
     if len(blks) != len(idxs) or len(blks) > MAX_INNER_BLOCKS:
@@ -146,10 +146,10 @@ def _parse(text: str) -> Tag | GenericTag:
 
 def _check_steps(parts: Scan, text: str, blocks: tuple[tuple[int, ...], ...]) -> None:
     """Written steps make the blocks of each axis a permutation of its digits."""
-    written = [b.at for b in parts.blocks if b.step is not None]
-    why = clash_of_steps(*blocks) if written else ""
+    places = [b.at for b in parts.blocks if b.step is not None]
+    why = clash_of_steps(*blocks) if places else ""
     if why:
-        raise bad_tag(text, written[0], why)
+        raise bad_tag(text, places[0], why)
 
 
 def _axes(parts: Scan, text: str) -> dict[str, int]:
@@ -164,14 +164,14 @@ def _axes(parts: Scan, text: str) -> dict[str, int]:
 
 
 def _base_axes(letters: str, text: str) -> dict[str, int]:
-    named = letters.replace("x", "")
+    axis_letters = letters.replace("x", "")
     for i, letter in enumerate(letters):
         if letter not in LETTERS and letter != "x":
             raise bad_tag(text, i, f"'{letter}' is no axis letter beside 'a': those are a..{LETTERS[-1]}")
-        if letter in LETTERS and LETTERS.index(letter) >= len(named):
-            missing = next(c for c in LETTERS if c not in named)
+        if letter in LETTERS and LETTERS.index(letter) >= len(axis_letters):
+            missing = next(c for c in LETTERS if c not in axis_letters)
             raise bad_tag(text, i, f"axis '{letter}' is named but axis '{missing}' is not")
-    axes = {letter: LETTERS.index(letter) for letter in named}
+    axes = {letter: LETTERS.index(letter) for letter in axis_letters}
     return axes | {"x": _REST} if "x" in letters else axes
 
 
@@ -180,10 +180,10 @@ def _alias_axes(letters: str, text: str) -> dict[str, int]:
     if axes is not None:
         return axes
     stranger = next((i for i, letter in enumerate(letters) if letter not in ALIAS_LETTERS), 0)
-    known = letters[stranger] in ALIAS_LETTERS
+    is_known = letters[stranger] in ALIAS_LETTERS
     why = (
         f"the letters '{letters}' are no set of axes that has a name"
-        if known
+        if is_known
         else f"'{letters[stranger]}' is no axis letter"
     )
     raise bad_tag(text, stranger, why)

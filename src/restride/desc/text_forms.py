@@ -39,11 +39,11 @@ def matching_tag(layout: Layout) -> Tag | None:
     if layout.has_runtime or layout.offset0:
         return None
     first = order_tag(layout)
-    built = layout_of_tag(layout.dims, first)
-    if built == layout:
+    layout_of_first = layout_of_tag(layout.dims, first)
+    if layout_of_first == layout:
         return first
-    named = (tag for tag in _NAMED if isinstance(tag, Tag) and tag.ndims == len(layout.dims))
-    candidates = (first,) if layout.inner_blks else (*named, first)
+    tags = (tag for tag in _NAMED if isinstance(tag, Tag) and tag.ndims == len(layout.dims))
+    candidates = (first,) if layout.inner_blks else (*tags, first)
     return next((tag for tag in candidates if _same_memory(layout, layout_of_tag(layout.dims, tag))), None)
 
 
@@ -76,8 +76,8 @@ def describe(kind: str, dtype: DataType, layout: Layout) -> str:
 
 
 def _tag_without_offset(layout: Layout) -> Tag | None:
-    moved = Layout(layout.dims, layout.padded_dims, layout.strides, *layout.inner)
-    return matching_tag(moved)
+    without_offset = Layout(layout.dims, layout.padded_dims, layout.strides, *layout.inner)
+    return matching_tag(without_offset)
 
 
 def verbose(name: str, kind: str, dtype: DataType, layout: Layout) -> str:
@@ -112,7 +112,7 @@ Read = TypeVar("Read")
 
 
 class DescriptorParts(NamedTuple):
-    """What a descriptor is made of."""
+    """The parts of a descriptor."""
 
     kind: str
     dtype: DataType
@@ -154,7 +154,7 @@ def from_text(text: object) -> DescriptorParts:
 
 
 def read_text(name: str, text: object, of_values: Callable[[object], Read]) -> Read:
-    """What `of_values` makes of a JSON text; errors name `name.from_json`."""
+    """The value that `of_values` returns for a JSON text; errors name `name.from_json`."""
     try:
         return of_values(_parse_text(text))
     except Error as error:

@@ -1,4 +1,4 @@
-"""How a descriptor is seen: the methods of `MemoryDesc` that draw and explain it.
+"""The methods of `MemoryDesc` that draw and explain it.
 
 Pictures are made in `view/`, rows above this one, which descriptors do not know: whoever gathers the public
 names registers a module here, by name, and it is loaded when a picture is first asked for.
@@ -37,7 +37,7 @@ class Explanation(str):
 
 
 class Viewer(Protocol):
-    """What the registered module offers: functions of a descriptor, and the tag that names its axes."""
+    """The interface of the registered module: functions of a descriptor, and the tag that names its axes."""
 
     def show(self, md: Any, tag: str) -> None:
         """Print the picture."""

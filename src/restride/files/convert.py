@@ -94,8 +94,8 @@ def convert(
         progress,
         parse_bool("convert: follow_links", follow_links),
     )
-    read, written = path_text(src, "convert: src", _PASS_TEXT), path_text(dst, "convert: dst", _PASS_TEXT)
-    return run_conversion(read, written, rules, options)
+    source, target = path_text(src, "convert: src", _PASS_TEXT), path_text(dst, "convert: dst", _PASS_TEXT)
+    return run_conversion(source, target, rules, options)
 
 
 class ConversionOptions(NamedTuple):
@@ -124,8 +124,8 @@ def run_conversion(src: str, dst: str, rules: Sequence[Any], options: Conversion
     source = open_source(src, override, follow_links=options.follow_links, spare=spare)
     try:
         if os.path.isdir(source.path):
-            read, written = os.path.realpath(source.path), os.path.realpath(dst)
-            if os.path.commonpath((read, written)) in (read, written):
+            source_path, target_path = os.path.realpath(source.path), os.path.realpath(dst)
+            if os.path.commonpath((source_path, target_path)) in (source_path, target_path):
                 raise refuse("RS-F08:two-inside-other", dst=shown(dst), path=shown(source.path))
         work = plan_conversion(source, dst, checked, most, None if override is None else npy_image)
         if override is None:
@@ -188,12 +188,12 @@ class _Run:
 
     def tile(self, number: int, space: Workspace) -> int:
         """Do a tile; its weight."""
-        step, tile, read, written = self._placed(number)
+        step, tile, source, targets = self._placed(number)
         if self._sums is None:
-            step.run(tile, read, written, space)
+            step.run(tile, source, targets, space)
         else:
             checksum = Checksum()
-            step.run(tile, read, [SummedPlace(place, checksum) for place in written], space)
+            step.run(tile, source, [SummedPlace(place, checksum) for place in targets], space)
             self._sums[number] = checksum.value
         return step.weight(tile)
 
@@ -204,18 +204,18 @@ class _Run:
 
     def compare_sum(self, sums: Mapping[int, int], unlike: list[int], number: int, space: Workspace) -> int:
         """Add a tile to `unlike` where what was written is not what is there now; its weight."""
-        step, tile, _, written = self._placed(number)
+        step, tile, _, targets = self._placed(number)
         checksum = Checksum()
         for result, desc, start, size in step.boxes(tile):
-            read_box(SummedPlace(written[result], checksum), desc, start, size, space, "written")
+            read_box(SummedPlace(targets[result], checksum), desc, start, size, space, "written")
         if sums.get(number) != checksum.value:
             unlike.append(number)
         return step.weight(tile)
 
     def compare(self, number: int, space: Workspace) -> ValueErrors:
         """Compare a tile with what was written."""
-        step, tile, read, written = self._placed(number)
-        return step.check(tile, read, written, space)
+        step, tile, source, targets = self._placed(number)
+        return step.check(tile, source, targets, space)
 
     def check(self, number: int, space: Workspace) -> int:
         """As that, where a difference is an error; the tile's weight."""

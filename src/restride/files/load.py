@@ -51,14 +51,14 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = path_text(path, "load: path", 'rs.load("x.safetensors")')
     if is_zarr(name):
         return _load_zarr(name)
-    stored = tensor_file(name)
-    with stored.file as file:
+    source = tensor_file(name)
+    with source.file as file:
         try:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except OSError as error:
             raise system_error("map", name, error) from None
     whole = np.frombuffer(mapped, np.uint8)
-    loaded = _with_scales({tensor.array.name: (tensor, whole) for tensor in stored.contents.tensors}, name)
+    loaded = _with_scales({tensor.array.name: (tensor, whole) for tensor in source.contents.tensors}, name)
     is_single = len(loaded) == 1 and name.lower().endswith(".npy")
     return next(iter(loaded.values())) if is_single else loaded
 

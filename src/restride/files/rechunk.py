@@ -89,10 +89,10 @@ class _Rechunking:
 
     def __init__(self, source: Any, target: Any, memory: int, names: tuple[str, str]) -> None:
         self._source, self._target, self._names = source, target, names
-        read, written = chunk_files(source), chunk_files(target)
-        is_direct = read is not None and written is not None
+        src, dst = chunk_files(source), chunk_files(target)
+        is_direct = src is not None and dst is not None
         room, jobs = _room(memory, source, target, is_direct)
-        self._mover = None if read is None or written is None else ChunkMover(read, written, jobs)
+        self._mover = None if src is None or dst is None else ChunkMover(src, dst, jobs)
         self._grid = plan_boxes(source.shape, source.chunks, _unit(target), source.dtype.itemsize, room)
         self._state = self._state_now()
         facts = (source.shape, str(source.dtype), source.chunks, _unit(target), self._grid.box, self._state)
@@ -141,12 +141,12 @@ class _Rechunking:
         self._target.update_attributes({_ATTRIBUTE: json.dumps(note)})
 
 
-def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: int) -> TileGrid:
+def plan_boxes(shape: Ints, src: Ints, dst: Ints, itemsize: int, memory: int) -> TileGrid:
     """Boxes of whole chunks that are written, of at most about `memory` bytes, that cut few that are read.
 
     A box grows along the axis where that spares most of what is read twice.
     """
-    box = tuple(max(min(n, w), 1) for n, w in zip(shape, written, strict=True))
+    box = tuple(max(min(n, w), 1) for n, w in zip(shape, dst, strict=True))
     while True:
         choices = [
             (*box[:d], min(max(n, 1), 2 * b), *box[d + 1 :])
@@ -155,19 +155,19 @@ def plan_boxes(shape: Ints, read: Ints, written: Ints, itemsize: int, memory: in
         ]
         fitting = [choice for choice in choices if prod(choice) * itemsize <= memory]
         if not fitting:
-            return TileGrid(tuple(shape), _lengthen(box, shape, read, written, memory // itemsize))
-        box = min(fitting, key=lambda choice: (_reads_per_box(choice, read, shape), choice))
+            return TileGrid(tuple(shape), _lengthen(box, shape, src, dst, memory // itemsize))
+        box = min(fitting, key=lambda choice: (_reads_per_box(choice, src, shape), choice))
 
 
-def _lengthen(box: Ints, shape: Ints, read: Ints, written: Ints, most: int) -> Ints:
+def _lengthen(box: Ints, shape: Ints, src: Ints, dst: Ints, most: int) -> Ints:
     """The box, longer along the axis where that spares most, up to `most` elements; all about as long."""
     boxes = [box]
-    for d, (n, b, w) in enumerate(zip(shape, box, written, strict=True)):
+    for d, (n, b, w) in enumerate(zip(shape, box, dst, strict=True)):
         longest = most * b // max(prod(box), 1) // max(w, 1) * w
         if b < longest:
             count = -(-n // longest)
             boxes.append((*box[:d], min(-(-n // (count * w)) * w, n), *box[d + 1 :]))
-    return min(boxes, key=lambda choice: (_reads_per_box(choice, read, shape), choice))
+    return min(boxes, key=lambda choice: (_reads_per_box(choice, src, shape), choice))
 
 
 def _reads_per_box(box: Ints, read: Ints, shape: Ints) -> float:
@@ -199,13 +199,13 @@ def _room(memory: int, source: Any, target: Any, is_direct: bool) -> tuple[int, 
     """The bytes that a box may have, and how many threads read; directly, each holds a chunk besides."""
     if memory < _LEAST_MEMORY:
         raise refuse("RS-V08:less-not-enough", memory=memory, least_memory=_LEAST_MEMORY)
-    read, written = (max(prod(n), 1) * source.dtype.itemsize for n in (source.chunks, _unit(target)))
-    jobs = min(get_num_threads(), (memory - written) // read) if is_direct else get_num_threads()
+    src, dst = (max(prod(n), 1) * source.dtype.itemsize for n in (source.chunks, _unit(target)))
+    jobs = min(get_num_threads(), (memory - dst) // src) if is_direct else get_num_threads()
     # By the library: a box as it is read, and as its chunks are encoded.
-    room = memory - jobs * read if is_direct else memory // 3
-    if jobs >= 1 and written <= room and read <= memory:
+    room = memory - jobs * src if is_direct else memory // 3
+    if jobs >= 1 and dst <= room and src <= memory:
         return room, jobs
-    raise refuse("RS-D01:chunks-not-fit", memory=memory, read=read, written=written)
+    raise refuse("RS-D01:chunks-not-fit", memory=memory, read=src, written=dst)
 
 
 def _open_array(value: Any, name: str, mode: str) -> Any:

@@ -65,11 +65,11 @@ def save(tensors: Any, path: str | os.PathLike[str], *, metadata: Mapping[str, s
     is_bare = metadata is None or (isinstance(metadata, Mapping) and not metadata)
     if not is_bare and not holds_metadata(name):
         raise refuse("RS-F03:no-place-npy", name=shown(name))
-    named = tensors if isinstance(tensors, Mapping) else {"x": tensors}
-    strange = next((key for key in named if not isinstance(key, str)), None)
+    by_name = tensors if isinstance(tensors, Mapping) else {"x": tensors}
+    strange = next((key for key in by_name if not isinstance(key, str)), None)
     if strange is not None:
         raise refuse("RS-V08:name-no-text", strange=short_repr(strange), type=type(strange).__name__)
-    prepared = [part for key, value in named.items() for part in _parts(plain_text(key), value)]
+    prepared = [part for key, value in by_name.items() for part in _parts(plain_text(key), value)]
     names = Counter(part.array.name for part in prepared)
     if len(names) < len(prepared):
         raise refuse("RS-F03:two-tensors-called", name=names.most_common(1)[0][0][:60])
@@ -117,7 +117,7 @@ def _parts(name: str, value: Any) -> list[_StoredBytes]:
     array = replace(values.array, scaling=Scaling(**names, axis=None, groups=value.groups))
     return [
         _StoredBytes(array, values.content),
-        *(_prepare(names[part], held) for part, held in parts.items()),
+        *(_prepare(names[part], part_values) for part, part_values in parts.items()),
     ]
 
 

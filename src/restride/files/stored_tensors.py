@@ -351,10 +351,10 @@ def annotate(path: str, array: StoredArray, note: object, names: frozenset[str])
 def _check_desc(path: str, array: StoredArray, desc: MemoryDesc) -> None:
     """Refuse a descriptor whose physical array is not the one in the file."""
     try:
-        stored = array_of(array.name, desc)
-        forms = [(form.kind, form.shape) for form in (stored, as_bytes(stored))]
+        own_array = array_of(array.name, desc)
+        forms = [(form.kind, form.shape) for form in (own_array, as_bytes(own_array))]
         if array.kind.data_type is None and array.kind.carrier is desc.data_type:
-            forms.append((array.kind, stored.shape))
+            forms.append((array.kind, own_array.shape))
         fits = desc.format_kind == "blocked" and (array.kind, array.shape) in forms
     except Error:
         fits = False

@@ -152,8 +152,8 @@ class _ChunkPlan:
 def _plan(codec: RestrideCodec, shape: tuple[int, ...], dtype: np.dtype[Any]) -> _ChunkPlan:
     source = MemoryDesc(shape, DataType.parse(dtype))
     if codec.group is None and codec.data_type not in NAMED:
-        stored = MemoryDesc(shape, codec.data_type or source.data_type, codec.format)
-        return _ChunkPlan(dtype, stored, None, 0, stored.size)
+        dst = MemoryDesc(shape, codec.data_type or source.data_type, codec.format)
+        return _ChunkPlan(dtype, dst, None, 0, dst.size)
     scaling = scaling_of(codec.data_type or "s8", None, True, codec.group, "f32", len(shape)).for_dims(shape)
     if scaling.is_two_level or scaling.data_type.kind == "uint" or source.data_type.kind != "float":
         raise refuse(
@@ -161,9 +161,9 @@ def _plan(codec: RestrideCodec, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
             data_type=codec.data_type or "s8",
             source_data_type=source.data_type,
         )
-    stored = MemoryDesc(shape, scaling.data_type, codec.format)
+    dst = MemoryDesc(shape, scaling.data_type, codec.format)
     scales = MemoryDesc(group_extents(shape, scaling.groups), scaling.scale_type).size
-    return _ChunkPlan(dtype, stored, scaling, scales, scales + stored.size)
+    return _ChunkPlan(dtype, dst, scaling, scales, scales + dst.size)
 
 
 def _row_major(chunk: Any, order: tuple[int, ...], spec: Any) -> Any:

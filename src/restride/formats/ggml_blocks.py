@@ -57,8 +57,8 @@ def _reported(primitive: str, name: str, dims: Sequence[int]) -> Iterator[None]:
     yield
     if flags.profile_exec:
         took = (time.perf_counter() - start) * 1e3
-        shown = "x".join(map(str, dims))
-        write(Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=shown, time_ms=took))
+        dims_text = "x".join(map(str, dims))
+        write(Line("exec", "cpu", primitive, "numpy", auxiliary=name, problem_desc=dims_text, time_ms=took))
 
 
 # --- unpacking -------------------------------------------------------------------------------------------
@@ -148,11 +148,11 @@ def unpack_nf4(buffer: object, absmax: object, shape: Shape, block: int = 64) ->
     return QuantizedTensor(Memory.from_numpy(values.reshape(dims)), Memory.from_numpy(scale.reshape(counts)))
 
 
-def _bytes_of(name: str, buffer: object, needed: int) -> Array:
+def _bytes_of(name: str, buffer: object, nbytes: int) -> Array:
     array: Array = array_of(buffer, f"formats: the buffer of {name}")
-    why = misfit_of_bytes(array, needed)
+    why = misfit_of_bytes(array, nbytes)
     if why:
-        raise refuse("RS-A15:buffer-not", name=name, why=why, needed=needed)
+        raise refuse("RS-A15:buffer-not", name=name, why=why, needed=nbytes)
     return array.reshape(-1).view(np.uint8)
 
 

@@ -85,11 +85,11 @@ class TensorFormat:
             whole = _flat(self.name, buffer, self.nbytes)
             memories = {name: over(whole, md) for name, md in parts.items()}
         else:
-            named = {**({} if buffer is None else {"values": buffer}), **buffers}
-            if named.keys() != parts.keys():
+            data = {**({} if buffer is None else {"values": buffer}), **buffers}
+            if data.keys() != parts.keys():
                 raise self._misfit(f"its parts are {', '.join(parts)}", "name a buffer for each of them")
             memories = {
-                name: over(_flat(name, named[name], md.size, md.data_type), md) for name, md in parts.items()
+                name: over(_flat(name, data[name], md.size, md.data_type), md) for name, md in parts.items()
             }
         one = (1,) * self.values.ndims
         scale, zero = memories.get("scale"), memories.get("zero_point")
@@ -135,24 +135,24 @@ class TensorFormat:
         return refuse("RS-A15:parts-not-fit", name=self.name, why=why, hint=hint)
 
 
-def _flat(name: str, buffer: Any, needed: int, data_type: DataType | None = None) -> Memory:
+def _flat(name: str, buffer: Any, nbytes: int, data_type: DataType | None = None) -> Memory:
     """Bytes as a memory of them. Integers of any type are words of bytes; floats have the part's type."""
     array = array_of(buffer, f"formats: the buffer of {name}")
-    why = misfit_of_bytes(array, needed) or _misfit_of_type(array, data_type)
+    why = misfit_of_bytes(array, nbytes) or _misfit_of_type(array, data_type)
     if not why:
-        held = array.reshape(-1).view(np.uint8)
-        return Memory(MemoryDesc((array.nbytes,), DataType.u8), Engine("cpu"), held)
-    raise refuse("RS-A15:buffer", name=name, why=why, needed=needed)
+        data = array.reshape(-1).view(np.uint8)
+        return Memory(MemoryDesc((array.nbytes,), DataType.u8), Engine("cpu"), data)
+    raise refuse("RS-A15:buffer", name=name, why=why, needed=nbytes)
 
 
-def misfit_of_bytes(array: Any, needed: int) -> str:
-    """Why an array is not so many bytes as they lie; "" where it is."""
+def misfit_of_bytes(array: Any, nbytes: int) -> str:
+    """The reason why an array is not so many bytes as they lie; "" where it is."""
     if array.dtype.hasobject:
         return "it has objects of Python, no bytes"
     if not array.dtype.isnative:
         return f"its elements are {array.dtype}, and have their bytes in the other order"
-    is_whole = array.flags.c_contiguous and array.nbytes == needed
-    return "" if is_whole else f"it has {array.nbytes} bytes; {needed} are needed, without gaps"
+    is_whole = array.flags.c_contiguous and array.nbytes == nbytes
+    return "" if is_whole else f"it has {array.nbytes} bytes; {nbytes} are needed, without gaps"
 
 
 def _misfit_of_type(array: Any, data_type: DataType | None) -> str:

@@ -123,8 +123,8 @@ if not _typing.TYPE_CHECKING:  # to a type checker a name that is not public is 
         if name not in _LATER:
             what = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(what, name=name, obj=_sys.modules[__name__])
-        found = globals()[name] = getattr(_load_whole(f"{__name__}.{_LATER[name]}"), name)
-        return found
+        value = globals()[name] = getattr(_load_whole(f"{__name__}.{_LATER[name]}"), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -58,8 +58,8 @@ class BatchForm:
         first, last = self.ends
         if first["constants"] != last["constants"]:
             raise ValueError("constants change with the batch")
-        found: Values = _between(first, last, size - 1, self.largest - 1)
-        return found
+        values: Values = _between(first, last, size - 1, self.largest - 1)
+        return values
 
 
 def batch_form(
@@ -68,28 +68,28 @@ def batch_form(
     fused: Callable[[tuple[Dims, ...]], Graph],
     is_linear: IsLinear,
 ) -> BatchForm | None:
-    """What `fused` makes for inputs of these dims but for the batch; None where it depends on more."""
+    """The form of the graph that `fused` returns for these dims and any batch; None where there is none."""
     is_open = [
-        bool(own) and (each.dims is None or each.dims[0] is None)
-        for each, own in zip(inputs, dims, strict=True)
+        bool(own) and (tensor.dims is None or tensor.dims[0] is None)
+        for tensor, own in zip(inputs, dims, strict=True)
     ]
     size = next((own[0] for own, may in zip(dims, is_open, strict=True) if may), 0)
     places = tuple(i for i, own in enumerate(dims) if is_open[i] and own[0] == size)
     if size < 1:
         return None
     sizes = sorted({1, 2, size, max(size, _LARGEST)})
-    asked = [_with_batch(dims, places, each) for each in sizes]
+    dims_by_size = [_with_batch(dims, places, batch) for batch in sizes]
     numbers: dict[Constant, int] = {}
     try:
-        if not is_linear([{each.name: own for each, own in zip(inputs, of, strict=True)} for of in asked]):
+        if not is_linear([{x.name: own for x, own in zip(inputs, of, strict=True)} for of in dims_by_size]):
             return None
-        graphs = [fused(each) for each in asked]
+        graphs = [fused(input_dims) for input_dims in dims_by_size]
         values = [
-            values_of_graph(graph, lambda each: numbers.setdefault(each, len(numbers))) for graph in graphs
+            values_of_graph(graph, lambda key: numbers.setdefault(key, len(numbers))) for graph in graphs
         ]
-        form = BatchForm(asked[0], places, sizes[-1], (values[0], values[-1]), list(numbers))
+        form = BatchForm(dims_by_size[0], places, sizes[-1], (values[0], values[-1]), list(numbers))
         between = zip(sizes[1:-1], values[1:-1], strict=True)
-        return form if all(form.values(own) == found for own, found in between) else None
+        return form if all(form.values(own) == graph_values for own, graph_values in between) else None
     except (Error, ValueError):
         return None
 

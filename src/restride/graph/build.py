@@ -47,9 +47,9 @@ class GraphBuilder:
 
     def constant(self, values: Any, name: str = "") -> str:
         """A tensor whose values are known: an array of a type that restride has."""
-        made = Constant(values)
-        name = self._named(name, "constant")
-        self._types[name], self._constants[name] = made.type, made
+        constant = Constant(values)
+        name = self._name_for(name, "constant")
+        self._types[name], self._constants[name] = constant.type, constant
         return name
 
     def add(
@@ -74,7 +74,7 @@ class GraphBuilder:
     ) -> tuple[str, ...]:
         operation = parse_field("GraphBuilder.add: operation", Operation, operation)
         after = parse_field("GraphBuilder.add: epilogues", tuple[Epilogue, ...], epilogues)
-        name = self._named(name, operation.kind)
+        name = self._name_for(name, operation.kind)
         count = operation.count_of_results
         more = tuple(self._new(f"{name}.{number}") for number in range(1, count))
         node = Node(name, operation, inputs, (name, *more), after)
@@ -85,14 +85,14 @@ class GraphBuilder:
     def rename(self, names: Mapping[str, str]) -> None:
         """Call tensors that nodes make by other names, `{old: new}`; what is called so gets a free name."""
         names = parse_field("GraphBuilder.rename: names", Mapping[str, str], names)
-        taken = [new for new in names.values() if new in self._types and new not in names]
-        all_names = {**names, **{name: self._free(f"{name}.inner") for name in taken}}
+        conflicts = [new for new in names.values() if new in self._types and new not in names]
+        all_names = {**names, **{name: self._free(f"{name}.inner") for name in conflicts}}
 
         def new(name: str) -> str:
             return all_names.get(name, name)
 
-        self._types = {new(name): each for name, each in self._types.items()}
-        self._constants = {new(name): each for name, each in self._constants.items()}
+        self._types = {new(name): tensor_type for name, tensor_type in self._types.items()}
+        self._constants = {new(name): constant for name, constant in self._constants.items()}
         self._nodes = [
             replace(
                 node,
@@ -105,15 +105,15 @@ class GraphBuilder:
 
     def is_made(self, name: str) -> bool:
         """True for a tensor that a node makes."""
-        known = parse_field("GraphBuilder.is_made: name", str, name) in self._types
-        return known and name not in self._constants and name not in self._inputs
+        exists = parse_field("GraphBuilder.is_made: name", str, name) in self._types
+        return exists and name not in self._constants and name not in self._inputs
 
     def type(self, name: str) -> TensorType:
         """The dims and the data type of a tensor. Raises InvalidArguments for a name that none has."""
-        found = self._types.get(parse_field("GraphBuilder.type: name", str, name))
-        if found is None:
+        tensor_type = self._types.get(parse_field("GraphBuilder.type: name", str, name))
+        if tensor_type is None:
             raise refuse("RS-G01:no-tensor", name=short_repr(name))
-        return found
+        return tensor_type
 
     def is_free(self, name: str) -> bool:
         """True for a name that a tensor may still have."""
@@ -129,7 +129,7 @@ class GraphBuilder:
             return name
         raise refuse("RS-G01:tensor-cannot-added", name=short_repr(name))
 
-    def _named(self, name: str, word: str) -> str:
+    def _name_for(self, name: str, word: str) -> str:
         return self._new(name) if parse_field("the name of a tensor", str, name) else self._free(word)
 
     def _free(self, word: str) -> str:

@@ -20,21 +20,21 @@ from ..errors import refuse
 __all__ = ["check_fields", "parse_field"]
 
 
-def check_fields(made: Any) -> None:
+def check_fields(instance: Any) -> None:
     """Give each field of a frozen value the type that it is declared with: lists become tuples, words types.
 
     Raises InvalidArguments, which names the field.
     """
-    for name, hint in _hints(type(made)).items():  # type: ignore[arg-type]
-        value = getattr(made, name)
+    for name, hint in _hints(type(instance)).items():  # type: ignore[arg-type]
+        value = getattr(instance, name)
         if type(value) is not hint:
-            object.__setattr__(made, name, parse_field(f"{type(made).__name__}: {name}", hint, value))
+            object.__setattr__(instance, name, parse_field(f"{type(instance).__name__}: {name}", hint, value))
 
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind)
-    return {each.name: hints[each.name] for each in fields(kind)}
+    return {field.name: hints[field.name] for field in fields(kind)}
 
 
 @cache
@@ -52,7 +52,7 @@ def parse_field(what: str, hint: Any, value: Any) -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in parts:
             return None
-        parts = tuple(each for each in parts if each is not NoneType)
+        parts = tuple(part for part in parts if part is not NoneType)
         if len(parts) > 1:
             return _checked(what, parts, value)
         return parse_field(what, parts[0], value)
@@ -73,8 +73,8 @@ def parse_field(what: str, hint: Any, value: Any) -> Any:
     if origin is Mapping:
         _checked(what, (Mapping,), value)
         return {
-            parse_field(f"{what}: a key", parts[0], key): parse_field(what, parts[1], each)
-            for key, each in value.items()
+            parse_field(f"{what}: a key", parts[0], key): parse_field(what, parts[1], item)
+            for key, item in value.items()
         }
     if hint is Any:
         return value
@@ -96,7 +96,7 @@ def _checked(what: str, kinds: tuple[type, ...], value: Any) -> Any:
         what=what,
         value=short_repr(value),
         type=type(value).__name__,
-        kinds=" or ".join(_NAMES.get(each, f"a {each.__name__}") for each in kinds),
+        kinds=" or ".join(_NAMES.get(kind, f"a {kind.__name__}") for kind in kinds),
     )
 
 

@@ -72,8 +72,8 @@ class Constant:
         # Most that differ do so from the begin on.
         is_same = np.array_equal(own[:_BEGIN], others[:_BEGIN]) and np.array_equal(own, others)
         # What was packed before is not read again.
-        for each in (own, others):
-            release_pages(each)
+        for data in (own, others):
+            release_pages(data)
         return is_same
 
     def __hash__(self) -> int:
@@ -86,7 +86,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Epilogue:
-    """What a node does to its result before it is stored: a function, or a combination with another tensor.
+    """A change of a node's result before it is stored: a function, or a combination with another tensor.
 
     A binary operation has the result on its left, and on its right the next of the node's last inputs.
     """
@@ -143,7 +143,7 @@ class Node:
 
     @property
     def _operand_count(self) -> int:
-        return sum(each.has_operand for each in self.epilogues)
+        return sum(epilogue.has_operand for epilogue in self.epilogues)
 
     def results(self, types: Mapping[str, TensorType]) -> dict[str, TensorType]:
         """The types of the outputs, by name.
@@ -154,21 +154,21 @@ class Node:
         if missing:
             raise refuse("RS-G01:no-origin", owner=self, missing=", ".join(map(repr, missing)))
         try:
-            made = self.operation.results([types[name] for name in self.sources])
-            if len(made) != len(self.outputs):
-                raise unfit(f"it makes {len(made)} tensors, not {len(self.outputs)}", made)
-            if any(each.nbytes >= _MOST_BYTES for each in made):
-                raise unfit(f"it makes {' and '.join(map(str, made))}: more bytes than 64 bits count", made)
+            kinds = self.operation.results([types[name] for name in self.sources])
+            if len(kinds) != len(self.outputs):
+                raise unfit(f"it makes {len(kinds)} tensors, not {len(self.outputs)}", kinds)
+            if any(kind.nbytes >= _MOST_BYTES for kind in kinds):
+                raise unfit(f"it makes {' and '.join(map(str, kinds))}: more bytes than 64 bits count", kinds)
             for operand in map(types.__getitem__, self.operands):
-                if _broadcast(made[0], operand) != made[0].dims:
-                    raise unfit("the operand of an epilogue is larger than the result", (made[0], operand))
+                if _broadcast(kinds[0], operand) != kinds[0].dims:
+                    raise unfit("the operand of an epilogue is larger than the result", (kinds[0], operand))
         except InvalidArguments as error:
             raise error.with_context(f"node {self.name!r} ({self.kind}): {error.what}") from None
-        stored = [replace(each, data_type=self.data_type or each.data_type) for each in made]
-        return dict(zip(self.outputs, stored, strict=True))
+        outputs = (replace(kind, data_type=self.data_type or kind.data_type) for kind in kinds)
+        return dict(zip(self.outputs, outputs, strict=True))
 
     def __str__(self) -> str:
-        tail = "".join(f" + {each.operation.algorithm}" for each in self.epilogues)
+        tail = "".join(f" + {epilogue.operation.algorithm}" for epilogue in self.epilogues)
         tail += f" as {self.data_type}" * (self.data_type is not None)
         return f"{', '.join(self.outputs)} = {_text(self.operation)}({', '.join(self.inputs)}){tail}"
 
@@ -206,25 +206,25 @@ class Graph:
 
     def verify(self) -> None:
         """Raise InvalidArguments where a tensor is made twice, never, too late, or of another type."""
-        types = self._brought()
+        types = self._source_types()
         for node in self.nodes:
-            for name, made in node.results(types).items():
+            for name, result in node.results(types).items():
                 if name in types:
                     raise refuse("RS-G01:node-tensor-made", node=node, name=name)
-                if self.tensors.get(name) != made:
+                if self.tensors.get(name) != result:
                     raise refuse(
                         "RS-G01:node-makes-tensor",
                         node=node,
                         name=name,
                         tensors=self.tensors.get(name),
-                        made=made,
+                        made=result,
                     )
-                types[name] = made
+                types[name] = result
         missing = [name for name in self.outputs if name not in types]
         if missing:
             raise refuse("RS-G01:output-graph-no", missing=", ".join(map(repr, missing)))
 
-    def _brought(self) -> dict[str, TensorType]:
+    def _source_types(self) -> dict[str, TensorType]:
         """The types of what no node makes."""
         missing = [name for name in self.inputs if name not in self.tensors]
         if missing:
@@ -252,11 +252,11 @@ class Graph:
 
     def readers(self) -> dict[str, tuple[Node, ...]]:
         """The consumers of every tensor, found in one pass."""
-        found: dict[str, list[Node]] = {name: [] for name in self.tensors}
+        readers: dict[str, list[Node]] = {name: [] for name in self.tensors}
         for node in self.nodes:
             for name in dict.fromkeys(node.inputs):
-                found[name].append(node)
-        return {name: tuple(nodes) for name, nodes in found.items()}
+                readers[name].append(node)
+        return {name: tuple(nodes) for name, nodes in readers.items()}
 
     def __iter__(self) -> Iterator[Node]:
         return iter(self.nodes)
@@ -276,18 +276,18 @@ class Graph:
 
         `constants` are added to those that there are. The types of tensors follow from the nodes.
         """
-        known = {**self.constants, **(constants or {})}
-        needed, live = set(self.outputs), list[Node]()
+        all_constants = {**self.constants, **(constants or {})}
+        tensors, live = set(self.outputs), list[Node]()
         for node in reversed(tuple(nodes)):
-            if needed.intersection(node.outputs):
-                needed.update(node.inputs)
+            if tensors.intersection(node.outputs):
+                tensors.update(node.inputs)
                 live.insert(0, node)
         used = {name for node in live for name in node.inputs} | set(self.outputs)
         types = {name: self.tensors[name] for name in self.inputs}
-        types |= {name: each.type for name, each in known.items() if name in used}
+        types |= {name: constant.type for name, constant in all_constants.items() if name in used}
         for node in live:
             types |= node.results(types)
-        constants = {name: each for name, each in known.items() if name in used}
+        constants = {name: constant for name, constant in all_constants.items() if name in used}
         return Graph(self.inputs, self.outputs, types, constants, tuple(live))
 
     def renamed(self, names: Mapping[str, str]) -> tuple[Node, ...]:
@@ -297,14 +297,14 @@ class Graph:
         )
 
 
-def _broadcast(made: TensorType, operand: TensorType) -> tuple[int, ...]:
+def _broadcast(result: TensorType, operand: TensorType) -> tuple[int, ...]:
     try:
-        return broadcast(made.dims, operand.dims)
+        return broadcast(result.dims, operand.dims)
     except Misfit as misfit:
-        raise unfit(misfit.why, (made, operand), misfit.hint) from None
+        raise unfit(misfit.why, (result, operand), misfit.hint) from None
 
 
 def _text(operation: Operation) -> str:
     """The word of an operation and its attributes: `pooling[pooling_max, (3, 3), ...]`."""
-    values = [str(getattr(operation, each.name)) for each in fields(operation)]
+    values = [str(getattr(operation, attribute.name)) for attribute in fields(operation)]
     return f"{operation.kind}[{', '.join(values)}]" if values else operation.kind

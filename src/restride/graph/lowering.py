@@ -44,12 +44,12 @@ def lower_node(node: Node, inputs: Descs, outputs: Descs, engine: Engine) -> Low
     try:
         attr, operand_args = _attributes(node.epilogues, operands)
         if isinstance(node.operation, ReorderOperation):
-            made = lower_reorder(sources[0], outputs[0], engine, attr)
+            lowered_node = lower_reorder(sources[0], outputs[0], engine, attr)
         else:
-            made = _lowered(node.operation, sources, outputs, engine, attr)
+            lowered_node = _lowered(node.operation, sources, outputs, engine, attr)
     except Error as error:
         raise error.with_context(f"node {node.name!r} ({node.kind}): {error.what}") from None
-    return replace(made, reads=(*made.reads, *operand_args))
+    return replace(lowered_node, reads=(*lowered_node.reads, *operand_args))
 
 
 def lower_reorder(
@@ -95,21 +95,21 @@ def _lowered(
     spec = desc._operation
     reads = [name.removesuffix("?") for name in spec.node_reads]
     writes = spec.node_writes[: len(results)]
-    known: dict[str, object] = {"prop_kind": "forward_inference", **dict.fromkeys(reads)}
+    values: dict[str, object] = {"prop_kind": "forward_inference", **dict.fromkeys(reads)}
     if reads == ["srcs"]:
-        known["srcs"], args = list(sources), [ARG_MULTIPLE_SRC + i for i in range(len(sources))]
+        values["srcs"], args = list(sources), [ARG_MULTIPLE_SRC + i for i in range(len(sources))]
     else:
-        known |= zip(reads, sources, strict=False)
+        values |= zip(reads, sources, strict=False)
         args = [_argument(name) for name in reads[: len(sources)]]
-    known |= zip(writes, results, strict=True)
-    known |= {name: value(operation, results[0]) for name, value in spec.node_values.items()}
+    values |= zip(writes, results, strict=True)
+    values |= {name: value(operation, results[0]) for name, value in spec.node_values.items()}
     form = spec.other_form((), dict.fromkeys(reads[: len(sources)])) or desc.form
-    named = {
-        name: known[name] if name in known else getattr(operation, name)
+    arguments = {
+        name: values[name] if name in values else getattr(operation, name)
         for name in form.shown.parameters
-        if name in known or hasattr(operation, name)
+        if name in values or hasattr(operation, name)
     }
-    pd = desc(**{**named, "engine": engine, "attr": attr})
+    pd = desc(**{**arguments, "engine": engine, "attr": attr})
     return LoweredNode(primitive, pd, tuple(args), tuple(map(_argument, writes)))
 
 

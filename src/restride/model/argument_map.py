@@ -18,7 +18,7 @@ _MOST_ARGS = 4096
 
 
 class HasKind(Protocol):
-    """What a primitive descriptor says of itself."""
+    """The answers of a primitive descriptor about itself."""
 
     kind: ClassVar[str]
     # The constants that its arguments go by, and what some descriptors of its kind read.
@@ -42,16 +42,16 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
     kind = pd.kind
     memories = _distinct(kind, args)
     wanted_in, wanted_out = list(inputs), list(outputs)
-    for role, wanted in (("inputs", wanted_in), ("outputs", wanted_out)):
-        if any(arg not in memories for arg in wanted):
-            raise _missing(pd, role, [arg for arg in wanted if arg not in memories], wanted)
+    for role, args_of_role in (("inputs", wanted_in), ("outputs", wanted_out)):
+        if any(arg not in memories for arg in args_of_role):
+            raise _missing(pd, role, [arg for arg in args_of_role if arg not in memories], args_of_role)
     unknown = [arg for arg in memories if arg not in wanted_in and arg not in wanted_out]
     if extra := [arg for arg in unknown if is_output(arg)]:
-        got, listed = len(wanted_out) + len(extra), _listed(pd, extra)
-        raise refuse("RS-R06:no-output", kind=kind, expected=len(wanted_out), got=got, listed=listed)
+        got, names = len(wanted_out) + len(extra), _names(pd, extra)
+        raise refuse("RS-R06:no-output", kind=kind, expected=len(wanted_out), got=got, listed=names)
     if extra := [arg for arg in unknown if arg in pd._optional_args]:
-        got, listed = len(wanted_in) + len(extra), _listed(pd, extra)
-        raise refuse("RS-R06:no-input", kind=kind, expected=len(wanted_in), got=got, listed=listed)
+        got, names = len(wanted_in) + len(extra), _names(pd, extra)
+        raise refuse("RS-R06:no-input", kind=kind, expected=len(wanted_in), got=got, listed=names)
     if unknown and flags.check:
         names = " ".join(name_of(arg, pd._arg_names) for arg in unknown)
         head = "exec:check", pd.get_engine().kind, pd.get_kind(), ""
@@ -59,20 +59,20 @@ def parse_args(pd: HasKind, args: object, inputs: Iterable[int], outputs: Iterab
     return [memories[arg] for arg in (*wanted_in, *wanted_out)]
 
 
-def _missing(pd: HasKind, role: str, absent: list[int], wanted: list[int]) -> Error:
-    usage = ", ".join(f"{spelled(arg, 'rs.onednn.Arg.', pd._arg_names)}: ..." for arg in wanted)
+def _missing(pd: HasKind, role: str, absent: list[int], expected: list[int]) -> Error:
+    usage = ", ".join(f"{spelled(arg, 'rs.onednn.Arg.', pd._arg_names)}: ..." for arg in expected)
     return refuse(
         "RS-R06:bad-number-expected",
         kind=pd.kind,
         role=role,
-        expected=len(wanted),
-        got=len(wanted) - len(absent),
-        listed=_listed(pd, absent),
+        expected=len(expected),
+        got=len(expected) - len(absent),
+        listed=_names(pd, absent),
         usage=usage,
     )
 
 
-def _listed(pd: HasKind, args: list[int]) -> str:
+def _names(pd: HasKind, args: list[int]) -> str:
     return ", ".join(name_of(arg, pd._arg_names) for arg in args)
 
 

@@ -1,4 +1,4 @@
-"""What primitives share: descriptors that may be empty, queries, checks."""
+"""The common part of primitives: descriptors that may be empty, queries, checks."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class PrimitiveDescBase(DescGetters):
 
     @property
     def impl_info_str(self) -> str:
-        """What runs: `jit:<instruction set>:<kind of kernel>`, or `ref:any` on the reference engine."""
+        """The implementation: `jit:<instruction set>:<kind of kernel>`, or `ref:any` of the reference."""
         return self._implementation().name
 
     def src_desc(self, index: int = 0) -> MemoryDesc:
@@ -132,7 +132,7 @@ class PrimitiveDescBase(DescGetters):
         return self.query_md(Query.workspace_md)
 
     def scratchpad_desc(self) -> MemoryDesc:
-        """What user mode passes as `rs.onednn.Arg.SCRATCHPAD`; the zero descriptor where none is needed."""
+        """The memory for `rs.onednn.Arg.SCRATCHPAD` in user mode; the zero descriptor where none is."""
         return self.query_md(Query.scratchpad_md)
 
     def get_engine(self) -> Engine:
@@ -166,8 +166,8 @@ class PrimitiveDescBase(DescGetters):
             return self._exec_args().get(number, self._scratchpad(number == ARG_SCRATCHPAD))
         if query is Query.scratchpad_md:
             return self._scratchpad(number == 0)
-        named = self._named().get(query.name.removesuffix("_md"), ())
-        descs = (named,) if isinstance(named, MemoryDesc) else named
+        entry = self._descs_by_name().get(query.name.removesuffix("_md"), ())
+        descs = (entry,) if isinstance(entry, MemoryDesc) else entry
         return descs[number] if 0 <= number < len(descs) else _NO_DESC
 
     def query_s64(self, what: Query | str) -> int:
@@ -178,7 +178,7 @@ class PrimitiveDescBase(DescGetters):
         """
         return self._integers().get(parse_integer_query(what), 0)
 
-    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+    def _descs_by_name(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
         """The descriptors that the primitive has, by their names in queries."""
         return {"src": self._src, "dst": self._dst}
 

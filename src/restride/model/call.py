@@ -26,7 +26,7 @@ MOST_CALLS = 16
 
 
 class _MemoryRule(NamedTuple):
-    """What a memory of a call must be: the one at this place behind source and destination.
+    """The rule for a memory of a call: the one at this place behind source and destination.
 
     `word`: which word of the kernel its address is; `skipped`: how many bytes of it kernels skip.
     """
@@ -140,7 +140,7 @@ class Call:
 
 
 class _OtherMemories:
-    """What a call brings beside source and destination, and how kernels and devices take all of it."""
+    """The memories of a call beside source and destination, as kernels and devices take them."""
 
     __slots__ = (
         "_constants",
@@ -160,15 +160,15 @@ class _OtherMemories:
     ) -> None:
         slots = impl.executable.program.slots
         self._engine, self._executable = impl.engine, impl.executable
-        brought = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
-        self._skipped = [skipped_bytes(impl.operands[slot], descs[arg]) for slot, arg in brought]
+        pairs = [(slot, arg) for slot, arg in enumerate(impl.args) if arg is not None]
+        self._skipped = [skipped_bytes(impl.operands[slot], descs[arg]) for slot, arg in pairs]
         self._rules = [
             _MemoryRule(at, descs[arg], engines.get(arg, impl.engine), slot - 2, self._skipped[2 + at])
-            for at, (slot, arg) in enumerate(brought[2:])
+            for at, (slot, arg) in enumerate(pairs[2:])
         ]
         # Which of these memories are written.
-        self._outputs = [at for at, (slot, _) in enumerate(brought) if slots[slot][1] and at != 1]
-        self._slots = tuple(slot for slot, _ in brought)
+        self._outputs = [at for at, (slot, _) in enumerate(pairs) if slots[slot][1] and at != 1]
+        self._slots = tuple(slot for slot, _ in pairs)
         self._constants = [constant or NOTHING for constant in impl.constants]
         # The words behind source and destination: addresses of constants, 0 where one of a memory goes.
         self._words = [buffer.address for buffer in self._constants[2:]]

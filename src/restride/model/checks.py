@@ -1,4 +1,4 @@
-"""What is checked of the memories of an execution, before anything runs (N9, N10)."""
+"""The checks on the memories of an execution, before anything runs (N9, N10)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCRATCHPAD = f"argument {name_of(ARG_SCRATCHPAD)}"
 
 
 class Names(NamedTuple):
-    """What errors call a primitive, or a function on arrays: the call, a source of it, its destination."""
+    """The names in errors of a primitive, or a function on arrays: the call, a source, its destination."""
 
     call: str
     one: str = "source"
@@ -37,8 +37,8 @@ class Names(NamedTuple):
 
     def listed(self, srcs: Sequence[MemoryDesc]) -> str:
         """The first few sources with their descriptors."""
-        shown = "; ".join(f"{self.source(i)} {md}" for i, md in enumerate(srcs[:4]))
-        return f"{shown}; ... {len(srcs)} {self.one}s" if len(srcs) > 4 else shown
+        text = "; ".join(f"{self.source(i)} {md}" for i, md in enumerate(srcs[:4]))
+        return f"{text}; ... {len(srcs)} {self.one}s" if len(srcs) > 4 else text
 
 
 def share_bytes(one: Memory, other: Memory) -> bool:
@@ -115,8 +115,8 @@ def checked_stream(kind: str, stream: object, engine: Engine) -> Stream:
 def check_operand(call: str, operand: OperandSource, memory: Memory, engine: Engine, dst: Memory) -> None:
     """Raise InvalidArguments unless a memory is what the operand reads, apart from `dst`."""
     name = f"argument {name_of(operand.arg)}"
-    wanted = operand.desc if operand.desc is not None else getattr(memory, "desc", MemoryDesc())
-    check_memory(call, name, memory, wanted, engine)
+    expected = operand.desc if operand.desc is not None else getattr(memory, "desc", MemoryDesc())
+    check_memory(call, name, memory, expected, engine)
     if operand.desc is None:
         _check_values(call, name, operand, memory.desc)
     if memory._lo < dst._hi and dst._lo < memory._hi:
@@ -196,19 +196,19 @@ def check_outputs(
 
 
 def _is_same(one: Memory, other: Memory) -> bool:
-    """Whether the elements of two memories are the same bytes."""
+    """True where the elements of two memories are the same bytes."""
     return one._lo == other._lo and one.desc == other.desc
 
 
 def check_scratchpad(
-    call: str, pad: Memory, wanted: MemoryDesc, engine: Engine, others: Mapping[str, Memory]
+    call: str, pad: Memory, expected: MemoryDesc, engine: Engine, others: Mapping[str, Memory]
 ) -> None:
     """Raise InvalidArguments unless the scratchpad of an execution will do.
 
     Any dense row of u8 that is long enough will: one may serve several primitives, one after the other.
     """
-    will_do = isinstance(pad, Memory) and _is_long_enough(pad.desc, wanted)
-    check_memory(call, _SCRATCHPAD, pad, pad.desc if will_do else wanted, engine)
+    will_do = isinstance(pad, Memory) and _is_long_enough(pad.desc, expected)
+    check_memory(call, _SCRATCHPAD, pad, pad.desc if will_do else expected, engine)
     check_destination(call, pad)
     for name, other in others.items():
         if pad._lo < other._hi and other._lo < pad._hi:
@@ -222,6 +222,6 @@ def check_scratchpad(
             )
 
 
-def _is_long_enough(md: MemoryDesc, wanted: MemoryDesc) -> bool:
-    is_row = md.data_type is wanted.data_type and md.ndims == 1 and md.strides == (1,)
-    return is_row and md.nelems >= wanted.nelems
+def _is_long_enough(md: MemoryDesc, expected: MemoryDesc) -> bool:
+    is_row = md.data_type is expected.data_type and md.ndims == 1 and md.strides == (1,)
+    return is_row and md.nelems >= expected.nelems

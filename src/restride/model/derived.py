@@ -84,11 +84,11 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
         self._by_arg = problem.by_argument()
         self._attr = problem.attr
         impl = find_implementation(problem, engine, self._describe, lambda: self._executable(problem, engine))
-        first, *_, written = self._by_arg.values()
-        self._set(impl, first, written, problem.attr)
+        first, *_, last = self._by_arg.values()
+        self._set(impl, first, last, problem.attr)
 
     def _executable(self, problem: OperationProblem, engine: Engine) -> Executable:
-        """What runs a problem."""
+        """The executable of a problem."""
         return compiled(problem, engine)
 
     def _parsed_kind(self, arguments: CallArguments) -> PropKind:
@@ -132,7 +132,7 @@ class DerivedPrimitiveDesc(PrimitiveDescBase):
     def _tensors(self) -> dict[int, MemoryDesc]:
         return self._by_arg
 
-    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+    def _descs_by_name(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
         mds: dict[str, tuple[MemoryDesc, ...]] = {}
         others = self._impl.outputs() if self._impl else {}
         for arg, md in (*self._by_arg.items(), *others.items()):
@@ -188,13 +188,13 @@ def make_primitive(
     Its class is found as `restride.onednn.<name>`. `base`, `desc`: what it and its descriptor derive from.
     """
     name = problem.primitive
-    required = [each for each in problem.call if each not in problem.defaults]
+    required = [word for word in problem.call if word not in problem.defaults]
     optional = {**problem.defaults, "attr": None} | ({} if forward is None else {"hint_pd": None})
     form = form_of(
         f"{name}.PrimitiveDesc", "engine", *required, **optional, allow_empty=False, **problem.last_defaults
     )
     getters = {
-        f"get_{_GETTERS.get(each, each)}": _getter(each) for each in problem.call if each in _PARAMETERS
+        f"get_{_GETTERS.get(word, word)}": _getter(word) for word in problem.call if word in _PARAMETERS
     }
     module = {"__module__": "restride.onednn", "__slots__": ()}
     cls = type(
@@ -267,13 +267,13 @@ _PARAMETERS = {
 }
 
 
-def _desc_doc(problem: type[OperationProblem], shown: str) -> str:
+def _desc_doc(problem: type[OperationProblem], signature: str) -> str:
     name = problem.dnnl or problem.operation
     way = "".join(re.findall("(?:Forward|Backward)[A-Za-z]*$", problem.primitive))
     suffix = re.sub("([A-Z])", r"_\1", way).lower()
     return f"""Primitive descriptor of {"the gradient of " * ("backward" in suffix)}{name.replace("_", " ")}.
 
-    As `dnnl::{name}{suffix}::primitive_desc`: `PrimitiveDesc{shown}`;
+    As `dnnl::{name}{suffix}::primitive_desc`: `PrimitiveDesc{signature}`;
     without arguments it is empty and False. With `allow_empty`, a failure gives an empty descriptor.
     {problem.arguments.rstrip()}
 

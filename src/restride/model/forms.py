@@ -40,8 +40,8 @@ def signature(*required: str, **optional: object) -> Signature:
     <Signature (engine, axis, attr=None)>
     """
     kind = Parameter.POSITIONAL_OR_KEYWORD
-    needed = [Parameter(name, kind) for name in required]
-    return Signature([*needed, *(Parameter(name, kind, default=value) for name, value in optional.items())])
+    head = [Parameter(name, kind) for name in required]
+    return Signature([*head, *(Parameter(name, kind, default=value) for name, value in optional.items())])
 
 
 # Parameters by the names that the documents give them.

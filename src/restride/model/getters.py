@@ -1,4 +1,4 @@
-"""What a primitive descriptor says of its memories, by methods that begin with `get_` as its others do."""
+"""The methods of a primitive descriptor about its memories, which begin with `get_` as its others do."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from ..verbose import flags, write
 
 
 class Problem(Protocol):
-    """What a primitive was asked, checked and concrete: a frozen value. One class for each primitive."""
+    """The problem of a primitive, checked and concrete: a frozen value. One class for each primitive."""
 
     @property
     def dst(self) -> MemoryDesc:
-        """What is written."""
+        """The destination."""
 
     @property
     def moved_bytes(self) -> int:
@@ -39,13 +39,13 @@ class Problem(Protocol):
         """The problem without its values: equal for all that share an executable."""
 
     def program(self) -> Program:
-        """What to do, on no engine."""
+        """The work, on no engine."""
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the destination, by argument."""
+        """The outputs beside the destination, by argument."""
 
     def computation(self) -> Computation:
-        """What is computed: its scalars, and where its operands come from."""
+        """The computation: its scalars, and the origins of its operands."""
 
 
 Describe = Callable[[str, "Implementation", float], Iterable[object]]
@@ -53,7 +53,7 @@ Describe = Callable[[str, "Implementation", float], Iterable[object]]
 
 
 class _Cached(NamedTuple):
-    """What the primitive cache holds: the first implementation of a structure, and what tells of it."""
+    """An entry of the primitive cache: the first implementation of a structure, and its description."""
 
     implementation: Implementation
     describe: Describe
@@ -73,9 +73,9 @@ class Implementation:
     def __init__(self, problem: Problem, engine: Engine, executable: Executable) -> None:
         self.problem, self.engine, self.executable = problem, engine, executable
         self.computation = problem.computation()
-        known = {each.arg: each for each in self.computation.operands}
+        operands = {operand.arg: operand for operand in self.computation.operands}
         slots = executable.program.slots
-        self.operands: tuple[OperandSource | None, ...] = tuple(known.get(slot.arg) for slot in slots)
+        self.operands: tuple[OperandSource | None, ...] = tuple(operands.get(slot.arg) for slot in slots)
         self.constants = tuple(self._constant(operand) for operand in self.operands)
         self.args = tuple(
             None if constant else slot.arg for slot, constant in zip(slots, self.constants, strict=True)
@@ -87,7 +87,7 @@ class Implementation:
 
     @property
     def name(self) -> str:
-        """Which kernels run."""
+        """The name of the kernels."""
         return self.executable.name
 
     @property
@@ -107,15 +107,15 @@ class Implementation:
         return other
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the destination, by argument."""
+        """The outputs beside the destination, by argument."""
         return self.problem.outputs()
 
     def more_descs(self) -> dict[int, MemoryDesc]:
-        """What an execution brings beside source and destination, by argument."""
+        """The tensors of an execution beside source and destination, by argument."""
         return {**self.computation.descs(), **self.outputs()}
 
     def direct_call(self) -> tuple[Callable[[int, int, int], None] | None, int]:
-        """What runs on the addresses of source and destination, and its third argument.
+        """The function that runs on the addresses of source and destination, and its third argument.
 
         None on devices, and where an execution brings more than two memories. Good while this object lives.
         """
@@ -124,7 +124,7 @@ class Implementation:
         return self.executable.call, packed_address(self._words)
 
     def arguments(self, memories: Mapping[int, Memory], scratch: Buffer | None = None) -> Arguments:
-        """What checked memories, by argument, bring to the executable. It keeps their buffers alive."""
+        """The arguments of the executable for checked memories. They keep the buffers alive."""
         slots = zip(self.args, self.constants, self.operands, strict=True)
         buffers = tuple(constant or _buffer(memories[arg or 0], operand) for arg, constant, operand in slots)
         return Arguments(buffers, self.computation.scalars, scratch)
@@ -138,13 +138,13 @@ class Implementation:
 
 def _buffer(memory: Memory, operand: OperandSource | None) -> Buffer:
     # Another thread may have taken the buffer away since it was checked: then this raises.
-    buffer = memory._stored("data")
+    buffer = memory._required_buffer("data")
     skipped = skipped_bytes(operand, memory.desc)
     return buffer if not skipped else buffer.behind(skipped)
 
 
 def skipped_bytes(operand: OperandSource | None, md: MemoryDesc) -> int:
-    """How far behind element offset 0 of a memory its kernel begins, in whole bytes.
+    """The distance of a kernel's begin from element offset 0 of a memory, in whole bytes.
 
     Offsets of tensors are in the nest; scales and zero points begin at their first value.
     """
@@ -162,10 +162,10 @@ def find_implementation(
     """
     start = time.perf_counter()
     key = type(problem), problem.structure(), engine
-    found, is_hit = _primitives.get_or_make(
+    entry, is_hit = _primitives.get_or_make(
         key, lambda: _Cached(Implementation(problem, engine, make()), describe)
     )
-    implementation: Implementation = found.implementation
+    implementation: Implementation = entry.implementation
     if implementation.problem != problem:
         implementation = Implementation(problem, engine, implementation.executable)
     if flags.profile_create:

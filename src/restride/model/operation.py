@@ -1,4 +1,4 @@
-"""What the problems of operations share: one loop tree, from which program, cost and queries follow.
+"""The common part of the problems of operations: one loop tree, from which program, cost and queries follow.
 
 A problem is a frozen dataclass: tensors and parameters by name, attributes last. Its class is the
 specification of the operation; `model/derived.py` makes the primitive of it.
@@ -17,7 +17,7 @@ from ..desc.arguments import (
     ARG_MULTIPLE_SRC,
     ARG_SRC,
     NAMES,
-    told_name,
+    short_name,
 )
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
@@ -103,7 +103,7 @@ class OperationProblem(ProblemBase):
 
         @property
         def dst(self) -> MemoryDesc:
-            """What is written."""
+            """The destination."""
 
         @property
         def attr(self) -> Attr:
@@ -150,7 +150,7 @@ class OperationProblem(ProblemBase):
         raise NotImplementedError
 
     def sources(self) -> dict[int, MemoryDesc]:
-        """What is read, by argument, in the order of the program's slots."""
+        """The tensors that are read, by argument, in the order of the program's slots."""
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
 
     def by_argument(self) -> dict[int, MemoryDesc]:
@@ -177,7 +177,7 @@ class OperationProblem(ProblemBase):
         """The tensors in a verbose line, by name."""
         tensors = {**self.by_argument(), **self.outputs()}
         return [
-            ("src" if arg in SEVERAL_SOURCES else told_name(arg, self.arg_names), md)
+            ("src" if arg in SEVERAL_SOURCES else short_name(arg, self.arg_names), md)
             for arg, md in tensors.items()
         ]
 
@@ -196,7 +196,7 @@ class OperationProblem(ProblemBase):
             *(Slot(arg) for arg, _ in others),
             *(Slot(arg, is_written=True) for arg in self.outputs()),
         )
-        places = {told_name(slot.arg): Place(i) for i, slot in enumerate(slots)}
+        places = {short_name(slot.arg): Place(i) for i, slot in enumerate(slots)}
         places |= {f"x{i}": place for i, place in enumerate(computed.places(len(slots)))}
         places["old"] = Place(DST)  # the old destination, read as another type
         at = tuple(places[tensor.name] for tensor in tree.tensors)
@@ -246,7 +246,7 @@ class GradientProblem(OperationProblem):
 
     @property
     def dst(self) -> MemoryDesc:
-        """What is written."""
+        """The destination."""
         return self.diff_src
 
 

@@ -1,4 +1,4 @@
-"""What callers give to primitive descriptors: an engine, attributes, descriptors of tensors."""
+"""The arguments of primitive descriptors: an engine, attributes, descriptors of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the arguments of primitive descriptors have to be, each with an error that says how."""
+"""The checks of the arguments of primitive descriptors, each with an error that says the rule."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .base import PrimitiveDescBase
 from .parse import WrongHint, check_described
 
 
-def parse_algorithm(what: str, alg: object, prefix: str, known: Sequence[str]) -> str:
+def parse_algorithm(what: str, alg: object, prefix: str, algorithms: Sequence[str]) -> str:
     """The algorithm that a word names, with oneDNN's prefix or without, as it is called here."""
     word = plain_text(alg)
     name = word.removeprefix(prefix) if isinstance(word, str) else ""
-    if name in known:
+    if name in algorithms:
         return name
     raise refuse(
         "RS-V04:algorithm",
         what=what,
         alg=short_repr(alg),
-        advice=one_of([prefix + each for each in known], word),
+        advice=one_of([prefix + algorithm for algorithm in algorithms], word),
     )
 
 
@@ -50,12 +50,12 @@ def check_open(what: str, name: str, md: object, *, is_known: bool = True) -> Me
     return desc
 
 
-def check_same_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> None:
+def check_same_dims(what: str, pairs: Sequence[tuple[str, MemoryDesc]]) -> None:
     """Raise InvalidArguments for tensors of different dims."""
-    (first, wanted), *others = named
+    (first, expected), *others = pairs
     for name, md in others:
-        if md.dims != wanted.dims:
-            raise refuse("RS-R10:different-dims", what=what, first=first, wanted=wanted, name=name, md=md)
+        if md.dims != expected.dims:
+            raise refuse("RS-R10:different-dims", what=what, first=first, wanted=expected, name=name, md=md)
 
 
 def check_attributes(what: str, attr: Attr, *allowed: str) -> Attr:

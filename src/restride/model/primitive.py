@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from ..desc.arguments import ARG_SCRATCHPAD, name_of, told_name
+from ..desc.arguments import ARG_SCRATCHPAD, name_of, short_name
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..runtime.alloc import Buffer
@@ -41,7 +41,7 @@ Memories = dict[int, Memory]
 
 
 class Primitive:
-    """What every primitive is: made of its descriptor, and executed with memories.
+    """The base of every primitive: made of its descriptor, and executed with memories.
 
     `Primitive(pd)`; without arguments it is empty and False, and executing it is an error.
     """
@@ -176,9 +176,9 @@ class Primitive:
         if flags.profile_exec:
             event.wait()
             write(self._pd._describe("exec", impl, (time.perf_counter() - start) * 1e3))
-        reads, written = self._pd._reads(), memories[self._pd._writes()]
+        reads, target = self._pd._reads(), memories[self._pd._writes()]
         # Where a primitive that does not work in place has let bytes be shared, others have run than usual.
-        is_usual = self._may_be_in_place or not any(share_bytes(memories[arg], written) for arg in reads)
+        is_usual = self._may_be_in_place or not any(share_bytes(memories[arg], target) for arg in reads)
         if ARG_SCRATCHPAD not in memories and is_usual:
             self._remember(impl, {arg: memory.desc for arg, memory in memories.items()})
         return event
@@ -194,29 +194,29 @@ class Primitive:
         return dict(zip((*inputs, *outputs), memories, strict=True))
 
     def _numbered(self, src: object, dst: object) -> dict[int, object]:
-        """What is passed by place as arguments."""
+        """The memories that were passed by place, as arguments."""
         return {self._pd._reads()[0]: src, self._pd._writes(): dst}
 
     def _checked(self, impl: Implementation, memories: Memories) -> Implementation:
         """Check the memories; the implementation for them, which may be another than for others."""
-        names, written = self._names(), memories[self._pd._writes()]
+        names, target = self._names(), memories[self._pd._writes()]
         impl = self._check_tensors(impl, names, memories)
-        check_destination(names.call, written, names.written)
+        check_destination(names.call, target, names.written)
         impl = self._check_overlaps(impl, names, memories)
         reads = self._pd._reads()
         for operand in impl.computation.operands:
             if operand.values is None:
-                check_operand(names.call, operand, memories[operand.arg], impl.engine, written)
+                check_operand(names.call, operand, memories[operand.arg], impl.engine, target)
         others = {arg: memory for arg, memory in memories.items() if arg not in self._pd._tensors()}
         if outputs := impl.outputs():
             apart = {arg: memory for arg, memory in memories.items() if arg != ARG_SCRATCHPAD}
             del apart[self._pd._writes()]
-            check_outputs(names.call, self._pd._arg_names, outputs, apart, written, self._pd._in_place)
+            check_outputs(names.call, self._pd._arg_names, outputs, apart, target, self._pd._in_place)
         if ARG_SCRATCHPAD in others:
             pad = others.pop(ARG_SCRATCHPAD)
             more = {name_of(arg, self._pd._arg_names): memories[arg] for arg in (*reads[1:], *others)}
-            named = {"src": memories[reads[0]], "dst": written} | more
-            check_scratchpad(names.call, pad, self._pd.scratchpad_desc(), impl.engine, named)
+            by_name = {"src": memories[reads[0]], "dst": target} | more
+            check_scratchpad(names.call, pad, self._pd.scratchpad_desc(), impl.engine, by_name)
         return self._adapted(impl, memories)
 
     def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
@@ -232,10 +232,10 @@ class Primitive:
 
         The implementation for sources that lie in the destination.
         """
-        written = memories[self._pd._writes()]
+        target = memories[self._pd._writes()]
         for arg in self._pd._reads():
-            if share_bytes(memories[arg], written):
-                self._check_overlap(memories[arg], written)
+            if share_bytes(memories[arg], target):
+                self._check_overlap(memories[arg], target)
         return impl
 
     def _check_overlap(self, src: Memory, dst: Memory) -> None:
@@ -291,7 +291,7 @@ class Primitive:
 
     def _name_of(self, arg: int) -> str:
         """An argument's name as errors say it: `src`, `diff_dst`."""
-        return told_name(arg, self._pd._arg_names)
+        return short_name(arg, self._pd._arg_names)
 
     def _check_usable(self) -> Implementation:
         if self._impl is None:

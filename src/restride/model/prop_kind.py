@@ -10,7 +10,7 @@ from ..foreign import plain_text
 
 
 class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """What a primitive does (`dnnl::primitive::kind`). Members equal their words."""
+    """The kind of a primitive (`dnnl::primitive::kind`). Members equal their words."""
 
     undef = "undef"
     reorder = "reorder"

@@ -1,4 +1,4 @@
-"""What a primitive descriptor can be asked, with the numbers of the documents."""
+"""The queries of a primitive descriptor, with the numbers of the documents."""
 
 from __future__ import annotations
 
@@ -76,15 +76,15 @@ def parse_integer_query(what: object) -> Query:
     return _parse("query_s64", what, _OF_INTEGERS)
 
 
-def _parse(call: str, what: object, known: dict[str, Query]) -> Query:
+def _parse(call: str, what: object, queries: dict[str, Query]) -> Query:
     # A bare number is no query: one that is off by one would be answered.
     word = plain_text(what.name if isinstance(what, Query) else what)
-    if isinstance(word, str) and word in known:
-        return known[word]
-    shown = f"Query.{word}" if isinstance(what, Query) else short_repr(what)
+    if isinstance(word, str) and word in queries:
+        return queries[word]
+    text = f"Query.{word}" if isinstance(what, Query) else short_repr(what)
     raise refuse(
         "RS-V04:unknown-query",
         call=call,
-        shown=shown,
-        advice=one_of(dict.fromkeys(query.name for query in known.values()), word),
+        shown=text,
+        advice=one_of(dict.fromkeys(query.name for query in queries.values()), word),
     )

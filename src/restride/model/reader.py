@@ -91,9 +91,9 @@ class ArgumentReader:
         """Raise InvalidArguments for a tensor to be written whose elements share memory."""
         check_written(self.what, name, md)
 
-    def same_dims(self, **named: MemoryDesc) -> None:
+    def same_dims(self, **mds: MemoryDesc) -> None:
         """Raise InvalidArguments for tensors of different dims."""
-        check_same_dims(self.what, list(named.items()))
+        check_same_dims(self.what, list(mds.items()))
 
     def forward(self) -> tuple[MemoryDesc, MemoryDesc]:
         """Source and destination of the same dims; of format "any", a destination has that of the source."""

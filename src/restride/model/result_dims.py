@@ -13,7 +13,7 @@ Dims = tuple[int, ...]
 
 
 class Shaped(Protocol):
-    """What has dims and a data type: a descriptor, or a tensor that has no format yet."""
+    """A value with dims and a data type: a descriptor, or a tensor that has no format yet."""
 
     @property
     def dims(self) -> Dims:
@@ -42,11 +42,11 @@ def broadcast(*dims: Dims) -> Dims:
     """The common dims of tensors of equal rank, whose dims of 1 are repeated. Raises Misfit."""
     if len(set(map(len, dims))) != 1:
         raise Misfit("the ranks differ", "reshape the smaller one: dims of 1 are repeated")
-    extents = [broadcast_extent(each) for each in zip(*dims, strict=True)]
-    known = tuple(each for each in extents if each is not None)
-    if len(known) < len(extents):
+    extents = [broadcast_extent(row) for row in zip(*dims, strict=True)]
+    joint = tuple(extent for extent in extents if extent is not None)
+    if len(joint) < len(extents):
         raise Misfit("dims that differ are not 1")
-    return known
+    return joint
 
 
 def check_axis(axis: int, tensor: Shaped) -> None:

@@ -27,7 +27,7 @@ class DeferredExecutable:
 
 
 def deferred(problem: Problem, engine: Engine) -> DeferredExecutable:
-    """What stands for the executable of a problem whose shapes are not known."""
+    """The executable of a problem whose shapes are not known yet."""
     outputs = (Slot(arg, is_written=True) for arg in problem.outputs())
     slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *problem.computation().slots(), *outputs)
     return deferred_to_slots(slots, engine)
@@ -60,9 +60,9 @@ def _difference(md: MemoryDesc, pattern: MemoryDesc) -> str:
 
 
 def _first_difference(ours: Layout, theirs: Layout) -> str:
-    for d, (dim, wanted) in enumerate(zip(ours.dims, theirs.dims, strict=True)):
-        if wanted not in (RUNTIME_DIM, dim):
-            return f"dim {d} is {dim}, not {wanted}"
+    for d, (dim, other) in enumerate(zip(ours.dims, theirs.dims, strict=True)):
+        if other not in (RUNTIME_DIM, dim):
+            return f"dim {d} is {dim}, not {other}"
         if dim > 1 and theirs.strides[d] not in (RUNTIME_DIM, ours.strides[d]):
             return f"the stride of dim {d} is {ours.strides[d]}, not {theirs.strides[d]}"
     return ""

@@ -60,7 +60,7 @@ class SeveralProblem(OperationProblem):
         return replace(self, srcs=srcs, dst=dst)  # type: ignore[type-var]
 
     def is_in_place(self, index: int, src: Memory, dst: Memory) -> bool:
-        """Whether a source lies in the destination as it may."""
+        """True where a source lies in the destination as it may."""
         raise NotImplementedError
 
     def sharing(self, shared: frozenset[int]) -> Self:
@@ -107,14 +107,14 @@ class SeveralPrimitive(Primitive):
 
     def _numbered(self, src: object, dst: object) -> dict[int, object]:
         """Sources in order as arguments."""
-        wanted = len(self._pd._reads())
-        memories = _listed(src)
-        if memories is not None and len(memories) == wanted:
+        count = len(self._pd._reads())
+        memories = _items_of(src)
+        if memories is not None and len(memories) == count:
             return {**dict(enumerate(memories, ARG_MULTIPLE_SRC)), ARG_DST: dst}
         raise refuse(
             "RS-R06:bad-number-inputs",
             kind=self.kind,
-            wanted=wanted,
+            wanted=count,
             type=f"{type(src).__name__} was" if memories is None else f"{len(memories)} were",
         )
 
@@ -126,7 +126,7 @@ class SeveralPrimitive(Primitive):
         return implementation_in_place(names, impl, sources, dst)
 
 
-def _listed(srcs: object) -> Sequence[object] | None:
+def _items_of(srcs: object) -> Sequence[object] | None:
     """The items of a sequence; None for what is none, or raises when it is asked for them."""
     if type(srcs) is list or type(srcs) is tuple:
         return srcs

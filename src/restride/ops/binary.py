@@ -81,28 +81,28 @@ class BinaryProblem(PointwiseProblem):
         what, algorithm = call.what, call.algorithm()
         count = 3 if algorithm == "select" else 2
         if count != 2 + (getattr(call, "src2", None) is not None):
-            shown = (_TERNARY if count == 3 else Binary.PrimitiveDesc.form).shown
+            form = (_TERNARY if count == 3 else Binary.PrimitiveDesc.form).shown
             raise refuse(
                 "RS-V07:wrong-number-sources",
                 error=WrongCall,
                 what=what,
                 algorithm=algorithm,
                 which="three" if count == 3 else "two",
-                shown=shown,
+                shown=form,
             )
         first = call.known("src0")
-        named = [("src0", first)]
+        pairs = [("src0", first)]
         for name in _SOURCES[1:count]:
             md = call.open(name)
             _check_rank(what, name, md, first)
-            named.append((name, resolved_operand(md, first)))
-        dims = _joint_dims(what, named)
+            pairs.append((name, resolved_operand(md, first)))
+        dims = _joint_dims(what, pairs)
         dst = call.open("dst")
         _check_dst(what, dst, dims)
-        like = next((md for _, md in named if md.dims == dims), first)
+        like = next((md for _, md in pairs if md.dims == dims), first)
         dst = resolved(dst, like) if like.dims == dims else resolved_operand(dst, like)
         call.check_written("dst", dst)
-        srcs = tuple(md for _, md in named)
+        srcs = tuple(md for _, md in pairs)
         attr = call.attr("scales", "post_ops", of={ARG_SRC_0: srcs[0], ARG_SRC_1: srcs[1], ARG_DST: dst})
         return cls(algorithm, srcs, dst, attr)
 
@@ -110,7 +110,7 @@ class BinaryProblem(PointwiseProblem):
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         if len(tensors) != 2 + (node.algorithm == "binary_select"):
             raise Misfit(f"{node.algorithm} reads another number of tensors")
-        return broadcast(*(each.dims for each in tensors))
+        return broadcast(*(tensor.dims for tensor in tensors))
 
     @property
     def verbose_aux(self) -> str:
@@ -142,20 +142,20 @@ def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None
     raise refuse("RS-R10:tensors-different-ranks", what=what, first=first, name=name, md=md)
 
 
-def _joint_dims(what: str, named: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
+def _joint_dims(what: str, pairs: Sequence[tuple[str, MemoryDesc]]) -> tuple[int, ...]:
     """The dims of the result: each that of all sources that have not 1 there."""
     dims: list[int] = []
-    for dim, extents in enumerate(zip(*(md.dims for _, md in named), strict=True)):
-        wanted = broadcast_extent(extents)
-        if wanted is None:
+    for dim, extents in enumerate(zip(*(md.dims for _, md in pairs), strict=True)):
+        extent = broadcast_extent(extents)
+        if extent is None:
             raise refuse(
                 "RS-R10:no-broadcast",
                 what=what,
-                named="; ".join((f"{name} {md}" for name, md in named)),
+                named="; ".join((f"{name} {md}" for name, md in pairs)),
                 dim=dim,
                 extents=" and ".join(map(str, extents)),
             )
-        dims.append(wanted)
+        dims.append(extent)
     return tuple(dims)
 
 

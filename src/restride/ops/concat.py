@@ -68,9 +68,9 @@ class ConcatProblem(SeveralProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        axis, dims = node.axis, [each.dims for each in tensors]
+        axis, dims = node.axis, [tensor.dims for tensor in tensors]
         check_axis(axis, tensors[0])
-        others = {(*each.dims[:axis], -1, *each.dims[axis + 1 :], each.data_type) for each in tensors}
+        others = {(*tensor.dims[:axis], -1, *tensor.dims[axis + 1 :], tensor.data_type) for tensor in tensors}
         if len(others) > 1 or len(set(map(len, dims))) != 1:
             raise Misfit(f"all but the dims of axis {axis}, and the types, are equal")
         return joined_dims(dims, axis)
@@ -100,11 +100,11 @@ class ConcatProblem(SeveralProblem):
 
     def windowed(self) -> Iterator[WindowedSource]:
         """The sources that have elements; the last of them is followed by the padding."""
-        filled = [i for i, md in enumerate(self.srcs) if md.nelems]
+        indices = [i for i, md in enumerate(self.srcs) if md.nelems]
         starts = self.starts()
-        for i in filled:
+        for i in indices:
             ends_at = starts[i] + self.srcs[i].dims[self.axis]
-            until = self.dst.padded_dims[self.axis] if i == filled[-1] else ends_at
+            until = self.dst.padded_dims[self.axis] if i == indices[-1] else ends_at
             window = Window(self.dst, self.axis, starts[i], until)
             computed = scaled(
                 self.attr.scale_of(ARG_MULTIPLE_SRC + i), ARG_MULTIPLE_SRC + i, self.srcs[i], self.dst
@@ -112,7 +112,7 @@ class ConcatProblem(SeveralProblem):
             yield WindowedSource(i, self.srcs[i], window, computed)
 
     def computation(self) -> Computation:
-        """What is computed for all sources, one after the other."""
+        """The computation for all sources, one after the other."""
         parts = [source.computed for source in self.windowed()]
         scalars = tuple(scalar for part in parts for scalar in part.scalars)
         operands: tuple[OperandSource, ...] = tuple(operand for part in parts for operand in part.operands)
@@ -165,11 +165,11 @@ class WindowedSource:
 
 @lru_cache(maxsize=1024)
 def bits_to_window(problem: ConcatProblem, index: int) -> int | None:
-    """How many bits behind the destination's memory a source's begins where it lies in its window.
+    """The number of bits from the destination's memory to that of a source which lies in its window.
 
     None for a source that cannot lie there.
     """
-    source = next((each for each in problem.windowed() if each.index == index), None)
+    source = next((part for part in problem.windowed() if part.index == index), None)
     if source is None or not source.window.is_like(source.src):
         return None
     return source.window.origin * problem.dst.data_type.bits - source.src.offset0 * source.src.data_type.bits
@@ -177,12 +177,12 @@ def bits_to_window(problem: ConcatProblem, index: int) -> int | None:
 
 def _step(move: WindowMove, src: int, operands: tuple[Place, ...], scalars: tuple[int, int]) -> NestStep:
     """The step of one nest. Sources of the same shape share a kernel, as where they begin is not in it."""
-    nest, read, written = move.nest, Place(src), Place(DST)
+    nest, source, target = move.nest, Place(src), Place(DST)
     if not nest.has_nibbles:
-        read = Place(src, nest.src_base * nest.src_type.bits // 8)
-        written = Place(DST, nest.dst_base * nest.dst_type.bits // 8)
+        source = Place(src, nest.src_base * nest.src_type.bits // 8)
+        target = Place(DST, nest.dst_base * nest.dst_type.bits // 8)
         nest = replace(nest, src_base=0, dst_base=0)
-    return NestStep(nest, read, written, nest.moved_bytes, move.read, move.written, operands, scalars)
+    return NestStep(nest, source, target, nest.moved_bytes, move.read, move.written, operands, scalars)
 
 
 # --- checks -------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def concat_problem(
 
 def joined_dims(dims: Sequence[tuple[int, ...]], axis: int) -> tuple[int, ...]:
     """The dims of the first tensor, but along the axis, which has as many elements as all together."""
-    return (*dims[0][:axis], sum(each[axis] for each in dims), *dims[0][axis + 1 :])
+    return (*dims[0][:axis], sum(extents[axis] for extents in dims), *dims[0][axis + 1 :])
 
 
 def _check_axis(axis: int, first: MemoryDesc) -> None:

@@ -158,7 +158,7 @@ class ConvolutionProblem(ProductProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        source, weights, *bias = (each.dims for each in tensors)
+        source, weights, *bias = (tensor.dims for tensor in tensors)
         rank, groups = len(node.strides), node.groups
         if len(source) != rank + 2 or len(weights) != rank + 2 + (groups > 1):
             raise Misfit(f"there are {rank} spatial dims and {groups} groups")
@@ -179,13 +179,13 @@ class ConvolutionProblem(ProductProblem):
 
     @classmethod
     def _result_extent(cls, size: int, kernel: int, numbers: tuple[int, int, int, int]) -> int:
-        """How many windows lie along a dim, or how far they reach; below 0 where none fits."""
+        """The number of windows along a dim, or their reach; below 0 where none fits."""
         stride, dilate, before, behind = numbers
         span = window_span(kernel, dilate)
         if cls.is_transposed:
             return (size - 1) * stride + span - before - behind
-        found = window_count(size, before + behind, span, stride)
-        return found if found > 0 else -1
+        count = window_count(size, before + behind, span, stride)
+        return count if count > 0 else -1
 
     def _with_attr(self, what: str, attr: Attr) -> ConvolutionProblem:
         """The problem with attributes, if they fit it, and what is written."""
@@ -227,8 +227,8 @@ class ConvolutionProblem(ProductProblem):
         has_groups = weights.ndims == source.ndims + 1
         groups = weights.dims[0] if has_groups else 1
         dims = tuple(
-            Taps(*each)
-            for each in zip(
+            Taps(*numbers)
+            for numbers in zip(
                 *(x.dims[2:], y.dims[2:], weights.dims[2 + has_groups :]),
                 *(self.strides, self.dilations, self.padding),
                 strict=True,
@@ -262,9 +262,9 @@ class ConvolutionProblem(ProductProblem):
         channels = relation.groups * relation.window_channels * relation.point_channels
         return relation.batch * channels * taps
 
-    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+    def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
         """The loops that write the tensor of a name."""
-        build = {"x": windows_tree, "w": weights_tree, "y": points_tree}[written]
+        build = {"x": windows_tree, "w": weights_tree, "y": points_tree}[output]
 
         def source(load: Load, index: Index) -> Expr:
             return chain.shifted(load, ARG_SRC, index)
@@ -273,7 +273,7 @@ class ConvolutionProblem(ProductProblem):
             return chain.shifted(load, ARG_WEIGHTS, index)
 
         def result(total: Expr, index: Index) -> Expr:
-            return chain.result(total, tensors[written], index)
+            return chain.result(total, tensors[output], index)
 
         results = ResultOf(source, weights, result)
         return build(self.relation, tensors["x"], tensors["w"], tensors["y"], results)
@@ -299,7 +299,7 @@ def _read_row(call: ArgumentReader, name: str, count: int, least: int | None) ->
         raise refuse(
             "RS-X01:spatial-dims-give", what=call.what, name=name, value=short_repr(value), count=count
         )
-    numbers = tuple(parse_int(each, f"{call.what}: {name}") for each in row)
+    numbers = tuple(parse_int(number, f"{call.what}: {name}") for number in row)
     wrong = next((number for number in numbers if least is not None and number < least), None)
     if wrong is not None:
         raise refuse(
@@ -343,7 +343,7 @@ class DepthwiseFusion(OperationProblem):
         return self.first.moved_bytes + self.second.moved_bytes
 
     def computation(self) -> Computation:
-        """What attributes do, to both."""
+        """The computation of the attributes of both."""
         second = self.second.computation()
         operands = tuple(replace(operand, arg=self._arg(operand.arg)) for operand in second.operands)
         origins = tuple((self._arg(arg), number) for arg, number in second.origins)
@@ -356,7 +356,7 @@ class DepthwiseFusion(OperationProblem):
         return chained(self.first.program(), replace(second, slots=slots), self.first.dst.size)
 
     def _arg(self, arg: int) -> int:
-        """How an execution calls an argument of the second convolution."""
+        """The argument number of the second convolution's argument in an execution."""
         return whole_arg(arg, len(self.first.attr.post_ops))
 
 

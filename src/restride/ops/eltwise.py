@@ -90,7 +90,7 @@ class EltwiseProblem(PointwiseProblem):
 
     @property
     def verbose_aux(self) -> str:
-        return _shown(self.function)
+        return _verbose_fields(self.function)
 
     def structure(self) -> EltwiseProblem:
         return replace(self, function=self.function.structure(), attr=structure_of(self.attr))
@@ -149,7 +149,7 @@ class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
 
     @property
     def verbose_aux(self) -> str:
-        return _shown(self.function)
+        return _verbose_fields(self.function)
 
     def structure(self) -> EltwiseBackwardProblem:
         return replace(self, function=self.function.structure())
@@ -182,7 +182,7 @@ def _gradient(function: EltwiseOp) -> str:
     return f"{function.alg.replace('_use_dst_for_bwd', '_dst')}_gradient"
 
 
-def _shown(function: EltwiseOp) -> str:
+def _verbose_fields(function: EltwiseOp) -> str:
     return f"alg:{function.alg} alpha:{function.alpha:g} beta:{function.beta:g}"
 
 

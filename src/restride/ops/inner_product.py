@@ -93,7 +93,7 @@ class InnerProductProblem(ProductProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        source, weights, *bias = (each.dims for each in tensors)
+        source, weights, *bias = (tensor.dims for tensor in tensors)
         if not 2 <= len(source) == len(weights) or source[1:] != weights[1:]:
             raise Misfit("all dims of the weights but the first are those of the source")
         if bias and bias[0] != weights[:1]:
@@ -122,7 +122,7 @@ class InnerProductProblem(ProductProblem):
             "dst": MemoryDesc(result.dims, result.data_type),
         }
 
-    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+    def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
         """The loops that write the tensor of a name: its indices outside, the others are summed."""
         src, weights, dst = (tensors[name] for name in NAMES)
         n, o = TreeAxis("n", dst.sizes[0]), TreeAxis("o", dst.sizes[1])
@@ -134,8 +134,8 @@ class InnerProductProblem(ProductProblem):
             "weights": ((o, *rest), (n,), dst.load(n, o) * source),
             "dst": ((n, o), rest, source * factor),
         }
-        axes, summed, term = elements[written]
-        target, index = tensors[written], index_of(*axes)
+        axes, summed, term = elements[output]
+        target, index = tensors[output], index_of(*axes)
         inner = Each(summed, (fold_over("sum", "total", term),))
         return (Each(axes, (inner, target.store(index, chain.result(Ref("total"), target, index)))),)
 

@@ -46,9 +46,9 @@ class _LayerStatistics:
             return like
         stat = call.open("stat")
         if stat.dims == dims and stat.data_type is DataType.f32:
-            chosen = resolved(stat, like)
-            call.check_written("stat", chosen)
-            return chosen
+            desc = resolved(stat, like)
+            call.check_written("stat", desc)
+            return desc
         raise refuse("RS-R10:statistics", what=call.what, src=src, stat=stat, dims=dims)
 
 

@@ -48,7 +48,7 @@ _ALPHA, _BETA, _K, _FACTOR = map(Scalar, range(4))
 
 @dataclass(frozen=True, slots=True)
 class LrnParameters:
-    """Which window, and the numbers: f32 values."""
+    """The window and the numbers: f32 values."""
 
     algorithm: str
     local_size: int
@@ -80,13 +80,13 @@ class LrnParameters:
         return f"alg:{self.algorithm} ls:{self.local_size} {numbers}"
 
     def scalars(self, ndims: int) -> tuple[float, ...]:
-        """What a run reads: alpha for each of the window, beta, k, and the factor of the second sum."""
+        """The scalars of a run: alpha for each of the window, beta, k, and the factor of the second sum."""
         alpha = self.alpha / self.summands(ndims)
         return alpha, -self.beta, self.k, 2 * alpha * self.beta
 
     @property
     def reach(self) -> int:
-        """How far a window reaches to each side."""
+        """The reach of a window to each side."""
         return (self.local_size - 1) // 2
 
     def power(self, omega: Expr) -> Expr:
@@ -319,7 +319,7 @@ class LrnBackwardProblem(GradientProblem):
 
     @property
     def kept(self) -> MemoryDesc:
-        """What the second sum adds up, of windows without rows: densely, in the format of the gradient."""
+        """The terms of the second sum, of windows without rows: densely, in the format of the gradient."""
         real = DataType.f64 if self.is_wide else DataType.f32
         like = self.diff_src
         return MemoryDesc(like.dims, real, Tag(like.outer_order, *like.layout.inner))
@@ -335,7 +335,7 @@ class LrnBackwardProblem(GradientProblem):
         rows = _ChannelRows(self.parameters, self.diff_src)
         element = src.load(*rows.index)
         squares, terms, first = map(rows.new, ("row", "terms", "first"))
-        made = (
+        steps = (
             rows.total("squares", squares),
             Let("omega", _K + _ALPHA * Ref("squares")),
             Let("part", gradient.load(*rows.index) * self.parameters.power(Ref("omega"))),
@@ -346,7 +346,7 @@ class LrnBackwardProblem(GradientProblem):
         items = (
             *rows.ends(squares, terms),
             rows.each(rows.store(squares, element * element)),
-            rows.each(*made),
+            rows.each(*steps),
             rows.each(rows.total("total", terms), out.store(tuple(rows.index), difference)),
         )
         loop = Each(rows.outer, items, locals=(squares, terms, first))
@@ -358,7 +358,7 @@ class LrnBackwardProblem(GradientProblem):
         terms, first = TreeTensor.of_desc("terms", self.kept), TreeTensor.of_desc("first", self.kept)
         sums = _WindowSums(self.parameters, self.src.dims)
         index = sums.index
-        made: tuple[Item, ...] = (
+        steps: tuple[Item, ...] = (
             sums.total("squares", src, is_squared=True),
             Let("omega", _K + _ALPHA * Ref("squares")),
             Let("part", gradient.load(*index) * self.parameters.power(Ref("omega"))),
@@ -370,7 +370,7 @@ class LrnBackwardProblem(GradientProblem):
             out.store(index, first.load(*index) - _FACTOR * src.load(*index) * Ref("total")),
         )
         return (
-            LoopTree((src, gradient, first, terms), (Each(index, made),), 4, self.is_wide).verify(),
+            LoopTree((src, gradient, first, terms), (Each(index, steps),), 4, self.is_wide).verify(),
             LoopTree((src, first, terms, out), (Each(index, added),), 4, self.is_wide).verify(),
         )
 

@@ -145,7 +145,7 @@ class MatmulProblem(ProductProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        left, right, *bias = (each.dims for each in tensors)
+        left, right, *bias = (tensor.dims for tensor in tensors)
         if not 2 <= len(left) == len(right) or left[-1] != right[-2]:
             raise Misfit("ranks are equal, and rows of the right one as many as columns of the left")
         dims = (*broadcast(left[:-2], right[:-2]), left[-2], right[-1])
@@ -179,15 +179,15 @@ class MatmulProblem(ProductProblem):
         if all(data_type.is_integral for data_type in types.values()):
             if grouped:
                 return dict.fromkeys(types, DataType.f32)
-            return {arg: DataType.s8 for arg, each in types.items() if each.bits < 8}
-        return {arg: DataType.f32 for arg, each in types.items() if arg in grouped or each not in FACTORS}
+            return {arg: DataType.s8 for arg, kind in types.items() if kind.bits < 8}
+        return {arg: DataType.f32 for arg, kind in types.items() if arg in grouped or kind not in FACTORS}
 
     def _has_groups(self, arg: int) -> bool:
         """True where a factor has scales or zero points that are not those of all of a row or column."""
         columns = 1 << self.dst.ndims - 1
         masks = {ARG_SRC: (0,), ARG_WEIGHTS: (0, columns)}[arg]
         value_args = self.attr.scale_of(arg), self.attr.zero_point_of(arg)
-        return any(each is not None and (each.mask not in masks or each.groups) for each in value_args)
+        return any(item is not None and (item.mask not in masks or item.groups) for item in value_args)
 
     def preferred(self) -> dict[str, MemoryDesc]:
         """The descriptors that kernels want: weights in blocks of columns, the others row-major."""
@@ -207,7 +207,7 @@ class MatmulProblem(ProductProblem):
         is_open = self.bias.is_zero() or self.has_runtime
         return None if is_open else TensorOperand.of_desc(self.bias)
 
-    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+    def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
         src, weights, dst = (tensors[name] for name in NAMES)
         *batch, m, n = (TreeAxis(f"d{i}", size) for i, size in enumerate(dst.sizes))
         k, index = TreeAxis("k", src.sizes[-1]), index_of(*batch, m, n)

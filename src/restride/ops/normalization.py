@@ -1,4 +1,4 @@
-"""What batch, layer and group normalization share: flags, statistics, problems forward and backward.
+"""The common parts of batch, layer and group normalization: flags, statistics, problems forward and backward.
 
 What is computed says `ops/programs/normalization.py`.
 
@@ -80,7 +80,7 @@ _WEIGHT_TYPES = ("f32", "bf16", "f16")
 
 
 class NormalizationFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
-    """What a normalization does besides (`dnnl::normalization_flags`); members are joined by `|`.
+    """The additional work of a normalization (`dnnl::normalization_flags`); members are joined by `|`.
 
     Its word does as well: "use_scale".
     """
@@ -119,7 +119,7 @@ _FLAGS = tuple(flag for flag in NormalizationFlags if flag)
 
 @dataclass(frozen=True, slots=True)
 class NormFlags:
-    """What a normalization does besides: oneDNN's `normalization_flags`."""
+    """The additional work of a normalization: oneDNN's `normalization_flags`."""
 
     use_global_stats: bool = False
     use_scale: bool = False
@@ -135,7 +135,7 @@ class NormFlags:
 
 
 class Normalization:
-    """What the problems of a kind of normalization read of the arguments, forward and backward."""
+    """The arguments that problems of a kind of normalization read, forward and backward."""
 
     norm_kind: ClassVar[NormKind]
 
@@ -183,7 +183,7 @@ class Normalization:
 
 @dataclass(frozen=True, slots=True)
 class NormForwardProblem(Normalization, OperationProblem):
-    """What to normalize: equal problems share an executable.
+    """A normalization: equal problems share an executable.
 
     `stats` is what mean and variance are like, `weights` what scale and shift are. In training without given
     statistics these are written. `groups` are of a group normalization.
@@ -217,18 +217,18 @@ class NormForwardProblem(Normalization, OperationProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        dims, *others = (each.dims for each in tensors)
+        dims, *others = (tensor.dims for tensor in tensors)
         is_layer = cls.norm_kind is NormKind.layer
-        wanted = dims[-1:] if is_layer else dims[1:2]
-        types = {each.data_type for each in tensors[1:]}
-        if len(dims) < 2 or set(others) != {wanted} or types != {DataType.f32}:
+        channel_dims = dims[-1:] if is_layer else dims[1:2]
+        types = {tensor.data_type for tensor in tensors[1:]}
+        if len(dims) < 2 or set(others) != {channel_dims} or types != {DataType.f32}:
             where = "place of the last dim" if is_layer else "channel of the source"
             raise Misfit(f"each of the others has an f32 for each {where}")
         return dims
 
     @property
     def verbose_aux(self) -> str:
-        return _shown(self)
+        return _verbose_fields(self)
 
     def structure(self) -> Self:
         """The problem without its numbers."""
@@ -240,9 +240,9 @@ class NormForwardProblem(Normalization, OperationProblem):
         return replace(after, scalars=(self.epsilon, *after.scalars), origins=((0, 0), *after.origins))
 
     def sources(self) -> dict[int, MemoryDesc]:
-        """What is read, by argument."""
+        """The tensors that are read, by argument."""
         flags = self.flags
-        wanted = (
+        candidates = (
             (ARG_SRC, self.src, True),
             (ARG_MEAN, self.stats, flags.use_global_stats and not flags.rms_norm),
             (ARG_VARIANCE, self.stats, flags.use_global_stats),
@@ -250,17 +250,17 @@ class NormForwardProblem(Normalization, OperationProblem):
             (ARG_SHIFT, self.weights, flags.use_shift),
             (ARG_SRC_1, self.dst, flags.fuse_norm_add_relu),
         )
-        return {arg: md for arg, md, is_read in wanted if is_read}
+        return {arg: md for arg, md, is_read in candidates if is_read}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the destination, by argument."""
-        found: dict[int, MemoryDesc] = {}
+        """The outputs beside the destination, by argument."""
+        outputs: dict[int, MemoryDesc] = {}
         if self.is_training and not self.flags.use_global_stats:
-            found = {} if self.flags.rms_norm else {ARG_MEAN: self.stats}
-            found[ARG_VARIANCE] = self.stats
+            outputs = {} if self.flags.rms_norm else {ARG_MEAN: self.stats}
+            outputs[ARG_VARIANCE] = self.stats
         if self.is_training and self.flags.has_relu:
-            found[ARG_WORKSPACE] = workspace_desc(self.dst)
-        return found
+            outputs[ARG_WORKSPACE] = workspace_desc(self.dst)
+        return outputs
 
     def program(self) -> Program:
         """The program."""
@@ -286,12 +286,12 @@ class NormForwardProblem(Normalization, OperationProblem):
     def _batch(self, parts: ProgramParts, axes: NormAxes) -> None:
         """Statistics of channels, the factor of each, and then all elements."""
         factor = parts.temporary("factor", self.stats.dims)
-        items: tuple[Item, ...] = self._given(parts, axes)
+        items: tuple[Item, ...] = self._known_stats(parts, axes)
         if not self.flags.use_global_stats:
             for name in ("variance",) if self.flags.rms_norm else ("mean", "variance"):
                 parts.temporary(name, self.stats.dims)
-            items = self._found(parts, axes)
-            items = (*items, *self._stored(parts, axes))
+            items = self._compute_stats(parts, axes)
+            items = (*items, *self._stats_stores(parts, axes))
         value = inverse(Ref("variance"))
         if self.flags.use_scale:
             value = value * parts.tensors["scale"].load(*axes.channel)
@@ -304,7 +304,7 @@ class NormForwardProblem(Normalization, OperationProblem):
             backwards=not self.flags.use_global_stats,
         )
 
-    def _found(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
+    def _compute_stats(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
         """Items that find mean and variance, of pieces where there are some."""
         src, sizes = parts.tensors["src"], piece_sizes(axes)
         if not sizes or self.flags.rms_norm:
@@ -317,10 +317,10 @@ class NormForwardProblem(Normalization, OperationProblem):
     def _rows(self, parts: ProgramParts, axes: NormAxes) -> None:
         """Rows, each with its statistics."""
         src = parts.tensors["src"].load(*axes.at)
-        items = self._given(parts, axes)
+        items = self._known_stats(parts, axes)
         if not self.flags.use_global_stats:
             find = column_statistics if self._has_columns else statistics
-            items = (*find(axes, src, is_rms=self.flags.rms_norm), *self._stored(parts, axes))
+            items = (*find(axes, src, is_rms=self.flags.rms_norm), *self._stats_stores(parts, axes))
         normal = (src - Ref("mean")) * Ref("inverse")
         body = (
             *items,
@@ -343,19 +343,19 @@ class NormForwardProblem(Normalization, OperationProblem):
             mean = None if is_rms else tensors["mean"].load(*axes.stats)
             use_known_stats(loops, scale, mean, tensors["variance"].load(*axes.stats), "factor", "centre")
         else:
-            compute_stats(loops, scale, src, self._stored(parts, axes), is_rms=is_rms)
+            compute_stats(loops, scale, src, self._stats_stores(parts, axes), is_rms=is_rms)
         distance: Expr = src if is_rms else src - loops.of_channel("centre")
         normal = distance * loops.of_channel("factor")
         loops.each_element(self._result(parts, elements, normal, is_scaled=True))
         loops.write(self.work_bytes)
 
-    def _given(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
+    def _known_stats(self, parts: ProgramParts, axes: NormAxes) -> tuple[Item, ...]:
         if not self.flags.use_global_stats:
             return ()
         mean: Expr = Const(0.0) if self.flags.rms_norm else parts.tensors["mean"].load(*axes.stats)
         return Let("mean", mean), Let("variance", parts.tensors["variance"].load(*axes.stats))
 
-    def _stored(self, parts: ProgramParts, axes: NormAxes) -> tuple[Store, ...]:
+    def _stats_stores(self, parts: ProgramParts, axes: NormAxes) -> tuple[Store, ...]:
         names = (name for name in ("mean", "variance") if name in parts.tensors)
         return tuple(parts.tensors[name].store(axes.stats, Ref(name)) for name in names)
 
@@ -448,7 +448,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
 
     @property
     def verbose_aux(self) -> str:
-        return _shown(self)
+        return _verbose_fields(self)
 
     def structure(self) -> Self:
         """The problem without its epsilon."""
@@ -460,8 +460,8 @@ class NormBackwardProblem(Normalization, GradientProblem):
         return replace(nothing, scalars=(self.epsilon,), origins=((0, 0),))
 
     def sources(self) -> dict[int, MemoryDesc]:
-        """What is read, by argument."""
-        wanted = (
+        """The tensors that are read, by argument."""
+        candidates = (
             (ARG_SRC, self.src, True),
             (ARG_DIFF_DST, self.diff_dst, True),
             (ARG_MEAN, self.stats, not self.flags.rms_norm),
@@ -469,16 +469,16 @@ class NormBackwardProblem(Normalization, GradientProblem):
             (ARG_SCALE, self.weights, self.flags.use_scale),
             (ARG_WORKSPACE, workspace_desc(self.diff_dst), self.flags.has_relu),
         )
-        return {arg: md for arg, md, is_read in wanted if is_read}
+        return {arg: md for arg, md, is_read in candidates if is_read}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the gradient of the source, by argument."""
-        wanted = (
+        """The outputs beside the gradient of the source, by argument."""
+        candidates = (
             (ARG_DIFF_SCALE, self.diff_weights, self.has_weights and self.flags.use_scale),
             (ARG_DIFF_SHIFT, self.diff_weights, self.has_weights and self.flags.use_shift),
             (ARG_DIFF_SRC_1, self.diff_src, self.flags.fuse_norm_add_relu),
         )
-        return {arg: md for arg, md, is_written in wanted if is_written}
+        return {arg: md for arg, md, is_written in candidates if is_written}
 
     def program(self) -> Program:
         """The program: the inverse deviations, the gradients of scale and shift, and that of the source.
@@ -542,8 +542,8 @@ class NormBackwardProblem(Normalization, GradientProblem):
         inner, rows = axes.inner, pieces.axes
         at = (*pieces.outside, *inner)
         names = {"shifts": Ref("shift_sum"), "scales": Ref("scale_sum")}
-        kept = [parts.temporary(name, tuple(axis.extent for axis in at)) for name in names]
-        stores = (tensor.store(at, value) for tensor, value in zip(kept, names.values(), strict=True))
+        temporaries = [parts.temporary(name, tuple(axis.extent for axis in at)) for name in names]
+        stores = (tensor.store(at, value) for tensor, value in zip(temporaries, names.values(), strict=True))
         items = (
             Let("dy", self._gradient(parts, rows)),
             fold_over("sum", "shift_sum", Ref("dy")),
@@ -610,7 +610,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         parts.split_step(Each(axes.channels, (Each(axes.others, items), *stores)), self.work_bytes)
 
     def _shared(self, parts: ProgramParts, axes: NormAxes, scale_sum: Expr) -> list[Item]:
-        """What the gradients of a channel's elements have in common, so that none takes a division."""
+        """The common part of the gradients of a channel's elements, so that none takes a division."""
         count, inverse_of = Const(float(axes.count)), parts.tensors["inverse"].load(*axes.stats)
         scale = parts.tensors["scale"].load(*axes.channel) if self.flags.use_scale else Const(1.0)
         names = {"factor": inverse_of * scale, "slope": scale_sum / count * inverse_of}
@@ -630,7 +630,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
         lets: tuple[Item, ...] = (Let("dy", self._gradient(parts, axes)), Let("g", gradient))
         if self.flags.use_global_stats:
             value: Expr = Ref("g") * inverses
-            return self._each(parts, axes, lets, value, ())
+            return self._store_loop(parts, axes, lets, value, ())
         if sums:
             shared = {
                 name: parts.tensors[name].load(*axes.channel)
@@ -639,7 +639,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
             }
             rest = Ref("dy") - self._distance(parts, axes) * shared["slope"]
             rest = rest - shared["offset"] if "offset" in shared else rest
-            return self._each(parts, axes, lets[:1], rest * shared["factor"], ())
+            return self._store_loop(parts, axes, lets[:1], rest * shared["factor"], ())
         folds = (fold_over("sum", "a", Ref("g")), fold_over("sum", "b", Ref("g") * normal))
         before = (
             Each(axes.inner, (*lets, *folds)),
@@ -647,9 +647,9 @@ class NormBackwardProblem(Normalization, GradientProblem):
             Let("mb", Ref("b") / count),
         )
         value = (Ref("g") - Ref("ma") - normal * Ref("mb")) * inverses
-        return self._each(parts, axes, lets, value, before)
+        return self._store_loop(parts, axes, lets, value, before)
 
-    def _each(
+    def _store_loop(
         self,
         parts: ProgramParts,
         axes: NormAxes,
@@ -671,7 +671,7 @@ class NormBackwardProblem(Normalization, GradientProblem):
 
 
 def workspace_desc(like: MemoryDesc) -> MemoryDesc:
-    """What a fused relu leaves to the backward step: a byte for each element, 1 where it was above 0."""
+    """The workspace that a fused relu leaves: a byte for each element, 1 where it was above 0."""
     tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
     return MemoryDesc(like.dims, DataType.u8, tag)
 
@@ -680,7 +680,7 @@ def workspace_desc(like: MemoryDesc) -> MemoryDesc:
 
 
 class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
-    """What the descriptors of normalizations answer besides."""
+    """The further answers of the descriptors of normalizations."""
 
     __slots__ = ()
 
@@ -702,8 +702,8 @@ class NormalizationPrimitiveDesc(DerivedPrimitiveDesc):
         """The descriptor of the variances; the zero descriptor where there are none."""
         return self._exec_args().get(ARG_VARIANCE, _NO_DESC)
 
-    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
-        descs = {name: mds for name, mds in super()._named().items() if name}
+    def _descs_by_name(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+        descs = {name: mds for name, mds in super()._descs_by_name().items() if name}
         if not self:
             return descs
         problem = self._normalization()
@@ -737,7 +737,7 @@ def _check_flags(what: str, flags: NormalizationFlags, kind: NormKind) -> None:
         raise refuse("RS-V04:rms-norm", what=what, why=why, hint=hint)
 
 
-def _shown(problem: NormForwardProblem | NormBackwardProblem) -> str:
+def _verbose_fields(problem: NormForwardProblem | NormBackwardProblem) -> str:
     """The parameters in a verbose line."""
     flags = "".join(letter for letter, is_set in _letters(problem.flags) if is_set)
     groups = f" groups:{problem.groups}" if problem.kind is NormKind.group else ""

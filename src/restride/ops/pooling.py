@@ -54,7 +54,7 @@ _MOST_PHASES = 16
 
 
 def workspace_desc(windows: Windows, dst: MemoryDesc) -> MemoryDesc:
-    """What forward leaves to backward: the position that each maximum has in its window."""
+    """The workspace that forward leaves to backward: the position that each maximum has in its window."""
     return dst.as_type(DataType.u8 if windows.positions < _MOST_IN_BYTES else DataType.s32)
 
 
@@ -113,7 +113,7 @@ class PoolingProblem(OperationProblem):
 
     @property
     def verbose_aux(self) -> str:
-        return f"alg:{self.algorithm} {_shown(self.windows)}"
+        return f"alg:{self.algorithm} {_verbose_fields(self.windows)}"
 
     def _counts(self) -> tuple[OperandSource, ...]:
         """The numbers of positions within the source, where they differ."""
@@ -229,7 +229,7 @@ class PoolingBackwardProblem(GradientProblem):
 
     @property
     def verbose_aux(self) -> str:
-        return f"alg:{self.algorithm} {_shown(self.windows)}"
+        return f"alg:{self.algorithm} {_verbose_fields(self.windows)}"
 
     def sources(self) -> dict[int, MemoryDesc]:
         return {ARG_DIFF_DST: self.diff_dst} | (
@@ -268,7 +268,7 @@ class PoolingBackwardProblem(GradientProblem):
         return LoopTree((gradient, out, *more), (loop,), wide=is_wide).verify()
 
     def _further_tensors(self) -> tuple[TreeTensor, ...]:
-        """What says, beside the gradient, what a window adds: positions, or counts."""
+        """The tensors, beside the gradient, that say what a window adds: positions, or counts."""
         if self.algorithm == MAX:
             return (TreeTensor.of_desc("workspace", self.workspace),)
         return tuple(operand_tensors(self.computation().tensors, self.diff_dst.dims))
@@ -293,9 +293,9 @@ class PoolingBackwardProblem(GradientProblem):
         outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
         items: list[Item] = []
         for number, phases in enumerate(product(*(phases for _, phases in dim_phases))):
-            made = self._phase(number, outer, phases, (gradient, out, *more))
+            phase_items = self._phase(number, outer, phases, (gradient, out, *more))
             inside = tuple(guard for phase in phases for guard in phase.inside)
-            items += [Each((), made, inside)] if inside else made
+            items += [Each((), phase_items, inside)] if inside else phase_items
         # Stores last: so that what several phases read is read once.
         items.sort(key=lambda item: isinstance(item, Store))
         return Each((*outer, *(axis for axis, _ in dim_phases)), tuple(items))
@@ -342,7 +342,7 @@ class PoolingBackwardProblem(GradientProblem):
         taps: Sequence[TreeAxis | Affine],
         more: Sequence[TreeTensor],
     ) -> Expr:
-        """What a window adds."""
+        """The term that a window adds."""
         if self.algorithm == AVERAGE:
             return gradient
         (further,) = more
@@ -352,10 +352,10 @@ class PoolingBackwardProblem(GradientProblem):
         return apply("select", is_chosen, gradient, 0.0)
 
 
-def _shown(windows: Windows) -> str:
+def _verbose_fields(windows: Windows) -> str:
     """The windows in a verbose line."""
-    named = ("kernel", windows.kernel), ("strides", windows.strides), ("dilation", windows.dilation)
-    parts = (*named, ("padding", windows.padding_l))
+    numbers = ("kernel", windows.kernel), ("strides", windows.strides), ("dilation", windows.dilation)
+    parts = (*numbers, ("padding", windows.padding_l))
     return " ".join(f"{name}:{'x'.join(map(str, value))}" for name, value in parts)
 
 
@@ -365,7 +365,7 @@ def _read_windows(
     """The windows of a call. Raises InvalidArguments where they or the dims do not fit."""
     _check_dims(call.what, source, result)
     count = source[1].ndims - 2
-    windows = Windows(*(_parse_numbers(call.what, each, getattr(call, each), count) for each in _WINDOWS))
+    windows = Windows(*(_parse_numbers(call.what, name, getattr(call, name), count) for name in _WINDOWS))
     check_windows(call.what, windows, source, result)
     return windows
 
@@ -377,8 +377,8 @@ def check_windows(
     _check_dims(what, source, result)
     (name, src), (other, dst) = source, result
     for dim in range(src.ndims - 2):
-        wanted = max(windows.output(dim, src.dims[dim + 2]), 0)
-        if dst.dims[dim + 2] != wanted:
+        extent = max(windows.output(dim, src.dims[dim + 2]), 0)
+        if dst.dims[dim + 2] != extent:
             raise refuse(
                 "RS-R10:destination-another-size",
                 what=what,
@@ -387,7 +387,7 @@ def check_windows(
                 other=other,
                 dst=dst,
                 dim=dim,
-                wanted=wanted,
+                wanted=extent,
                 dims=dst.dims[dim + 2],
             )
 

@@ -59,7 +59,7 @@ class PReLUProblem(PointwiseProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        source, slopes = (each.dims for each in tensors)
+        source, slopes = (tensor.dims for tensor in tensors)
         if broadcast(source, slopes) != source:
             raise Misfit("the slopes are larger than the source")
         return source
@@ -124,8 +124,8 @@ class PReLUBackwardProblem(GradientProblem):
         src, diff_src, weights, diff_dst, diff_weights = tensors
         axes = tuple(TreeAxis(f"d{dim}", extent) for dim, extent in enumerate(self.src.dims))
         is_kept = [n == of for n, of in zip(self.weights.dims, self.src.dims, strict=True)]
-        outer = tuple(axis for axis, kept in zip(axes, is_kept, strict=True) if kept)
-        inner = tuple(axis for axis, kept in zip(axes, is_kept, strict=True) if not kept)
+        outer = tuple(axis for axis, keep in zip(axes, is_kept, strict=True) if keep)
+        inner = tuple(axis for axis, keep in zip(axes, is_kept, strict=True) if not keep)
         element, gradient = src.load(*axes), diff_dst.load(*axes)
         # Of a NaN min gives the second.
         term = gradient * apply("min", 0.0, element)

@@ -1,4 +1,4 @@
-"""What convolutions, inner products and matmuls share: a tensor that is written, of products of two others.
+"""The common part of convolutions, inner products and matmuls: a tensor written from products of two others.
 
     forward              dst = saturate(post-ops(scales * sum(src * weights) + bias))
     backward data        diff_src = sum(diff_dst * weights)
@@ -88,7 +88,7 @@ _TERMS_PER_BYTE = 4
 
 @dataclass(frozen=True, slots=True)
 class ProductProblem(OperationProblem):
-    """What to multiply: equal problems share an executable.
+    """A product: equal problems share an executable.
 
     `tensors`: source, weights and result, or their gradients, as `direction` says. `bias` is the zero
     descriptor where there is none. `block`: the channels, or columns, of a block of the formats that kernels
@@ -140,9 +140,9 @@ class ProductProblem(OperationProblem):
 
     def chosen(self) -> Self:
         """The problem whose tensors of format "any" are as kernels want them."""
-        wanted = self.preferred()
+        descs = self.preferred()
         pairs = zip(self.tensors, self.names, strict=True)
-        source, weights, result = (wanted[name] if md.format_kind == "any" else md for md, name in pairs)
+        source, weights, result = (descs[name] if md.format_kind == "any" else md for md, name in pairs)
         return replace(self, tensors=(source, weights, result))
 
     def named(self) -> dict[str, MemoryDesc]:
@@ -219,11 +219,11 @@ class ProductProblem(OperationProblem):
         return self.is_integral or any(md.data_type is DataType.f64 for md in self.tensors)
 
     def computation(self) -> Computation:
-        """What attributes do."""
+        """The computation of the attributes."""
         return self.chain().computed
 
     def chain(self) -> ProductChain:
-        """What attributes do: scales and zero points, bias, post-ops."""
+        """The chain of the attributes: scales and zero points, bias, post-ops."""
         if not self.is_forward:
             return NO_CHAIN
         return product_chain(
@@ -241,12 +241,12 @@ class ProductProblem(OperationProblem):
         chain = self.chain()
         rows = zip(self.names, self.direction.args, self.tensors, strict=True)
         roles = [TensorRole(*row) for row in rows]
-        written = roles.pop(self.direction.written)
+        target = roles.pop(self.direction.written)
         first, second = roles
         work = ContractionWork(
             (first, second),
-            written,
-            partial(self.loops, chain, written.name),
+            target,
+            partial(self.loops, chain, target.name),
             self.preferred(),
             chain,
             (Slot(ARG_BIAS, span=self.bias.extent_range()),) if self.has_bias else (),
@@ -271,14 +271,14 @@ class ProductProblem(OperationProblem):
         """The descriptors that kernels want, by the names of the loops."""
         raise NotImplementedError
 
-    def loops(self, chain: ProductChain, written: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
+    def loops(self, chain: ProductChain, output: str, tensors: Mapping[str, TreeTensor]) -> tuple[Each, ...]:
         """The loops that write the tensor of a name."""
         raise NotImplementedError
 
     # --- checks ---------------------------------------------------------------------------------------------
 
     def refuse_dims(self, what: str) -> Refuse:
-        """What raises InvalidArguments for tensors whose dims do not fit, with why and a hint."""
+        """A function that raises InvalidArguments for tensors whose dims do not fit, with why and a hint."""
         where = "; ".join(f"{name} {md}" for name, md in self.named().items())
 
         def refuse_these(why: str, hint: str) -> NoReturn:
@@ -293,10 +293,10 @@ class ProductProblem(OperationProblem):
         too.
         """
         source, weights, result = (md.data_type for md in self.tensors)
-        integers = (*_BYTES, DataType.s32, *(each for each in compressed if each.is_integral))
+        integers = (*_BYTES, DataType.s32, *(data_type for data_type in compressed if data_type.is_integral))
         is_whole = self.is_forward and source in _BYTES and weights in integers
         is_grown = source is not DataType.f64 and weights in compressed
-        sources = (*_FLOATS, *(each for each in compressed if not each.is_integral))
+        sources = (*_FLOATS, *(data_type for data_type in compressed if not data_type.is_integral))
         has_floats = source in sources and (weights in _FLOATS or is_grown)
         is_float = has_floats and (self.is_forward or result in _FLOATS)
         if is_whole or is_float:
@@ -312,7 +312,7 @@ class ProductProblem(OperationProblem):
 
     def check_hint(self, call: ArgumentReader, forward: ProductProblem, *parameters: str) -> None:
         """Raise InvalidArguments for a hint that is of other dims, or has other parameters."""
-        own, theirs = (tuple(md.dims for md in each.tensors) for each in (self, forward))
+        own, theirs = (tuple(md.dims for md in problem.tensors) for problem in (self, forward))
         pairs = {name: (getattr(forward, name), getattr(self, name)) for name in parameters}
         call.check_hint(dims=(theirs, own), **pairs)
 
@@ -325,7 +325,7 @@ def make_directions(
 ) -> tuple[type[Primitive], type[Primitive], type[Primitive]]:
     """The primitives of a product, of the gradient of its source, and of those of its weights and bias."""
     forward = make_primitive(problem)
-    data, weights = (_gradient(problem, each) for each in (BACKWARD_DATA, BACKWARD_WEIGHTS))
+    data, weights = (_gradient(problem, direction) for direction in (BACKWARD_DATA, BACKWARD_WEIGHTS))
     return forward, make_primitive(data, forward), make_primitive(weights, forward)
 
 
@@ -408,7 +408,7 @@ def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
 
 
 def kernel_pack(first: DataType, second: DataType) -> int:
-    """How many products of two types kernels of this machine add at once: see `plan/contraction_pack.py`."""
+    """The products of two types that kernels of this machine add at once: see `plan/contraction_pack.py`."""
     count = packed_count(first, second)
     # Bytes need an instruction for pairs at least, as every x86-64 has it.
     return count if count < 4 or host_isa().triple.startswith("x86_64") else 1

@@ -44,7 +44,7 @@ _WHAT = "Reorder.PrimitiveDesc"
 
 @dataclass(frozen=True, slots=True)
 class ReorderProblem(ProblemBase):
-    """What to reorder: equal problems share an executable.
+    """A reorder: equal problems share an executable.
 
     `odd`: the arguments whose first 4-bit value lies in the upper half of a byte.
     """
@@ -60,7 +60,7 @@ class ReorderProblem(ProblemBase):
         return self if structure is self.attr else replace(self, attr=structure)
 
     def computation(self) -> Computation:
-        """What is computed; of concrete descriptors and checked attributes."""
+        """The computation of concrete descriptors and checked attributes."""
         return computation_of(self.attr, self.src, self.dst, self.odd)
 
     def nest(self) -> LoopNest:
@@ -70,7 +70,7 @@ class ReorderProblem(ProblemBase):
 
     def program(self) -> Program:
         """The program: the nest, and the sums of what it writes where they are asked for."""
-        computed, wanted = self.computation(), self.attr.compensation
+        computed, compensation = self.computation(), self.attr.compensation
         nest = reorder_nest(self.src, self.dst, computed.compute, computed.tensors)
         step = NestStep(
             nest,
@@ -84,15 +84,15 @@ class ReorderProblem(ProblemBase):
         )
         slots = (Slot(ARG_SRC), Slot(ARG_DST, is_written=True), *computed.slots())
         program = Program(slots, (step,), scalars=computed.compute.scalars)
-        if wanted is None:
+        if compensation is None:
             return program
         load_whole("restride.ops.programs.compensation")
         from .programs.compensation import sum_steps
 
-        return sum_steps(program, wanted, self.dst)
+        return sum_steps(program, compensation, self.dst)
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the destination, by argument."""
+        """The outputs beside the destination, by argument."""
         if self.attr.compensation is None:
             return {}
         load_whole("restride.ops.programs.compensation")
@@ -113,7 +113,7 @@ class ReorderProblem(ProblemBase):
 
     @property
     def work_bytes(self) -> int:
-        """How many bytes could be moved in the time that this takes: what threads and Ctrl-C go by."""
+        """The bytes that could be moved in the time that this takes: threads and Ctrl-C go by it."""
         return self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
 
     def where(self) -> str:
@@ -140,7 +140,7 @@ class _OfMds(NamedTuple):
         src_engine = _checked_as(Engine, "src_engine", self.src_engine)
         dst_engine = _checked_as(Engine, "dst_engine", self.dst_engine)
         src = _checked_as(MemoryDesc, "src_md", self.src_md)
-        dst = _chosen(src, _checked_as(MemoryDesc, "dst_md", self.dst_md), self.hint)
+        dst = _resolved_dst(src, _checked_as(MemoryDesc, "dst_md", self.dst_md), self.hint)
         return src_engine, dst_engine, ReorderProblem(src, dst, _frozen(self.attr))
 
 
@@ -168,7 +168,7 @@ def _checked_as(kind: type[Value], name: str, value: object) -> Value:
     raise _usage(f"{name} is no rs.{kind.__name__} but {type(value).__name__}")
 
 
-def _chosen(src: MemoryDesc, dst: MemoryDesc, hint: object) -> MemoryDesc:
+def _resolved_dst(src: MemoryDesc, dst: MemoryDesc, hint: object) -> MemoryDesc:
     """A destination of format "any" in that of the hint, else of the source; others as they are."""
     if hint is None and dst.format_kind != "any":
         return dst
@@ -265,16 +265,16 @@ def find_reorder(problem: ReorderProblem, engine: Engine) -> Implementation:
     if problem.attr.has_shapes:
         # Of what fits the shape is no part of the key: a list of the same values finds it.
         problem = check_reorder(problem)
-    return find_implementation(problem, engine, describe_reorder, lambda: _made(problem, engine))
+    return find_implementation(problem, engine, describe_reorder, lambda: _executable_of(problem, engine))
 
 
-def _made(problem: ReorderProblem, engine: Engine) -> Executable:
+def _executable_of(problem: ReorderProblem, engine: Engine) -> Executable:
     check_reorder(problem)
     return deferred(problem, engine) if problem.has_runtime else compiled(problem, engine)
 
 
 def running_engine(src: Engine, dst: Engine) -> Engine:
-    """Which of the two does it: a device, the destination's first; of two on the host the reference one."""
+    """The engine that does it: a device, the destination's first; of two on the host the reference one."""
     for engine in (dst, src):
         if not engine.device.is_host:
             return engine
@@ -336,12 +336,12 @@ def _check_dims(problem: ReorderProblem) -> None:
     raise refuse("RS-R10:src-dst-different", where=problem.where(), why=why)
 
 
-def _check_compensation(wanted: Compensation, dst: MemoryDesc, where: str) -> None:
+def _check_compensation(compensation: Compensation, dst: MemoryDesc, where: str) -> None:
     """Raise InvalidArguments for a destination that is not summed, or a mask beyond its dims (N10)."""
     if dst.data_type not in _SUMMED:
         raise refuse("RS-R27:compensation", data_type=dst.data_type, where=where)
-    if wanted.mask >> dst.ndims:
-        raise refuse("RS-N10:mask-compensation", mask=wanted.mask, where=where, last=dst.ndims - 1)
+    if compensation.mask >> dst.ndims:
+        raise refuse("RS-N10:mask-compensation", mask=compensation.mask, where=where, last=dst.ndims - 1)
 
 
 # --- the primitive ------------------------------------------------------------------------------------------
@@ -373,8 +373,8 @@ class Reorder(Primitive):
             self._take(argument, is_empty=False)
             return
         ends = {} if is_alone else {"src_mem": src, "dst_mem": dst, "attr": attr}
-        named = {name: value for name, value in ends.items() if value is not None}
-        self._take(ReorderPrimitiveDesc(*args, **named), is_empty=not (args or named))
+        arguments = {name: value for name, value in ends.items() if value is not None}
+        self._take(ReorderPrimitiveDesc(*args, **arguments), is_empty=not (args or arguments))
 
     def _check_tensors(self, impl: Implementation, names: Names, memories: Memories) -> Implementation:
         problem = impl.problem

@@ -58,8 +58,8 @@ class _Pass(NamedTuple):
         weights = [term.weights for term in self.terms if term.weights is not None]
         if len(weights) < len(self.terms):
             return None
-        found = np.any([weight != 0 for weight in weights], axis=0)
-        return None if found.all() else found.astype(np.float32)
+        mask = np.any([weight != 0 for weight in weights], axis=0)
+        return None if mask.all() else mask.astype(np.float32)
 
 
 class _Writer:
@@ -90,7 +90,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Resampling:
-    """What both directions share: tensors in order, `passes` between them, and attributes of the last."""
+    """The common part of both directions: tensors in order, `passes` between them, attributes of the last."""
 
     alg: str
     read: tuple[int, MemoryDesc]
@@ -106,8 +106,8 @@ class _Resampling:
     def planned(self) -> tuple[Program, Computation]:
         """The program, and its constants with what the attributes read."""
         writer = _Writer(self.passes, self.attr, is_wide=self.is_wide)
-        found = list(writer.steps())
-        drafts = [self._draft(writer, number == len(found) - 1, *each) for number, each in enumerate(found)]
+        parts = list(writer.steps())
+        drafts = [self._draft(writer, number == len(parts) - 1, *part) for number, part in enumerate(parts)]
         last = drafts[-1].computed
         # Slots: source, destination, what the attributes read, then the weights.
         attr_slots = last.slots()
@@ -137,23 +137,23 @@ class _Resampling:
         return program, replace(last, operands=operands)
 
     def _draft(
-        self, writer: _Writer, is_last: bool, each: _Pass, terms: list[Tap], is_first: bool, ends: bool
+        self, writer: _Writer, is_last: bool, stage: _Pass, terms: list[Tap], is_first: bool, ends: bool
     ) -> _ResamplingDraft:
         """One nest: its readers in the order of the operands, and where each of them is."""
-        dst = each.dst if ends else _kept(each.dst, self.is_wide)
+        dst = stage.dst if ends else _sum_desc(stage.dst, self.is_wide)
         readers: list[TableOperand] = []
         places: list[int | str] = []
         steps: list[Step] = []
         if not is_first:
-            readers.append(TableOperand.of_desc(_kept(each.dst, self.is_wide)))
-        looks = each.looks if ends else None
+            readers.append(TableOperand.of_desc(_sum_desc(stage.dst, self.is_wide)))
+        looks = stage.looks if ends else None
         for term in terms:
-            reader = TableOperand.of_desc(each.src, term.tables)
+            reader = TableOperand.of_desc(stage.src, term.tables)
             if not readers:
                 readers.append(reader)
                 if term.weights is not None and not _are_equal(term.weights, looks):
                     steps.append(Step("mul", operand=len(places)))
-                    self._add_weight(writer, term.weights, each.dst, readers, places)
+                    self._add_weight(writer, term.weights, stage.dst, readers, places)
                 continue
             number = len(places)
             readers.append(reader)
@@ -162,11 +162,11 @@ class _Resampling:
                 steps.append(Step("add", operand=number))
             else:
                 steps.append(Step("add", operand=number, factor=number + 1))
-                self._add_weight(writer, term.weights, each.dst, readers, places)
+                self._add_weight(writer, term.weights, stage.dst, readers, places)
         if looks is not None:
             # Nothing, where nobody has looked: an infinite element would make a NaN of a weight of 0.
             steps.append(Step("select", operand=len(places), condition=len(places)))
-            self._add_weight(writer, looks, each.dst, readers, places)
+            self._add_weight(writer, looks, stage.dst, readers, places)
         computed = ComputationWriter(dst.dims, is_wide=self.is_wide, sources=len(places))
         if is_last:
             computed.finish(self.attr)
@@ -174,7 +174,7 @@ class _Resampling:
         readers += [TableOperand.of_operand(tensor) for tensor in computation.tensors]
         compute = Compute((*steps, *computation.compute.steps), self.is_wide)
         nests = tuple(table_nest(dst, readers, compute, part) for part in parts_of(dst, readers))
-        src = each.src if is_first else _kept(each.dst, self.is_wide)
+        src = stage.src if is_first else _sum_desc(stage.dst, self.is_wide)
         return _ResamplingDraft(nests, src, dst, tuple(places), computation, not is_first, ends, len(terms))
 
     @staticmethod
@@ -202,7 +202,7 @@ class _ResamplingDraft:
         """A step for each nest. `source`: that of its pass; `last`: what the steps before have found, if
         these add to it.
         """
-        found = tuple(
+        places = tuple(
             source if isinstance(place, str) else Place(DST + 1 + attributes + place) for place in self.places
         )
         own = tuple(Place(DST + 1 + i) for i in range(len(self.computed.operands)))
@@ -215,7 +215,7 @@ class _ResamplingDraft:
                 work * nest.positions // max(self.dst.nelems, 1),
                 self.src.extent_range(),
                 self.dst.extent_range(),
-                (*found, *own),
+                (*places, *own),
                 (0, len(self.computed.scalars)),
                 finds_stages=False,
             )
@@ -228,7 +228,7 @@ def _are_equal(weights: Array, looks: Array | None) -> bool:
     return looks is not None and bool((weights == looks).all())
 
 
-def _kept(md: MemoryDesc, is_wide: bool) -> MemoryDesc:
+def _sum_desc(md: MemoryDesc, is_wide: bool) -> MemoryDesc:
     """A tensor of its dims in which sums are kept between nests."""
     tag = Tag(md.outer_order, *md.layout.inner)
     return MemoryDesc(md.dims, DataType.f64 if is_wide else DataType.f32, tag)
@@ -262,15 +262,15 @@ class ResamplingProblem(OperationProblem):
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
         dims, sizes = tensors[0].dims, node.sizes
         if len(dims) != len(sizes) + 2 or not sizes or min(sizes) < 1:
-            shown = "x".join(map(str, sizes)) or "scalar"
-            raise Misfit(f"the result has spatial dims {shown}")
+            text = "x".join(map(str, sizes)) or "scalar"
+            raise Misfit(f"the result has spatial dims {text}")
         return (*dims[:2], *sizes)
 
     @classmethod
     def placed(cls, args: Args, named: NamedArgs) -> tuple[Args, NamedArgs]:
         if len(args) > 3 and not isinstance(args[3], MemoryDesc) and "factors" not in named:
             rest = args[4:]
-            mds = [each for each in rest[:2] if isinstance(each, MemoryDesc)]
+            mds = [md for md in rest[:2] if isinstance(md, MemoryDesc)]
             after = dict(zip(("attr", "allow_empty"), rest[len(mds) :], strict=False))
             return (*args[:3], *mds), {**named, "factors": args[3], **after}
         return args, named
@@ -282,8 +282,8 @@ class ResamplingProblem(OperationProblem):
         dims = _scaled(call, src)
         if call.dst is None and dims is None:
             raise refuse("RS-V07:size-destination-not", what=call.what)
-        wanted = MemoryDesc(dims, src.data_type, "any") if call.dst is None and dims else call.dst
-        dst = resolved(check_open(call.what, "dst", wanted), src)
+        md = MemoryDesc(dims, src.data_type, "any") if call.dst is None and dims else call.dst
+        dst = resolved(check_open(call.what, "dst", md), src)
         _check_pair(call, ("src", src), ("dst", dst), dims)
         call.check_written("dst", dst)
         return cls(algorithm, src, dst, call.attr("post_ops", of={ARG_DST: dst}))
@@ -368,9 +368,9 @@ class ResamplingBackwardProblem(GradientProblem):
             for dim in range(2, self.diff_src.ndims)
             if self.diff_src.dims[dim] != self.diff_dst.dims[dim]
         }
-        read, written = (ARG_DIFF_DST, self.diff_dst), (ARG_DIFF_SRC, self.diff_src)
-        is_wide = any(md.data_type in (DataType.f64, DataType.s32) for _, md in (read, written))
-        return _Resampling(self.algorithm, read, written, tuple(self._passes(by_dim, is_wide)), self.attr)
+        source, target = (ARG_DIFF_DST, self.diff_dst), (ARG_DIFF_SRC, self.diff_src)
+        is_wide = any(md.data_type in (DataType.f64, DataType.s32) for _, md in (source, target))
+        return _Resampling(self.algorithm, source, target, tuple(self._passes(by_dim, is_wide)), self.attr)
 
     def _passes(self, by_dim: dict[int, tuple[DimTerm, ...]], is_wide: bool) -> Iterator[_Pass]:
         """All dims at once where few terms do, else one after the other, the innermost first."""

@@ -60,7 +60,7 @@ from .rnn_checks import (
 )
 
 _NO_DESC = MemoryDesc()
-_TENSORS = tuple(each.name for each in fields(RnnTensors))
+_TENSORS = tuple(tensor_field.name for tensor_field in fields(RnnTensors))
 
 
 def _arguments(cell: str, *prefixes: str) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _arguments(cell: str, *prefixes: str) -> tuple[str, ...]:
 
 
 class RecurrentProblem(OperationProblem):
-    """What forward and backward steps of all cells share."""
+    """The common part of forward and backward steps of all cells."""
 
     operation = "rnn"
     in_place = False
@@ -88,7 +88,7 @@ class RecurrentProblem(OperationProblem):
 
         @property
         def direction(self) -> str:
-            """Which way the network reads, as plans call it."""
+            """The direction in which the network reads, as plans call it."""
 
         @property
         def tensors(self) -> RnnTensors:
@@ -96,7 +96,7 @@ class RecurrentProblem(OperationProblem):
 
     @property
     def direction_word(self) -> str:
-        """Which way the network reads, as oneDNN calls it."""
+        """The direction in which the network reads, as oneDNN calls it."""
         return next(word for word, name in DIRECTIONS.items() if name == self.direction)
 
     @property
@@ -105,7 +105,7 @@ class RecurrentProblem(OperationProblem):
 
     @property
     def workspace(self) -> RnnWorkspace:
-        """What training leaves behind."""
+        """The workspace that training leaves behind."""
         return RnnWorkspace.of(self.cell, self.tensors)
 
     def named(self) -> dict[str, MemoryDesc]:
@@ -115,7 +115,7 @@ class RecurrentProblem(OperationProblem):
 
 @dataclass(frozen=True, slots=True)
 class RnnProblem(RecurrentProblem):
-    """What to compute: equal problems share an executable. `block`: channels of a block that kernels want;
+    """A forward step: equal problems share an executable. `block`: channels of a block that kernels want;
     `pack`: inputs that they multiply at once.
     """
 
@@ -167,11 +167,11 @@ class RnnProblem(RecurrentProblem):
         (steps, batch, inputs), channels, runs = source, weights[-1], (1, directions)
         last = (*runs, batch, channels)
         layer, iteration = ((*runs, n, cell.gates, channels) for n in (inputs, channels))
-        wanted = source, layer, iteration, (*runs, cell.biases, channels), last, last
-        for number, (each, dims) in enumerate(zip(tensors, wanted, strict=False)):
-            if each.dims != dims:
-                shown, other = ("x".join(map(str, n)) or "scalar" for n in (each.dims, dims))
-                raise Misfit(f"tensor {number} is {shown}, it should be {other}")
+        expected = source, layer, iteration, (*runs, cell.biases, channels), last, last
+        for number, (tensor, dims) in enumerate(zip(tensors, expected, strict=False)):
+            if tensor.dims != dims:
+                text, other = ("x".join(map(str, n)) or "scalar" for n in (tensor.dims, dims))
+                raise Misfit(f"tensor {number} is {text}, it should be {other}")
         wide = channels * (2 if node.direction == "concat" else 1)
         return ((steps, batch, wide), *[last] * states)
 
@@ -206,10 +206,10 @@ class RnnProblem(RecurrentProblem):
         return {NAMES[name]: md for name, md in self.tensors.items().items() if name not in OUTPUTS}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the states of the last layer."""
+        """The outputs beside the states of the last layer."""
         tensors = self.tensors.items()
-        written = {NAMES[name]: tensors[name] for name in OUTPUTS[1:] if name in tensors}
-        return {**written, **({ARG_WORKSPACE: self.workspace.desc} if self.trains else {})}
+        outputs = {NAMES[name]: tensors[name] for name in OUTPUTS[1:] if name in tensors}
+        return {**outputs, **({ARG_WORKSPACE: self.workspace.desc} if self.trains else {})}
 
     @property
     def moved_bytes(self) -> int:
@@ -236,7 +236,7 @@ class RnnProblem(RecurrentProblem):
 
 @dataclass(frozen=True, slots=True)
 class RnnGradientProblem(RecurrentProblem):
-    """What to compute: equal problems share an executable. `tensors` are those of the forward step.
+    """A backward step: equal problems share an executable. `tensors` are those of the forward step.
 
     `adds`: gradients of weights and bias are added to what is there.
     """
@@ -266,8 +266,8 @@ class RnnGradientProblem(RecurrentProblem):
         attr = call.attr()
         check_quantisation(call.what, attr, mds, is_inference=False)
         adds = parse_flags(call.what, call.flags) is RNNFlags.undef
-        tensors, written = RnnTensors.of(mds), RnnTensors.of(gradients, "diff_").chosen({})
-        problem = cls(cell, direction, tensors, written, kernel_block(), attr, adds)
+        tensors, outputs = RnnTensors.of(mds), RnnTensors.of(gradients, "diff_").chosen({})
+        problem = cls(cell, direction, tensors, outputs, kernel_block(), attr, adds)
         problem = replace(problem, tensors=tensors.chosen(problem.preferred()))
         if hint := call.hint(RnnProblem):
             problem._check_hint(call, hint)
@@ -275,7 +275,7 @@ class RnnGradientProblem(RecurrentProblem):
 
     def _check_hint(self, call: ArgumentReader, hint: RnnProblem) -> None:
         training, inference = PropKind.forward_training, PropKind.forward_inference
-        theirs, own = ({name: md.dims for name, md in each.tensors.items().items()} for each in (hint, self))
+        theirs, own = ({name: md.dims for name, md in step.tensors.items().items()} for step in (hint, self))
         call.check_hint(
             prop_kind=(training if hint.trains else inference, training),
             direction=(hint.direction, self.direction),
@@ -294,16 +294,16 @@ class RnnGradientProblem(RecurrentProblem):
         return RecurrentProblem.named(self) | gradients | {"workspace": self.workspace.desc}
 
     def sources(self) -> dict[int, MemoryDesc]:
-        """What is read, by argument: the tensors of the forward step, gradients, the workspace."""
+        """The tensors that are read, by argument: those of the forward step, gradients, the workspace."""
         tensors = {NAMES[name]: md for name, md in self.tensors.items().items()}
         gradients = {GRADIENTS[name]: md for name, md in self.gradients.items().items() if name in OUTPUTS}
         return {**tensors, **gradients, ARG_WORKSPACE: self.workspace.desc}
 
     def outputs(self) -> dict[int, MemoryDesc]:
-        """What is written beside the gradient of the source."""
-        written = {GRADIENTS[name]: md for name, md in self.gradients.items().items() if name not in OUTPUTS}
-        del written[self.writes]
-        return written
+        """The outputs beside the gradient of the source."""
+        outputs = {GRADIENTS[name]: md for name, md in self.gradients.items().items() if name not in OUTPUTS}
+        del outputs[self.writes]
+        return outputs
 
     @property
     def moved_bytes(self) -> int:
@@ -325,7 +325,7 @@ class RnnGradientProblem(RecurrentProblem):
 
 
 class RNNPrimitiveDesc(DerivedPrimitiveDesc):
-    """What the descriptors of all cells answer, forward and backward."""
+    """The common answers of the descriptors of all cells, forward and backward."""
 
     _arg_names = NETWORK_NAMES
     _optional_args: ClassVar[Collection[int]] = (ARG_SRC_ITER, ARG_SRC_ITER_C, ARG_BIAS)
@@ -337,7 +337,7 @@ class RNNPrimitiveDesc(DerivedPrimitiveDesc):
         return self._network().cell.kind
 
     def get_direction(self) -> str:
-        """Which way the network reads, as oneDNN calls it."""
+        """The direction in which the network reads, as oneDNN calls it."""
         return self._network().direction_word
 
     def get_activation_kind(self) -> str:
@@ -354,7 +354,7 @@ class RNNPrimitiveDesc(DerivedPrimitiveDesc):
         assert isinstance(problem, RecurrentProblem)
         return problem
 
-    def _named(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
+    def _descs_by_name(self) -> Mapping[str, MemoryDesc | tuple[MemoryDesc, ...]]:
         mds: dict[str, tuple[MemoryDesc, ...]] = {}
         for name, md in self._network().named().items() if self else ():
             kind = re.sub("_(layer|iter|iter_c)$", "", name)

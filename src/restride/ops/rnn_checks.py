@@ -1,4 +1,4 @@
-"""What recurrent networks are called with, and what has to fit: dims, formats and types."""
+"""The arguments of recurrent networks, and the rules between them: dims, formats and types."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _AXES = {3: "(T, N, C)", 4: "(L, D, N, C), a bias (L, D, gates, C)", 5: "(L, D, 
 
 
 class RNNDirection(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """Which way a network reads (`dnnl::rnn_direction`). Members equal their words, which serve as well."""
+    """The direction in which a network reads (`dnnl::rnn_direction`). Members equal their words."""
 
     unidirectional_left2right = "unidirectional_left2right"
     unidirectional_right2left = "unidirectional_right2left"
@@ -65,7 +65,7 @@ def parse_direction(what: str, direction: object) -> str:
 
 
 class RNNFlags(ValueLookup, enum.StrEnum, metaclass=LookupType):
-    """What becomes of gradients of weights (`dnnl::rnn_flags`). Members equal their words, which serve."""
+    """The treatment of gradients of weights (`dnnl::rnn_flags`). Members equal their words, which serve."""
 
     undef = "undef"
     diff_weights_overwrite = "diff_weights_overwrite"
@@ -150,8 +150,8 @@ def check_network(
     _check_dims(what, mds, cell, direction)
     _check_types(what, mds)
     _check_gradients(what, mds, gradients)
-    written = [f"diff_{name}" for name in NAMES if name not in OUTPUTS] if gradients else OUTPUTS
-    _check_formats(what, {**mds, **gradients}, written)
+    outputs = [f"diff_{name}" for name in NAMES if name not in OUTPUTS] if gradients else OUTPUTS
+    _check_formats(what, {**mds, **gradients}, outputs)
 
 
 def _check_pairs(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell) -> None:
@@ -170,7 +170,7 @@ def _check_dims(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell, directi
     states = mds["weights_iter"].dims[2]
     wide = channels * (2 if direction == "concat" else 1)
     runs = (layers, 2 if direction in ("concat", "sum") else 1)
-    wanted = {
+    expected = {
         "weights_layer": (*runs, inputs, cell.gates, channels),
         "weights_iter": (*runs, states, cell.gates, channels),
         "bias": (*runs, cell.biases, channels),
@@ -181,7 +181,7 @@ def _check_dims(what: str, mds: Mapping[str, MemoryDesc], cell: RnnCell, directi
         "dst_iter_c": (*runs, batch, channels),
     }
     for name, md in mds.items():
-        dims = wanted.get(name, md.dims)
+        dims = expected.get(name, md.dims)
         if md.dims != dims:
             raise refuse(
                 "RS-X04:dims",
@@ -222,14 +222,14 @@ def _unfit(what: str, why: str, mds: Mapping[str, MemoryDesc]) -> InvalidArgumen
     )
 
 
-def _check_formats(what: str, mds: Mapping[str, MemoryDesc], written: Collection[str]) -> None:
+def _check_formats(what: str, mds: Mapping[str, MemoryDesc], outputs: Collection[str]) -> None:
     """Raise for formats of blocks of anything but weights, and for results that share memory."""
     for name, md in mds.items():
         if md.format_kind == "any":
             continue
         if md.layout.inner_blks and not name.startswith("weights"):
             raise refuse("RS-X05:desc-blocks", what=what, name=name, md=md)
-        if name in written:
+        if name in outputs:
             check_written(what, f"{name}_desc", md)
 
 
@@ -313,13 +313,13 @@ def check_quantisation(what: str, attr: Attr, mds: Mapping[str, MemoryDesc], *, 
         why = f"the source is {mds['src_layer'].data_type}"
     elif attr.rnn.weights_mask and count != gates * channels:
         why = f"there are {count} scales of weights, for {gates} gates of {channels} outputs"
-    elif not all(map(partial(_is_held, attr.rnn.data_scale), attr.rnn.weights_scales)):
+    elif not all(map(partial(_fits_f32, attr.rnn.data_scale), attr.rnn.weights_scales)):
         why = "1 / (scale of data * scale of weights) is no normal number of f32"
     else:
         return
     raise refuse("RS-X04:quantisation-not-fit", what=what, attr=attr.verbose_str(), why=why)
 
 
-def _is_held(data_scale: float, scale: float) -> bool:
+def _fits_f32(data_scale: float, scale: float) -> bool:
     """True where f32 holds what makes reals of sums."""
     return _LEAST <= 1 / (data_scale * scale) <= 1 / _LEAST

@@ -181,13 +181,13 @@ def check_group_size(what: str, group_size: object, dims: tuple[int, ...], axis:
     number, size = parse_int(group_size, f"{what}: group_size"), dims[axis]
     if 1 <= number <= size and size % number == 0:
         return number
-    shown = short_repr(number)
+    text = short_repr(number)
     raise refuse(
         "RS-S07:bad-param-group",
         what=what,
         size=size,
         axis=axis,
-        shown=shown,
+        shown=text,
         advice=legal_factors("group_size", size),
     )
 
@@ -199,9 +199,9 @@ def legal_factors(name: str, size: int) -> str:
     low = [n for n in range(1, min(isqrt(size), _MOST_TRIED) + 1) if size % n == 0]
     divisors = sorted({*low, *(size // n for n in low)})
     half = _MOST_SHOWN // 2
-    shown = [*divisors[:half], "...", *divisors[-half:]] if len(divisors) > _MOST_SHOWN else divisors
+    choices = [*divisors[:half], "...", *divisors[-half:]] if len(divisors) > _MOST_SHOWN else divisors
     rest = ", and perhaps others" if isqrt(size) > _MOST_TRIED else ""
-    return f"legal for {name}: {', '.join(map(str, shown))}{rest}"
+    return f"legal for {name}: {', '.join(map(str, choices))}{rest}"
 
 
 def _check_concrete(what: str, name: str, md: object) -> MemoryDesc:

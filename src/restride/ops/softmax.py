@@ -84,13 +84,13 @@ class SoftmaxProblem(OperationProblem):
         total = fold_over("sum", "s", Ref("e"))
         powers = (Let("e", power), *((row.store((along,), Ref("e")),) if keeps else ()), total)
         if is_log:
-            known, result = Let("k", apply("log", Ref("s"))), value - Ref("m") - Ref("k")
+            normalizer, result = Let("k", apply("log", Ref("s"))), value - Ref("m") - Ref("k")
         else:
-            known, result = Let("k", 1.0 / Ref("s")), (row.load(along) if keeps else power) * Ref("k")
+            normalizer, result = Let("k", 1.0 / Ref("s")), (row.load(along) if keeps else power) * Ref("k")
         body = (
             Each((along,), (fold_over("max", "m", value),)),
             Each((along,), powers),
-            known,
+            normalizer,
             Each((along,), (chain.store(index, result),)),
         )
         loop = Each(outer, body, locals=(row,) if keeps else ())
@@ -159,7 +159,7 @@ class SoftmaxBackwardProblem(GradientProblem):
 def axes_of(dims: Sequence[int], axis: int) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], TreeAxis]:
     """The axes of all dims, those but one, and that one."""
     index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dims))
-    return index, tuple(each for i, each in enumerate(index) if i != axis), index[axis]
+    return index, tuple(tree_axis for i, tree_axis in enumerate(index) if i != axis), index[axis]
 
 
 SoftmaxForward = make_primitive(SoftmaxProblem)

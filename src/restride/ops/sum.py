@@ -84,7 +84,7 @@ class SumProblem(SeveralProblem):
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> tuple[int, ...]:
-        if len(node.scales) != len(tensors) or len({each.dims for each in tensors}) > 1:
+        if len(node.scales) != len(tensors) or len({tensor.dims for tensor in tensors}) > 1:
             raise Misfit("all have equal dims, and a scale each")
         return tensors[0].dims
 
@@ -116,7 +116,7 @@ class SumProblem(SeveralProblem):
         return DataType.f64 in types or (is_exact and any(t.bits > _FLOAT_BITS for t in read))
 
     def computation(self) -> Computation:
-        """What is computed: a single source of scale 1 is only moved."""
+        """The computation: a single source of scale 1 is only moved."""
         scales = self.scales
         if scales == (1.0,):
             return Computation(Compute((), self.is_wide), (), ())
@@ -192,11 +192,11 @@ def _problem_of(
     if count != len(srcs):
         what, hint = f"{names.call}: wrong number of scales", f"give one for each {names.one}"
         raise refuse("RS-R22:scales", what=what, count=len(srcs), one=names.one, count2=count, hint=hint)
-    named = [(names.source(i), md) for i, md in enumerate(srcs)]
+    tensors = [(names.source(i), md) for i, md in enumerate(srcs)]
     if dst is not None:
         check_described(names.call, names.dst, dst)
-        named.append((names.dst, dst))
-    for name, md in named[1:]:
+        tensors.append((names.dst, dst))
+    for name, md in tensors[1:]:
         _check_dims(names, (name, md), srcs[0])
     if dst is None or dst.format_kind == "any":
         dst = chosen_desc(srcs, srcs[0].dims, srcs[0].data_type if dst is None else dst.data_type)
@@ -207,8 +207,8 @@ def _problem_of(
     return SumProblem(srcs, dst, factors, attr, is_aliased=attr.scratchpad == "user")
 
 
-def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
-    name, md = named
+def _check_dims(names: Names, tensor: tuple[str, MemoryDesc], first: MemoryDesc) -> None:
+    name, md = tensor
     if md.dims == first.dims:
         return
     raise refuse(
@@ -217,7 +217,7 @@ def _check_dims(names: Names, named: tuple[str, MemoryDesc], first: MemoryDesc) 
 
 
 class SumPrimitiveDesc(SeveralPrimitiveDesc):
-    """What the descriptor of a sum answers besides."""
+    """The further answers of the descriptor of a sum."""
 
     __slots__ = ()
 

@@ -1,1 +1,1 @@
-"""What runs and where: engines, streams, memory, events, the pool of threads."""
+"""The runtime: engines, streams, memory, events, the pool of threads."""

@@ -93,7 +93,7 @@ class Extent(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def extent(md: MemoryDesc) -> Extent:
-    """Which bytes `md` touches, in Python integers; a trailing gap is allocated, though never touched."""
+    """The bytes that `md` touches, in Python integers; a trailing gap is allocated, though never touched."""
     if not md.nelems:
         return Extent(0, 0, 0)
     low, high = md.extent_range()
@@ -101,7 +101,7 @@ def extent(md: MemoryDesc) -> Extent:
     return Extent(first, last, max(last, md.data_type.nbytes(low) + md.size))
 
 
-def _told_address(array: Array) -> int:
+def _interface_address(array: Array) -> int:
     return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
@@ -114,14 +114,14 @@ def _is_as_expected() -> bool:
     if sys.implementation.name != "cpython":
         return False
     probe = np.zeros(8, np.uint8)
-    return all(_read_address(part) == _told_address(part) for part in (probe, probe[3:], probe[::-1]))
+    return all(_read_address(part) == _interface_address(part) for part in (probe, probe[3:], probe[::-1]))
 
 
 _word = ctypes.c_size_t.from_address
 _DATA_AT = object.__basicsize__
 
 # NumPy's own way to tell an address builds a dict of six entries, five times as slow.
-address_of: Callable[[Array], int] = _read_address if _is_as_expected() else _told_address
+address_of: Callable[[Array], int] = _read_address if _is_as_expected() else _interface_address
 """The address of an array's first element."""
 
 

@@ -1,4 +1,4 @@
-"""What an execution brings to an executable, on any device."""
+"""The arguments that an execution passes to an executable, on any device."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Executable(Protocol):
 
     @property
     def call(self) -> Callable[[int, int, int], None] | None:
-        """What runs in this process on the addresses of slots 0 and 1, and of words that hold those of the
-        other slots and then the scalars, as doubles. None where executables are launched otherwise.
+        """A function that runs in this process on the addresses of slots 0 and 1, and of words that hold
+        those of the other slots, then the scalars as doubles. None where executables are launched otherwise.
         """
 
     @property
     def lowered(self) -> LoweredKernel | None:
-        """What the nest that does the work was lowered to; None where there is none."""
+        """The lowered kernel of the nest that does the work; None where there is none."""
 
     def prepare(self) -> object:
         """Compile."""

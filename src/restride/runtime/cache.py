@@ -22,7 +22,7 @@ _HINT = f"0 turns the cache off, {_DEFAULT_CAPACITY} is the default"
 
 @dataclass(frozen=True, slots=True)
 class CacheInfo:
-    """What a cache has done since the process began, and what it holds now.
+    """The counters of a cache since the process began, and its present size.
 
     `hits`: found there, or made by another thread meanwhile. `misses`: made. `evictions`: made, kept, and
     gone since. `size`: kept now, at most `capacity` of them.
@@ -81,7 +81,7 @@ class LruCache(Generic[T]):
         with self._lock:
             turn = self._making.setdefault(key, _Turn())
         with turn.lock:
-            value = self._get(key) if turn.value is None else self._taken(turn.value)
+            value = self._get(key) if turn.value is None else self._hit(turn.value)
             if value is not None:
                 return value, True
             return self._make(key, turn, make), False
@@ -97,7 +97,7 @@ class LruCache(Generic[T]):
             self._tell(value)
 
     def info(self) -> CacheInfo:
-        """What this cache has done, and what it holds, all of one moment."""
+        """The counters and the size of this cache, all of one moment."""
         capacity = self._capacity()
         with self._lock:
             return CacheInfo(self._hits, self._misses, self._evictions, len(self._entries), capacity)
@@ -119,7 +119,7 @@ class LruCache(Generic[T]):
             self._hits += 1
             return entry.value
 
-    def _taken(self, value: T) -> T:
+    def _hit(self, value: T) -> T:
         """A value that another thread has made while this one waited."""
         with self._lock:
             self._hits += 1
@@ -176,7 +176,7 @@ def on_eviction(tell: Callable[[Any], None]) -> None:
 
 
 class CallLevel:
-    """What calls of one signature need, by signature: found without a lock, kept under one.
+    """The prepared calls, by signature: found without a lock, kept under one.
 
     As many are kept as primitives, and the oldest goes first. Whoever finds one says `count_hit()`, and is
     counted by one step of an iterator, which no other thread can interrupt.
@@ -208,7 +208,7 @@ class CallLevel:
                 self._evictions += 1
 
     def info(self) -> CacheInfo:
-        """What this level has done, and what it holds, all of one moment."""
+        """The counters and the size of this level, all of one moment."""
         capacity = get_primitive_cache_capacity()
         with self._lock:
             # To read the counter is to step it: these steps are no hits.
@@ -226,7 +226,7 @@ calls = CallLevel()
 
 
 def cache_info() -> dict[str, CacheInfo]:
-    """What the caches of this process have done and hold.
+    """The counters and sizes of the caches of this process.
 
     "calls": what functions on arrays keep for each kind of call (kinds of arrays, formats, which attributes);
     a hit goes straight to machine code, and asks no other cache. "primitives": solved problems, one for each
@@ -250,13 +250,13 @@ def set_primitive_cache_capacity(capacity: int) -> None:
     Raises InvalidArguments for anything but an integer from 0 to 2**31 - 1.
     """
     global _capacity
-    wanted = parse_int(capacity, "set_primitive_cache_capacity: capacity", _HINT)
-    if not 0 <= wanted <= _MOST:
+    limit = parse_int(capacity, "set_primitive_cache_capacity: capacity", _HINT)
+    if not 0 <= limit <= _MOST:
         raise refuse("RS-P16", capacity=short_repr(capacity), most=_MOST, default_capacity=_DEFAULT_CAPACITY)
-    _capacity = wanted
-    calls.trim(wanted)
+    _capacity = limit
+    calls.trim(limit)
     for level in _LEVELS.values():
-        level.trim(wanted)
+        level.trim(limit)
 
 
 def _after_fork_in_child() -> None:

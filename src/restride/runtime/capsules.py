@@ -106,7 +106,7 @@ class Exported:
 
 
 def imported(x: Any) -> Array:
-    """What has `__dlpack__` as an array over its bytes, of NumPy's types or those of ml_dtypes.
+    """An object that has `__dlpack__` as an array over its bytes, of NumPy's types or those of ml_dtypes.
 
     Raises whatever the producer raises, and NumPy's errors for capsules that it cannot read.
     """

@@ -33,7 +33,7 @@ _HINTS = {
 
 
 class Subject(NamedTuple):
-    """What errors call an array: the call and its argument, and what to say of a format that does not fit.
+    """The name of an array in errors: the call and its argument, and the title for a wrong format.
 
     `hint` stands in for those that make a copy, as a copy of an output is of no use.
     """

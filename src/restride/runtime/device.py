@@ -1,4 +1,4 @@
-"""What a device is: where memory lies and kernels run. One file each implements it: `host`, `sycl`.
+"""A device: the place of memory and kernels. One file each implements it: `host`, `sycl`.
 
 An engine stands for one device. What is above asks the device, never which kind it is: every method does the
 right thing on every device. Where a rule does depend on it, `is_host` is the question.
@@ -74,7 +74,7 @@ class Device(Protocol):
     # --- queues ---------------------------------------------------------------------------------------------
 
     def open_queue(self, in_order: bool) -> Queue | None:
-        """What a stream holds; None where work ends before its call returns."""
+        """The queue that a stream holds; None where work ends before its call returns."""
 
     def wait(self, queue: Queue | None) -> None:
         """Block until everything on the queue has ended."""

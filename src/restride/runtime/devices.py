@@ -1,4 +1,4 @@
-"""Which devices there are, by the words that name them: `rs.Engine` finds every device here.
+"""The devices that there are, by the words that name them: `rs.Engine` finds every device here.
 
 A runtime of devices is loaded when one of its words is first used: programs of the CPU never pay for it.
 """

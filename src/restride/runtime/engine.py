@@ -87,7 +87,7 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """What `rs.Engine` takes for this device: the kind, or "sycl:opencl:cpu"."""
+        """The word that `rs.Engine` takes for this device: the kind, or "sycl:opencl:cpu"."""
         return self.device.name
 
     @property
@@ -133,10 +133,10 @@ def _parse_kind(kind: object) -> tuple[str, Platform, str]:
     platform = find_platform(word)
     if platform is not None:
         return word, *platform
-    raise refuse("RS-P03:unknown-kind", kind=_shown(kind))
+    raise refuse("RS-P03:unknown-kind", kind=_index_text(kind))
 
 
-def _shown(index: object) -> str:
+def _index_text(index: object) -> str:
     # Python refuses to print an int of thousands of digits.
     too_long = isinstance(index, int) and abs(index) >= 2**64
     return "(a number beyond 64 bits)" if too_long else short_repr(index)
@@ -149,7 +149,7 @@ def _parse_index(index: object) -> int:
         number = -1
     if number >= 0:
         return number
-    raise refuse("RS-P03:index-not-device", index=_shown(index))
+    raise refuse("RS-P03:index-not-device", index=_index_text(index))
 
 
 def _absent(word: str, index: int, platform: Platform, count: int) -> Error:
@@ -159,4 +159,4 @@ def _absent(word: str, index: int, platform: Platform, count: int) -> Error:
     if not count and platform.why_none is not None:
         reason, way_out = platform.why_none()
         why, hint = f"{why}: {reason}", f"{hint}, or {way_out}"
-    return refuse("RS-P03:no-engine", word=word, index=_shown(index), why=why, hint=hint)
+    return refuse("RS-P03:no-engine", word=word, index=_index_text(index), why=why, hint=hint)

@@ -42,17 +42,17 @@ def refused(md: MemoryDesc, what: str) -> Error:
     return refuse("RS-A16:blocked", error=NotExported, what=what, md=md, plain=plain)
 
 
-def array(md: MemoryDesc, held: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
+def array(md: MemoryDesc, buffer: Buffer, dtype: DTypeLike | None, copy: bool | None) -> Array:
     """`__array__` of a plain layout. Raises InvalidArguments, a ValueError, where `copy=False` cannot be."""
     is_packed = md.data_type.bits < 8
-    values = views.logical(md, held) if is_packed else views.strided(md, held)
-    wanted = values.dtype if dtype is None else np.dtype(dtype)
-    if copy is False and (is_packed or wanted != values.dtype):
-        raise refuse("RS-A16:needs-copy", dtype=values.dtype, wanted=wanted, md=md)
-    return values.astype(wanted, copy=bool(copy))
+    values = views.logical(md, buffer) if is_packed else views.strided(md, buffer)
+    target_type = values.dtype if dtype is None else np.dtype(dtype)
+    if copy is False and (is_packed or target_type != values.dtype):
+        raise refuse("RS-A16:needs-copy", dtype=values.dtype, wanted=target_type, md=md)
+    return values.astype(target_type, copy=bool(copy))
 
 
-def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
+def interface(md: MemoryDesc, buffer: Buffer) -> dict[str, Any]:
     """`__array_interface__` of a plain layout.
 
     Raises AttributeError, as the protocol wants it, for elements that it has no name for.
@@ -64,25 +64,25 @@ def interface(md: MemoryDesc, held: Buffer) -> dict[str, Any]:
         "typestr": twin.str,
         "shape": md.dims,
         "strides": tuple(stride * twin.itemsize for stride in md.strides),
-        "data": held.bytes(),
+        "data": buffer.bytes(),
         "offset": md.offset0 * twin.itemsize if md.nelems else 0,
     }
 
 
-def usm_interface(md: MemoryDesc, held: Buffer, device: Device) -> dict[str, Any] | None:
+def usm_interface(md: MemoryDesc, buffer: Buffer, device: Device) -> dict[str, Any] | None:
     """`__sycl_usm_array_interface__`, once nothing works on the memory; None for what is no plain USM.
 
     Strides and the offset count elements there. Raises AttributeError as `interface`.
     """
     if md.inner_blks or device.usm_queue is None:
         return None
-    device.synchronize(held)
+    device.synchronize(buffer)
     return {
         "version": 1,
         "typestr": _twin(md).str,
         "shape": md.dims,
         "strides": md.strides,
-        "data": (held.address, held.readonly),
+        "data": (buffer.address, buffer.readonly),
         "offset": md.offset0 if md.nelems else 0,
         "syclobj": device.usm_queue,
     }
@@ -95,7 +95,7 @@ def _twin(md: MemoryDesc) -> NumpyType:
     return twin
 
 
-def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
+def dlpack(md: MemoryDesc, buffer: Buffer, options: dict[str, object]) -> object:
     """A capsule as NumPy makes it: versioned where `max_version` asks for it, read-only flagged there.
 
     Raises BufferError for another device than the CPU, and for read-only data without a version to flag it.
@@ -104,7 +104,7 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
         raise refuse(
             "RS-A16:two-elements-share", error=NotCarried, md=md, wider=_WIDER.get(md.data_type, "s8")
         )
-    values = views.strided(md, held)
+    values = views.strided(md, buffer)
     device = options.get("dl_device")
     if device is not None and not (isinstance(device, tuple | list) and tuple(device) == _CPU):
         raise refuse("RS-A16:another-device", error=NotExported, device=short_repr(device))
@@ -112,5 +112,5 @@ def dlpack(md: MemoryDesc, held: Buffer, options: dict[str, object]) -> object:
         raise refuse("RS-A16:stream", error=NotExported, options=short_repr(options["stream"]))
     if options.get("copy") is not None:
         parse_bool("Memory.__dlpack__: copy", options["copy"])
-    given = {name: value for name, value in options.items() if value is not None}
-    return exported(values, given | {"dl_device": _CPU} if device is not None else given)
+    arguments = {name: value for name, value in options.items() if value is not None}
+    return exported(values, arguments | {"dl_device": _CPU} if device is not None else arguments)

@@ -1,4 +1,4 @@
-"""How much memory this process may use, and how much of it is free: the machine's, or its control group's."""
+"""The memory that this process may use, and the free part of it: the machine's, or its control group's."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ def no_room(nbytes: int) -> OutOfMemory:
 
 
 def _of_machine(proc: str) -> FreeMemory:
-    said = _table(f"{proc}/meminfo")
-    if "MemTotal:" in said:
-        total = said["MemTotal:"] << 10
-        return FreeMemory(total, said.get("MemAvailable:", said["MemTotal:"]) << 10)
+    table = _table(f"{proc}/meminfo")
+    if "MemTotal:" in table:
+        total = table["MemTotal:"] << 10
+        return FreeMemory(total, table.get("MemAvailable:", table["MemTotal:"]) << 10)
     try:
         page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

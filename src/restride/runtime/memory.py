@@ -169,7 +169,7 @@ class Memory(ArrayNames):
 
         Raises InvalidArguments for device memory of a SYCL engine.
         """
-        return None if self._buffer is None else views.flat(self._desc, self._held("data"))
+        return None if self._buffer is None else views.flat(self._desc, self._host_buffer("data"))
 
     @property
     def size(self) -> int:
@@ -190,7 +190,7 @@ class Memory(ArrayNames):
 
     def physical(self) -> Array:
         """The storage as an array of `desc.physical_shape`, without a copy: outer, then inner blocks."""
-        return views.physical(self._desc, self._held("physical"))
+        return views.physical(self._desc, self._host_buffer("physical"))
 
     def to_numpy(self) -> Array:
         """A copy in logical, row-major order and of the logical dims, without padding."""
@@ -279,16 +279,16 @@ class Memory(ArrayNames):
         """NumPy's older interface, for a plain layout of NumPy's own types; AttributeError for all else."""
         if self._desc.inner_blks or not self:
             raise AttributeError(f"__array_interface__: {self!r} has no strides; see Memory.physical and .to")
-        return exports.interface(self._desc, self._held("__array_interface__"))
+        return exports.interface(self._desc, self._host_buffer("__array_interface__"))
 
     @property
     def __sycl_usm_array_interface__(self) -> dict[str, Any]:
         """dpctl's interface of USM, for a plain layout on a SYCL engine; AttributeError for all else."""
         buffer = self._buffer
-        said = None if buffer is None else exports.usm_interface(self._desc, buffer, self.engine.device)
-        if said is None:
+        interface = None if buffer is None else exports.usm_interface(self._desc, buffer, self.engine.device)
+        if interface is None:
             raise AttributeError(f"__sycl_usm_array_interface__: {self!r} is no USM with strides")
-        return said
+        return interface
 
     def __dlpack__(self, **options: object) -> Any:
         """A DLPack capsule of a plain layout, without a copy; the options are the Array API's.
@@ -311,8 +311,8 @@ class Memory(ArrayNames):
 
     def __reduce__(self) -> tuple[object, ...]:
         # An address means nothing in another process: the bytes are pickled.
-        held = None if self._buffer is None else self._copied("pickle").bytes()
-        return (_rebuilt, (self._desc, self._engine, held)) if self else (Memory, ())
+        content = None if self._buffer is None else self._copied("pickle").bytes()
+        return (_rebuilt, (self._desc, self._engine, content)) if self else (Memory, ())
 
     def __repr__(self) -> str:
         if not self:
@@ -326,17 +326,17 @@ class Memory(ArrayNames):
         return viewer().html_of_memory(self)
 
     def _attach(self, buffer: Buffer | None) -> None:
-        held = NOTHING if buffer is None else buffer
-        reach = extent(self._desc) if held.address else (0, 0)
+        data = NOTHING if buffer is None else buffer
+        reach = extent(self._desc) if data.address else (0, 0)
         self._buffer = buffer
-        self._address, self._nbytes, self._readonly = held.address, held.nbytes, held.readonly
-        self._lo, self._hi = held.address + reach[0], held.address + reach[1]
+        self._address, self._nbytes, self._readonly = data.address, data.nbytes, data.readonly
+        self._lo, self._hi = data.address + reach[0], data.address + reach[1]
 
     def _is_mine(self, array: object) -> bool:
         address = self._address if self._image is None else self._image.address
         return isinstance(array, np.ndarray) and (address_of(array) == address or not self._desc.nelems)
 
-    def _stored(self, what: str) -> Buffer:
+    def _required_buffer(self, what: str) -> Buffer:
         """The buffer, wherever it lies; without elements none is needed."""
         # Read once: another thread may take it away meanwhile.
         buffer = self._buffer
@@ -346,9 +346,9 @@ class Memory(ArrayNames):
             return NOTHING
         raise refuse("RS-M36:no-data", what=what, owner=self)
 
-    def _held(self, what: str) -> Buffer:
+    def _host_buffer(self, what: str) -> Buffer:
         """The bytes themselves, where Python can see them."""
-        buffer = self._stored(what)
+        buffer = self._required_buffer(what)
         view = buffer if buffer is NOTHING else self.engine.device.host_view(buffer)
         if view is None:
             raise refuse("RS-P08:memory-on-device", what=what, owner=self)
@@ -356,12 +356,12 @@ class Memory(ArrayNames):
 
     def _copied(self, what: str) -> Buffer:
         """The bytes on the host, where a copy will do."""
-        buffer = self._stored(what)
+        buffer = self._required_buffer(what)
         return buffer if buffer is NOTHING else self.engine.device.download(buffer)
 
     def _plain(self, what: str) -> Buffer:
         if not self._desc.inner_blks:
-            return self._held(what)
+            return self._host_buffer(what)
         raise exports.refused(self._desc, what)
 
 
@@ -387,16 +387,16 @@ def register_mover(move: Callable[[Memory, object, object], Memory]) -> None:
 def _acquired(engine: Engine, md: MemoryDesc, data: object) -> Buffer | None:
     """The buffer that `data` stands for on an engine, for a memory of this descriptor."""
     if isinstance(data, Memory):
-        data = buffer_for_engine(data._stored("data"), data.engine, engine)
+        data = buffer_for_engine(data._required_buffer("data"), data.engine, engine)
     return acquire(engine.device, md, data)
 
 
-def _rebuilt(md: MemoryDesc, engine: Engine, held: Array | None) -> Memory:
-    """A memory of its own with the bytes `held`, as pickle and copy want it."""
+def _rebuilt(md: MemoryDesc, engine: Engine, content: Array | None) -> Memory:
+    """A memory of its own with the bytes `content`, as pickle and copy want it."""
     memory = Memory(md, engine, NO_DATA)
-    if held is not None:
-        source = Buffer(address_of(held), held.nbytes, False, held)
-        buffer = engine.device.allocate(held.nbytes)
-        engine.device.upload(source, buffer, held.nbytes)
+    if content is not None:
+        source = Buffer(address_of(content), content.nbytes, False, content)
+        buffer = engine.device.allocate(content.nbytes)
+        engine.device.upload(source, buffer, content.nbytes)
         memory._attach(checked_length(md, buffer))
     return memory

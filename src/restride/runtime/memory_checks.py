@@ -1,4 +1,4 @@
-"""What a memory can be made of, and what it refuses."""
+"""The arguments that a memory can be made of, and those that it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two tensors have a byte in common: exactly, where that is cheap to say."""
+"""The test for a common byte of two tensors: exact, where that is cheap."""
 
 from __future__ import annotations
 

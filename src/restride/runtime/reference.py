@@ -65,8 +65,8 @@ class ReferenceExecutable:
 
 
 def _temporary(nbytes: int) -> Buffer:
-    held = np.zeros(max(nbytes, 1), np.uint8)
-    return Buffer(address_of(held), nbytes, False, held)
+    array = np.zeros(max(nbytes, 1), np.uint8)
+    return Buffer(address_of(array), nbytes, False, array)
 
 
 class _ProgramMemory:
@@ -89,11 +89,11 @@ def _run_nest(step: NestStep, memory: _ProgramMemory, scalars: Sequence[float]) 
     src, src_at = memory.flat(step.src, nest.src_type)
     dst, dst_at = memory.flat(step.dst, nest.dst_type)
     pairs = [
-        memory.flat(*each) for each in zip(step.operands, (x.data_type for x in nest.operands), strict=True)
+        memory.flat(*pair) for pair in zip(step.operands, (x.data_type for x in nest.operands), strict=True)
     ]
-    moved = (replace(x, base=x.base + at) for x, (_, at) in zip(nest.operands, pairs, strict=True))
+    operands = (replace(x, base=x.base + at) for x, (_, at) in zip(nest.operands, pairs, strict=True))
     nest = replace(
-        nest, src_base=nest.src_base + src_at, dst_base=nest.dst_base + dst_at, operands=tuple(moved)
+        nest, src_base=nest.src_base + src_at, dst_base=nest.dst_base + dst_at, operands=tuple(operands)
     )
     first, count = step.scalars
     values = step.constants or scalars[first : first + count]
@@ -107,9 +107,9 @@ def _run_sums(step: SumStep, memory: _ProgramMemory) -> None:
     reduction = step.reduction
     src, at = memory.flat(step.src, reduction.data_type)
     for place, factor in step.outputs:
-        (found,) = interpret_reduction(reduction, src[at:], factor)
+        (sums,) = interpret_reduction(reduction, src[at:], factor)
         out, start = memory.flat(place, DataType.u8)
-        raw = np.ascontiguousarray(found).reshape(-1).view(np.uint8)
+        raw = np.ascontiguousarray(sums).reshape(-1).view(np.uint8)
         out[start : start + len(raw)] = raw
 
 

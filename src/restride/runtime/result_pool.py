@@ -93,11 +93,11 @@ class ResultPool:
         return self._shrink(limit)
 
     def _shrink(self, limit: int) -> int:
-        given = 0
+        nbytes = 0
         while self.idle_bytes > limit and (block := self._oldest()) is not None:
             block.discard()
-            given += block.size
-        return given
+            nbytes += block.size
+        return nbytes
 
     def begin_era(self) -> None:
         """From now on only new blocks are recycled: a fork shares all others, and each write would copy."""
@@ -110,8 +110,8 @@ class ResultPool:
 
     # --- blocks that come back ------------------------------------------------------------------------------
 
-    def _collect(self, wanted: int = 0) -> ResultBlock | None:
-        """Put back the blocks of arrays that have died, but for the last one of the size `wanted`."""
+    def _collect(self, size: int = 0) -> ResultBlock | None:
+        """Put back the blocks of arrays that have died, but for the last one of `size`."""
         match = None
         while self._ended:
             try:
@@ -119,7 +119,7 @@ class ResultPool:
             except IndexError:  # another thread was first
                 break
             block = self._reclaimed(finalizer)
-            if block is not None and block.size == wanted:
+            if block is not None and block.size == size:
                 match, block = block, match
             if block is not None:
                 self._put_back(block)
@@ -183,10 +183,10 @@ class ResultPool:
             self._put_back(other)
         return block
 
-    def _yield_to_others(self, wanted: int = 0) -> None:
+    def _yield_to_others(self, nbytes: int = 0) -> None:
         """Give back what idles where memory runs short, or will with as many bytes more."""
         total, free = free_memory()
-        if free - wanted < total * _LEAST_FREE:
+        if free - nbytes < total * _LEAST_FREE:
             self.trim()
 
     # --- the keeper -----------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class ResultPool:
 
 
 def _popped(turn: deque[bool]) -> bool:
-    """Whether there was an entry to pop; another thread may have been first."""
+    """True where there was an entry to pop; another thread may have been first."""
     with contextlib.suppress(IndexError):
         return turn.pop()
     return False
@@ -320,10 +320,10 @@ def new_array(
     """
     pool = _pools.get("results") or result_pool()
     try:
-        address, held = pool.take_block(size)
+        address, block = pool.take_block(size)
     except MemoryError:
         raise refuse("RS-D01:cannot-allocate-bytes", nbytes=size) from None
-    return address, np.ndarray(shape, dtype, held, offset, strides)
+    return address, np.ndarray(shape, dtype, block, offset, strides)
 
 
 def new_buffer(size: int, nbytes: int) -> Buffer:
@@ -333,10 +333,10 @@ def new_buffer(size: int, nbytes: int) -> Buffer:
     """
     pool = _pools.get("results") or result_pool()
     try:
-        address, held = pool.take_block(size)
+        address, block = pool.take_block(size)
     except MemoryError:
         raise refuse("RS-D01:cannot-allocate-bytes", nbytes=size) from None
-    return Buffer(address, nbytes, False, held)
+    return Buffer(address, nbytes, False, block)
 
 
 def _before_fork() -> None:

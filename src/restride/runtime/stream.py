@@ -14,7 +14,7 @@ from .engine import Engine
 
 
 class StreamFlags(ValueLookup, enum.IntFlag, metaclass=LookupType):
-    """How a stream orders its work (`dnnl::stream::flags`), with oneDNN's numbers.
+    """The order of a stream's work (`dnnl::stream::flags`), with oneDNN's numbers.
 
     `default_order` is what the specification 0.9 calls the default.
     """
@@ -83,7 +83,7 @@ class Stream:
 
     @property
     def flags(self) -> StreamFlags:
-        """How this stream orders its work."""
+        """The order of this stream's work."""
         return self._flags
 
     def wait(self) -> Stream:

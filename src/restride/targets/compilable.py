@@ -1,4 +1,4 @@
-"""What every kind of lowered work has in common: it can become object code."""
+"""The common part of every kind of lowered work: it can become object code."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from .isa import Isa
 
 
 class Compilable(Protocol):
-    """What can become object code: `key` is what its code depends on besides the compiler."""
+    """Work that can become object code: `key` holds all that its code depends on besides the compiler."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
 
     @property
     def isa(self) -> Isa:
-        """What it is lowered for."""
+        """The instruction set that it is lowered for."""
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
 
 
 class WrittenInOrder:
-    """What is lowered to code that writes its destination from the first byte to the last."""
+    """Work lowered to code that writes its destination from the first byte to the last."""
 
     __slots__ = ()
     # Of those that write here and there, so that the pages they write to are known.

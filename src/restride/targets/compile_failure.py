@@ -22,11 +22,11 @@ class WorkerUnusable(Exception):
 
 
 def reason_of(status: int | None) -> str:
-    """Why a compiler that ended with this status did."""
+    """The reason of a compiler that ended with this status."""
     if status is None or status >= 0:
         return "the process of the compiler ended" + ("" if status is None else f" with status {status}")
-    known = {number.value: number.name for number in signal.Signals}
-    return f"the process of the compiler was ended by {known.get(-status, f'signal {-status}')}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"the process of the compiler was ended by {names.get(-status, f'signal {-status}')}"
 
 
 def saved_ir(ir_text: str, isa: Isa) -> str:

@@ -41,7 +41,7 @@ def expect() -> None:
 
 
 def compile_ir(ir_text: str, isa: Isa) -> bytes:
-    """What `jit.compile_ir` returns, in the time that RESTRIDE_COMPILE_LIMIT allows.
+    """The code that `jit.compile_ir` returns, in the time that RESTRIDE_COMPILE_LIMIT allows.
 
     Raises RuntimeFailure where LLVM refuses the text, does not end, or crashes.
     """
@@ -50,7 +50,7 @@ def compile_ir(ir_text: str, isa: Isa) -> bytes:
 
 
 def assembly(ir_text: str, isa: Isa) -> str:
-    """What `jit.assembly` returns, in the time that RESTRIDE_COMPILE_LIMIT allows."""
+    """The text that `jit.assembly` returns, in the time that RESTRIDE_COMPILE_LIMIT allows."""
     answer = _compile_apart(ASSEMBLY, ir_text, isa)
     return jit.assembly(ir_text, isa) if answer is None else answer.decode()
 
@@ -110,7 +110,7 @@ class _Pool:
         self._changed.notify_all()
 
     def _is_usable(self) -> bool:
-        """Whether workers can be had at all; those that are gone are so from here on."""
+        """True where workers can be had at all; those that are gone are so from here on."""
         for worker in [worker for worker in self._idle if worker.has_exited()]:
             self._idle.remove(worker)
             # One that never was ready cannot run here: the next could not either.
@@ -153,7 +153,7 @@ def _limit_s() -> int:
 
 
 def _compile_apart(kind: bytes, ir_text: str, isa: Isa) -> bytes | None:
-    """What a worker answers; None where this process must compile."""
+    """The answer of a worker; None where this process must compile."""
     limit_s = _limit_s()
     if limit_s == 0:
         return None

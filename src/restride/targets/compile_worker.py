@@ -82,15 +82,15 @@ class Worker:
         self.has_started = False
 
     def is_ready(self) -> bool:
-        """Whether it has started; looks without waiting. For the owner of an idle one."""
+        """True where it has started; looks without waiting. For the owner of an idle one."""
         if not self.has_started:
             # Where it is gone, whoever asks it is told.
             with contextlib.suppress(OSError, WorkerEnded):
-                self.has_started = self._has_sent() and self._receive_ready(Deadline(1.0))
+                self.has_started = self._has_bytes() and self._receive_ready(Deadline(1.0))
         return self.has_started
 
     def has_exited(self) -> bool:
-        """Whether it has ended, as one does that had no work for a while; looks without waiting."""
+        """True where it has ended, as one does that had no work for a while; looks without waiting."""
         try:
             return self._peek() == b""
         except OSError:
@@ -145,7 +145,7 @@ class Worker:
         except (WorkerEnded, TimeoutError) as error:
             raise WorkerUnusable from error
 
-    def _has_sent(self) -> bool:
+    def _has_bytes(self) -> bool:
         return self._peek() not in (None, b"")
 
     def _peek(self) -> bytes | None:
@@ -183,7 +183,7 @@ class Worker:
 
 
 def _can_start() -> bool:
-    """Whether a Python interpreter is known that a worker can run in: none in a frozen or embedding program.
+    """True where a Python interpreter for workers is known: none in a frozen or embedding program.
 
     A program that embeds Python may name itself as the interpreter, and would be started a second time.
     """
@@ -231,7 +231,7 @@ def _command() -> list[str]:
 
 
 def _folder_of_llvmlite() -> str:
-    """Where it lies; this process needs it for less, and may never load it."""
+    """The folder of llvmlite; this process needs it for less, and may never load it."""
     spec = importlib.util.find_spec("llvmlite")
     if spec is None or spec.origin is None:
         raise WorkerUnusable

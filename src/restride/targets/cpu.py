@@ -54,7 +54,7 @@ class LoweredNest:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler; equal normal forms have equal keys."""
+        """The values that the code depends on besides the compiler; equal normal forms have equal keys."""
         return (self.staged or self.blocks or self.schedules or self.nest, self.isa)
 
     @property

@@ -29,7 +29,7 @@ class LoweredContraction(WrittenInOrder):
 
     @property
     def why(self) -> str:
-        """What is held in registers."""
+        """The values that are held in registers."""
         return str(self.plan)
 
     @property
@@ -39,7 +39,7 @@ class LoweredContraction(WrittenInOrder):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
         return (self.kernel, self.isa)
 
     def ir(self) -> str:

@@ -22,7 +22,7 @@ _REACH = 1 << 24
 
 
 def style_of(isa: Isa) -> Style:
-    """How code for an instruction set is written."""
+    """The style of code for an instruction set."""
     is_wide, is_neon = isa.name == "avx512", isa.name == "neon"
     can = Abilities(
         half=isa.name in ("avx512", "avx2", "neon"),

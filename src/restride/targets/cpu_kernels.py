@@ -51,7 +51,7 @@ class LoweredInterleaved(WrittenInOrder):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
         return (self.interleaved, self.isa)
 
     def ir(self) -> str:
@@ -85,7 +85,7 @@ class LoweredFusedSums:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
         return (self.fused, self.isa)
 
     def ir(self) -> str:
@@ -118,7 +118,7 @@ class LoweredReduction(WrittenInOrder):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
         return (self.reduction.data_type, self.reduction.op, self.reduction.outputs, self.plans, self.isa)
 
     def ir(self) -> str:
@@ -148,7 +148,7 @@ class LoweredGroups(WrittenInOrder):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
         return (self.plan, self.isa)
 
     def without_streams(self) -> LoweredGroups | None:
@@ -177,7 +177,7 @@ class LoweredTree(WrittenInOrder):
 
     @property
     def schedule(self) -> TreeSchedule:
-        """How it is done."""
+        """The schedule of the tree."""
         return schedule_tree(self.tree)
 
     @property
@@ -197,7 +197,7 @@ class LoweredTree(WrittenInOrder):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the code depends on besides the compiler."""
+        """The values that the code depends on besides the compiler."""
         return (self.tree, self.isa, self.is_large, self.streams)
 
     def without_streams(self) -> LoweredTree:
@@ -224,7 +224,7 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     parts = [replace(tree, items=(item,)) for item in tree.items]
     loops = tuple(lower_contraction(part, isa, caches) or _lowered(part, isa, caches) for part in parts)
     trees = (loop for loop in loops if isinstance(loop, LoweredTree))
-    names = dict.fromkeys(name for each in trees for name in each.schedule.uncovered)
+    names = dict.fromkeys(name for loop in trees for name in loop.schedule.uncovered)
     cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, loops)
 

@@ -149,8 +149,8 @@ def choose(
 
 
 def _with_extras(base: Isa, features: Mapping[str, bool], extras: Collection[str]) -> Isa:
-    wanted = [f"+{e}" for e in _EXTRAS.get(base.name, ()) if e in extras and features.get(e)]
-    return replace(base, features=",".join([*filter(None, [base.features]), *wanted]))
+    flags = [f"+{e}" for e in _EXTRAS.get(base.name, ()) if e in extras and features.get(e)]
+    return replace(base, features=",".join([*filter(None, [base.features]), *flags]))
 
 
 def _climb(features: Mapping[str, bool], level: str) -> str:
@@ -176,7 +176,7 @@ def _host_triple(triple: str) -> str:
 
 
 def _kernel_features() -> dict[str, bool]:
-    """What Linux itself says of an AArch64: LLVM reads a text, which emulators do not write for it."""
+    """The features that Linux reports of an AArch64: LLVM reads a text, which emulators do not write."""
     if platform.machine() != "aarch64":
         return {}
     try:

@@ -66,8 +66,8 @@ class Library:
 
     def address(self, symbol: str) -> int:
         """Return the address of a function or global variable; RuntimeFailure where there is none."""
-        known = self._addresses.get(symbol)
-        return known if known is not None else self._look_up(symbol)
+        address = self._addresses.get(symbol)
+        return address if address is not None else self._look_up(symbol)
 
     def _look_up(self, symbol: str) -> int:
         with LLVM_LOCK:

@@ -1,4 +1,4 @@
-"""Where LLVM comes in: llvmlite's binding, loaded on first use, and one lock around it that forks respect."""
+"""The door to LLVM: llvmlite's binding, loaded on first use, and one lock around it that forks respect."""
 
 from __future__ import annotations
 

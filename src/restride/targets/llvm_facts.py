@@ -1,4 +1,4 @@
-"""What LLVM says of itself and of this machine, kept on disk: with all kernels there, it is not loaded.
+"""Facts of LLVM about itself and this machine, kept on disk: with all kernels there, it is not loaded.
 
 LLVM takes 40 MB of a process and 25 ms of its time. What it says is kept under a key that names its library
 and what Linux says of the processor; elsewhere LLVM is asked each time.
@@ -39,18 +39,18 @@ class LlvmFacts:
 
 @functools.cache
 def llvm_facts() -> LlvmFacts:
-    """What LLVM says: from the store, else asked now, and kept there."""
+    """The facts of LLVM: from the store, else asked now, and kept there."""
     key = _key()
     content = default_store().get(key) if key and "llvmlite.binding" not in sys.modules else None
     if content is not None:
         return LlvmFacts(**json.loads(content))
-    facts = _asked()
+    facts = _ask_llvm()
     if key:
         default_store().put(key, json.dumps(asdict(facts)).encode())
     return facts
 
 
-def _asked() -> LlvmFacts:
+def _ask_llvm() -> LlvmFacts:
     binding = llvm()
     features: Mapping[str, bool] = {}
     with contextlib.suppress(RuntimeError):  # LLVM cannot tell on this system
@@ -64,7 +64,7 @@ def _llvmlite_version() -> str:
 
 
 def _key() -> str:
-    """What the facts depend on; empty where that cannot be told."""
+    """The digest of what the facts depend on; empty where that cannot be told."""
     package = load_whole("llvmlite")
     library = os.path.join(os.path.dirname(package.__file__ or ""), "binding", "libllvmlite.so")
     try:
@@ -74,5 +74,5 @@ def _key() -> str:
     except OSError:
         return ""
     lines = text.partition("\n\n")[0].splitlines()
-    told = [line for line in lines if line.partition(":")[0].strip().lower() not in _CHANGING]
-    return hashlib.sha256(repr(("llvm facts", VERSION, _llvmlite_version(), size, told)).encode()).hexdigest()
+    rest = [line for line in lines if line.partition(":")[0].strip().lower() not in _CHANGING]
+    return hashlib.sha256(repr(("llvm facts", VERSION, _llvmlite_version(), size, rest)).encode()).hexdigest()

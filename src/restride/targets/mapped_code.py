@@ -40,7 +40,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 class _Unfit(Exception):
-    """What an object has that is left to LLVM."""
+    """The part of an object that is left to LLVM."""
 
 
 class _Section(NamedTuple):
@@ -72,7 +72,7 @@ class MappedCode:
         """Give the pages back; addresses are dangling from here on. Closing again does nothing."""
         address, self._address = self._address, 0
         if address:
-            _libc().munmap(address, self._nbytes)
+            _LIBC.munmap(address, self._nbytes)
 
 
 def mapped_code(content: bytes) -> MappedCode | None:
@@ -94,17 +94,17 @@ class _Object:
     def mapped(self) -> MappedCode:
         sections = list(self._sections())
         symbols = list(self._symbols(sections))
-        places, end = _laid_out(sections)
-        stubs = {name: end + i * _STUB_BYTES for i, name in enumerate(self._wanted(sections, symbols))}
+        places, end = _lay_out(sections)
+        stubs = {name: end + i * _STUB_BYTES for i, name in enumerate(self._imports(sections, symbols))}
         image = bytearray(end + len(stubs) * _STUB_BYTES)
         for number, start in places.items():
-            each = sections[number]
-            if each.kind == _PROGRAM:
-                image[start : start + each.size] = self._bytes(each)
+            program = sections[number]
+            if program.kind == _PROGRAM:
+                image[start : start + program.size] = self._bytes(program)
         for name, start in stubs.items():
-            image[start : start + _STUB_BYTES] = _STUB + struct.pack("<Q", _found(name)) + bytes(2)
+            image[start : start + _STUB_BYTES] = _STUB + struct.pack("<Q", _function_address(name)) + bytes(2)
         nbytes = -(-max(len(image), 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        base = _libc().mmap(None, nbytes, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        base = _LIBC.mmap(None, nbytes, _READ_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
         if base == _FAILED:
             raise _Unfit
         code = MappedCode(base, nbytes, {
@@ -118,7 +118,7 @@ class _Object:
                     start = places[section.info]
                     self._refer(image, base, start, section, sections, symbols, places, stubs)
             ctypes.memmove(base, bytes(image), len(image))
-            if _libc().mprotect(base, nbytes, _READ_EXECUTE):
+            if _LIBC.mprotect(base, nbytes, _READ_EXECUTE):
                 raise _Unfit
         except BaseException:
             code.close()
@@ -160,7 +160,7 @@ class _Object:
         for offset, info, addend in _RELOCATION.iter_unpack(self._bytes(section)):
             yield offset, info >> 32, info & 0xFFFFFFFF, addend
 
-    def _wanted(self, sections: list[_Section], symbols: list[_Symbol]) -> list[str]:
+    def _imports(self, sections: list[_Section], symbols: list[_Symbol]) -> list[str]:
         """The functions of other libraries that are called."""
         used = dict[str, None]()
         for section in sections:
@@ -197,8 +197,8 @@ class _Object:
             image[at : at + width] = value.to_bytes(width, "little", signed=kind != _ADDRESS)
 
 
-def _laid_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
-    """Where each section of code and constants begins, and where stubs may."""
+def _lay_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
+    """The begin of each section of code and constants, and of the stubs behind them."""
     places, end = dict[int, int](), 0
     for number, section in enumerate(sections):
         if section.flags & _ALLOCATED and section.kind == _PROGRAM:
@@ -210,17 +210,13 @@ def _laid_out(sections: list[_Section]) -> tuple[dict[int, int], int]:
     return places, -(-end // _STUB_BYTES) * _STUB_BYTES
 
 
-def _found(name: str) -> int:
+def _function_address(name: str) -> int:
     """The address of a function of the libraries in this process."""
     try:
-        function = getattr(_libc(), name)
+        function = getattr(_LIBC, name)
     except AttributeError:
         raise _Unfit from None
     return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
-def _libc() -> Any:
-    return _LIBC
 
 
 def _opened() -> Any:
@@ -231,4 +227,4 @@ def _opened() -> Any:
     return libc
 
 
-_LIBC = _opened() if sys.platform == "linux" else None
+_LIBC: Any = _opened() if sys.platform == "linux" else None

@@ -51,7 +51,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | (_READ & ~getattr(os, "O_NONBLOC
 
 @dataclass(frozen=True)
 class StoreInfo:
-    """What `restride info` tells: the folder, whether it is used and if not why, and what it holds."""
+    """The answers of `restride info`: the folder, whether it is used and if not why, and its content."""
 
     path: str
     enabled: bool
@@ -71,7 +71,7 @@ class ObjectStore:
         self._path = None if directory is None else os.path.abspath(directory)
         self._limit = limit_bytes
         self._why_off = why_off or "turned off by RESTRIDE_CACHE_DIR"
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
         self._writable = True
 
     def get(self, key: str) -> bytes | None:
@@ -195,10 +195,10 @@ class ObjectStore:
     def _prune(self, folder: int | None) -> int:
         entries = _entries(folder, self._path or "")
         stale = [name for name, _, used in entries if _is_stale(name, used)]
-        kept = sorted((used, name, size) for name, size, used in entries if name.endswith(_SUFFIX))
-        excess = sum(size for _, _, size in kept)
+        files = sorted((used, name, size) for name, size, used in entries if name.endswith(_SUFFIX))
+        excess = sum(size for _, _, size in files)
         excess = excess - self._limit * 3 // 4 if excess > self._limit else 0
-        for _, name, size in kept:
+        for _, name, size in files:
             if excess <= 0:
                 break
             stale.append(name)
@@ -209,9 +209,9 @@ class ObjectStore:
         return len(stale)
 
     def _warn_once(self, kind: str, text: str) -> None:
-        if kind in self._told:
+        if kind in self._warned:
             return
-        self._told.add(kind)
+        self._warned.add(kind)
         warnings.warn(
             f"restride's kernel cache {self._path}: {text}", RuntimeWarning, stacklevel=_callers_level()
         )
@@ -283,12 +283,12 @@ def default_store() -> ObjectStore:
 
 
 @functools.cache
-def _store_for(chosen: str | None, xdg_cache_home: str, home: str) -> ObjectStore:
+def _store_for(folder: str | None, xdg_cache_home: str, home: str) -> ObjectStore:
     """Return one store per setting: warnings are given once, and a changed environment is honoured."""
-    if chosen is not None and chosen.strip().lower() in ("", "off"):
+    if folder is not None and folder.strip().lower() in ("", "off"):
         return ObjectStore(None)
     usual = xdg_cache_home if os.path.isabs(xdg_cache_home) else os.path.join("~", ".cache")
-    path = os.path.expanduser(os.path.join(usual, "restride") if chosen is None else chosen)
+    path = os.path.expanduser(os.path.join(usual, "restride") if folder is None else folder)
     if path.startswith("~"):
         return ObjectStore(None, why_off="no home folder is known")
     return ObjectStore(Path(path))

@@ -1,4 +1,4 @@
-"""What was lowered as object code: from the store on disk, else compiled now; loaded, and made visible.
+"""Lowered work as object code: from the store on disk, else compiled now; loaded, and made visible.
 
 JIT_DUMP names a folder, or is 1 for the working folder, as oneDNN has it: each kernel that this process
 loads is written there once, as IR (.ll), assembly (.s) and object code (.o). JIT_PROFILE has the bits of
@@ -82,11 +82,11 @@ _warned: set[str] = set()
 
 
 class Readable(Protocol):
-    """What has been lowered: `str` tells its plan."""
+    """Work that has been lowered: `str` tells its plan."""
 
     @property
     def isa(self) -> Isa:
-        """What it is lowered for."""
+        """The instruction set that it is lowered for."""
 
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
@@ -94,10 +94,10 @@ class Readable(Protocol):
 
 def dump(lowered: Readable, key: str, code: bytes) -> None:
     """Write a kernel's files where JIT_DUMP says so; one warning where that cannot be."""
-    wanted = (settings.lookup("JIT_DUMP") or "").strip()
-    if wanted in _OFF:
+    setting = (settings.lookup("JIT_DUMP") or "").strip()
+    if setting in _OFF:
         return
-    folder = Path("." if wanted == "1" else wanted)
+    folder = Path("." if setting == "1" else setting)
     stem = f"restride.{lowered.isa.name}.{key[:_KEY_LETTERS]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -161,11 +161,11 @@ def object_code(lowered: Compilable, key: str = "") -> bytes:
 
     A hit costs no code generation.
     """
-    kept, key = store.default_store(), key or object_key(lowered)
-    code = kept.get(key)
+    code_store, key = store.default_store(), key or object_key(lowered)
+    code = code_store.get(key)
     if code is None:
         code = _compiled(lowered)
-        kept.put(key, code)
+        code_store.put(key, code)
     dump(lowered, key, code)
     return code
 

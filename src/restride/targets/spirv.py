@@ -83,10 +83,10 @@ def spirv_code(lowered: LoweredSpirv) -> bytes:
     LLVM 22 may give two blocks one number, by the addresses of its own objects; then it is asked again, with
     the earlier objects still there, so that the new ones are elsewhere.
     """
-    text, kept = lowered.ir(), list[object]()
+    text, keep_alive = lowered.ir(), list[object]()
     with LLVM_LOCK:
         for _ in range(_TRIES):
-            code = renumber(_compile(text, kept))
+            code = renumber(_compile(text, keep_alive))
             if has_unique_numbers(code):
                 return code
     raise refuse("RS-D03:numbers-clash")
@@ -100,16 +100,16 @@ def renumber(code: bytes) -> bytes:
     """
     words = list(struct.unpack(f"<{len(code) // 4}I", code))
     fresh: dict[int, int] = {}
-    kept = words[:_HEADER_WORDS]
+    result = words[:_HEADER_WORDS]
     for instruction in _instructions(words):
         op = instruction[0] & 0xFFFF
         for place in _label_places(op, len(instruction)):
             number = instruction[place]
             instruction[place] = fresh.setdefault(number, words[_BOUND] + len(fresh))
         if op != _NAME:
-            kept += instruction
-    kept[_BOUND] += len(fresh)
-    return struct.pack(f"<{len(kept)}I", *kept)
+            result += instruction
+    result[_BOUND] += len(fresh)
+    return struct.pack(f"<{len(result)}I", *result)
 
 
 def _instructions(words: list[int]) -> Iterator[list[int]]:
@@ -127,8 +127,8 @@ def _label_places(op: int, size: int) -> Sequence[int]:
     return _LABEL_PLACES.get(op, ())
 
 
-def _compile(text: str, kept: list[object]) -> bytes:
-    """SPIR-V as LLVM makes it; what it was made of is `kept`."""
+def _compile(text: str, keep_alive: list[object]) -> bytes:
+    """SPIR-V as LLVM makes it; what it was made of goes to `keep_alive`."""
     binding = binding_with_targets()
     try:
         # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own. It
@@ -136,7 +136,7 @@ def _compile(text: str, kept: list[object]) -> bytes:
         # compiler optimises anyway.
         machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=0)
         module = inline_module(text, machine)
-        kept += [module, machine]
+        keep_alive += [module, machine]
         return bytes(machine.emit_object(module))
     except RuntimeError as error:
         raise refuse("RS-D03:llvm-failed-make", reason=error) from error
@@ -145,14 +145,14 @@ def _compile(text: str, kept: list[object]) -> bytes:
 def has_unique_numbers(code: bytes) -> bool:
     """True where no block of a SPIR-V module has the number of a type, constant, variable or function."""
     words = list(struct.unpack(f"<{len(code) // 4}I", code))
-    seen: set[int] = set()
+    numbers: set[int] = set()
     labels: list[int] = []
     for instruction in _instructions(words):
         op = instruction[0] & 0xFFFF
         if op == _LABEL:
             labels.append(instruction[1])
         elif op in _TYPES:
-            seen.add(instruction[1])
+            numbers.add(instruction[1])
         elif op in _VALUES:
-            seen.add(instruction[2])
-    return len(set(labels)) == len(labels) and seen.isdisjoint(labels)
+            numbers.add(instruction[2])
+    return len(set(labels)) == len(labels) and numbers.isdisjoint(labels)

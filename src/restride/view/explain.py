@@ -14,7 +14,7 @@ from .names import aligned, axis_names, counted, has_layout, title, why_no_layou
 
 
 def explain(md: MemoryDesc, *, tag: str = "") -> str:
-    """What `md` means, in words and symbols; strides and offsets count elements.
+    """The meaning of `md`, in words and symbols; strides and offsets count elements.
 
     `tag` is the name that the format was asked for by: an alias names the axes. The formula is a Python
     expression of the axes' names that equals `md.offset` for every index.
@@ -37,12 +37,12 @@ def formula(md: MemoryDesc, names: str) -> str:
 
 def fields(md: MemoryDesc, names: str) -> dict[str, Any]:
     """Everything that `explain` says, as plain values; the formula only where there is a layout."""
-    known = {**md.to_dict(), "size": md.size, "nelems": md.nelems, "tag": md.tag, "text": str(md)}
+    values = {**md.to_dict(), "size": md.size, "nelems": md.nelems, "tag": md.tag, "text": str(md)}
     if not has_layout(md):
-        return known
+        return values
     layout = md.layout
     return {
-        **known,
+        **values,
         "axes": list(names),
         "blocks": list(layout.blocks),
         "order": list(layout.outer_order),
@@ -69,7 +69,7 @@ class _AxisDigit:
         return rest if weight == 1 else f"{rest}//{weight}"
 
     def term(self, names: str) -> str:
-        """What the digit adds to the offset."""
+        """The summand of the digit in the offset."""
         stride = self.level.stride
         # A minus would bind closer than // and %, but only plain axes, whose symbol is a name, run backwards.
         sign = "-" if stride < 0 else ""

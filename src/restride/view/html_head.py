@@ -1,4 +1,4 @@
-"""What every page in HTML begins with, and the files of the package that are written into pages."""
+"""The head of every page in HTML, and the files of the package that are written into pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the methods of a `MemoryDesc` show, as `desc.viewer.Viewer` asks for it."""
+"""The methods of a `MemoryDesc` that show it, as `desc.viewer.Viewer` asks for them."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def has_layout(md: MemoryDesc) -> bool:
 
 
 def why_no_layout(md: MemoryDesc) -> str:
-    """Why `has_layout` is false, as a sentence."""
+    """The reason why `has_layout` is false, as a sentence."""
     if md.is_zero():
         return "It describes no memory."
     if md.format_kind == "any":
@@ -73,7 +73,7 @@ def aligned(rows: Sequence[Sequence[object]], sides: str) -> Iterator[str]:
 
 
 def elision_text(left: Elision, names: str) -> str:
-    """What stands for lines left out: `48 lines more: h 7 to 54`."""
+    """The text in place of lines left out: `48 lines more: h 7 to 54`."""
     more = f"{counted(left.lines, 'line')} more"
     if left.axis is None:
         return more

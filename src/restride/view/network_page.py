@@ -97,7 +97,7 @@ def _radio(place: int, count: int) -> str:
 
 
 def _tab(place: int, picture: NetworkPicture) -> str:
-    """What a rule costs: a line of the table that is also the switch."""
+    """The cost of a rule: a line of the table that is also the switch."""
     formats = picture.formats
     count = sum(not reorder.is_constant for reorder in formats.reorders)
     reorders = f"{count} reorder{'s' * (count != 1)}"

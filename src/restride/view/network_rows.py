@@ -74,15 +74,15 @@ def network_rows(
 class _RowWriter:
     def __init__(self, graph: Graph, formats: Propagation, times: MeasuredTimes) -> None:
         self._graph, self._formats, self._times = graph, formats, times
-        moved = (reorder for reorder in formats.reorders if not reorder.is_constant)
-        self._waiting: dict[Tensor, InsertedReorder] = {(each.tensor, each.dst): each for each in moved}
-        self._made = frozenset(self._waiting)
-        self._found: list[NetworkRow] = []
+        reorders = (move for move in formats.reorders if not move.is_constant)
+        self._waiting: dict[Tensor, InsertedReorder] = {(move.tensor, move.dst): move for move in reorders}
+        self._results = frozenset(self._waiting)
+        self._rows: list[NetworkRow] = []
 
     def rows(self) -> list[NetworkRow]:
         for name in self._graph.inputs:
             tensor = name, self._formats.formats[name]
-            self._found.append(NetworkRow("input", name, str(self._graph.tensors[name]), (), (tensor,)))
+            self._rows.append(NetworkRow("input", name, str(self._graph.tensors[name]), (), (tensor,)))
         for node, way in zip(self._graph.nodes, self._formats.steps, strict=True):
             reads = [
                 self._tensor(name, md)
@@ -94,39 +94,39 @@ class _RowWriter:
             seconds = self._times.nodes.get(node.name, way.seconds)
             writes = tuple(zip(node.outputs, way.outputs, strict=True))
             words = _words(self._graph, node)
-            self._found.append(
+            self._rows.append(
                 NetworkRow(kind, node.name, words, tuple(dict.fromkeys(reads)), writes, seconds)
             )
         self._bring([*self._waiting])
         for name in dict.fromkeys(self._graph.outputs):
-            self._found.append(
+            self._rows.append(
                 NetworkRow("output", name, str(self._graph.tensors[name]), (self._last(name),), ())
             )
-        return self._found
+        return self._rows
 
     def _tensor(self, name: str, md: MemoryDesc) -> Tensor:
         """A tensor as it was written, or as a reorder makes it: other descriptors of its memory are it."""
-        return (name, md) if (name, md) in self._made else (name, self._formats.formats[name])
+        return (name, md) if (name, md) in self._results else (name, self._formats.formats[name])
 
-    def _bring(self, wanted: Sequence[Tensor]) -> None:
+    def _bring(self, tensors: Sequence[Tensor]) -> None:
         """The reorders that nobody has made yet."""
-        for tensor in wanted:
+        for tensor in tensors:
             reorder = self._waiting.pop(tensor, None)
             if reorder is not None:
-                self._found.append(self._reorder(reorder))
+                self._rows.append(self._reorder(reorder))
 
     def _reorder(self, reorder: InsertedReorder) -> NetworkRow:
         words = f"{format_name(reorder.src)} → {format_name(reorder.dst)}"
         source, result = (reorder.tensor, reorder.src), (reorder.tensor, reorder.dst)
         key = reorder.tensor, str(reorder.dst)
         seconds = self._times.reorders.get(key, reorder.cost.seconds)
-        moved = reorder.cost.bytes_moved
-        return NetworkRow("reorder", reorder.tensor, words, (source,), (result,), seconds, moved, reorder.why)
+        size = reorder.cost.bytes_moved
+        return NetworkRow("reorder", reorder.tensor, words, (source,), (result,), seconds, size, reorder.why)
 
     def _last(self, name: str) -> Tensor:
         """An output as the network gives it."""
-        moved = [e for e in self._formats.reorders if e.tensor == name and "" in e.readers]
-        return name, moved[0].dst if moved else self._formats.formats[name]
+        reorders = [e for e in self._formats.reorders if e.tensor == name and "" in e.readers]
+        return name, reorders[0].dst if reorders else self._formats.formats[name]
 
 
 def _words(graph: Graph, node: Node) -> str:
@@ -153,7 +153,7 @@ def _window(kernel: Dims, strides: Dims) -> str:
 def with_lanes(rows: Sequence[NetworkRow]) -> tuple[tuple[NetworkRow, ...], tuple[Lane, ...]]:
     """The rows with their lanes, and the lanes of all tensors."""
     last = {tensor: place for place, row in enumerate(rows) for tensor in row.reads}
-    taken: dict[int, Tensor] = {}
+    occupants: dict[int, Tensor] = {}
     lanes: dict[Tensor, int] = {}
     placed: list[NetworkRow] = []
     starts: dict[Tensor, int] = {}
@@ -161,21 +161,21 @@ def with_lanes(rows: Sequence[NetworkRow]) -> tuple[tuple[NetworkRow, ...], tupl
     for place, row in enumerate(rows):
         ending = [tensor for tensor in row.reads if last[tensor] == place and tensor in lanes]
         for tensor in ending:
-            taken.pop(lanes[tensor], None)
-        lane = min((lanes[tensor] for tensor in ending), default=_first_free(taken))
+            occupants.pop(lanes[tensor], None)
+        lane = min((lanes[tensor] for tensor in ending), default=_first_free(occupants))
         for tensor in row.reads:
             readers.setdefault(tensor, []).append((place, lane))
         placed.append(replace(row, lane=lane))
         for tensor in row.writes:
             starts[tensor], readers[tensor] = place, []
-            lanes[tensor] = lane if lane not in taken else _first_free(taken)
+            lanes[tensor] = lane if lane not in occupants else _first_free(occupants)
             if tensor in last:
-                taken[lanes[tensor]] = tensor
+                occupants[lanes[tensor]] = tensor
     placed_lanes = tuple(
         Lane(tensor[1], lanes[tensor], start, tuple(readers[tensor])) for tensor, start in starts.items()
     )
     return tuple(placed), placed_lanes
 
 
-def _first_free(taken: Mapping[int, Tensor]) -> int:
-    return next(lane for lane in range(len(taken) + 1) if lane not in taken)
+def _first_free(occupants: Mapping[int, Tensor]) -> int:
+    return next(lane for lane in range(len(occupants) + 1) if lane not in occupants)

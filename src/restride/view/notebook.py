@@ -23,7 +23,7 @@ def html(md: MemoryDesc) -> str:
 
 
 def html_of_memory(memory: Memory) -> str:
-    """What a memory is, its first values in logical order, and the picture of its layout."""
+    """The description of a memory, its first values in logical order, and the picture of its layout."""
     head = f"<div><code>{escape(repr(memory))}</code></div>"
     return f"<div>{head}{_values(memory)}{html(memory.desc) if memory else ''}</div>"
 
@@ -33,13 +33,13 @@ def _values(memory: Memory) -> str:
     shape = memory.shape
     if not memory or not memory.size or memory.get_data_handle() == 0:
         return ""
-    shown = (*(1 for _ in shape[:-2]), *map(min, shape[-2:], (_ROWS, _COLUMNS)[-len(shape) :]))
+    extents = (*(1 for _ in shape[:-2]), *map(min, shape[-2:], (_ROWS, _COLUMNS)[-len(shape) :]))
     try:
-        window = memory.desc.submemory_desc(shown, (0,) * len(shape))
-        values = Memory(window, memory.engine, memory).to_numpy().reshape(-1, shown[-1])
+        window = memory.desc.submemory_desc(extents, (0,) * len(shape))
+        values = Memory(window, memory.engine, memory).to_numpy().reshape(-1, extents[-1])
     except Error:  # a mapped memory, a view that ends within a block
         return ""
     rows = "".join(f"<tr>{''.join(f'<td>{escape(str(v))}</td>' for v in row)}</tr>" for row in values)
-    at = ", ".join([*("0" for _ in shape[:-2]), *(f":{n}" for n in shown[-2:])])
+    at = ", ".join([*("0" for _ in shape[:-2]), *(f":{n}" for n in extents[-2:])])
     of = " &times; ".join(map(str, shape))
     return f'<table style="text-align:right"><caption>[{at}] of {of}</caption>{rows}</table>'

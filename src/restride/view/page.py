@@ -37,19 +37,19 @@ def page(sides: Sequence[Side]) -> str:
     md, tag = sides[0]
     names = axis_names(md.ndims, tag)
     labels = ("memory",) if len(sides) == 1 else ("before", "after")
-    drawn: dict[str, Any] = {"names": names, "palette": (), "panes": []}
+    picture: dict[str, Any] = {"names": names, "palette": (), "panes": []}
     if all(has_layout(desc) and desc.nelems for desc, _ in sides):
         narrow, columns = _COLUMNS[len(sides) - 1]
         panes = [_tensor(md, narrow)]
         panes += [_memory(*side, label, columns) for side, label in zip(sides, labels, strict=True)]
-        drawn |= {"palette": Palette.of(md), "panes": panes}
+        picture |= {"palette": Palette.of(md), "panes": panes}
     return _PAGE.format(
         title=escape(" → ".join(title(*side) for side in sides)),
         style=asset("page.css"),
         script="".join(map(asset, _SCRIPTS)),
         # Nothing of it may end the element that it stands in.
-        drawn=json.dumps(drawn, default=str).replace("<", "\\u003c"),
-        controls=_CONTROLS if drawn["panes"] else "",
+        drawn=json.dumps(picture, default=str).replace("<", "\\u003c"),
+        controls=_CONTROLS if picture["panes"] else "",
         pictures="\n\n".join(escape(show(desc, tag=name)) for desc, name in sides),
         words="".join(_words(*side) for side in sides),
     )
@@ -98,8 +98,8 @@ def _pane(md: MemoryDesc, columns: int) -> dict[str, Any]:
         "framed": bool(md.inner_blks),
         "order": _order(walk),
         "spans": {
-            name: {"levels": [_texts(level) for level in levels], "kept": _texts(kept)}
-            for name, (levels, kept) in spans.items()
+            name: {"levels": [_texts(level) for level in levels], "kept": _texts(ordinals)}
+            for name, (levels, ordinals) in spans.items()
         },
     }
 
@@ -113,9 +113,9 @@ def _tables(outer: Sequence[LayoutDigit], dims: Sequence[int], most: int) -> Ite
     extents = [level.extent for level in outer]
     padded = [i for i, level in enumerate(outer) if dims[level.axis] % level.weight]
     ordinals_shown = {prod(extents) - 1}
-    kept = [some(n, k) for n, k in zip(extents, budget(extents, most, padded), strict=True)]
+    digits_of_levels = [some(n, k) for n, k in zip(extents, budget(extents, most, padded), strict=True)]
     ordinals = [0]
-    for extent, digits in zip(extents, kept, strict=True):
+    for extent, digits in zip(extents, digits_of_levels, strict=True):
         ordinals = [ordinal * extent + digit for ordinal in ordinals for digit in digits]
     yield from sorted(ordinals_shown.union(ordinals))
 

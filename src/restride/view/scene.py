@@ -1,4 +1,4 @@
-"""What a picture of memory shows: cells from low offsets to high, in lines, groups and blocks.
+"""The content of a picture of memory: cells from low offsets to high, in lines, groups and blocks.
 
 It is bounded: what is left out of large layouts looks like what is shown.
 """
@@ -84,13 +84,13 @@ def _group(
 
 def _cell(md: MemoryDesc, walk: Walk, offset: int, place: tuple[int, ...], digit: int) -> Cell:
     row = walk.row.levels[0]
-    moved = place[row.axis] + digit * row.weight
-    position = (*place[: row.axis], moved, *place[row.axis + 1 :])
+    coordinate = place[row.axis] + digit * row.weight
+    position = (*place[: row.axis], coordinate, *place[row.axis + 1 :])
     return Cell(offset + digit * row.stride, position, kind_of(md, position))
 
 
 def kind_of(md: MemoryDesc, position: tuple[int, ...]) -> str:
-    """Whether a position is an element, padding, or a neighbour of a submemory."""
+    """The kind of a position: an element, padding, or a neighbor of a submemory."""
     if any(i >= n for i, n in zip(position, md.padded_dims, strict=True)):
         return BEYOND
     inside = all(i < n for i, n in zip(position, md.dims, strict=True))

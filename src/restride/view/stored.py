@@ -18,7 +18,7 @@ _HUES = {"values": 205, "scale": 45, "zero_point": 130, "minimum": 330}
 
 
 class BitField(NamedTuple):
-    """What lies at some bits of a buffer: a part of the format, and the index of its element."""
+    """The meaning of some bits of a buffer: a part of the format, and the index of its element."""
 
     bit: int
     bits: int
@@ -26,7 +26,7 @@ class BitField(NamedTuple):
     place: tuple[int, ...]
 
 
-def held_in(parts: dict[str, MemoryDesc], nbytes: int) -> list[BitField]:
+def bit_fields(parts: dict[str, MemoryDesc], nbytes: int) -> list[BitField]:
     """All that lies in the first bytes of a buffer, in the order of its bits."""
     fields: list[BitField] = []
     for name, md in parts.items():
@@ -46,10 +46,10 @@ def buffers(stored: TensorFormat) -> dict[str, dict[str, MemoryDesc]]:
 
 
 def stored_text(stored: TensorFormat) -> str:
-    """What a format is, where the bytes of its first elements lie, and its descriptors."""
+    """The description of a format, the places of the bytes of its first elements, and its descriptors."""
     lines = [f"{stored.name}: {stored.about}.", "", _formula(stored), ""]
     for name, parts in buffers(stored).items():
-        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _shown(stored, parts)), ""]
+        lines += [f"bytes of {name}" if name else "bytes", *_table(parts, _bytes_in_view(stored, parts)), ""]
     for name, md in stored.parts.items():
         lines += [f"{name}", explain(md), ""]
     return "\n".join(lines).rstrip()
@@ -65,7 +65,7 @@ def stored_svg(stored: TensorFormat) -> str:
         for name, md in parts.items():
             drawing.text(0, top, f"{name}: {md}{_sharing(stored, name)}", fill=FAINT)
             top += 18
-        top = _draw(drawing, held_in(parts, count := _shown(stored, parts)), count, top + 4) + 14
+        top = _draw(drawing, bit_fields(parts, count := _bytes_in_view(stored, parts)), count, top + 4) + 14
     return drawing.document(f"the bytes of {stored.name}")
 
 
@@ -86,7 +86,7 @@ def _sharing(stored: TensorFormat, name: str) -> str:
     return "" if name == "values" else f", one for {'x'.join(map(str, stored.groups))} elements"
 
 
-def _shown(stored: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
+def _bytes_in_view(stored: TensorFormat, parts: dict[str, MemoryDesc]) -> int:
     """The number of bytes that are shown: those of the first block, a line or two of others."""
     whole = stored.nbytes or max(md.size for md in parts.values())
     block = _block_of(parts) if stored.nbytes else _MOST_BYTES // 2 - 2
@@ -101,31 +101,31 @@ def _block_of(parts: dict[str, MemoryDesc]) -> int:
 
 def _table(parts: dict[str, MemoryDesc], nbytes: int) -> Iterator[str]:
     rows: list[tuple[object, ...]] = [("  byte", "what lies there")]
-    held = held_in(parts, nbytes)
+    fields = bit_fields(parts, nbytes)
     for first in range(nbytes):
-        here = [h for h in held if h.bit // 8 == first]
+        here = [h for h in fields if h.bit // 8 == first]
         words = ", ".join(_words(h) for h in here)
         if words:
             rows.append((f"  {first}", words))
     yield from aligned(rows, "><")
 
 
-def _words(held: BitField) -> str:
-    where = "" if held.bits >= 8 else (" in the high half" if held.bit % 8 else " in the low half")
-    size = f", {held.bits // 8} bytes" if held.bits > 8 else ""
-    return f"{held.part} {_index(held.place)}{where}{size}"
+def _words(field: BitField) -> str:
+    where = "" if field.bits >= 8 else (" in the high half" if field.bit % 8 else " in the low half")
+    size = f", {field.bits // 8} bytes" if field.bits > 8 else ""
+    return f"{field.part} {_index(field.place)}{where}{size}"
 
 
 def _index(index: tuple[int, ...]) -> str:
     return f"({', '.join(map(str, index))})"
 
 
-def _draw(drawing: Drawing, held: list[BitField], nbytes: int, top: float) -> float:
+def _draw(drawing: Drawing, fields: list[BitField], nbytes: int, top: float) -> float:
     """Lines of bytes; where the next thing may begin."""
     line = _bytes_of_a_line(nbytes)
-    height = _HEIGHT * (2 if any(h.bits < 8 for h in held) else 1)
-    is_row, is_alone = not any(any(h.place[:-1]) for h in held), len({h.part for h in held}) == 1
-    hues = _hues_of(held)
+    height = _HEIGHT * (2 if any(h.bits < 8 for h in fields) else 1)
+    is_row, is_alone = not any(any(h.place[:-1]) for h in fields), len({h.part for h in fields}) == 1
+    hues = _hues_of(fields)
     for start in range(0, nbytes, line):
         drawing.text(0, top, "byte", fill=FAINT, size=11)
         for byte in range(min(line, nbytes - start)):
@@ -136,7 +136,7 @@ def _draw(drawing: Drawing, held: list[BitField], nbytes: int, top: float) -> fl
             for place, half in enumerate(("high", "low")):
                 drawing.text(0, top + (place + 0.5) * _HEIGHT, half, fill=FAINT, size=11)
         drawing.open_cells()
-        for h in held:
+        for h in fields:
             byte = h.bit // 8 - start
             if 0 <= byte < min(line, nbytes - start):
                 hue = hues.get(h.place, 0) if h.part == "values" else _HUES[h.part]
@@ -153,25 +153,25 @@ def _bytes_of_a_line(nbytes: int) -> int:
     return -(-nbytes // -(-nbytes // _MOST_OF_A_LINE))
 
 
-def _hues_of(held: Iterable[BitField]) -> dict[tuple[int, ...], int]:
+def _hues_of(fields: Iterable[BitField]) -> dict[tuple[int, ...], int]:
     """The colours of elements, which run in the order of their indices."""
-    places = sorted({h.place for h in held if h.part == "values"})
+    places = sorted({h.place for h in fields if h.part == "values"})
     return {place: _HUES["values"] + 160 * number // len(places) for number, place in enumerate(places)}
 
 
-def _box(held: BitField, byte: int, top: float, height: float) -> Rectangle:
+def _box(field: BitField, byte: int, top: float, height: float) -> Rectangle:
     left = _LEFT + byte * _CELL
-    if held.bits < 8:
+    if field.bits < 8:
         # The low half is the lower one.
-        return Rectangle(left, top + (0 if held.bit % 8 else height / 2), _CELL, height / 2)
-    return Rectangle(left, top, _CELL * held.bits / 8, height)
+        return Rectangle(left, top + (0 if field.bit % 8 else height / 2), _CELL, height / 2)
+    return Rectangle(left, top, _CELL * field.bits / 8, height)
 
 
-def _label(held: BitField, is_row: bool, is_alone: bool) -> str:
+def _label(field: BitField, is_row: bool, is_alone: bool) -> str:
     """The index; of elements of the first row alone the place in it, beside elements what a scale is."""
-    words = str(held.place[-1]) if is_row else ",".join(map(str, held.place))
-    if held.part == "values" or is_alone:
+    words = str(field.place[-1]) if is_row else ",".join(map(str, field.place))
+    if field.part == "values" or is_alone:
         return words
-    name = {"scale": "scale", "zero_point": "zero", "minimum": "min"}[held.part]
+    name = {"scale": "scale", "zero_point": "zero", "minimum": "min"}[field.part]
     text = f"{name} {words}"
-    return text if len(text) * LETTER < _CELL * max(1, held.bits // 8) else name
+    return text if len(text) * LETTER < _CELL * max(1, field.bits // 8) else name

@@ -49,7 +49,7 @@ def memory_drawing(md: MemoryDesc, tag: str) -> Drawing:
 
 
 def tip(md: MemoryDesc, cell: Cell) -> str:
-    """What a cell is, in words: `(0, 16, 1, 1) at element 64, byte 256`."""
+    """The description of a cell: `(0, 16, 1, 1) at element 64, byte 256`."""
     place = ", ".join(map(str, cell.position))
     kind = {ELEMENT: "", PADDING: "padding "}.get(cell.kind, "not of this submemory ")
     return f"{kind}({place}) at element {cell.offset}, byte {byte_text(md, cell.offset)}"
@@ -71,7 +71,7 @@ class _MemoryDrawing:
         self.groups = list(self._groups(self.starts[-1] + 14))
 
     def _groups(self, left: float) -> Iterator[_Columns]:
-        """Where each group of a line begins and ends, or the dots of those left out."""
+        """The begin and the end of each group of a line, or the dots of those left out."""
         groups = self.scene.lines[0].groups
         for i, group in enumerate(groups):
             cells = 1 if group is None else len(group)
@@ -107,10 +107,10 @@ class _MemoryDrawing:
         self._frames([*frames, (top, bottom)])
 
     def _facts(self) -> str:
-        md, stored = self.md, storage_elements(self.md.layout)
+        md, elements = self.md, storage_elements(self.md.layout)
         dense = md.is_injective() and md.padded_dims != md.dims
-        padded = f", {stored - md.nelems} of them padding (hatched)" if dense else ""
-        return f"{counted(stored, 'element')}{padded}, {counted(md.size, 'byte')}"
+        padded = f", {elements - md.nelems} of them padding (hatched)" if dense else ""
+        return f"{counted(elements, 'element')}{padded}, {counted(md.size, 'byte')}"
 
     def _headings(self, y: float) -> None:
         words = ["offset", "byte", *(self.names[d] for d in self.axes)]
@@ -138,7 +138,7 @@ class _MemoryDrawing:
         return y + _HEIGHT + 4
 
     def _start_of(self, words: str) -> float | None:
-        """Where words within an outline begin: beside it, or inside of it; None where there is no room."""
+        """The begin of words within an outline: beside it, or inside of it; None where there is no room."""
         left, right = self.groups[0].left, self.groups[-1].right
         width = len(words) * LETTER
         return 0.0 if width <= left - 10 else left + 6 if width <= right - left - 12 else None

@@ -1,4 +1,4 @@
-"""What standard output can show: colours, characters, columns."""
+"""The abilities of standard output: colors, characters, columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 100
 
 
 def ink() -> TextStyle:
-    """What stdout can show: colour on a terminal unless NO_COLOR is set, ASCII where it takes no more."""
+    """The style for stdout: color on a terminal unless NO_COLOR is set, ASCII where it takes no more."""
     plain = TextStyle() if sys.stdout is not None and _takes(sys.stdout, TextStyle().characters) else ASCII
     if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return plain

@@ -24,7 +24,7 @@ _LEAST = 4
 
 @dataclass(frozen=True, slots=True)
 class TextStyle:
-    """What padding, cuts and emphasis are drawn with; the default suits any terminal that knows UTF-8."""
+    """The characters for padding, cuts and emphasis; the default suits any terminal that knows UTF-8."""
 
     hatch: str = "░"
     beyond: str = "·"
@@ -41,7 +41,7 @@ class TextStyle:
 
     @property
     def side(self) -> str:
-        """What stands left and right of the cells of a block."""
+        """The border left and right of the cells of a block."""
         return self.dim(self.frame[0])
 
     def rule(self, ends: int, lengths: Sequence[int]) -> str:
@@ -100,10 +100,10 @@ class _Picture:
         groups = self.walk.groups
         share = (room + 3) // min(groups.extent, _LEAST) - 3
         self.cells = gaps(self.walk.row.kept(max(_LEAST, share // (self.cell_width + 1))))
-        shown = len(self.cells) * (self.cell_width + 1) - 1
-        shown -= (self.cell_width - len(ink.dots)) * self.cells.count(None)
-        self.group_width = max(shown, *(len(name) for name in self._names_of([0, groups.extent - 1])))
-        self.fill = " " * (self.group_width - shown)
+        cells_width = len(self.cells) * (self.cell_width + 1) - 1
+        cells_width -= (self.cell_width - len(ink.dots)) * self.cells.count(None)
+        self.group_width = max(cells_width, *(len(name) for name in self._names_of([0, groups.extent - 1])))
+        self.fill = " " * (self.group_width - cells_width)
         most = (room + 3) // (self.group_width + 3)
         self.groups = gaps(groups.kept(most if most >= groups.extent else most - 1))
 
@@ -153,10 +153,10 @@ class _Picture:
         return f"{start}  {columns}{'  ' if self.is_framed else ' '}{along}"
 
     def _group_names(self) -> Iterator[str]:
-        """How far each group lies behind its line's start: `+0`, `+64`; of another axis `c1 +64`."""
+        """The distance of each group from its line's start: `+0`, `+64`; of another axis `c1 +64`."""
         if len(self.groups) > 1:
-            named = zip(self._names_of(self.groups), self._widths(), strict=True)
-            spread = "   ".join(f"{name:<{width}}" for name, width in named)
+            pairs = zip(self._names_of(self.groups), self._widths(), strict=True)
+            spread = "   ".join(f"{name:<{width}}" for name, width in pairs)
             yield self.ink.bold((" " * (self.indent + 2) + spread).rstrip())
 
     def _names_of(self, groups: Sequence[int | None]) -> list[str]:
@@ -165,7 +165,7 @@ class _Picture:
         return ["" if group is None else self.walk.group_name(group, self.names) for group in groups]
 
     def _between(self, line: WalkLine) -> Iterator[str]:
-        """What parts a line from the one before: the end of a block, a gap, a mark for lines left out."""
+        """The text between two lines: the end of a block, a gap, a mark for lines left out."""
         if line.changed is None:
             return
         if line.changed < len(self.walk.outer) and self.walk.is_block[line.changed]:

@@ -66,11 +66,11 @@ class Span:
 
     def digits(self, ordinal: int) -> tuple[int, ...]:
         """The digit of each level."""
-        found = []
+        digits = []
         for level in reversed(self.levels):
             ordinal, digit = divmod(ordinal, level.extent)
-            found.append(digit)
-        return tuple(reversed(found))
+            digits.append(digit)
+        return tuple(reversed(digits))
 
     def kept(self, most: int) -> list[int]:
         """At most `most` of the ordinals (four at least): the first, the last, and where padding begins."""
@@ -173,14 +173,14 @@ class Walk:
         return offset, tuple(position)
 
     def in_group(self, position: Sequence[int], group: int) -> tuple[int, ...]:
-        """Where a group of the line at that position begins."""
+        """The position at which a group of the line at that position begins."""
         here = list(position)
         for level, digit in zip(self.groups.levels, self.groups.digits(group), strict=True):
             here[level.axis] += digit * level.weight
         return tuple(here)
 
     def group_offset(self, group: int) -> int:
-        """How far a group lies behind the start of its line, in elements."""
+        """The distance of a group from the start of its line, in elements."""
         pairs = zip(self.groups.levels, self.groups.digits(group), strict=True)
         return sum(level.stride * digit for level, digit in pairs)
 
@@ -202,9 +202,9 @@ class Walk:
         inside = range(changed + 1, len(extents))
         if any(before[i] != extents[i] - 1 or after[i] for i in inside):
             return changed, Elision(lines)
-        level, known = self.down[changed], self.down[: changed + 1]
+        level, outer = self.down[changed], self.down[: changed + 1]
         first, last = (
-            self.place(known, (*before[:changed], digit))[1][level.axis]
+            self.place(outer, (*before[:changed], digit))[1][level.axis]
             for digit in (before[changed] + 1, after[changed] - 1)
         )
         return changed, Elision(lines, level.axis, first, last + max(0, level.weight - 1))
@@ -222,13 +222,13 @@ def budget(extents: Sequence[int], most: int, first: Sequence[int] = ()) -> list
     Every level gets its first and last position as far as that goes, those named in `first` before others;
     then the innermost grow first.
     """
-    kept = [1] * len(extents)
+    counts = [1] * len(extents)
     inwards = list(reversed(range(len(extents))))
     ends = [(i, 2) for i in (*(i for i in inwards if i in first), *inwards)]
-    for i, wanted in (*ends, *((i, most) for i in inwards)):
-        rest = prod(kept) // kept[i]
-        kept[i] = max(kept[i], min(extents[i], most // rest, wanted))
-    return kept
+    for i, count in (*ends, *((i, most) for i in inwards)):
+        rest = prod(counts) // counts[i]
+        counts[i] = max(counts[i], min(extents[i], most // rest, count))
+    return counts
 
 
 def some(extent: int, count: int, turn: int | None = None) -> list[int]:
@@ -238,12 +238,12 @@ def some(extent: int, count: int, turn: int | None = None) -> list[int]:
     last = {extent - 1} if count > 1 else set()
     if turn is not None and count > 3:
         last |= {turn, min(turn + 1, extent - 1)}
-    chosen = set(last)
+    positions = set(last)
     at = 0
-    while len(chosen) < count:
-        chosen.add(at)
+    while len(positions) < count:
+        positions.add(at)
         at += 1
-    return sorted(chosen)
+    return sorted(positions)
 
 
 def gaps(ordinals: Sequence[int]) -> list[int | None]:

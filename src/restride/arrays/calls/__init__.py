@@ -1,1 +1,1 @@
-"""What calls on arrays have in common: arguments, formats, keys, kernels that are found again, results."""
+"""The common parts of calls on arrays: arguments, formats, keys, cached kernels, results."""

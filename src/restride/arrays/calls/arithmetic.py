@@ -44,7 +44,7 @@ _OPERAND = Subject("reorder: the operand of a post-op cannot be read", "reorder:
 
 @dataclass(frozen=True, slots=True)
 class CallArithmetic:
-    """What a call asks to be computed, as it was given."""
+    """The arithmetic that a call asks for, as the caller wrote it."""
 
     scale: Any = None
     zero_point: Any = None
@@ -73,68 +73,68 @@ class BoundAttributes:
     extras: dict[int, Memory]
 
 
-def bind(given: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> BoundAttributes:
+def bind(args: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine) -> BoundAttributes:
     """Attributes of a reorder from `src` to `dst`. Raises InvalidArguments for what does not fit them."""
-    given = given.settled()
-    if given.axis is not None:
-        _axis(given.axis, "axis", dst)
-    made = BoundAttributes(PrimitiveAttr(), {})
-    _bind_scale(made, given, dst, engine)
-    _bind_zero_point(made, given, src, dst, engine)
-    made.attr.set_post_ops(_chain(made, given, dst, engine))
-    return made
+    args = args.settled()
+    if args.axis is not None:
+        _axis(args.axis, "axis", dst)
+    attrs = BoundAttributes(PrimitiveAttr(), {})
+    _bind_scale(attrs, args, dst, engine)
+    _bind_zero_point(attrs, args, src, dst, engine)
+    attrs.attr.set_post_ops(_chain(attrs, args, dst, engine))
+    return attrs
 
 
-def _bind_scale(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, engine: Engine) -> None:
-    if given.scale is None:
+def _bind_scale(attrs: BoundAttributes, args: CallArithmetic, dst: MemoryDesc, engine: Engine) -> None:
+    if args.scale is None:
         return
-    blocks, _ = levels_of(given.scale, dst)
-    if given.axis is None and are_of_groups(blocks, dst):
+    blocks, _ = levels_of(args.scale, dst)
+    if args.axis is None and are_of_groups(blocks, dst):
         memory = scale_memory(blocks, engine)
         groups = group_sizes("scale", memory.desc.dims, dst.dims)
-        made.attr.set_scales(ARG_SRC, _all_dims(dst), None, groups, memory.desc.data_type)
-        made.extras[ARG_ATTR_SCALES | ARG_SRC] = memory
+        attrs.attr.set_scales(ARG_SRC, _all_dims(dst), None, groups, memory.desc.data_type)
+        attrs.extras[ARG_ATTR_SCALES | ARG_SRC] = memory
         return
-    if not _is_list(given.scale):
-        made.attr.set_output_scales(0, [to_factor(given.scale, "scale")])
+    if not _is_list(args.scale):
+        attrs.attr.set_output_scales(0, [to_factor(args.scale, "scale")])
         return
-    values = _one_per_index("scale", given.scale, given.axis, dst)
+    values = _one_per_index("scale", args.scale, args.axis, dst)
     with np.errstate(all="ignore"):
         exact = np.ascontiguousarray(values, np.float32)
-    made.attr.set_output_scales(1 << _axis(given.axis, "scale", dst), RUNTIME_F32_VAL)
-    made.extras[ARG_ATTR_OUTPUT_SCALES] = _at(exact, engine)
+    attrs.attr.set_output_scales(1 << _axis(args.axis, "scale", dst), RUNTIME_F32_VAL)
+    attrs.extras[ARG_ATTR_OUTPUT_SCALES] = _at(exact, engine)
 
 
 def _bind_zero_point(
-    made: BoundAttributes, given: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
+    attrs: BoundAttributes, args: CallArithmetic, src: MemoryDesc, dst: MemoryDesc, engine: Engine
 ) -> None:
-    is_integer = isinstance(given.zero_point, int | np.integer) and not isinstance(given.zero_point, bool)
-    if given.zero_point is None or (is_integer and operator.index(given.zero_point) == 0):
+    is_integer = isinstance(args.zero_point, int | np.integer) and not isinstance(args.zero_point, bool)
+    if args.zero_point is None or (is_integer and operator.index(args.zero_point) == 0):
         return
     arg = ARG_DST if dst.data_type.is_integral else ARG_SRC
     if not (dst if arg == ARG_DST else src).data_type.is_integral:
-        if _is_all_zero(given.zero_point):
+        if _is_all_zero(args.zero_point):
             return
         raise refuse("RS-R27:zero-point-without", src=src, dst=dst)
-    if given.axis is None and are_of_groups(given.zero_point, dst):
-        memory = zero_point_memory(given.zero_point, engine)
+    if args.axis is None and are_of_groups(args.zero_point, dst):
+        memory = zero_point_memory(args.zero_point, engine)
         groups = group_sizes("zero_point", memory.desc.dims, dst.dims)
-        made.attr.set_zero_points(arg, _all_dims(dst), None, groups, memory.desc.data_type)
-        made.extras[ARG_ATTR_ZERO_POINTS | arg] = memory
+        attrs.attr.set_zero_points(arg, _all_dims(dst), None, groups, memory.desc.data_type)
+        attrs.extras[ARG_ATTR_ZERO_POINTS | arg] = memory
         return
-    if not _is_list(given.zero_point):
+    if not _is_list(args.zero_point):
         try:
-            made.attr.set_zero_points(arg, 0, [parse_int(given.zero_point, "reorder: zero_point")])
+            attrs.attr.set_zero_points(arg, 0, [parse_int(args.zero_point, "reorder: zero_point")])
         except Error as error:
-            raise _told_of("zero_point", error) from None
+            raise _of_argument("zero_point", error) from None
         return
-    values, limits = _one_per_index("zero_point", given.zero_point, given.axis, dst), np.iinfo(np.int32)
+    values, limits = (_one_per_index("zero_point", args.zero_point, args.axis, dst), np.iinfo(np.int32))
     ends = (values.min(), values.max()) if values.size else (0, 0)
     if values.dtype.kind not in "iu" or not (limits.min <= ends[0] and ends[1] <= limits.max):
         raise refuse("RS-R27:zero-point", values=short_repr(values))
     values = np.ascontiguousarray(values, np.int32)
-    made.attr.set_zero_points(arg, 1 << _axis(given.axis, "zero_point", dst), None)
-    made.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
+    attrs.attr.set_zero_points(arg, 1 << _axis(args.axis, "zero_point", dst), None)
+    attrs.extras[ARG_ATTR_ZERO_POINTS | arg] = _at(values, engine)
 
 
 def _all_dims(dst: MemoryDesc) -> int:
@@ -167,8 +167,8 @@ def _alone(value: Any) -> Any:
     if not _is_list(value) or is_masked(value):
         return value
     try:
-        found = as_numpy(value, "") if is_foreign(value) else np.asarray(value)
-        return found.reshape(())[()] if found.size == 1 else value
+        array = as_numpy(value, "") if is_foreign(value) else np.asarray(value)
+        return array.reshape(())[()] if array.size == 1 else value
     except Exception:  # a foreign object may raise anything; what it is, is told later
         return value
 
@@ -187,12 +187,12 @@ def _one_per_index(name: str, values: Any, axis: Any, dst: MemoryDesc) -> np.nda
     try:
         array = np.asarray(values)
         is_known = array.dtype.kind in "iufV" and not is_masked(values)
-        found = array if is_known else np.empty((0, 0))
+        numbers = array if is_known else np.empty((0, 0))
     except Exception:
-        found = np.empty((0, 0))
+        numbers = np.empty((0, 0))
     at = _axis(axis, name, dst)
-    if found.shape == (dst.dims[at],):
-        return found
+    if numbers.shape == (dst.dims[at],):
+        return numbers
     raise refuse("RS-A11", name=name, values=short_repr(values), dims=dst.dims, at=at, dims2=dst.dims[at])
 
 
@@ -208,29 +208,29 @@ def _axis(axis: Any, name: str, dst: MemoryDesc) -> int:
 # --- post-ops -----------------------------------------------------------------------------------------------
 
 
-def _chain(made: BoundAttributes, given: CallArithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
+def _chain(attrs: BoundAttributes, args: CallArithmetic, dst: MemoryDesc, engine: Engine) -> PostOps:
     """The scale above those of groups, the sum that `beta` asks for, then `post_ops`."""
     chain = PostOps()
-    _, above = levels_of(given.scale, dst)
+    _, above = levels_of(args.scale, dst)
     if above is not None:
         chain.append_eltwise("linear", to_factor(above, "scale"))
-    beta = to_factor(given.beta, "beta")
+    beta = to_factor(args.beta, "beta")
     if beta != 0.0:
         chain.append_sum(beta)
-    if isinstance(given.post_ops, PostOps):
-        entries = given.post_ops.freeze()
+    if isinstance(args.post_ops, PostOps):
+        entries = args.post_ops.freeze()
         if any(isinstance(entry, BinaryOp | PReLUOp) for entry in entries):
             raise refuse("RS-A12:post-ops-names")
         return PostOps.of((*chain.freeze(), *entries))
-    for entry in entries_of(given.post_ops):
+    for entry in entries_of(args.post_ops):
         try:
-            _append(chain, made, entry, dst, engine)
+            _append(chain, attrs, entry, dst, engine)
         except Error as error:
-            raise _told_of("post_ops", error) from None
+            raise _of_argument("post_ops", error) from None
     return chain
 
 
-def _told_of(name: str, error: Error) -> Error:
+def _of_argument(name: str, error: Error) -> Error:
     """The refusal of an attribute's call, which the user did not make, under the argument of `reorder`."""
     what = re.sub(r"^\w+: ", "", error.what)
     return error if error.what.startswith("reorder: ") else error.with_context(f"reorder: {name}: {what}")
@@ -259,7 +259,7 @@ def _items(values: Any, entry: Any) -> Sequence[Any]:
         raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry)) from None
 
 
-def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
+def _append(chain: PostOps, attrs: BoundAttributes, entry: Any, dst: MemoryDesc, engine: Engine) -> None:
     parts = (entry,) if isinstance(entry, str) else entry
     parts = _items(parts, entry) if isinstance(parts, tuple | list) else ()
     if not parts or not isinstance(parts[0], str):
@@ -271,7 +271,7 @@ def _append(chain: PostOps, made: BoundAttributes, entry: Any, dst: MemoryDesc, 
         chain.append_sum(*params[:3])
     elif name in BINARY and len(params) == 1:
         memory = _operand(params[0], dst, engine)
-        made.extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = memory
+        attrs.extras[arg_attr_multiple_post_op(len(chain)) | ARG_SRC_1] = memory
         chain.append_binary(name, memory.desc)
     elif name in BINARY or len(params) > 3:
         raise refuse("RS-A12:entry-name-tuple", post_ops=short_repr(entry))

@@ -1,4 +1,4 @@
-"""What arrays and memories of a call are, as keys of caches: all that a kernel depends on but addresses."""
+"""Arrays and memories of a call as keys of caches: all that a kernel depends on but addresses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CONFIRMING = (str, MemoryDesc, FormatTag, Tag, GenericTag)
 
 
 def read_from(x: Any, format: Any = None) -> ArrayOperand | None:
-    """What is read; None for what takes a closer look. `format`: of a physical array."""
+    """The operand that is read; None for what takes a closer look. `format`: of a physical array."""
     if type(x) is _ndarray:
         dtype = x.dtype
         if dtype.num in NIBBLES:
@@ -47,11 +47,11 @@ def read_from(x: Any, format: Any = None) -> ArrayOperand | None:
 
 
 def write_to(out: Any) -> ArrayOperand | None:
-    """What is written; None for what takes a closer look, or must not be written."""
+    """The operand that is written; None for what takes a closer look, or must not be written."""
     if type(out) is _ndarray:
         return read_from(out) if out.flags.writeable else None
-    found = _memory(out) if type(out) is Memory else None
-    return None if found is None or found[2].readonly else found
+    operand = _memory(out) if type(out) is Memory else None
+    return None if operand is None or operand[2].readonly else operand
 
 
 def _memory(x: Memory) -> tuple[MemoryDesc, int, Buffer] | None:

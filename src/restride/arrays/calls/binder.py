@@ -1,4 +1,4 @@
-"""What a call on arrays brings -> its machine code: worked out with the first call of a signature, then kept.
+"""From a call on arrays to its machine code: worked out with the first call of a signature, then kept.
 
 The first call of a signature takes the way on which everything is checked; what it found is kept here, by
 signature. A later call looks that up, packs its addresses and values as kernels read them, and runs.
@@ -39,7 +39,7 @@ _find, _count_hit = calls.find, calls.count_hit
 
 
 class CallKey(NamedTuple):
-    """What a call is remembered by: its signature, what it reads and writes, and its values."""
+    """The key of a call: its signature, what it reads and writes, and its values."""
 
     signature: Hashable
     sources: Sequence[ArrayOperand]
@@ -51,10 +51,10 @@ def find_call(signature: Hashable) -> CompiledCall | None:
     """The call of a signature, if it has been made; None while verbose lines are to be written."""
     if flags.profile:
         return None
-    found: CompiledCall | None = _find(signature)
-    if found is not None:
+    call: CompiledCall | None = _find(signature)
+    if call is not None:
         _count_hit()
-    return found
+    return call
 
 
 def cache_call(
@@ -162,7 +162,7 @@ class CompiledCall:
         return True
 
     def join(self, sources: Sequence[ArrayOperand], out: ArrayOperand | None) -> tuple[bool, Any]:
-        """Whether it was done, and the new result, of a call with several sources."""
+        """True where it was done, and the new result, of a call with several sources."""
         addresses = list(map(sub, [source[1] for source in sources], self.below))
         if out is None:
             target, result = self._make()
@@ -184,7 +184,7 @@ class CompiledCall:
         self._call(src, dst, packed_address(words))
 
     def words(self, values: Values) -> bytes:
-        """What the machine code reads beside source and destination; it must outlive the run."""
+        """The bytes that the machine code reads beside source and destination; they must outlive the run."""
         return self._words.packed((), values)
 
     def _is_apart(self, index: int, src: int, dst: int) -> bool:
@@ -197,7 +197,7 @@ def _no_result() -> tuple[int, Any]:
 
 
 class ParamPacker:
-    """What kernels read beside source and destination: where the values of a call go among these words.
+    """The words that kernels read beside source and destination, with the place of each value of a call.
 
     `more` further sources come first, then operands, then scalars.
     """
@@ -224,14 +224,14 @@ class ParamPacker:
         arrays, scalars = origins_of(values.structure, attr)
         operands = [operand.arg for operand in computation.operands]
         is_whole = sorted(arrays) == sorted(operands) and set(scalars) <= set(computation.origins)
-        if not is_whole or any(each.tensor.data_type.bits < 8 for each in computation.operands):
+        if not is_whole or any(operand.tensor.data_type.bits < 8 for operand in computation.operands):
             return None
         words = cls(computation)
-        wanted = [
+        places = [
             *map(operands.index, arrays),
             *(len(operands) + computation.origins.index(o) for o in scalars),
         ]
-        words._order = _picker(wanted, len(scalars), len(operands) + len(computation.scalars))
+        words._order = _picker(places, len(scalars), len(operands) + len(computation.scalars))
         words._below = [_below(array) for array in values.arrays]
         words._ranges = [extent(memories[arg].desc)[:2] for arg in arrays]
         return words
@@ -253,7 +253,7 @@ class ParamPacker:
 
 
 def origins_of(structure: tuple[Any, ...], attr: Attr) -> tuple[list[int], list[Origin]]:
-    """What the arrays and the scalars of a call are in the attributes that it has become, in their order.
+    """The origins of a call's arrays and scalars in the attributes that it has become, in their order.
 
     An array is the memory of an argument; a scalar is one number of an argument.
     """
@@ -282,18 +282,18 @@ def origins_of(structure: tuple[Any, ...], attr: Attr) -> tuple[list[int], list[
     return arrays, scalars
 
 
-def _picker(wanted: Sequence[int], scalars: int, count: int) -> Callable[[Sequence[Any]], Sequence[Any]]:
+def _picker(places: Sequence[int], scalars: int, count: int) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A function from arrays, scalars and usual scalars, in a row, to the `count` words that a kernel reads.
 
-    `wanted`: the word of each array and each scalar.
+    `places`: the word of each array and each scalar.
     """
     # Word i, a scalar that no value is for, is usual scalar i - arrays, and these begin behind the values.
-    picked = [wanted.index(word) if word in wanted else scalars + word for word in range(count)]
+    picked = [places.index(word) if word in places else scalars + word for word in range(count)]
     if picked == list(range(count)):
         return lambda row: row[:count]
     return itemgetter(*picked) if len(picked) > 1 else lambda row: [row[at] for at in picked]
 
 
 def _below(array: Array) -> int:
-    """How many bytes element offset 0 lies before the first element."""
+    """The number of bytes from element offset 0 to the first element."""
     return describe_kind(array.shape, array.strides, array.dtype).below if array.ndim else 0

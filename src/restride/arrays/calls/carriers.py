@@ -49,7 +49,7 @@ def bits_of(x: Array) -> Array:
 
 
 def of_bits(x: Array, dtype: NumpyType) -> Array:
-    """What `bits_of` has taken apart, as an array of `dtype` again."""
+    """The array of `dtype` that `bits_of` has taken apart."""
     return x.view(dtype)[..., 0] if halves(dtype) else x.view(dtype)
 
 
@@ -131,27 +131,27 @@ def move_of_bits(x: Any, dst: Any, src: Any, dtype: Any, out: Any) -> BitMove | 
     """
     if not isinstance(x, np.ndarray) or isinstance(dst, MemoryDesc) or isinstance(src, MemoryDesc):
         return None
-    moved = unnamed_type([x] if out is None else [x, out])
-    if moved is None or not (dtype is None or is_same_type(dtype, moved)):
+    bit_type = unnamed_type([x] if out is None else [x, out])
+    if bit_type is None or not (dtype is None or is_same_type(dtype, bit_type)):
         return None
     blocks = _blocks_of(src)
     ndims = x.ndim - len(blocks)
-    if not 1 <= ndims <= MAX_NDIMS - len(halves(moved)):
+    if not 1 <= ndims <= MAX_NDIMS - len(halves(bit_type)):
         return None
-    own = own_format(x) if not blocks else format_of_bits(src, moved, ndims)
+    own = own_format(x) if not blocks else format_of_bits(src, bit_type, ndims)
     return BitMove(
-        moved,
+        bit_type,
         _physical_bits(x, blocks, ndims),
-        own if dst is None and out is None else format_of_bits(dst, moved, ndims),
-        format_of_bits(src, moved, ndims),
+        own if dst is None and out is None else format_of_bits(dst, bit_type, ndims),
+        format_of_bits(src, bit_type, ndims),
         None if out is None else _physical_bits(out, _blocks_of(dst) if out.ndim > ndims else (), ndims),
     )
 
 
-def is_same_type(dtype: Any, moved: NumpyType) -> bool:
+def is_same_type(dtype: Any, bit_type: NumpyType) -> bool:
     """True where `dtype` names the type of the elements that are moved."""
     try:
-        return bool(np.dtype(plain_text(dtype)) == moved)
+        return bool(np.dtype(plain_text(dtype)) == bit_type)
     except Exception:  # what NumPy does not know
         return False
 

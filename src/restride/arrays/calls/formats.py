@@ -1,4 +1,4 @@
-"""What `dst`, `dtype` and `out` of a call on arrays mean: from what people write to descriptors."""
+"""The descriptors that `dst`, `dtype` and `out` of a call on arrays stand for."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def out_desc(src: MemoryDesc, out: Described, dst: Any, dtype: Any) -> Described
 
     A blocked `dst` makes `out` its physical array. Raises InvalidArguments where `out` differs.
     """
-    wanted = wanted_of_out(src, out.desc, dst, dtype)
-    if wanted is not None and wanted.inner_blks and not wanted.offset0:
-        physical = wanted.physical_shape, wanted.data_type, wanted.physical_strides
+    expected = wanted_of_out(src, out.desc, dst, dtype)
+    if expected is not None and expected.inner_blks and not expected.offset0:
+        physical = expected.physical_shape, expected.data_type, expected.physical_strides
         if len(physical[0]) <= MAX_NDIMS and MemoryDesc.from_strides(*physical) == out.desc:
-            return Described(wanted, 0)
-    check_out(out.desc, wanted)
-    if wanted is None and out.desc.dims != src.dims and (hint := _transposed(out.desc.dims, src)):
+            return Described(expected, 0)
+    check_out(out.desc, expected)
+    if expected is None and out.desc.dims != src.dims and (hint := _transposed(out.desc.dims, src)):
         raise refuse("RS-A07:shape-not", src=src, desc=out.desc, dims=out.desc.dims, hint=hint)
     return out
 
@@ -133,40 +133,40 @@ def wanted_of_out(src: MemoryDesc, out: MemoryDesc, dst: Any, dtype: Any) -> Mem
     raise refuse("RS-A07:elements-not", out=out, data_type=data_type)
 
 
-def check_out(out: MemoryDesc, wanted: MemoryDesc | None) -> None:
+def check_out(out: MemoryDesc, dst: MemoryDesc | None) -> None:
     """Raise InvalidArguments unless `out` lies as wanted; how an empty tensor lies does not matter."""
-    if wanted is None or wanted == out:
+    if dst is None or dst == out:
         return
-    is_alike = wanted.dims == out.dims and wanted.data_type is out.data_type
-    if is_alike and wanted.format_kind == "blocked" and not wanted.nelems:
+    is_alike = dst.dims == out.dims and dst.data_type is out.data_type
+    if is_alike and dst.format_kind == "blocked" and not dst.nelems:
         return
-    hint = _transposed(out.dims, wanted) or _AS_OUT
-    raise refuse("RS-A07:out-not-lie", out=out, wanted=wanted, difference=_difference(out, wanted), hint=hint)
+    hint = _transposed(out.dims, dst) or _AS_OUT
+    raise refuse("RS-A07:out-not-lie", out=out, wanted=dst, difference=_difference(out, dst), hint=hint)
 
 
-def _transposed(shape: tuple[int, ...], wanted: MemoryDesc) -> str:
+def _transposed(shape: tuple[int, ...], dst: MemoryDesc) -> str:
     """The hint for an `out` whose axes stand in the order of memory, (N, H, W, C) for `nhwc`; "" for others.
 
     Where the format is that of the dims themselves, the shape may be that of channels last.
     """
-    if wanted.format_kind != "blocked" or wanted.inner_blks or sorted(shape) != sorted(wanted.dims):
+    if dst.format_kind != "blocked" or dst.inner_blks or sorted(shape) != sorted(dst.dims):
         return ""
-    rank = wanted.ndims
-    for order in (wanted.outer_order, (0, *range(2, rank), 1)):
-        if shape == tuple(wanted.dims[d] for d in order if d < rank) and order != tuple(range(rank)):
+    rank = dst.ndims
+    for order in (dst.outer_order, (0, *range(2, rank), 1)):
+        if shape == tuple(dst.dims[d] for d in order if d < rank) and order != tuple(range(rank)):
             axes = ", ".join(str(order.index(d)) for d in range(rank))
             return f"dims are logical, in every format: pass out.transpose({axes})"
     return ""
 
 
-def _difference(out: MemoryDesc, wanted: MemoryDesc) -> str:
-    if out.data_type is not wanted.data_type:
-        return f"its elements are {out.data_type}, not {wanted.data_type}"
-    if wanted.inner_blks and not out.inner_blks:
-        return f"a blocked dst wants its physical array, dense and of shape {wanted.physical_shape}"
-    if out.dims != wanted.dims:
-        return f"its shape is {out.dims}, not {wanted.dims}"
-    return f"its strides are {out.strides} elements, not {wanted.strides}"
+def _difference(out: MemoryDesc, dst: MemoryDesc) -> str:
+    if out.data_type is not dst.data_type:
+        return f"its elements are {out.data_type}, not {dst.data_type}"
+    if dst.inner_blks and not out.inner_blks:
+        return f"a blocked dst wants its physical array, dense and of shape {dst.physical_shape}"
+    if out.dims != dst.dims:
+        return f"its shape is {out.dims}, not {dst.dims}"
+    return f"its strides are {out.strides} elements, not {dst.strides}"
 
 
 _AS_OUT = "pass dst=None to take the layout of out, or let reorder make the result"

@@ -52,9 +52,9 @@ def plain_key(parameters: Parameters) -> Parameters | None:
     All of these are equal where they mean the same.
     """
     types = tuple(map(type, parameters))
-    for each, kind in zip(parameters, types, strict=True):
-        is_plain = kind in _PLAIN or (kind is tuple and {*map(type, each)} <= {int})
-        if not is_plain and not isinstance(each, np.dtype):
+    for parameter, kind in zip(parameters, types, strict=True):
+        is_plain = kind in _PLAIN or (kind is tuple and {*map(type, parameter)} <= {int})
+        if not is_plain and not isinstance(parameter, np.dtype):
             return None
     return types, parameters
 
@@ -87,7 +87,7 @@ class ArrayFunction:
         out: Any,
         operands: Sequence[Any] = (),
     ) -> Any:
-        """What `compute(x, out, operands, parameters, signed)` writes, of NumPy's arrays and memories.
+        """The array that `compute(x, out, operands, parameters, signed)` writes, of arrays and memories.
 
         A call like an earlier one, with arrays of the same kinds and an equal key, takes what that one has
         found; None is no key. The result is of the library of `x`.
@@ -97,41 +97,41 @@ class ArrayFunction:
             pass  # this takes a closer look
         elif not operands:
             signature: Hashable = (self.name, key, source[0], target and target[0])
-            found = find_call(signature)
-            if found is None:
+            call = find_call(signature)
+            if call is None:
                 signed = CallKey(signature, (source,), target)
             elif target is None:
-                return found.into_new(source)
-            elif found.into(source, target):
+                return call.into_new(source)
+            elif call.into(source, target):
                 return out
         else:
             sources = [source]
             kinds: list[Kind | None] = [source[0]]
-            for each in operands:
-                read = None if each is None else read_from(each)
+            for operand in operands:
+                read = None if operand is None else read_from(operand)
                 if read is not None:
                     sources.append(read)
                     kinds.append(read[0])
-                elif each is None:
+                elif operand is None:
                     kinds.append(None)
                 else:
                     break
             else:
                 signature = self.name, key, tuple(kinds), target and target[0]
-                found = find_call(signature)
-                if found is None:
+                call = find_call(signature)
+                if call is None:
                     signed = CallKey(signature, sources, target)
                 else:
-                    is_done, made = found.join(sources, target)
+                    is_done, result = call.join(sources, target)
                     if is_done:
-                        return made if out is None else out
+                        return result if out is None else out
         try:
             if any(map(is_foreign, (x, out, *operands))):
                 return self._of_others(partial(self.call, compute, parameters, key), x, out, operands)
             read = as_array(x, self._what(0))
             read = narrowed(read) if self.narrows_lists and read is not x else read
-            made = compute(read, out, operands, parameters, signed)
-            return result_of(made, is_memory=isinstance(read, Memory)) if out is None else out
+            result = compute(read, out, operands, parameters, signed)
+            return result_of(result, is_memory=isinstance(read, Memory)) if out is None else out
         except Error as error:
             error.drop_frames()
             raise
@@ -140,17 +140,17 @@ class ArrayFunction:
         """`call(x, out, operands)` of arrays of other libraries."""
 
         def of_numpy(x: Any, out: Any) -> Any:
-            named = enumerate(operands, 1)
+            pairs = enumerate(operands, 1)
             return call(
                 x,
                 out,
-                [each if isinstance(each, Memory) else as_numpy(each, self._what(i)) for i, each in named],
+                [arg if isinstance(arg, Memory) else as_numpy(arg, self._what(i)) for i, arg in pairs],
             )
 
         return for_owner(self._what(0), x, out, of_numpy)
 
     def _what(self, index: int) -> str:
-        """What messages call an array."""
+        """The name of an array in messages."""
         if self.is_several:
             return f"{self.name}: array {index}"
         return f"{self.name}: {('x', *(self.others or ('a tensor beside x',) * index))[index]}"
@@ -158,11 +158,11 @@ class ArrayFunction:
     # --- arrays as memories ---------------------------------------------------------------------------------
 
     def source(self, x: Any, engine: Engine) -> Memory:
-        """What is read, as a memory on the engine."""
+        """The source, as a memory on the engine."""
         return memory_of(x, engine, Subject.source(self.name))
 
     def target(self, out: Any, like: MemoryDesc, dims: Sequence[int], engine: Engine) -> Memory:
-        """What is written: a new memory in the format of `like`, dense, or the one that was brought."""
+        """The destination: a new memory in the format of `like`, dense, or the one that was brought."""
         if out is None:
             tag = Tag(like.outer_order, like.inner_blks, like.inner_idxs)
             is_whole = like.data_type.is_integral or like.data_type is DataType.boolean
@@ -171,7 +171,7 @@ class ArrayFunction:
         return self.destination(out, engine)
 
     def destination(self, out: Any, engine: Engine) -> Memory:
-        """What is written, as a memory on the engine."""
+        """The array to write, as a memory on the engine."""
         subject = Subject.target(self.name)
         refuse_host_out(subject.refused, out, engine)
         return memory_of(out, engine, subject)
@@ -228,7 +228,7 @@ class ArrayFunction:
     def _in_place(
         self, impl: Implementation, memories: Memories, arg: int, shared: Memories
     ) -> Implementation:
-        """What runs where argument `arg` is written over bytes of `shared`; raises where that will not do."""
+        """The implementation where `arg` is written over bytes of `shared`; raises where that will not do."""
         if self.overlap is not None:
             return self.overlap(self.name, impl, memories)
         for other, memory in shared.items():
@@ -254,9 +254,9 @@ def remember(
     may_be_in_place: bool = False,
 ) -> None:
     """Let later calls go straight to the machine code, where that reads the bytes which a call brings."""
-    first, written, *others = impl.args
+    first, target_arg, *others = impl.args
     sources = [memories[arg] for arg in (first, *others) if arg is not None]
-    is_whole = written == ARG_DST and len(sources) == len(signed.sources) and not impl.computation.operands
+    is_whole = target_arg == ARG_DST and len(sources) == len(signed.sources) and not impl.computation.operands
     if not is_whole or not isinstance(impl.executable, CpuExecutable):
         return
     if all(map(_has_bytes_of, signed.sources, sources)):
@@ -272,25 +272,25 @@ def remember(
         )
 
 
-def result_of(made: Any, *, is_memory: bool) -> Any:
-    """What was written, as a result: an array where NumPy has such, unless it is to be a memory."""
-    if is_memory or not isinstance(made, Memory):
-        return made
-    md = made.desc
-    is_array = not md.inner_blks and md.data_type.bits >= 8 and made.engine.device.is_host
-    return np.asarray(made) if is_array else made
+def result_of(result: Any, *, is_memory: bool) -> Any:
+    """The result of a call: an array where NumPy has such, unless it is to be a memory."""
+    if is_memory or not isinstance(result, Memory):
+        return result
+    md = result.desc
+    is_array = not md.inner_blks and md.data_type.bits >= 8 and result.engine.device.is_host
+    return np.asarray(result) if is_array else result
 
 
 def _has_bytes_of(operand: ArrayOperand, memory: Memory) -> bool:
     """True for the memory of an operand itself, not of a copy in another type."""
-    kind, address, held = operand
+    kind, address, owner = operand
     if isinstance(kind, MemoryDesc):
-        return memory._buffer is held
+        return memory._buffer is owner
     return memory._lo <= address < memory._hi or memory._lo == memory._hi
 
 
 def _name_of(arg: int) -> str:
-    """What messages call an argument."""
+    """The name of an argument in messages."""
     if arg in SEVERAL_SOURCES:
         return f"array {arg - ARG_MULTIPLE_SRC}"
     return {ARG_SRC: "x", ARG_DST: "out"}.get(arg) or NAMES[arg].removeprefix("ARG_").lower()
@@ -309,7 +309,7 @@ def with_axis_at(x: Any, axis: int) -> Any:
 
 
 def ndims_of(x: Any) -> int:
-    """How many axes an array or a memory has."""
+    """The number of axes of an array or a memory."""
     return x.desc.ndims if isinstance(x, Memory) else x.ndim
 
 

@@ -16,10 +16,10 @@ def memory_of(x: Any, what: str) -> Memory:
     """An array of any library; a memory as it is. Errors name the argument `what`, as "quantize: scale"."""
     if isinstance(x, Memory):
         return x
-    found = as_array(as_numpy(x, what) if is_foreign(x) else x, what)
-    if is_nibbles(found):
-        found = reorder(found, None)
-    return found if isinstance(found, Memory) else wrapped(found, Subject.source(*what.split(": ", 1)))
+    array = as_array(as_numpy(x, what) if is_foreign(x) else x, what)
+    if is_nibbles(array):
+        array = reorder(array, None)
+    return array if isinstance(array, Memory) else wrapped(array, Subject.source(*what.split(": ", 1)))
 
 
 def wrapped(x: Any, subject: Subject) -> Memory:

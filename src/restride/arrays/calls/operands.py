@@ -26,7 +26,7 @@ def engine_of(x: object, out: object, engine: object) -> Engine:
         return Engine(engine)
     if engine is not None:
         raise refuse("RS-V08:engine-no-engine", type=type(engine).__name__)
-    memories = (held for held in (x, out) if isinstance(held, Memory) and held)
+    memories = (memory for memory in (x, out) if isinstance(memory, Memory) and memory)
     return next((memory.engine for memory in memories), _CPU)
 
 
@@ -44,7 +44,7 @@ def memory_of(value: Any, engine: Engine, subject: Subject) -> Memory:
 
 
 def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
-    """What is read, as a memory on the engine or on the host beside it.
+    """The source, as a memory on the engine or on the host beside it.
 
     Of a physical array the dims are padded, as far as `src` says: those of `out` leave the padding out.
     """
@@ -55,9 +55,9 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
             dims = tuple(out.shape)
         is_padded = desc.inner_blks and len(dims) == desc.ndims and dims != desc.dims
         if is_padded and not isinstance(src, MemoryDesc):
-            found = MemoryDesc(dims, desc.data_type, Tag(desc.layout.outer_order, *desc.layout.inner))
+            plain = MemoryDesc(dims, desc.data_type, Tag(desc.layout.outer_order, *desc.layout.inner))
             # The blocks of a physical array with the dims of `out`, where those fill as many.
-            desc = found if found.padded_dims == desc.dims and found.strides == desc.strides else desc
+            desc = plain if plain.padded_dims == desc.dims and plain.strides == desc.strides else desc
         return Memory(desc, _host_of(engine), described.buffer_of(x))
     if src is not None:
         raise refuse("RS-A14:src-memory")
@@ -67,7 +67,7 @@ def source_of(x: Any, src: Any, engine: Engine, out: Any = None) -> Memory:
 
 
 def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -> Memory:
-    """What is written, which must lie as `dst` and `dtype` say."""
+    """The destination, which must lie as `dst` and `dtype` say."""
     if isinstance(out, Memory) and out:
         check_out(out.desc, wanted_of_out(src, out.desc, dst, dtype))
         return share_with(out, engine)
@@ -81,5 +81,5 @@ def target_of(src: MemoryDesc, dst: Any, dtype: Any, out: Any, engine: Engine) -
 
 
 def _host_of(engine: Engine) -> Engine:
-    """Where an array of the host lies for an engine; a device is reached from the CPU."""
+    """The host side of an engine, where its arrays lie; a device is reached from the CPU."""
     return engine if engine.device.is_host else _CPU

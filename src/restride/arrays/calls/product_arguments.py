@@ -23,18 +23,18 @@ from .tensors import as_array, as_numpy
 def operand_of(call: str, name: str, value: Any, engine: Engine) -> Memory:
     """An argument as a memory over the same bytes. Raises InvalidArguments for what cannot be read."""
     what = f"{call}: {name}"
-    found = value if isinstance(value, Memory) else as_numpy(as_array(value, what), what)
-    return memory_of(found, engine, Subject(f"{what} cannot be read", f"{what} does not fit"))
+    array = value if isinstance(value, Memory) else as_numpy(as_array(value, what), what)
+    return memory_of(array, engine, Subject(f"{what} cannot be read", f"{what} does not fit"))
 
 
 def bias_of(call: str, value: Any, engine: Engine, ndims: int) -> Memory:
     """A value for each output, along the last of `ndims` dims."""
-    held = operand_of(call, "bias", value, engine)
-    if held.desc.ndims != 1:
-        raise refuse("RS-X01:bias-dims", call=call, ndims=held.desc.ndims, desc=held.desc)
+    bias = operand_of(call, "bias", value, engine)
+    if bias.desc.ndims != 1:
+        raise refuse("RS-X01:bias-dims", call=call, ndims=bias.desc.ndims, desc=bias.desc)
     if ndims == 1 or isinstance(value, Memory):
-        return held
-    wide = np.asarray(held).reshape(*[1] * (ndims - 1), -1)
+        return bias
+    wide = np.asarray(bias).reshape(*[1] * (ndims - 1), -1)
     return operand_of(call, "bias", wide, engine)
 
 
@@ -47,25 +47,25 @@ def result_type(source: Memory, dtype: Any) -> DataType:
 
 
 def target_of(call: str, md: MemoryDesc, out: Any, engine: Engine) -> Memory:
-    """What is written: a new memory, or the one that was brought, of the same dims."""
+    """The destination: a new memory, or the one that was brought, of the same dims."""
     if out is None:
         return Memory(md, engine)
     subject = Subject.target(call)
     refuse_host_out(subject.refused, out, engine)
-    found = operand_of(call, "out", out, engine)
-    check_destination(call, found, "out")
-    if found.desc.dims != md.dims:
-        raise refuse("RS-R10:out-other-dims", call=call, desc=found.desc, dims=md.dims)
-    return found
+    target = operand_of(call, "out", out, engine)
+    check_destination(call, target, "out")
+    if target.desc.dims != md.dims:
+        raise refuse("RS-R10:out-other-dims", call=call, desc=target.desc, dims=md.dims)
+    return target
 
 
 def numbers_of_dims(name: str, value: Any, count: int) -> tuple[int, ...]:
     """One number for each spatial dim, given as such or once for all."""
     what = f"convolution: {name}"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        found = tuple(parse_int(each, what) for each in value)
+        numbers = tuple(parse_int(number, what) for number in value)
     else:
-        found = (parse_int(value, what),) * max(count, 0)
-    if len(found) == max(count, 0):
-        return found
+        numbers = (parse_int(value, what),) * max(count, 0)
+    if len(numbers) == max(count, 0):
+        return numbers
     raise refuse("RS-X01:spatial-dims", what=what, value=short_repr(value), count=count)

@@ -30,7 +30,7 @@ _ALGORITHM = "convolution_direct"
 
 
 class SlidingWindow(NamedTuple):
-    """How a window moves: a number for each spatial dim. `dilates`: 0 is dense."""
+    """The movement of a window: a number for each spatial dim. `dilates`: 0 is dense."""
 
     strides: tuple[int, ...]
     dilates: tuple[int, ...]
@@ -38,7 +38,7 @@ class SlidingWindow(NamedTuple):
 
     @property
     def arguments(self) -> tuple[list[int], ...]:
-        """What primitive descriptors take: strides, dilates, and the padding in front and behind."""
+        """The arguments of primitive descriptors: strides, dilates, and the padding in front and behind."""
         return tuple(map(list, (self.strides, self.dilates, self.padding, self.padding)))
 
     def points(self, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -81,8 +81,8 @@ def weights_gradient(
     bias = None if diff_bias is None else diff_bias.desc
     head = diff_dst.engine, _ALGORITHM, src.desc, diff_weights.desc, bias, diff_dst.desc
     primitive = _primitive(ConvolutionBackwardWeights, head, window)
-    written = {ARG_DIFF_WEIGHTS: diff_weights, **({} if diff_bias is None else {ARG_DIFF_BIAS: diff_bias})}
-    execute(primitive, {ARG_SRC: src, ARG_DIFF_DST: diff_dst, **written})
+    gradients = {ARG_DIFF_WEIGHTS: diff_weights, **({} if diff_bias is None else {ARG_DIFF_BIAS: diff_bias})}
+    execute(primitive, {ARG_SRC: src, ARG_DIFF_DST: diff_dst, **gradients})
 
 
 def execute_product(
@@ -114,9 +114,9 @@ def _primitive(
 ) -> _PrimitiveT:
     """The primitive of a descriptor's arguments, made at the first call."""
     key = kind, head, window
-    found: _PrimitiveT | None = calls.find(key)
-    if found is None:
+    primitive: _PrimitiveT | None = calls.find(key)
+    if primitive is None:
         pd = kind.PrimitiveDesc(*head, *(() if window is None else window.arguments))
         return calls.keep(key, kind(pd))
     calls.count_hit()
-    return found
+    return primitive

@@ -53,16 +53,16 @@ def empty(dims: Sequence[int], dtype: Any = "f32", format: Format = None) -> Any
 
 
 def maker_of(md: MemoryDesc, dtype: NumpyType | None = None, *, is_memory: bool = False) -> Make:
-    """What makes results of a descriptor: arrays where NumPy has such, unless `is_memory`, else memories.
+    """A function that makes results: arrays where NumPy has such, unless `is_memory`, else memories.
 
     `dtype`: the type of arrays whose bits go as another type.
     """
     if not is_memory and not md.inner_blks and md.data_type.bits >= 8:
         return _array_maker(md) if dtype is None else as_type(_array_maker(md), dtype)
-    needed = extent(md).needed
-    if needed >= POOLED_BYTES and md.data_type.bits >= 8:
-        size = block_size(needed)
-        return lambda: ((memory := allocated_memory(md, _CPU, new_buffer(size, needed)))._address, memory)
+    nbytes = extent(md).needed
+    if nbytes >= POOLED_BYTES and md.data_type.bits >= 8:
+        size = block_size(nbytes)
+        return lambda: ((memory := allocated_memory(md, _CPU, new_buffer(size, nbytes)))._address, memory)
     return lambda: ((memory := allocated_memory(md, _CPU))._address, memory)
 
 
@@ -70,15 +70,15 @@ def _array_maker(md: MemoryDesc) -> Make:
     twin = element_type(md)
     if not md.nelems:
         return lambda: ((memory := allocated_memory(md, _CPU))._address, np.asarray(memory))
-    needed = extent(md).needed
-    if needed >= POOLED_BYTES:
+    nbytes = extent(md).needed
+    if nbytes >= POOLED_BYTES:
         steps = tuple(stride * twin.itemsize for stride in md.strides)
-        return partial(new_array, block_size(needed), md.dims, twin, md.offset0 * twin.itemsize, steps)
+        return partial(new_array, block_size(nbytes), md.dims, twin, md.offset0 * twin.itemsize, steps)
     order = sorted(range(md.ndims), key=lambda d: (-md.strides[d], -md.dims[d], d))
     dense = [prod(md.dims[inner] for inner in order[i + 1 :]) for i in range(md.ndims)]
     if md.offset0 or dense != [md.strides[d] for d in order]:  # with gaps
         return lambda: (
-            (buffer := allocate(needed)).address,
+            (buffer := allocate(nbytes)).address,
             buffer.view(twin, md.dims, md.strides, md.offset0),
         )
     shape = tuple(md.dims[d] for d in order)

@@ -1,4 +1,4 @@
-"""What a call computes with, in two parts: the structure, which picks a kernel, and the values.
+"""The arithmetic of a call in two parts: the structure, which picks a kernel, and the values.
 
 Only what surely is right is read here, as fast as can be. For all else the answer is None, and `arithmetic`
 reads it again, or says what is wrong with it.
@@ -30,7 +30,7 @@ _OPERATIONS = frozenset((*BINARY, *(f"binary_{name}" for name in BINARY)))
 
 
 class Values:
-    """What a call brings beside its arrays.
+    """The values of a call beside its arrays.
 
     `structure`: which values there are, of what kind; other values of an equal structure take the same
     kernel. `scalars`: zero point, scale, beta and numbers of post-ops, those that there are, in this order.
@@ -59,7 +59,7 @@ def scale_values(alpha: float) -> Values:
 
 
 def read_values(scale: Any, zero_point: Any, axis: Any, beta: Any, post_ops: Any) -> Values | None:
-    """What the arguments of a call bring; None where that takes a closer look."""
+    """The values of a call's arguments; None where that takes a closer look."""
     if axis is not None and type(axis) is not int:
         return None
     values = Values()
@@ -86,8 +86,8 @@ def _read_zero_point(values: Values, value: Any) -> Hashable:
     if isinstance(value, np.integer):
         value = int(value)
     if type(value) is not int:
-        found = _whole(value)
-        return False if found is None else _array(values, found)
+        array = _whole(value)
+        return False if array is None else _array(values, array)
     if not -_S32 < value < _S32:
         return False
     if value == 0:
@@ -101,8 +101,8 @@ def _read_scale(values: Values, value: Any) -> Hashable:
         return None
     if type(value) in _REALS:
         return _value(values, value, 1.0)
-    found = _real_row(value)
-    return False if found is None else _array(values, found)
+    array = _real_row(value)
+    return False if array is None else _array(values, array)
 
 
 def _value(values: Values, value: Any, neutral: float) -> Hashable:
@@ -179,8 +179,8 @@ def _read_chain(values: Values, post_ops: Any) -> tuple[Hashable, ...] | None:
 
 
 def _all(parts: Any) -> tuple[Hashable, ...] | None:
-    found = tuple(parts)
-    return None if None in found else found
+    values = tuple(parts)
+    return None if None in values else values
 
 
 def _read_op(values: Values, op: object) -> Hashable | None:

@@ -16,16 +16,16 @@ _CPU = Engine("cpu")
 
 def bind_reorder(src: Kind, dst: Kind, is_scaled: bool) -> CompiledCall:
     """The call that reorders arrays of one kind into arrays of another; `scale_values` are its values."""
-    read, written = described(src), described(dst)
+    source, target = described(src), described(dst)
     attr = Attr.common(0.5 if is_scaled else None)
-    impl = find_reorder(ReorderProblem(read.desc, written.desc, attr), _CPU)
+    impl = find_reorder(ReorderProblem(source.desc, target.desc, attr), _CPU)
     words = ParamPacker.of_values(impl.computation, scale_values(0.5), attr, {}) if is_scaled else None
-    return CompiledCall(impl, (read.desc,), written.desc, (read.below,), written.below, words=words)
+    return CompiledCall(impl, (source.desc,), target.desc, (source.below,), target.below, words=words)
 
 
 def bind_shuffle(rule: Rule, src: Kind, dst: Kind, axis: int, number: int) -> CompiledCall:
     """The call that shuffles arrays of one kind into arrays of another of the same type."""
-    read, written = described(src), described(dst)
-    problem = ShuffleProblem(read.desc, written.desc, *rule.split(read.desc.dims, axis, number))
+    source, target = described(src), described(dst)
+    problem = ShuffleProblem(source.desc, target.desc, *rule.split(source.desc.dims, axis, number))
     impl = find_shuffle(rule.call, problem, _CPU)
-    return CompiledCall(impl, (read.desc,), written.desc, (read.below,), written.below)
+    return CompiledCall(impl, (source.desc,), target.desc, (source.below,), target.below)

@@ -77,9 +77,9 @@ def as_array(x: Any, name: str) -> Any:
 
 def numpy_of(x: Any, name: str) -> Array:
     """Arrays of any library, lists and numbers as an array of NumPy. Raises InvalidArguments for all else."""
-    found = x.to_numpy() if isinstance(x, Memory) else as_array(as_numpy(x, name), name)
-    if isinstance(found, np.ndarray):
-        return found
+    array = x.to_numpy() if isinstance(x, Memory) else as_array(as_numpy(x, name), name)
+    if isinstance(array, np.ndarray):
+        return array
     raise refuse("RS-A04:no-array", name=name, type=type(x).__name__)
 
 
@@ -91,20 +91,20 @@ def narrowed(x: Any) -> Any:
     return x.astype(np.int32) if limits.min <= x.min() and x.max() <= limits.max else x
 
 
-def back_to(x: Any, made: Any) -> Any:
+def back_to(x: Any, result: Any) -> Any:
     """A result as an array of the library of `x`, over the same bytes; a `Memory` as it is.
 
     Libraries that follow the Array API read it by their `from_dlpack`; of others NumPy's array is given.
     """
-    if not isinstance(made, np.ndarray):
-        return made
+    if not isinstance(result, np.ndarray):
+        return result
     if is_torch(x):
-        return to_torch(made)
+        return to_torch(result)
     if is_jax(x):
-        return to_jax(made, x)
+        return to_jax(result, x)
     space = getattr(x, "__array_namespace__", None)
     read = getattr(space(), "from_dlpack", None) if callable(space) else None
-    return made if read is None else read(Exported(made))
+    return result if read is None else read(Exported(result))
 
 
 def as_target(out: Any, name: str) -> Any:
@@ -130,7 +130,7 @@ def translate_hint(x: object, error: ErrorT) -> ErrorT:
 
 
 def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> Any:
-    """What `work(x, out)` makes of NumPy's arrays over the same bytes, as an array of the library of `x`.
+    """The result of `work(x, out)` on NumPy's arrays over the same bytes, as an array of the library of `x`.
 
     Memories stay what they are. `what`: what messages call `x`, as "reorder: x".
     """
@@ -138,10 +138,10 @@ def for_owner(what: str, x: Any, out: Any, work: Callable[[Any, Any], Any]) -> A
     is_open = out is None or isinstance(out, Memory)
     target = out if is_open else as_target(out, f"{what.partition(':')[0]}: out")
     try:
-        made = work(source, target)
+        result = work(source, target)
     except Error as error:
         raise translate_hint(x if is_foreign(x) else out, error) from None
-    return back_to(x, made) if out is None else written(out)
+    return back_to(x, result) if out is None else written(out)
 
 
 def as_numpy(x: Any, name: str) -> Any:
@@ -186,17 +186,17 @@ def _of_torch(x: Any, name: str) -> Array:
         )
     check_strided(x, name)
     try:
-        found: Array | None = None
+        array: Array | None = None
         carrier = _CARRIED.get(str(x.dtype).removeprefix("torch."))
         if is_whole(x):
             bits = x if carrier is None else x.view(getattr(sys.modules["torch"], carrier[0]))
-            found = np.asarray(bits.numpy() if carrier is None else bits.numpy().view(carrier[1]))
+            array = np.asarray(bits.numpy() if carrier is None else bits.numpy().view(carrier[1]))
     except (TypeError, RuntimeError) as error:
         why = str(error).strip().splitlines()[0]
         raise refuse("RS-A04:capsule", name=name, why=why, hint_of_torch=_hint_of_torch(x)) from None
-    if found is None:
+    if array is None:
         raise refuse("RS-A04:resized", name=name)
-    return found
+    return array
 
 
 def is_whole(x: Any) -> bool:

@@ -65,15 +65,15 @@ def to_jax(x: Array, like: Any) -> Any:
     jax = sys.modules["jax"]
     if not x.size or not _is_dense(x) or not is_named(x.dtype):
         return jax.numpy.asarray(x)
-    made = jax.dlpack.from_dlpack(Exported(_aligned(x)))
-    (device,) = like.devices() if len(like.devices()) == 1 else made.devices()
-    if device in made.devices():
-        return made
+    array = jax.dlpack.from_dlpack(Exported(_aligned(x)))
+    (device,) = like.devices() if len(like.devices()) == 1 else array.devices()
+    if device in array.devices():
+        return array
     # It goes there row-major: programs of JAX 0.10 misread what was moved in another layout.
     there = jax.device_put(np.ascontiguousarray(x), device)
     if x.flags.c_contiguous:
         return there
-    return jax.device_put(there, type(made.format)(made.format.layout, there.sharding))
+    return jax.device_put(there, type(array.format)(array.format.layout, there.sharding))
 
 
 def check_width(dtype: np.dtype[Any]) -> None:

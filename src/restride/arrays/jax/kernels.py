@@ -68,20 +68,20 @@ class Shape(NamedTuple):
         return self.dims, tuple(strides), twin
 
     def operand(self) -> XlaOperand:
-        """What a handler checks."""
+        """The operand that a handler checks."""
         return XlaOperand(_NUMBERS[self.dtype.name], prod(self.dims))
 
 
 def shape_of(call: str, aval: Any) -> Shape:
-    """What XLA hands to a kernel for an abstract value, or for an array, row-major."""
+    """The shape that XLA hands to a kernel for an abstract value, or for an array, row-major."""
     if not all(isinstance(n, int) for n in aval.shape):
         raise refuse("RS-A17:shape", call=call, shape=aval.shape)
     return Shape(tuple(aval.shape), tuple(range(aval.ndim)), np.dtype(aval.dtype))
 
 
 class PrimitiveRules(NamedTuple):
-    """What is special about a primitive. Each takes its kind: equal kinds do equal work, and their repr tells
-    all of it, in every process.
+    """The functions of a primitive. Each takes its kind: equal kinds do equal work, and their repr tells all
+    of it, in every process.
 
     result     the abstract value of the result, of the kind and that of the first operand
     work       what a handler does, of the kind, the shapes of the sources and that of the result
@@ -106,10 +106,10 @@ def is_served() -> bool:
     """True where XLA's interface for handlers is of the version that ours are written for."""
     header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h")
     try:
-        found = re.search(r"#define XLA_FFI_API_MAJOR (\d+)", header.read_text(encoding="utf-8"))
+        major = re.search(r"#define XLA_FFI_API_MAJOR (\d+)", header.read_text(encoding="utf-8"))
     except OSError:
         return False
-    return found is not None and int(found[1]) == MAJOR and sys.maxsize == 2**63 - 1
+    return major is not None and int(major[1]) == MAJOR and sys.maxsize == 2**63 - 1
 
 
 def _target(kind: Any, rules: PrimitiveRules, sources: tuple[Shape, ...], result: Shape) -> str:
@@ -118,7 +118,7 @@ def _target(kind: Any, rules: PrimitiveRules, sources: tuple[Shape, ...], result
     name = f"restride_{hashlib.sha256(repr((VERSION, work)).encode()).hexdigest()[:32]}"
     with _registering:
         if name not in _registered:
-            operands = [each.operand() for each in sources]
+            operands = [source.operand() for source in sources]
             address = ctypes.c_void_p(
                 make_handler(rules.work(kind, sources, result), operands, result.operand())
             )
@@ -162,16 +162,16 @@ def _lowered(name: str, rules: PrimitiveRules, ctx: Any, *operands: Any, kind: A
             like = jax.ShapeDtypeStruct(result.shape, result.dtype)
             run = partial(rules.on_arrays, kind)
             return jax.pure_callback(
-                lambda *held: run(*map(np.asarray, held)), like, *operands, vmap_method="sequential"
+                lambda *arrays: run(*map(np.asarray, arrays)), like, *operands, vmap_method="sequential"
             )
 
         return mlir.lower_fun(by_python, multiple_results=False)(ctx, *operands)
     sources = tuple([shape_of(name, aval) for aval in ctx.avals_in])
-    written = shape_of(name, result)
-    written = written._replace(order=getattr(kind, "order", written.order))
-    target = _target(kind, rules, sources, written)
+    result_shape = shape_of(name, result)
+    result_shape = result_shape._replace(order=getattr(kind, "order", result_shape.order))
+    target = _target(kind, rules, sources, result_shape)
     # XLA counts the axes of a layout from the innermost one.
-    return jax.ffi.ffi_lowering(target, result_layouts=[written.order[::-1]])(ctx, *operands)
+    return jax.ffi.ffi_lowering(target, result_layouts=[result_shape.order[::-1]])(ctx, *operands)
 
 
 # --- moves: linear, with one operand --------------------------------------------------------------------
@@ -208,10 +208,10 @@ def _new_move(
     """`back`: the kind that takes a gradient back, of the kind and the source; `parts`: that of a batch."""
 
     def work(kind: Any, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
-        made, values = call(kind, sources[0], result)
-        words = made.words(values)
-        run = made.direct_kernel, packed_address(words), lambda src, dst: made.run(src, dst, values)
-        return XlaWork(*run, (made, words))
+        move, values = call(kind, sources[0], result)
+        words = move.words(values)
+        run = (move.direct_kernel, packed_address(words), lambda src, dst: move.run(src, dst, values))
+        return XlaWork(*run, (move, words))
 
     def batched(kind: Any, args: Any, axes: Any) -> Any:
         return primitive.bind(jax.numpy.moveaxis(args[0], axes[0], 0), kind=parts(kind))
@@ -222,8 +222,8 @@ def _new_move(
 
 
 def _shuffle_call(kind: ShuffleKind, src: Shape, dst: Shape) -> tuple[CompiledCall, Values]:
-    moved = src.kind(carried(src.dtype))
-    return bind_shuffle(SHUFFLE, moved, moved, kind.axis, kind.group_size), NO_VALUES
+    array_kind = src.kind(carried(src.dtype))
+    return bind_shuffle(SHUFFLE, array_kind, array_kind, kind.axis, kind.group_size), NO_VALUES
 
 
 def _reorder_call(kind: ReorderKind, src: Shape, dst: Shape) -> tuple[CompiledCall, Values]:
@@ -273,9 +273,9 @@ def array_of(call: str, x: Any) -> Any:
 def parse_dtype(dtype: Any) -> NumpyType:
     """The type that `dtype` names, which JAX must keep as it is."""
     twin = parse_type(dtype).numpy
-    found = np.dtype(np.void) if twin is None else twin
-    check_width(found)
-    return found
+    element_type = np.dtype(np.void) if twin is None else twin
+    check_width(element_type)
+    return element_type
 
 
 def factor_of(scale: Any) -> int | None:
@@ -299,7 +299,7 @@ def differentiable(x: Any, dtype: Any) -> Any:
 
     Raises InvalidArguments for an array on another device than the CPU.
     """
-    if not isinstance(x, jax.core.Tracer) and any(each.platform != "cpu" for each in x.devices()):
+    if not isinstance(x, jax.core.Tracer) and any(device.platform != "cpu" for device in x.devices()):
         raise refuse("RS-A04:array-not-cpu", name="restride.jax: x")
     return x if is_real(x.dtype) and is_real(dtype) else jax.lax.stop_gradient(x)
 

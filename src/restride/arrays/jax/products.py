@@ -63,18 +63,18 @@ class MatmulKind(NamedTuple):
 
     def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
         """Of both factors, and of a bias if there is one."""
-        found = []
+        descs = []
         for shape, is_turned in zip(shapes[:2], (self.turns_left, self.turns_right), strict=True):
             *batch, a, b = range(len(shape.dims))
             order = (*batch, b, a) if is_turned else (*batch, a, b)
             dims = [shape.dims[d] for d in order]
-            found.append(MemoryDesc(dims, shape.dtype, "".join(LETTERS[d] for d in order)))
+            descs.append(MemoryDesc(dims, shape.dtype, "".join(LETTERS[d] for d in order)))
         ones = [1] * (len(self.dims) - 1)
-        return [*found, *(MemoryDesc((*ones, *each.dims), each.dtype) for each in shapes[2:])]
+        return [*descs, *(MemoryDesc((*ones, *bias.dims), bias.dtype) for bias in shapes[2:])]
 
-    def primitive(self, reads: Sequence[MemoryDesc], written: MemoryDesc) -> Primitive:
-        """What multiplies. Raises what its descriptor raises."""
-        return matmul_primitive(_CPU, reads[0], reads[1], reads[2] if reads[2:] else None, written)
+    def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive:
+        """The primitive that multiplies. Raises what its descriptor raises."""
+        return matmul_primitive(_CPU, reads[0], reads[1], reads[2] if reads[2:] else None, result)
 
     def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
         """The gradient of one factor: a product of that of the result and of the other factor."""
@@ -88,12 +88,10 @@ class MatmulKind(NamedTuple):
             factors, turns = (other, ct), (not self.turns_left, False)
         batch = np.broadcast_shapes(ct.shape[:-2], other.shape[:-2])
         kind = MatmulKind((*batch, *like.shape[-2:]), np.dtype(like.dtype), *turns)
-        made = product_p.bind(*factors, kind=kind)
+        gradient = product_p.bind(*factors, kind=kind)
         # Along these dims the factor was repeated.
-        axes = tuple(
-            d for d, (n, wanted) in enumerate(zip(kind.dims, like.shape, strict=True)) if n != wanted
-        )
-        return made.sum(axes, keepdims=True) if axes else made
+        axes = tuple(d for d, (n, m) in enumerate(zip(kind.dims, like.shape, strict=True)) if n != m)
+        return gradient.sum(axes, keepdims=True) if axes else gradient
 
     def batched(self, args: Any, axes: Any) -> Any:
         """The product of a batch, in one call."""
@@ -135,14 +133,14 @@ class ConvolutionKind(NamedTuple):
 
     def descs(self, shapes: Sequence[Shape]) -> list[MemoryDesc]:
         """Of both factors, and of a bias if there is one."""
-        return [MemoryDesc(each.dims, each.dtype) for each in shapes]
+        return [MemoryDesc(shape.dims, shape.dtype) for shape in shapes]
 
-    def primitive(self, reads: Sequence[MemoryDesc], written: MemoryDesc) -> Primitive | None:
-        """What convolves; None for gradients. Raises what its descriptor raises."""
+    def primitive(self, reads: Sequence[MemoryDesc], result: MemoryDesc) -> Primitive | None:
+        """The primitive that convolves; None for gradients. Raises what its descriptor raises."""
         if self.way != "forward":
             return None
         bias = reads[2] if reads[2:] else None
-        return convolution_primitive(_CPU, reads[0], reads[1], bias, written, self.window)
+        return convolution_primitive(_CPU, reads[0], reads[1], bias, result, self.window)
 
     def gradient(self, ct: Any, other: Any, like: Any, is_left: bool) -> Any:
         """The gradient of one factor: a convolution of another way."""
@@ -153,17 +151,17 @@ class ConvolutionKind(NamedTuple):
     def batched(self, args: Any, axes: Any) -> Any:
         """One call where the batch is of the first factor alone, else one after the other."""
         size = _parts(args, axes)
-        moved = [x if at is None else jax.numpy.moveaxis(x, at, 0) for x, at in zip(args, axes, strict=True)]
+        arrays = [x if at is None else jax.numpy.moveaxis(x, at, 0) for x, at in zip(args, axes, strict=True)]
         if self.way == "weights" or any(at is not None for at in axes[1:]):
 
             def one(index: Any) -> Any:
-                picked = (x if at is None else x[index] for x, at in zip(moved, axes, strict=True))
+                picked = (x if at is None else x[index] for x, at in zip(arrays, axes, strict=True))
                 return product_p.bind(*picked, kind=self)
 
             return jax.lax.map(one, jax.numpy.arange(size))
         kind = self._replace(dims=(size * self.dims[0], *self.dims[1:]))
-        made = product_p.bind(moved[0].reshape(-1, *moved[0].shape[2:]), *args[1:], kind=kind)
-        return made.reshape(size, *self.dims)
+        result = product_p.bind(arrays[0].reshape(-1, *arrays[0].shape[2:]), *args[1:], kind=kind)
+        return result.reshape(size, *self.dims)
 
 
 Kind = MatmulKind | ConvolutionKind
@@ -177,17 +175,17 @@ def _parts(args: Any, axes: Any) -> int:
 
 
 def _work(kind: Kind, sources: tuple[Shape, ...], result: Shape) -> XlaWork:
-    reads, written = kind.descs(sources), MemoryDesc(kind.dims, kind.dtype)
-    kind.primitive(reads, written)  # so that it is there when it is called
-    return XlaWork(0, 0, partial(_run, kind, reads, written), None)
+    reads, result_desc = kind.descs(sources), MemoryDesc(kind.dims, kind.dtype)
+    kind.primitive(reads, result_desc)  # so that it is there when it is called
+    return XlaWork(0, 0, partial(_run, kind, reads, result_desc), None)
 
 
-def _run(kind: Kind, reads: Sequence[MemoryDesc], written: MemoryDesc, *addresses: int) -> None:
+def _run(kind: Kind, reads: Sequence[MemoryDesc], result: MemoryDesc, *addresses: int) -> None:
     *sources, target = (
-        Memory(md, _CPU, Buffer(address, md.size, md is not written, None).bytes())
-        for md, address in zip((*reads, written), addresses, strict=True)
+        Memory(md, _CPU, Buffer(address, md.size, md is not result, None).bytes())
+        for md, address in zip((*reads, result), addresses, strict=True)
     )
-    primitive = kind.primitive(reads, written)
+    primitive = kind.primitive(reads, result)
     if primitive is not None:
         execute_product(primitive, sources[0], sources[1], sources[2] if sources[2:] else None, target)
     elif kind.way == "source":  # type: ignore[union-attr]
@@ -251,15 +249,15 @@ ad.primitive_transposes[product_p] = _pulled
 
 def factors_of(call: str, *operands: Any) -> list[Any]:
     """Factors and bias as arrays of types that kernels see; None where there is no bias."""
-    found = [None if x is None else array_of(call, x) for x in operands]
-    for x in found:
+    arrays = [None if x is None else array_of(call, x) for x in operands]
+    for x in arrays:
         if x is not None:
             check_type(call, x.dtype)
-    if found[0] is None or found[1] is None:
+    if arrays[0] is None or arrays[1] is None:
         raise refuse("RS-A17:none-no-array", call=call)
-    if found[2] is not None and found[2].ndim != 1:
-        raise refuse("RS-X01:bias-dims", call=call, ndims=found[2].ndim, desc=desc_of(found[2]))
-    return found
+    if arrays[2] is not None and arrays[2].ndim != 1:
+        raise refuse("RS-X01:bias-dims", call=call, ndims=arrays[2].ndim, desc=desc_of(arrays[2]))
+    return arrays
 
 
 def desc_of(x: Any) -> MemoryDesc:
@@ -286,9 +284,9 @@ def grouped(weights: Any, groups: Any) -> Any:
 
 def product(kind: Kind, *operands: Any) -> Any:
     """A product of arrays, or tracers, checked as its primitive checks it."""
-    found = [differentiable(x, kind.dtype) for x in operands if x is not None]
-    kind.primitive(kind.descs([shape_of("product", x) for x in found]), MemoryDesc(kind.dims, kind.dtype))
-    return product_p.bind(*found, kind=kind)
+    arrays = [differentiable(x, kind.dtype) for x in operands if x is not None]
+    kind.primitive(kind.descs([shape_of("product", x) for x in arrays]), MemoryDesc(kind.dims, kind.dtype))
+    return product_p.bind(*arrays, kind=kind)
 
 
 def multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_right: bool) -> Any:
@@ -309,5 +307,5 @@ def multiplied(call: str, x: Any, weights: Any, bias: Any, dtype: Any, *, turns_
     batch = (b if a == 1 else a for a, b in zip(rows.shape[:-2], table.shape[:-2], strict=True))
     dims = (*batch, rows.shape[-2], columns)
     kind = MatmulKind(dims, product_type(source, dtype), turns_right=turns_right)
-    made = product(kind, rows, table, shifts)
-    return made.reshape(*source.shape[:-1], columns) if table.ndim == _MATRIX else made
+    result = product(kind, rows, table, shifts)
+    return result.reshape(*source.shape[:-1], columns) if table.ndim == _MATRIX else result

@@ -38,18 +38,18 @@ class RawLayer:
 
     def where(self) -> str:
         """The layer in a message: `the layer of line 12, id 3, name 'shuffle'`."""
-        known = [(key, self.attributes[key]) for key in ("id", "name") if key in self.attributes]
-        return ", ".join([f"the layer of line {self.line}", *(f"{k} {short_repr(v)}" for k, v in known)])
+        pairs = [(key, self.attributes[key]) for key in ("id", "name") if key in self.attributes]
+        return ", ".join([f"the layer of line {self.line}", *(f"{k} {short_repr(v)}" for k, v in pairs)])
 
 
-def find_layers(source: Source, wanted: str) -> list[RawLayer]:
-    """The layers of type `wanted` in file order, those in the bodies of others too.
+def find_layers(source: Source, layer_type: str) -> list[RawLayer]:
+    """The layers of type `layer_type` in file order, those in the bodies of others too.
 
     Raises InvalidArguments for what is no IR, or one of a version that is not known.
     """
-    collector = _Collector(wanted)
+    collector = _Collector(layer_type)
     visit(source, collector)
-    return collector.found
+    return collector.layers
 
 
 def to_int(text: str, name: str) -> int:
@@ -64,9 +64,9 @@ def to_int(text: str, name: str) -> int:
 class _Collector:
     """Follows the elements of a document; within a wanted layer, `path` leads to the current one."""
 
-    def __init__(self, wanted: str) -> None:
-        self.found: list[RawLayer] = []
-        self._wanted = wanted
+    def __init__(self, layer_type: str) -> None:
+        self.layers: list[RawLayer] = []
+        self._layer_type = layer_type
         self._is_root = True
         self._layer: RawLayer | None = None
         self._path: list[str] = []
@@ -81,11 +81,11 @@ class _Collector:
             self._inside(self._layer, attributes)
         elif tag == "layer" and "type" not in attributes:
             raise refuse("RS-F04:layer-no-type")
-        elif tag == "layer" and attributes["type"] == self._wanted:
-            if len(self.found) == _MOST_LAYERS:
-                raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._wanted)
+        elif tag == "layer" and attributes["type"] == self._layer_type:
+            if len(self.layers) == _MOST_LAYERS:
+                raise refuse("RS-F04:more-layers", most_layers=_MOST_LAYERS, wanted=self._layer_type)
             self._layer = RawLayer(line, attributes)
-            self.found.append(self._layer)
+            self.layers.append(self._layer)
 
     def end(self) -> None:
         layer = self._layer
@@ -117,8 +117,8 @@ class _Collector:
         elif self._path[-1] == "layer" or self._text is not None:
             raise refuse(
                 "RS-F04:not-belong-inside",
-                path=_shown_tag(self._path[-1]),
-                value=_shown_tag(["layer", *self._path][-2]),
+                path=_tag_text(self._path[-1]),
+                value=_tag_text(["layer", *self._path][-2]),
                 where=layer.where(),
                 why="a layer has <data>, <input> and <output>",
                 hint="save the model again with OpenVINO",
@@ -127,12 +127,12 @@ class _Collector:
 
 def _check_root(tag: str, attributes: dict[str, str]) -> None:
     if tag not in _ROOTS:
-        raise refuse("RS-F04:outermost-element", tag=_shown_tag(tag))
+        raise refuse("RS-F04:outermost-element", tag=_tag_text(tag))
     version = attributes.get("version") if tag == "net" else None
     if version is not None and to_int(version, "the version of <net>") not in _VERSIONS:
         raise refuse("RS-F04:ir-version", version=short_repr(version), versions=_VERSIONS[-1])
 
 
-def _shown_tag(tag: str) -> str:
+def _tag_text(tag: str) -> str:
     """A tag in a message."""
     return f"<{tag if tag.isprintable() and len(tag) < _MOST_TEXT else tag[:8] + '...'}>"

@@ -36,7 +36,7 @@ _ENDED = (
 
 
 class Source(NamedTuple):
-    """What errors call the XML, and a function that gives the next bytes, or characters, of it."""
+    """The name of the XML in errors, and a function that gives the next bytes, or characters, of it."""
 
     name: str
     read: Callable[[int], Any]
@@ -70,7 +70,7 @@ def opened(source: object) -> Iterator[Source]:
         except Exception:  # a foreign __fspath__ may raise anything
             raise refuse("RS-F04:gives-no-path", type=type(source).__name__) from None
         with _opened_path(path) as file:
-            yield Source(_shown(path), file.read)
+            yield Source(_quote(path), file.read)
         return
     read = attribute_of(source, "read")
     if not callable(read):
@@ -81,7 +81,7 @@ def opened(source: object) -> Iterator[Source]:
             type=type(source).__name__,
         )
     name = attribute_of(source, "name")
-    yield Source(_shown(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
+    yield Source(_quote(plain_text(name)) if isinstance(name, str) else f"<{type(source).__name__}>", read)
 
 
 def _opened_path(path: str) -> Any:
@@ -92,16 +92,16 @@ def _opened_path(path: str) -> Any:
         hint = "check the name" if error.errno == errno.ENOENT else "name a file that you may read"
         hint = "XML itself goes in as io.StringIO(text)" if path.lstrip().startswith("<") else hint
         why = os.strerror(error.errno) if error.errno else str(error)
-        raise refuse("RS-F02:xml", path=_shown(path), why=why, hint=hint) from None
+        raise refuse("RS-F02:xml", path=_quote(path), why=why, hint=hint) from None
     except ValueError:
-        raise refuse("RS-F04:no-file-name", path=_shown(path)) from None
+        raise refuse("RS-F04:no-file-name", path=_quote(path)) from None
     if stat.S_ISREG(os.fstat(handle).st_mode):
         return os.fdopen(handle, "rb", buffering=0)
     os.close(handle)
-    raise refuse("RS-F04:folder-pipe-device", path=_shown(path))
+    raise refuse("RS-F04:folder-pipe-device", path=_quote(path))
 
 
-def _shown(path: str) -> str:
+def _quote(path: str) -> str:
     return path if path.isprintable() and 0 < len(path.strip()) == len(path) <= 200 else short_repr(path)
 
 
@@ -206,12 +206,12 @@ class _XmlReader:
         try:
             self._parser.Parse(piece, is_last)
         except expat.ExpatError as error:
-            said, line, column = expat.ErrorString(error.code), error.lineno, error.offset + 1
-            if said in _ENDED and self._depth:
+            message, line, column = expat.ErrorString(error.code), error.lineno, error.offset + 1
+            if message in _ENDED and self._depth:
                 raise refuse(
                     "RS-F04:ends-inside-element", name=self._name, lineno=line, offset=column
                 ) from None
-            raise refuse("RS-F04:no-xml", name=self._name, lineno=line, offset=column, said=said) from None
+            raise refuse("RS-F04:no-xml", name=self._name, lineno=line, offset=column, said=message) from None
         except Error as error:
             why = f"{error.what}: {error.why}" if error.why else error.what
             raise refuse(

@@ -54,23 +54,23 @@ def quantize_in_groups(
     scaling = scaling.for_dims(md.dims)
     extents = group_extents(md.dims, scaling.groups)
     tensor_scale = _tensor_scale(x, scaling, largest)
-    made = QuantizedTensor(
+    q = QuantizedTensor(
         new_memory(target_desc(md, dst, scaling.data_type), engine),
         new_memory(MemoryDesc(extents, scaling.scale_type), engine),
         None if scaling.zero_type is None else new_memory(MemoryDesc(extents, scaling.zero_type), engine),
         tensor_scale,
     )
-    if x.desc.nelems and not _quantize_at_once(x, made, scaling):
-        _quantize_chunks(x, made, scaling)
-    middle = MIDDLE.get(scaling.data_type) if made.zero_point is None else None
-    return made if middle is None else replace(made, zero_point=_one_value(middle, scaling, md.ndims, engine))
+    if x.desc.nelems and not _quantize_at_once(x, q, scaling):
+        _quantize_chunks(x, q, scaling)
+    middle = MIDDLE.get(scaling.data_type) if q.zero_point is None else None
+    return q if middle is None else replace(q, zero_point=_one_value(middle, scaling, md.ndims, engine))
 
 
 def _one_value(value: int, scaling: GroupScaling, ndims: int, engine: Engine) -> Memory:
     """A zero point for the whole tensor."""
-    found = Memory(MemoryDesc((1,) * ndims, scaling.data_type), engine)
-    reorder(np.full((1,) * ndims, value, np.uint8), None, out=found)
-    return found
+    memory = Memory(MemoryDesc((1,) * ndims, scaling.data_type), engine)
+    reorder(np.full((1,) * ndims, value, np.uint8), None, out=memory)
+    return memory
 
 
 def quantize_by_scales(
@@ -82,22 +82,22 @@ def quantize_by_scales(
     _check_scales(x.desc, scaling, scales.desc, has_groups=has_groups)
     kind, middle = scaling.data_type, MIDDLE.get(scaling.data_type)
     zero = None if middle is None else _one_value(middle, scaling, x.desc.ndims, x.engine)
-    made = QuantizedTensor(new_memory(target_desc(x.desc, dst, kind), x.engine), scales, zero)
-    reorder_in_groups(x, made.values, [GroupStep("div", scales), *_middle(kind), *_ends(kind)])
-    return made
+    tensor = QuantizedTensor(new_memory(target_desc(x.desc, dst, kind), x.engine), scales, zero)
+    reorder_in_groups(x, tensor.values, [GroupStep("div", scales), *_middle(kind), *_ends(kind)])
+    return tensor
 
 
 def _check_scales(x: MemoryDesc, scaling: GroupScaling, scales: MemoryDesc, *, has_groups: bool) -> None:
     if scaling.zero_type is not None:
         raise refuse("RS-A15:symmetric-false-scales")
     # Which of them is the caller's choice unless a name, or `scale_type`, says it.
-    wanted = SCALE_TYPES if scaling.scale_type is DataType.f32 else (scaling.scale_type,)
-    if scales.data_type not in wanted:
+    scale_types = SCALE_TYPES if scaling.scale_type is DataType.f32 else (scaling.scale_type,)
+    if scales.data_type not in scale_types:
         raise refuse(
             "RS-A15:type",
             scales=scales,
-            which="one of " if len(wanted) > 1 else "",
-            wanted=", ".join(map(str, wanted)),
+            which="one of " if len(scale_types) > 1 else "",
+            wanted=", ".join(map(str, scale_types)),
         )
     if not has_groups:
         return
@@ -108,37 +108,37 @@ def _check_scales(x: MemoryDesc, scaling: GroupScaling, scales: MemoryDesc, *, h
 
 
 def _middle(data_type: DataType) -> list[GroupStep]:
-    """What makes 0 the middle of integers without a sign."""
+    """The steps that make 0 the middle of integers without a sign."""
     if data_type not in MIDDLE:
         return []
     return [GroupStep("nan_to_zero"), GroupStep("linear", numbers=(1.0, float(MIDDLE[data_type])))]
 
 
 def _ends(data_type: DataType) -> list[GroupStep]:
-    """What saturates floats that would become infinite or NaN."""
+    """The steps that saturate floats which would become infinite or NaN."""
     most = LARGEST[data_type]
     is_open = data_type in (DataType.f8_e4m3, DataType.f8_e5m2)
     return [GroupStep("clip", numbers=(-most, most))] if is_open else []
 
 
-def _quantize_at_once(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> bool:
+def _quantize_at_once(x: Memory, tensor: QuantizedTensor, scaling: GroupScaling) -> bool:
     """Quantise by one kernel; False where none does it."""
-    key = "quantize", x.desc, made.values.desc, made.scale.desc, scaling.rule
+    key = "quantize", x.desc, tensor.values.desc, tensor.scale.desc, scaling.rule
     program: GroupProgram | None = calls.find(key)
     if program is None:
-        views = split_views(x.desc, made.values.desc, [made.scale.desc])
+        views = split_views(x.desc, tensor.values.desc, [tensor.scale.desc])
         program = calls.keep(key, group_program(views[0], views[1], views[2], scaling.rule))
     else:
         calls.count_hit()
     if program.is_provided:
-        zero = made.zero_point
+        zero = tensor.zero_point
         if zero is not None and zero.desc.data_type.bits < 8:  # kernels write a byte for each
             kind = DataType.s8 if zero.desc.data_type is DataType.s4 else DataType.u8
             zero = Memory(MemoryDesc(zero.desc.dims, kind), zero.engine)
-        parts = (x, made.values, made.scale, *(() if zero is None else (zero,)))
-        program.run(GroupAddresses(*(part.get_data_handle() for part in parts)), made.tensor_scale)
-        if zero is not None and made.zero_point is not None and zero is not made.zero_point:
-            reorder(zero, None, out=made.zero_point)
+        parts = (x, tensor.values, tensor.scale, *(() if zero is None else (zero,)))
+        program.run(GroupAddresses(*(part.get_data_handle() for part in parts)), tensor.tensor_scale)
+        if zero is not None and tensor.zero_point is not None and zero is not tensor.zero_point:
+            reorder(zero, None, out=tensor.zero_point)
     return program.is_provided
 
 
@@ -170,57 +170,57 @@ class _Quantizer:
         self._reorders: dict[MemoryDesc, GroupedReorder] = {}
         self._splits: dict[MemoryDesc, MemoryDesc] = {}
 
-    def run(self, x: Memory, made: QuantizedTensor) -> None:
+    def run(self, x: Memory, tensor: QuantizedTensor) -> None:
         """Find the scales of a chunk, and write its elements, scales and zero points."""
         md = self._splits.get(x.desc) or self._splits.setdefault(
             x.desc, split_in_groups(x.desc, self._scaling.groups)
         )
         keep = sum(1 << 2 * axis for axis in range(x.desc.ndims))
         address, zeros = x.get_data_handle(), []
-        if made.zero_point is None:
+        if tensor.zero_point is None:
             largest = _as_floats(amax(md, address, keep))
-            stored, used = _symmetric(largest, self._scaling.rule, self._tensor_scale)
+            scales, used = _symmetric(largest, self._scaling.rule, self._tensor_scale)
         else:
             low, high = min_max(md, address, keep)
-            stored, used, zero = _asymmetric(low, high, self._scaling.rule)
-            reorder(zero, None, out=made.zero_point)
+            scales, used, zero = _asymmetric(low, high, self._scaling.rule)
+            reorder(zero, None, out=tensor.zero_point)
             zeros = [Memory.from_numpy(zero)]
-        reorder(stored, None, out=made.scale)
+        reorder(scales, None, out=tensor.scale)
         operands = [Memory.from_numpy(used), *zeros]
         if x.desc not in self._reorders:
-            self._reorders[x.desc] = self._reorder(x, made, operands)
-        self._reorders[x.desc].run(x, made.values, operands)
+            self._reorders[x.desc] = self._reorder(x, tensor, operands)
+        self._reorders[x.desc].run(x, tensor.values, operands)
 
-    def _reorder(self, x: Memory, made: QuantizedTensor, operands: list[Memory]) -> GroupedReorder:
+    def _reorder(self, x: Memory, tensor: QuantizedTensor, operands: list[Memory]) -> GroupedReorder:
         kind = self._scaling.data_type
         steps = [GroupStep("div", operands[0])]
         steps += [
             step for zero in operands[1:] for step in (GroupStep("nan_to_zero"), GroupStep("add", zero))
         ]
-        if made.zero_point is None:
+        if tensor.zero_point is None:
             steps += _middle(kind)
         return GroupedReorder(
-            x.desc, made.values.desc, [*steps, *_ends(kind)], (x.engine, made.values.engine)
+            x.desc, tensor.values.desc, [*steps, *_ends(kind)], (x.engine, tensor.values.engine)
         )
 
 
-def _quantize_chunks(x: Memory, made: QuantizedTensor, scaling: GroupScaling) -> None:
+def _quantize_chunks(x: Memory, tensor: QuantizedTensor, scaling: GroupScaling) -> None:
     """Chunk after chunk along the first axis, of whole groups and blocks."""
-    md, values = x.desc, made.values.desc
+    md, values = x.desc, tensor.values.desc
     group = scaling.groups[0]
-    quantizer = _Quantizer(scaling, made.tensor_scale)
+    quantizer = _Quantizer(scaling, tensor.tensor_scale)
     whole = int(np.lcm.reduce([group, md.layout.blocks[0], values.layout.blocks[0]]))
-    scales = [part for part in (made.scale, made.zero_point) if part is not None]
-    parts = (_RowWindows(x), _RowWindows(made.values), *(_RowWindows(part, group) for part in scales))
+    scales = [part for part in (tensor.scale, tensor.zero_point) if part is not None]
+    parts = (_RowWindows(x), _RowWindows(tensor.values), *(_RowWindows(part, group) for part in scales))
     count = max(_CHUNK // max(md.size // md.dims[0], 1) // whole * whole, whole)
     begin_bits = count // values.layout.blocks[0] * values.strides[0] * values.data_type.bits
     if min(md.strides) < 0 or begin_bits % 8:  # every chunk begins at a byte
         count = md.dims[0]
     for start in range(0, md.dims[0], count):
         stop = min(start + count, md.dims[0])
-        window, written, *beside = (part.at(start, stop) for part in parts)
+        window, target, *beside = (part.at(start, stop) for part in parts)
         scale, zero = beside[0], beside[1] if len(beside) > 1 else None
-        quantizer.run(window, QuantizedTensor(written, scale, zero))
+        quantizer.run(window, QuantizedTensor(target, scale, zero))
 
 
 def _as_floats(largest: Array) -> Array:
@@ -239,8 +239,8 @@ def _symmetric(largest: Array, rule: ScaleRule, tensor_scale: float) -> tuple[Ar
     def stored(scales: Term[Array]) -> Term[Array]:
         return Term(_NUMPY, _as_stored(scales.value, rule.scale_type))
 
-    held, used = rule.scales(Term(_NUMPY, largest), whole, stored)
-    return held.value, used.value
+    stored_scales, used = rule.scales(Term(_NUMPY, largest), whole, stored)
+    return stored_scales.value, used.value
 
 
 def _as_stored(scales: Array, data_type: DataType) -> Array:
@@ -260,8 +260,8 @@ def _asymmetric(low: Array, high: Array, rule: ScaleRule) -> tuple[Array, Array,
     def stored(scales: Term[Array]) -> Term[Array]:
         return Term(_NUMPY, _as_stored(scales.value.astype(np.float32), rule.scale_type))
 
-    held, zero = rule.ranged(Term(_NUMPY, low), Term(_NUMPY, high), stored)
-    return held.value, held.value, zero.value.astype(np.int32)
+    stored_scales, zero = rule.ranged(Term(_NUMPY, low), Term(_NUMPY, high), stored)
+    return stored_scales.value, stored_scales.value, zero.value.astype(np.int32)
 
 
 def _tensor_scale(x: Memory, scaling: GroupScaling, largest: float | None) -> float:
@@ -269,5 +269,5 @@ def _tensor_scale(x: Memory, scaling: GroupScaling, largest: float | None) -> fl
     if not scaling.is_two_level or not x.desc.nelems:
         return 1.0
     most = amax(x.desc, x.get_data_handle(), 0) if largest is None else np.asarray(largest)
-    found = np.float32(_as_floats(most) / np.float32(LARGEST[scaling.data_type] * _MOST_F8))
-    return float(found) if found > 0 else 1.0
+    scale = np.float32(_as_floats(most) / np.float32(LARGEST[scaling.data_type] * _MOST_F8))
+    return float(scale) if scale > 0 else 1.0

@@ -60,9 +60,9 @@ def dequantize(
             zero = Memory.from_numpy(np.full((1,) * rank, number, np.int32))
         elif zero_point is not None:
             zero = memory_of(zero_point, "dequantize: zero_point")
-        held = QuantizedTensor(memory_of(q, "dequantize: q"), memory_of(scale, "dequantize: scale"), zero)
-        made = _real_numbers(held, dtype, dst, out)
-        return back_to(q, made) if is_foreign(q) and out is None else made
+        tensor = QuantizedTensor(memory_of(q, "dequantize: q"), memory_of(scale, "dequantize: scale"), zero)
+        result = _real_numbers(tensor, dtype, dst, out)
+        return back_to(q, result) if is_foreign(q) and out is None else result
     if scale is None:
         raise refuse("RS-A15:scale-none")
     kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
@@ -91,24 +91,24 @@ def _check_real(kind: DataType, out: Any, dst: Any) -> None:
 
 def _rank(x: Any) -> int:
     """The number of axes of an array of any library; 0 for what is none."""
-    found = attribute_of(x, "ndim")
-    return found if type(found) is int else 0
+    rank = attribute_of(x, "ndim")
+    return rank if type(rank) is int else 0
 
 
-def _real_numbers(held: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
+def _real_numbers(tensor: QuantizedTensor, dtype: Any, dst: Any, out: Any) -> Any:
     kind = _type_of(out, dst) if dtype is None else parse_type(dtype)
     _check_real(kind, out, dst)
     try:
         if out is not None:
             array = as_target(out, "dequantize: out")
             target = array if isinstance(array, Memory) else wrapped(array, Subject.target("dequantize"))
-            check_out(target.desc, wanted_of_out(held.values.desc, target.desc, dst, dtype))
-            held.dequantize(out=target)
+            check_out(target.desc, wanted_of_out(tensor.values.desc, target.desc, dst, dtype))
+            tensor.dequantize(out=target)
             return written(out)
-        made = held.dequantize(kind, dst)
+        result = tensor.dequantize(kind, dst)
     except Error as error:
         raise _as_ours(error) from None
-    return made if made.desc.inner_blks or kind.bits < 8 else np.asarray(made)
+    return result if result.desc.inner_blks or kind.bits < 8 else np.asarray(result)
 
 
 def _as_ours(error: Error) -> Error:

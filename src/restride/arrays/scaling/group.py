@@ -1,4 +1,4 @@
-"""How a tensor is quantised in groups, as a value, and the ways that have names.
+"""Quantization in groups as a value, and the named ways to do it.
 
 | word | elements | group | scales | of all |
 | --- | --- | --- | --- | --- |
@@ -24,7 +24,7 @@ from .grouped import Dims
 
 @dataclass(frozen=True, slots=True)
 class GroupScaling:
-    """How a tensor is quantised: the type of elements, the group of each axis, the types beside them.
+    """A quantization: the type of elements, the group of each axis, the types beside them.
 
     `groups`: 0 stands for the whole axis. `zero_type`: that of zero points, None where there are none.
     `is_two_level`: block scales are of the tensor divided by one f32 scale for all of it.
@@ -38,7 +38,7 @@ class GroupScaling:
 
     @property
     def rule(self) -> ScaleRule:
-        """What the scale of a group is."""
+        """The rule for the scale of a group."""
         return ScaleRule(
             self.data_type, self.scale_type, self.is_two_level, has_zeros=self.zero_type is not None
         )
@@ -86,15 +86,15 @@ def parse_kind(dtype: Any) -> DataType:
 def scaling_of(
     dtype: Any, axis: Any, symmetric: Any, group: Any, scale_type: Any, ndims: int
 ) -> GroupScaling:
-    """How `quantize` is asked to quantise a tensor of so many dims."""
+    """The quantization that the arguments of `quantize` ask for, of a tensor of so many dims."""
     name = plain_text(dtype)
     if isinstance(name, str) and name in NAMED:
-        named = NAMED[name]
-        return named if group is None else replace(named, groups=_groups_of(group, axis, ndims))
-    kind, stored = parse_kind(dtype), parse_type(scale_type)
-    if kind not in LARGEST or stored not in SCALE_TYPES:
+        scaling = NAMED[name]
+        return scaling if group is None else replace(scaling, groups=_groups_of(group, axis, ndims))
+    kind, scales = parse_kind(dtype), parse_type(scale_type)
+    if kind not in LARGEST or scales not in SCALE_TYPES:
         words = (
-            (LARGEST, f"dtype is {kind}") if kind not in LARGEST else (SCALE_TYPES, f"scale_type is {stored}")
+            (LARGEST, f"dtype is {kind}") if kind not in LARGEST else (SCALE_TYPES, f"scale_type is {scales}")
         )
         raise refuse(
             "RS-A15:groups-names",
@@ -103,10 +103,10 @@ def scaling_of(
             named=", ".join(NAMED),
         )
     has_zeros = not parse_bool("quantize: symmetric", symmetric)
-    if has_zeros and (kind not in ENDS or stored is DataType.e8m0):
-        raise refuse("RS-A15:scales-symmetric-false", kind=kind, stored=stored)
+    if has_zeros and (kind not in ENDS or scales is DataType.e8m0):
+        raise refuse("RS-A15:scales-symmetric-false", kind=kind, stored=scales)
     return GroupScaling(
-        kind, _groups_of(0 if group is None else group, axis, ndims), stored, kind if has_zeros else None
+        kind, _groups_of(0 if group is None else group, axis, ndims), scales, kind if has_zeros else None
     )
 
 

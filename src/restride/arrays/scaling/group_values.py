@@ -38,19 +38,19 @@ def levels_of(value: Any, md: MemoryDesc) -> tuple[Any, Any]:
     return (value[0], value[1]) if is_pair else (value, None)
 
 
-def group_sizes(name: str, found: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
-    """How many elements share a value along each axis. Raises InvalidArguments where groups do not divide."""
-    if all((m and n % m == 0) or m == n for n, m in zip(dims, found, strict=True)):
-        return tuple(n // m if m else 1 for n, m in zip(dims, found, strict=True))
-    axis = next(i for i, (n, m) in enumerate(zip(dims, found, strict=True)) if not m or n % m)
+def group_sizes(name: str, counts: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The elements along each axis that share a value. Raises InvalidArguments where groups do not divide."""
+    if all((m and n % m == 0) or m == n for n, m in zip(dims, counts, strict=True)):
+        return tuple(n // m if m else 1 for n, m in zip(dims, counts, strict=True))
+    axis = next(i for i, (n, m) in enumerate(zip(dims, counts, strict=True)) if not m or n % m)
     raise refuse(
         "RS-R25:not-divided",
         name=name,
-        found="x".join(map(str, found)),
+        found="x".join(map(str, counts)),
         dims=dims,
         axis=axis,
         dims2=dims[axis],
-        found2=found[axis],
+        found2=counts[axis],
     )
 
 
@@ -78,7 +78,7 @@ def _memory_of(
     if is_nibbles(array):
         array = array.astype(np.float32 if is_real else np.int8)
     is_array = not is_masked(value)
-    if not is_array or not any(array.dtype == each.numpy for each in allowed if each.numpy is not None):
+    if not is_array or not any(array.dtype == item.numpy for item in allowed if item.numpy is not None):
         exact = array
         if is_number := is_array and array.dtype.kind in ("iuf" if is_real else "iu"):
             with np.errstate(all="ignore"):

@@ -73,18 +73,18 @@ def reorder_in_groups(src: Memory, dst: Memory, steps: Sequence[GroupStep]) -> N
     if not src.desc.nelems:
         return
     operands = [step.operand for step in steps if step.operand is not None]
-    asked = tuple((step.name, step.operand and step.operand.desc, step.numbers) for step in steps)
-    key = "groups", src.desc, dst.desc, asked, src.engine, dst.engine
-    made: GroupedReorder | None = calls.find(key)
-    if made is None:
-        made = calls.keep(key, GroupedReorder(src.desc, dst.desc, steps, (src.engine, dst.engine)))
+    step_keys = tuple((step.name, step.operand and step.operand.desc, step.numbers) for step in steps)
+    key = "groups", src.desc, dst.desc, step_keys, src.engine, dst.engine
+    grouped_reorder: GroupedReorder | None = calls.find(key)
+    if grouped_reorder is None:
+        grouped_reorder = calls.keep(key, GroupedReorder(src.desc, dst.desc, steps, (src.engine, dst.engine)))
     else:
         calls.count_hit()
-    made.run(src, dst, operands)
+    grouped_reorder.run(src, dst, operands)
 
 
 def group_extents(dims: Dims, groups: Dims) -> Dims:
-    """How many groups there are along each axis. Raises InvalidArguments for groups that do not divide."""
+    """The number of groups along each axis. Raises InvalidArguments for groups that do not divide."""
     for axis, (n, group) in enumerate(zip(dims, groups, strict=True)):
         if group < 1 or n % group:
             raise refuse("RS-A15:groups-elements-not", group=group, axis=axis, dims=dims, groups=groups, n=n)
@@ -113,7 +113,7 @@ def split_views(src: MemoryDesc, dst: MemoryDesc, operands: Sequence[MemoryDesc]
 
 
 def groups_of(dims: Dims, operand: MemoryDesc) -> Dims:
-    """How many elements share a number along each axis. Raises InvalidArguments where these do not divide."""
+    """The elements along each axis that share a number. Raises InvalidArguments where these do not divide."""
     if len(operand.dims) == len(dims) and all(
         m and n % m == 0 for n, m in zip(dims, operand.dims, strict=True)
     ):
@@ -131,10 +131,10 @@ def _cuts(axis: int, n: int, groups: Sequence[int]) -> list[int]:
 
 
 def _split(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
-    found: list[int] = []
+    extents: list[int] = []
     for n, cut, group in zip(dims, cuts, groups, strict=True):
-        found += [outer // inner if inner >= group else 1 for outer, inner in pairwise(cut)] or [n]
-    return tuple(found)
+        extents += [outer // inner if inner >= group else 1 for outer, inner in pairwise(cut)] or [n]
+    return tuple(extents)
 
 
 def over(memory: Memory, md: MemoryDesc, skipped: int = 0) -> Memory:
@@ -143,8 +143,8 @@ def over(memory: Memory, md: MemoryDesc, skipped: int = 0) -> Memory:
         return memory
     if not prod(md.dims):
         return Memory(md, memory.engine)
-    held = memory.desc.data_type.nbytes(memory.desc.extent_range()[1])
+    nbytes = memory.desc.data_type.nbytes(memory.desc.extent_range()[1])
     address = memory.get_data_handle() + skipped
     return Memory.from_pointer(
-        address, held - skipped, md, memory.engine, owner=memory, readonly=memory.readonly
+        address, nbytes - skipped, md, memory.engine, owner=memory, readonly=memory.readonly
     )

@@ -30,7 +30,7 @@ __all__ = ["quantize"]
 
 @dataclass(frozen=True, slots=True)
 class TargetRange:
-    """What values are mapped to: [low, high], and where 0 goes when the range is symmetric."""
+    """The range of quantized values: [low, high], and the place of 0 when the range is symmetric."""
 
     data_type: DataType
     low: int
@@ -39,8 +39,8 @@ class TargetRange:
 
 
 TARGETS = {
-    found.data_type: found
-    for found in (
+    target.data_type: target
+    for target in (
         TargetRange(DataType.s8, -128, 127, 0),
         TargetRange(DataType.u8, 0, 255, 128),
         TargetRange(DataType.s4, -8, 7, 0),
@@ -58,7 +58,7 @@ _ONE = np.float32(1)
 
 
 def _target_range(dtype: Any, symmetric: Any) -> TargetRange:
-    """What values of a type are mapped to. Raises InvalidArguments for types that nothing is quantised to."""
+    """The range of values of a type. Raises InvalidArguments for types that nothing is quantized to."""
     kind = _KINDS.get(dtype) if type(dtype) is str else None
     kind = kind or parse_kind(dtype)
     if kind not in TARGETS:
@@ -156,11 +156,11 @@ def quantize(
         scaling = scaling_of(dtype, axis, symmetric, group, scale_type, source.desc.ndims)
         if not is_passed:
             return quantize_in_groups(source, scaling, dst)
-        held = memory_of(scale, "quantize: scale")
-        return quantize_by_scales(source, scaling, dst, held, has_groups=group is not None)
+        scales = memory_of(scale, "quantize: scale")
+        return quantize_by_scales(source, scaling, dst, scales, has_groups=group is not None)
     if is_foreign(x):
-        made = for_owner("quantize: x", x, None, lambda x, _: quantize(x, dtype, axis, symmetric, dst))
-        q, scale, zero = (back_to(x, part) for part in made)
+        parts = for_owner("quantize: x", x, None, lambda x, _: quantize(x, dtype, axis, symmetric, dst))
+        q, scale, zero = (back_to(x, part) for part in parts)
         return q, scale, zero
     target = _target_range(dtype, symmetric)
     x = as_array(x, "quantize: x")
@@ -189,11 +189,11 @@ def _quantized(x: Any, target: TargetRange, scale: Any, zero: Any, axis: int | N
     # What saturates floats, which a reorder would make infinite or NaN beyond their ends.
     ends: Any = None if target.data_type.is_integral else [("clip", target.low, target.high)]
     shift, chain = (zero, "nan_to_zero") if has_shift else (None, ends)
-    options = {"scale": _given(inverse), "zero_point": _given(shift), "axis": axis, "post_ops": chain}
+    options = {"scale": _scalar(inverse), "zero_point": _scalar(shift), "axis": axis, "post_ops": chain}
     return reorder(x, dst, dtype=target.data_type, **options)
 
 
-def _given(value: Any) -> Any:
+def _scalar(value: Any) -> Any:
     """One value as a number, several as an array."""
     return value if value is None or np.ndim(value) else value.item() if hasattr(value, "item") else value
 

@@ -66,7 +66,7 @@ class QuantizedTensor:
 
     @property
     def groups(self) -> Dims:
-        """How many elements share a scale along each axis."""
+        """The number of elements along each axis that share a scale."""
         return tuple(n // max(m, 1) for n, m in zip(self.dims, self.scale.desc.dims, strict=True))
 
     @property
@@ -82,11 +82,11 @@ class QuantizedTensor:
         """
         engine = self.values.engine
         if out is not None:
-            made = out
+            result = out
         elif isinstance(dst, MemoryDesc):
-            made = new_memory(target_desc(self.values.desc, dst, dtype), engine)
+            result = new_memory(target_desc(self.values.desc, dst, dtype), engine)
         else:  # row-major unless `dst` says another format
-            made = new_memory(MemoryDesc(self.dims, DataType.f32 if dtype is None else dtype, dst), engine)
+            result = new_memory(MemoryDesc(self.dims, DataType.f32 if dtype is None else dtype, dst), engine)
         steps = [] if self.zero_point is None else [GroupStep("sub", self.zero_point)]
         steps.append(GroupStep("mul", self.scale))
         if self.tensor_scale != 1.0:
@@ -95,8 +95,8 @@ class QuantizedTensor:
             steps.append(GroupStep("mul", whole))
         if self.minimum is not None:
             steps.append(GroupStep("add", self.minimum))
-        reorder_in_groups(self.values, made, steps)
-        return made
+        reorder_in_groups(self.values, result, steps)
+        return result
 
 
 _NUMBERS = ("int", "uint", "float")
@@ -107,5 +107,5 @@ def new_memory(md: MemoryDesc, engine: Engine) -> Memory:
     """A memory for results: on the CPU in the pages that results get again."""
     if not md.nelems or engine != Engine("cpu"):
         return Memory(md, engine)
-    made: Memory = maker_of(md, is_memory=True)()[1]
-    return made
+    memory: Memory = maker_of(md, is_memory=True)()[1]
+    return memory

@@ -1,1 +1,1 @@
-"""What `restride.torch` is made of: these modules import torch, and nothing else imports them."""
+"""The parts of `restride.torch`: these modules import torch, and nothing else imports them."""

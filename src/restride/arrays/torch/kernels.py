@@ -36,7 +36,7 @@ _FLOATS = ("float64", "float32", "bfloat16", "float16", "float8_e5m2", "float8_e
 _BY_NAME = {
     DataType.parse(name): getattr(torch, name) for name in (*_FLOATS, "int32", "int8", "uint8", "bool")
 }
-_TWINS: dict[Any, np.dtype[Any]] = {kind: each.numpy for each, kind in _BY_NAME.items()}  # type: ignore[misc]
+_TWINS: dict[Any, np.dtype[Any]] = {kind: data_type.numpy for data_type, kind in _BY_NAME.items()}  # type: ignore[misc]
 
 # By a name of this module, as each look-up inside of torch is a tenth of what a kernel takes.
 _empty_strided = torch.empty_strided
@@ -137,11 +137,11 @@ class _TensorCall:
 
 def _new_in_pool(count: int, shape: Any, strides: Any, dtype: Any) -> Any:
     """A tensor in the pool, which is no view of another: autograd has rules for those."""
-    held, twin = take_bytes(count * dtype.itemsize)[1], _TWINS.get(dtype)
+    buffer, twin = take_bytes(count * dtype.itemsize)[1], _TWINS.get(dtype)
     if twin is None or twin.kind == "V":
-        return torch.frombuffer(held, dtype=dtype, count=count).as_strided_(shape, strides)
+        return torch.frombuffer(buffer, dtype=dtype, count=count).as_strided_(shape, strides)
     steps = tuple([stride * twin.itemsize for stride in strides])
-    return torch.from_numpy(np.ndarray(shape, twin, held, 0, steps))
+    return torch.from_numpy(np.ndarray(shape, twin, buffer, 0, steps))
 
 
 def reorder_new(x: Any, dst: str, dtype: Any = None, scale: float | None = None) -> Any:
@@ -164,19 +164,19 @@ def shuffle_new(call: str, x: Any, number: int = 1, axis: int = 1) -> Any:
 
 def _run(kind: tuple[Any, ...], x: Any, values: Values) -> Any:
     """The result of the call of a kind, which begins with what makes it, and of what."""
-    made: _TensorCall | None = calls.find(kind)
-    if made is None:
-        made = calls.keep(kind, kind[0](*kind[1:]))
+    tensor_call: _TensorCall | None = calls.find(kind)
+    if tensor_call is None:
+        tensor_call = calls.keep(kind, kind[0](*kind[1:]))
     else:
         calls.count_hit()
-    if x.untyped_storage().nbytes() < x.storage_offset() * made.itemsize + made.reach:
+    if x.untyped_storage().nbytes() < x.storage_offset() * tensor_call.itemsize + tensor_call.reach:
         raise refuse("RS-A04:x-resized")
-    out = made.new_result()
+    out = tensor_call.new_result()
     if flags.profile:
-        made.on_arrays(x, out, values)
+        tensor_call.on_arrays(x, out, values)
     else:
         # Strides of torch are never negative: element offset 0 is where the tensor starts.
-        made.call.run(x.data_ptr(), out.data_ptr(), values)
+        tensor_call.call.run(x.data_ptr(), out.data_ptr(), values)
     return out
 
 
@@ -204,12 +204,12 @@ def _bind_shuffle(shape: Any, strides: Any, dtype: Any, call: str, number: int, 
     out_strides = torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
     src, dst = (_kind_of_bits(shape, steps, dtype) for steps in (strides, out_strides))
     at, size = RULES[call].split(tuple(shape), axis, number)
-    made = bind_shuffle(SHUFFLE, src, dst, at, size)
+    compiled_call = bind_shuffle(SHUFFLE, src, dst, at, size)
 
     def on_arrays(x: Any, out: Any, values: Values) -> None:
         shuffle_arrays(_bits(x), group_size=size, axis=at, out=_bits(out))
 
-    return _TensorCall(made, dtype.itemsize, on_arrays, tuple(shape), out_strides, dtype)
+    return _TensorCall(compiled_call, dtype.itemsize, on_arrays, tuple(shape), out_strides, dtype)
 
 
 def _kind(shape: Any, strides: Any, twin: np.dtype[Any]) -> ArrayKind:

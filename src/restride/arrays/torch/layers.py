@@ -121,10 +121,10 @@ def _new_layer_norm_back(grad: Any, x: Any, *more: Any) -> tuple[Any, Any, Any]:
 
 def _layer_norm(x: Any, scale: Any, shift: Any, axis: int, epsilon: float) -> tuple[Any, Any, Any]:
     at = _NORM.axis(axis, x.dim(), f"x {_memory(_NORM, x).desc}")
-    made = out, mean, variance = _new_layer_norm(x, scale, shift, at, epsilon)
+    results = out, mean, variance = _new_layer_norm(x, scale, shift, at, epsilon)
     tensors = {ARG_SRC: x, ARG_DST: out, ARG_SCALE: scale, ARG_SHIFT: shift}
     _run_norm(_NORM, tensors | {ARG_MEAN: mean, ARG_VARIANCE: variance}, at, shift is not None, epsilon)
-    return made
+    return results
 
 
 def _layer_norm_back(
@@ -134,7 +134,7 @@ def _layer_norm_back(
     _check_shape(_NORM_BACK, "the gradient", grad, x.shape)
     for name, stat, like in zip(("mean", "variance"), (mean, variance), _new_stats(x, at), strict=True):
         _check_shape(_NORM_BACK, name, stat, like)
-    made = diff_src, diff_scale, diff_shift = _new_layer_norm_back(
+    gradients = diff_src, diff_scale, diff_shift = _new_layer_norm_back(
         grad, x, mean, variance, scale, has_shift, at
     )
     tensors = {ARG_SRC: x, ARG_DIFF_SRC: diff_src, ARG_DIFF_DST: grad, ARG_MEAN: mean, ARG_VARIANCE: variance}
@@ -142,7 +142,7 @@ def _layer_norm_back(
     _run_norm(
         _NORM_BACK, tensors | ({ARG_DIFF_SHIFT: diff_shift} if has_shift else {}), at, has_shift, epsilon
     )
-    return made
+    return gradients
 
 
 def _run_norm(
@@ -155,15 +155,15 @@ def _run_norm(
     own = MemoryDesc((source.dims[-1],), DataType.f64 if real is torch.float64 else DataType.f32, "a")
     weights = {
         # Complex numbers stay, and are refused.
-        arg: as_numpy(each.detach() if each.is_complex() else each.detach().to(real), "layer_norm: a tensor")
-        for arg, each in tensors.items()
-        if arg in (ARG_SCALE, ARG_SHIFT) and each is not None
+        arg: as_numpy(x.detach() if x.is_complex() else x.detach().to(real), "layer_norm: a tensor")
+        for arg, x in tensors.items()
+        if arg in (ARG_SCALE, ARG_SHIFT) and x is not None
     }
     numbers = numbers_of(_NORM, weights, own.dims[0], own.data_type)
     memories = {
-        arg: _NORM.source(numbers[arg], _CPU) if arg in numbers else _memory(function, each)
-        for arg, each in tensors.items()
-        if each is not None
+        arg: _NORM.source(numbers[arg], _CPU) if arg in numbers else _memory(function, tensor)
+        for arg, tensor in tensors.items()
+        if tensor is not None
     }
     data = [arg for arg in (ARG_SRC, ARG_DST, ARG_DIFF_SRC, ARG_DIFF_DST) if arg in memories]
     memories |= {arg: with_axis_last(memories[arg], at) for arg in data}
@@ -177,29 +177,29 @@ def _run_norm(
 
 def _keep_layer_norm(ctx: Any, inputs: Any, output: Any) -> None:
     x, scale, shift, ctx.axis, ctx.epsilon = inputs
-    ctx.types = [None if each is None else each.dtype for each in (scale, shift)]
+    ctx.types = [None if tensor is None else tensor.dtype for tensor in (scale, shift)]
     ctx.save_for_backward(x, output[1], output[2], scale)
     ctx.mark_non_differentiable(output[1], output[2])
 
 
 def _layer_norm_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
     refuse_second("layer_norm", grad)
-    found, *weights = torch.ops.restride.layer_norm_backward(
+    diff_src, *weights = torch.ops.restride.layer_norm_backward(
         grad, *ctx.saved_tensors, ctx.types[1] is not None, ctx.axis, ctx.epsilon
     )
-    typed = (None if kind is None else each.to(kind) for kind, each in zip(ctx.types, weights, strict=True))
-    return found, *typed, None, None
+    typed = (None if kind is None else x.to(kind) for kind, x in zip(ctx.types, weights, strict=True))
+    return diff_src, *typed, None, None
 
 
 # --- pooling ------------------------------------------------------------------------------------------------
 
 
-def _new_positions(made: Any, windows: Windows, alg: str) -> Any:
-    """Where the positions of maxima are kept: nothing for an average."""
+def _new_positions(result: Any, windows: Windows, alg: str) -> Any:
+    """The tensor for the positions of maxima: empty for an average."""
     if alg != MAX:
-        return made.new_empty(0, dtype=torch.uint8)
+        return result.new_empty(0, dtype=torch.uint8)
     kind = torch.uint8 if windows.positions < _MOST_IN_BYTES else torch.int32
-    return torch.empty_strided(made.shape, made.stride(), dtype=kind, device=made.device)
+    return torch.empty_strided(result.shape, result.stride(), dtype=kind, device=result.device)
 
 
 def _new_pool(x: Any, alg: str, *numbers: list[int]) -> tuple[Any, Any]:
@@ -219,7 +219,7 @@ def _parse_numbers(
     dims: Any, kernel: list[int], strides: list[int], dilation: list[int], left: list[int], right: list[int]
 ) -> PooledDims:
     """The windows of numbers that nobody has looked at. Raises InvalidArguments for those that do not fit."""
-    apart = [each + 1 for each in dilation]
+    apart = [n + 1 for n in dilation]
     return parse_windows(tuple(dims), kernel, strides, list(zip_longest(left, right)), apart)
 
 
@@ -235,19 +235,19 @@ def _pool(x: Any, alg: str, *numbers: list[int]) -> tuple[Any, Any]:
 
 
 def _pool_back(grad: Any, workspace: Any, dims: list[int], alg: str, *numbers: list[int]) -> Any:
-    alg, found = parse_alg(alg), _parse_numbers(parse_dims(dims), *numbers)
-    _check_shape(_POOL_BACK, "the gradient", grad, found.dims)
+    alg, pooled_dims = parse_alg(alg), _parse_numbers(parse_dims(dims), *numbers)
+    _check_shape(_POOL_BACK, "the gradient", grad, pooled_dims.dims)
     if alg == MAX:
-        _check_shape(_POOL_BACK, "the workspace", workspace, _new_positions(grad, found.windows, alg))
+        _check_shape(_POOL_BACK, "the workspace", workspace, _new_positions(grad, pooled_dims.windows, alg))
         if grad.stride() != workspace.stride():
             grad = torch.empty_strided(grad.shape, workspace.stride(), dtype=grad.dtype).copy_(grad)
-    made = _new_pool_back(grad, workspace, dims, alg)
-    memories = {ARG_DIFF_DST: _memory(_POOL_BACK, grad), ARG_DIFF_SRC: _memory(_POOL_BACK, made)}
+    diff_src = _new_pool_back(grad, workspace, dims, alg)
+    memories = {ARG_DIFF_DST: _memory(_POOL_BACK, grad), ARG_DIFF_SRC: _memory(_POOL_BACK, diff_src)}
     if alg == MAX:
         memories[ARG_WORKSPACE] = _memory(_POOL_BACK, workspace)
     descs = memories[ARG_DIFF_SRC].desc, memories[ARG_DIFF_DST].desc
-    _POOL_BACK.run(PoolingBackwardProblem(alg, found.windows, *descs), _CPU, memories)
-    return made
+    _POOL_BACK.run(PoolingBackwardProblem(alg, pooled_dims.windows, *descs), _CPU, memories)
+    return diff_src
 
 
 def _keep_pool(ctx: Any, inputs: Any, output: Any) -> None:
@@ -259,15 +259,15 @@ def _keep_pool(ctx: Any, inputs: Any, output: Any) -> None:
 
 def _pool_gradient(ctx: Any, grad: Any, *_: Any) -> Any:
     refuse_second("pool", grad)
-    found = torch.ops.restride.pool_backward(grad, *ctx.saved_tensors, ctx.dims, *ctx.how)
-    return found, *[None] * len(ctx.how)
+    diff_src = torch.ops.restride.pool_backward(grad, *ctx.saved_tensors, ctx.dims, *ctx.how)
+    return diff_src, *[None] * len(ctx.how)
 
 
 def pool_recorded(x: Any, alg: str, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Any:
     """`torch.ops.restride.pool` of the numbers of a call."""
     refuse_derivative("pool")
-    found = parse_windows(tuple(x.shape), kernel, stride, padding, dilation).windows
-    numbers = (found.kernel, found.strides, found.dilation, found.padding_l, found.padding_r)
+    windows = parse_windows(tuple(x.shape), kernel, stride, padding, dilation).windows
+    numbers = (windows.kernel, windows.strides, windows.dilation, windows.padding_l, windows.padding_r)
     return torch.ops.restride.pool(x, alg, *map(list, numbers))[0]
 
 

@@ -1,4 +1,4 @@
-"""What torch wants of a call beyond its result: gradients, a compiler's graph, a mode, a transform.
+"""The demands of torch on a call beyond its result: gradients, a compiler's graph, a mode, a transform.
 
 Every private name of torch that is used stands here; where one is missing, calls go by the operators.
 """
@@ -79,7 +79,7 @@ def refuse_derivative(call: str, *, is_operator: bool = False) -> None:
 def refuse_transforms(call: str, *tensors: Any) -> None:
     """Raise Unimplemented inside of torch.func, and for tensors with tangents: zeros would come out."""
     is_dual = _forward_ad._current_level >= 0 and any(
-        each is not None and _forward_ad.unpack_dual(each).tangent is not None for each in tensors
+        tensor is not None and _forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors
     )
     if not is_dual and not in_transform():
         return
@@ -96,5 +96,5 @@ def _transform() -> str:
 
 def refuse_second(call: str, *tensors: Any) -> None:
     """Raise Unimplemented where a gradient, which is a function of these tensors, is to have a gradient."""
-    if torch.is_grad_enabled() and any(each.requires_grad for each in tensors):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         raise refuse("RS-A17:second-derivative", call=call)

@@ -27,8 +27,8 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     `x` (..., inputs), `weight` (outputs, inputs), `bias` (outputs), all of one type of floats.
     """
     _check_tensors("linear", x, weight, bias)
-    found: torch.Tensor = torch.ops.restride.matmul(x, weight.mT, bias)
-    return found
+    result: torch.Tensor = torch.ops.restride.matmul(x, weight.mT, bias)
+    return result
 
 
 def conv2d(
@@ -46,8 +46,8 @@ def conv2d(
     """
     _check_tensors("conv2d", x, weight, bias)
     window = map(_pair, (stride, padding, dilation))
-    found: torch.Tensor = torch.ops.restride.convolution(x, weight, bias, *window, groups)
-    return found
+    result: torch.Tensor = torch.ops.restride.convolution(x, weight, bias, *window, groups)
+    return result
 
 
 class Linear(torch.nn.Linear):  # type: ignore[misc]
@@ -64,16 +64,16 @@ class Linear(torch.nn.Linear):  # type: ignore[misc]
     @classmethod
     def of(cls, module: torch.nn.Linear) -> Self:
         """The layer with the parameters of another."""
-        made: Self = _layer_of(cls, module, "in_features", "out_features")
-        return made
+        layer: Self = _layer_of(cls, module, "in_features", "out_features")
+        return layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The product, and the bias."""
         if not _is_fixed(x, self):
             return linear(x, self.weight, self.bias)
         _check_types("Linear", x, self.weight, self.bias)
-        found: torch.Tensor = packed_matmul(x, self._packed.of(self.weight, "matmul"), self.bias)
-        return found
+        result: torch.Tensor = packed_matmul(x, self._packed.of(self.weight, "matmul"), self.bias)
+        return result
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies, which pack their own weights."""
@@ -93,21 +93,21 @@ class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
     @classmethod
     def of(cls, module: torch.nn.Conv2d) -> Self:
         """The layer with the parameters of another."""
-        made: Self = _layer_of(cls, module, *_CONV_SIZES)
-        return made
+        layer: Self = _layer_of(cls, module, *_CONV_SIZES)
+        return layer
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The convolution, in the layout of `x`."""
         if self.padding_mode != "zeros" or isinstance(self.padding, str) or x.dim() != 2 + _SPATIAL:
-            found: torch.Tensor = super().forward(x)
-            return found
+            result: torch.Tensor = super().forward(x)
+            return result
         window = (*map(_pair, (self.stride, self.padding, self.dilation)), self.groups)
         if not _is_fixed(x, self):
             return conv2d(x, self.weight, self.bias, *window)
         _check_types("Conv2d", x, self.weight, self.bias)
         packed = self._packed.of(self.weight, "convolution", self.groups)
-        made: torch.Tensor = convolved(x, packed, self.bias, self.weight.shape, *window)
-        return made
+        output: torch.Tensor = convolved(x, packed, self.bias, self.weight.shape, *window)
+        return output
 
     def __getstate__(self) -> dict[str, Any]:
         """The state for copies, which pack their own weights."""
@@ -115,16 +115,16 @@ class Conv2d(torch.nn.Conv2d):  # type: ignore[misc]
 
 
 def _layer_of(cls: Any, module: Any, *sizes: str) -> Any:
-    named = {name: getattr(module, name) for name in sizes}
-    made = cls(**named, bias=module.bias is not None, device="meta")
-    made.weight, made.bias = module.weight, module.bias
-    made.train(module.training)
-    return made
+    extents = {name: getattr(module, name) for name in sizes}
+    layer = cls(**extents, bias=module.bias is not None, device="meta")
+    layer.weight, layer.bias = module.weight, module.bias
+    layer.train(module.training)
+    return layer
 
 
 def _check_types(call: str, x: Any, weight: Any, bias: Any) -> None:
     """Raise InvalidArguments for tensors of different types, which torch would refuse too."""
-    kinds = {each.dtype for each in (x, weight, bias) if each is not None}
+    kinds = {tensor.dtype for tensor in (x, weight, bias) if tensor is not None}
     if len(kinds) > 1:
         raise refuse("RS-A17:tensors-different-types", call=call, kinds=", ".join(sorted(map(str, kinds))))
 
@@ -140,8 +140,8 @@ def _check_tensors(call: str, x: Any, weight: Any, bias: Any) -> None:
 def _is_fixed(x: torch.Tensor, module: Any) -> bool:
     """True where the result alone is wanted, of tensors as they are."""
     return is_plain(x) and all(
-        each is None or (each.is_cpu and not (each.requires_grad and torch.is_grad_enabled()))
-        for each in (module.weight, module.bias)
+        tensor is None or (tensor.is_cpu and not (tensor.requires_grad and torch.is_grad_enabled()))
+        for tensor in (module.weight, module.bias)
     )
 
 

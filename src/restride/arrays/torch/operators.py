@@ -68,7 +68,7 @@ class Operator(NamedTuple):
 
 
 class LinearRule(NamedTuple):
-    """What moves elements, as functions of a tensor and arguments.
+    """The rules of an operator that moves elements, as functions of a tensor and arguments.
 
     `new`: the result without values; `back`: the arguments that take a gradient to the layout and the type of
     the source; `batched`: those for a tensor whose axis 0 counts parts.
@@ -153,19 +153,19 @@ def _register_linear(
     call = name.partition(".")[0]
     rule = _RULES[call]
 
-    def new(x: Any, *args: Any, **named: Any) -> Any:
-        return rule.new(x, *arguments(*args, **named))
+    def new(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return rule.new(x, *arguments(*args, **kwargs))
 
-    def recorded(keys: Any, x: Any, *args: Any, **named: Any) -> Any:
+    def recorded(keys: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         """The kernel itself where no derivative is wanted, which spares half of torch's cost."""
         if is_only_data(keys, x):
-            return run(x, *args, **named)
+            return run(x, *args, **kwargs)
         refuse_derivative(call, is_operator=True)
-        return _LinearFunction.apply(x, call, *arguments(*args, **named))
+        return _LinearFunction.apply(x, call, *arguments(*args, **kwargs))
 
-    def batched(info: Any, in_dims: Any, x: Any, *args: Any, **named: Any) -> Any:
+    def batched(info: Any, in_dims: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
         whole = x.movedim(in_dims[0], 0)
-        return _operator(call, whole, *rule.batched(whole, *arguments(*args, **named))), 0
+        return _operator(call, whole, *rule.batched(whole, *arguments(*args, **kwargs))), 0
 
     Operator(name, schema, run, new, batched=batched).register()
     if _TAKES_KEYS:

@@ -71,8 +71,8 @@ def _convolution(x: Any, weight: Any, bias: Any, *window: Any) -> Any:
 def convolved(x: Any, weights: Any, bias: Any, shape: Any, *window: Any) -> Any:
     """The same for weights that are an array, or packed; `shape` is that of torch's weights."""
     out = _empty_result(x, shape, *window)
-    named = dict(zip(("stride", "padding", "dilation", "groups"), window, strict=True))
-    convolution_arrays(array_of(x), weights, _array(bias), **named, out=array_of(out))
+    options = dict(zip(("stride", "padding", "dilation", "groups"), window, strict=True))
+    convolution_arrays(array_of(x), weights, _array(bias), **options, out=array_of(out))
     return out
 
 
@@ -121,7 +121,7 @@ def _convolution_gradient(ctx: Any, grad: Any) -> Any:
 
 
 def _sliding(stride: Any, padding: Any, dilation: Any, groups: int) -> SlidingWindow:
-    return SlidingWindow(tuple(stride), tuple(each - 1 for each in dilation), tuple(padding))
+    return SlidingWindow(tuple(stride), tuple(n - 1 for n in dilation), tuple(padding))
 
 
 def _memory(x: Any) -> Memory:
@@ -174,8 +174,8 @@ class PackedWeights:
         version = -1 if weight.is_inference() else weight._version
         state = (weight.data_ptr(), version, weight.dtype, weight.shape, weight.stride())
         if self._packed is None or state != self._of:
-            held = array_of(weight.mT if primitive == "matmul" else weight)
-            self._packed, self._of = pack_weights(held, primitive, groups=groups), state
+            array = array_of(weight.mT if primitive == "matmul" else weight)
+            self._packed, self._of = pack_weights(array, primitive, groups=groups), state
         return self._packed
 
 

@@ -58,20 +58,20 @@ def set_rnn_weights(module: Any, weights: Sequence[RNNWeights]) -> None:
     what = "restride.torch.set_rnn_weights"
     gates = _gates_of(what, module)
     _check_parameters(what, module)
-    wanted = rnn_weights(module)
-    is_list = isinstance(weights, Sequence) and all(isinstance(each, RNNWeights) for each in weights)
+    own_weights = rnn_weights(module)
+    is_list = isinstance(weights, Sequence) and all(isinstance(entry, RNNWeights) for entry in weights)
     if not is_list or not all(
-        one is None or isinstance(one, torch.Tensor) for each in weights for one in each
+        one is None or isinstance(one, torch.Tensor) for entry in weights for one in entry
     ):
         raise refuse("RS-A17:weights-list-rnnweights", what=what)
-    if len(weights) != len(wanted):
-        raise refuse("RS-A17:layers-module", what=what, count=len(weights), count2=len(wanted))
-    for layer, (given, own) in enumerate(zip(weights, wanted, strict=True)):
-        for name, one, other in zip(RNNWeights._fields, given, own, strict=True):
+    if len(weights) != len(own_weights):
+        raise refuse("RS-A17:layers-module", what=what, count=len(weights), count2=len(own_weights))
+    for layer, (entry, own) in enumerate(zip(weights, own_weights, strict=True)):
+        for name, one, other in zip(RNNWeights._fields, entry, own, strict=True):
             _check_tensor(what, f"{name} of layer {layer}", one, other)
     with torch.no_grad():
-        for layer, given in enumerate(weights):
-            _set_layer(module, layer, gates, given)
+        for layer, entry in enumerate(weights):
+            _set_layer(module, layer, gates, entry)
 
 
 def _check_parameters(what: str, module: Any) -> None:
@@ -105,20 +105,20 @@ def _check_whole(what: str, tensor: Any) -> None:
         raise refuse("RS-A04:resized", name=what)
 
 
-def _check_tensor(what: str, name: str, given: Any, own: Any) -> None:
+def _check_tensor(what: str, name: str, tensor: Any, own: Any) -> None:
     """Raise InvalidArguments unless a tensor can be written where the module has `own`."""
-    if given is not None and (given.layout is not torch.strided or given.is_nested or given.is_meta):
-        raise refuse("RS-A17:no-dense-tensor", what=what, name=name, given=given)
-    shapes = [None if each is None else tuple(each.shape) for each in (given, own)]
+    if tensor is not None and (tensor.layout is not torch.strided or tensor.is_nested or tensor.is_meta):
+        raise refuse("RS-A17:no-dense-tensor", what=what, name=name, given=tensor)
+    shapes = [None if x is None else tuple(x.shape) for x in (tensor, own)]
     if shapes[0] != shapes[1]:
         raise refuse("RS-A17:module", what=what, name=name, shapes=shapes[0], shapes2=shapes[1])
-    if given is None:
+    if tensor is None:
         return
-    _check_whole(f"{what}: {name}", given)
-    if given.dtype not in _FLOATS:
-        raise refuse("RS-A17:weights-f16-bf16", what=what, name=name, dtype=given.dtype)
+    _check_whole(f"{what}: {name}", tensor)
+    if tensor.dtype not in _FLOATS:
+        raise refuse("RS-A17:weights-f16-bf16", what=what, name=name, dtype=tensor.dtype)
     try:
-        is_held = torch.equal(torch.isfinite(given), torch.isfinite(given.to(own.dtype)))
+        is_held = torch.equal(torch.isfinite(tensor), torch.isfinite(tensor.to(own.dtype)))
     except RuntimeError as error:
         raise refuse("RS-A17:weights", what=what, name=name, reason=str(error)[:200]) from None
     if not is_held:
@@ -135,7 +135,7 @@ def _gates_of(what: str, module: Any) -> int:
 
 
 def _directions(module: Any, layer: int) -> list[str]:
-    """How the parameters of a layer end, for each direction."""
+    """The endings of the names of a layer's parameters, for each direction."""
     return [f"l{layer}{end}" for end in ("", "_reverse")[: 2 if module.bidirectional else 1]]
 
 
@@ -166,14 +166,14 @@ def _layer(module: Any, layer: int, gates: int) -> RNNWeights:
     return RNNWeights(inputs, states, torch.stack(biases)[None])
 
 
-def _set_layer(module: Any, layer: int, gates: int, given: RNNWeights) -> None:
+def _set_layer(module: Any, layer: int, gates: int, layer_weights: RNNWeights) -> None:
     for d, end in enumerate(_directions(module, layer)):
-        for kind, weights in (("ih", given.weights_layer), ("hh", given.weights_iter)):
+        for kind, weights in (("ih", layer_weights.weights_layer), ("hh", layer_weights.weights_iter)):
             target = getattr(module, f"weight_{kind}_{end}")
             target.copy_(_ordered(weights[0, d].permute(1, 2, 0)).reshape(target.shape))
-        if given.bias is not None:
+        if layer_weights.bias is not None:
             first, second = (getattr(module, f"bias_{kind}_{end}") for kind in ("ih", "hh"))
-            first.copy_(_ordered(given.bias[0, d, :gates]).reshape(-1))
+            first.copy_(_ordered(layer_weights.bias[0, d, :gates]).reshape(-1))
             second.zero_()
-            if given.bias.shape[2] > gates:
-                second[2 * second.shape[0] // 3 :].copy_(given.bias[0, d, gates])
+            if layer_weights.bias.shape[2] > gates:
+                second[2 * second.shape[0] // 3 :].copy_(layer_weights.bias[0, d, gates])

@@ -178,8 +178,8 @@ def _quantization(room: _TileRoom, src: MemoryDesc, rule: ConversionRule) -> Con
         units = () if axis is None else tuple(max(n, 1) if d != axis else 1 for d, n in enumerate(src.dims))
     else:
         group = rule.group if rule.group is None or len(rule.group) > 1 else rule.group[0]
-        stored, kind = rule.scale_type or DataType.f32, rule.named or rule.data_type
-        scaling = scaling_of(kind, rule.axis, is_symmetric, group, stored, src.ndims).for_dims(src.dims)
+        scale_type, kind = rule.scale_type or DataType.f32, rule.named or rule.data_type
+        scaling = scaling_of(kind, rule.axis, is_symmetric, group, scale_type, src.ndims).for_dims(src.dims)
         data_type, extents, one = scaling.data_type, group_extents(src.dims, scaling.groups), (1,) * src.ndims
         descs = {"scale": MemoryDesc(extents, scaling.scale_type)}
         if scaling.zero_type is not None:
@@ -222,10 +222,10 @@ def _axis_of(rule: ConversionRule, src: MemoryDesc) -> int | None:
 
 def check_scaled(step: ConversionStep) -> None:
     """Refuse a rule that rounds floats and does not say how they are scaled: all of them may become 0."""
-    rule, read, written = step.rule, step.source.array.moved_as, step.results[0].desc
+    rule, src, dst = step.rule, step.source.array.moved_as, step.results[0].desc
     if rule is None or rule.data_type is None or (rule.scale, rule.named) != (None, None):
         return
-    if read is None or written is None or not needs_scale(read.data_type, written.data_type):
+    if src is None or dst is None or not needs_scale(src.data_type, dst.data_type):
         return
     raise refuse(
         "RS-F07:rule-not-fit",
@@ -364,7 +364,7 @@ def _image(
     if is_zarr_name(name):
         boxes = [box for step in steps for box in step.result_boxes]
         contents = [source.files[at].contents for at in members]
-        groups = {key: words for held in contents if held is not None for key, words in held.groups.items()}
+        groups = {key: words for part in contents if part is not None for key, words in part.groups.items()}
         return zarr_image(results, plain_metadata(_metadata(source, members)), boxes, groups)
     if first.index is not None:
         return FileImage((), (), (), 0)
@@ -387,10 +387,10 @@ def _with_indexes(
     source: ConversionSource, files: Sequence[DraftFile], planned: Sequence[PlacedStep]
 ) -> list[DraftFile]:
     """The files, each the like of one of the source, with the indexes of shards as they are now."""
-    written: list[list[StoredArray]] = [[] for _ in files]
+    results_by_file: list[list[StoredArray]] = [[] for _ in files]
     for placed in planned:
         for result, (number, _) in zip(placed.step.results, placed.targets, strict=True):
-            written[number].append(result)
+            results_by_file[number].append(result)
     complete = list(files)
     for number, (name, _) in enumerate(files):
         index = source.files[number].index
@@ -398,7 +398,7 @@ def _with_indexes(
             continue
         folder, names = os.path.dirname(name), set(index["weight_map"].values())
         shards = sorted(
-            (os.path.basename(file.name), written[i])
+            (os.path.basename(file.name), results_by_file[i])
             for i, file in enumerate(files)
             if os.path.dirname(file.name) == folder and os.path.basename(file.name) in names
         )

@@ -82,10 +82,10 @@ def report_of(
             f"{one.kind.word} {one.shape}" if one.desc is None or is_copy else str(one.desc)
             for one in (array, result)
         )
-        written = sum(one.nbytes for one in placed.step.results)
+        nbytes = sum(one.nbytes for one in placed.step.results)
         file, off = source.files[placed.source].name, errors.get(number, (None, None))
         rule = "" if placed.step.rule is None else str(placed.step.rule)
-        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, written, file, *off))
+        tensors.append(ConvertedTensor(array.name, rule, was, now, array.nbytes, nbytes, file, *off))
     used = {placed.step.rule for placed in work.steps}
     return ConversionReport(
         tuple(tensors),

@@ -95,10 +95,10 @@ def rule_for(name: str, rules: Sequence[ConversionRule]) -> ConversionRule | Non
     return next((rule for rule in rules if fnmatchcase(name, rule.glob)), None)
 
 
-def needs_scale(read: DataType, written: DataType) -> bool:
+def needs_scale(src: DataType, dst: DataType) -> bool:
     """True for floats that become integers, or floats of 4 bits: small ones, as weights are, would be 0."""
-    is_coarse = written.kind in ("int", "uint") or written.bits <= 4
-    return read.kind == "float" and is_coarse and read.bits > 4
+    is_coarse = dst.kind in ("int", "uint") or dst.bits <= 4
+    return src.kind == "float" and is_coarse and src.bits > 4
 
 
 def _parse_rule(rule: object) -> ConversionRule:
@@ -147,7 +147,7 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
     if "named" in values:
         values.setdefault("scale", "absmax")
     rule = ConversionRule(glob, **values)
-    group, axis, named, is_found = rule.group, rule.axis, rule.named, rule.is_found
+    group, axis, way, is_found = rule.group, rule.axis, rule.named, rule.is_found
     faults = {
         "group is how many elements share a scale, 1 or more, or 0 for all of an axis": group is not None
         and min(group, default=-1) < 0,
@@ -155,14 +155,14 @@ def _of_words(glob: str, words: list[Any]) -> ConversionRule:
         and len(group) > 1
         and axis is not None,
         "scale_type is for scales of groups: say group=32": rule.scale_type is not None
-        and (group is None or named is not None),
-        f"{named} says how scales are found, and along which axis unless a group is named": named is not None
+        and (group is None or way is not None),
+        f"{way} says how scales are found, and along which axis unless a group is named": way is not None
         and (rule.scale != "absmax" or (axis is not None and group is None)),
         "group and axis are for scales that are found: say scale=absmax": not is_found
         and (group is not None or axis is not None),
         "values are quantised to a type: name one, as s8": is_found
         and rule.data_type is None
-        and named is None,
+        and way is None,
         "zero points are found with the scales": is_found and rule.zero_point is not None,
     }
     if why := next((why for why, is_wrong in faults.items() if is_wrong), ""):
@@ -181,7 +181,7 @@ def _format_or_type(word: object) -> tuple[str, Any]:
     except Error as error:
         if not isinstance(word, str):
             raise _BadRule(f"{short_repr(word)} is neither a format nor a type") from None
-        meant = next(iter(_MEANT.findall(error.hint)), "")
+        suggestion = next(iter(_MEANT.findall(error.hint)), "")
     else:
         if data_type is DataType.undef:
             raise _BadRule("elements need a type")
@@ -190,8 +190,8 @@ def _format_or_type(word: object) -> tuple[str, Any]:
         parse_tag(word)
         is_layout = FormatTag.parse(word) not in (FormatTag.any, FormatTag.undef)
     except Error as error:
-        why = "" if meant else f": {error.why or error.what}"
-        raise _BadRule(f"{word[:60]!r} is neither a format nor a type{why}", meant) from None
+        why = "" if suggestion else f": {error.why or error.what}"
+        raise _BadRule(f"{word[:60]!r} is neither a format nor a type{why}", suggestion) from None
     if is_layout:
         return "format", word
     raise _BadRule(f"{word!r} is a placeholder")

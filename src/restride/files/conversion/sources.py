@@ -196,9 +196,9 @@ def _check_shards(source: ConversionSource) -> None:
             if name not in shards[shard]:
                 why = f"it says that {name[:80]!r} is in {shard[:80]!r}, which it is not"
                 raise refuse("RS-F01:index", path=shown(index.path), why=why)
-        seen: set[str] = set()
+        tensors: set[str] = set()
         for shard in set(index.index["weight_map"].values()):
-            if twice := seen & shards[shard]:
+            if twice := tensors & shards[shard]:
                 why = f"{min(twice)[:80]!r} is in two of its shards"
                 raise refuse("RS-F01:index", path=shown(index.path), why=why)
-            seen |= shards[shard]
+            tensors |= shards[shard]

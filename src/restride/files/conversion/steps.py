@@ -163,10 +163,10 @@ class CopyStep(ConversionStep):
     def check(self, tile: int, source: TensorPlace, targets: Targets, space: Workspace) -> ValueErrors:
         """None, where both chunks are the same."""
         for _, line, at, count in self.boxes(tile):
-            read, written = space.bytes("source", *count), space.bytes("written", *count)
-            source.read(line, at, count, read)
-            targets[0].read(line, at, count, written)
-            if not np.array_equal(read, written):
+            source_bytes, target_bytes = space.bytes("source", *count), space.bytes("written", *count)
+            source.read(line, at, count, source_bytes)
+            targets[0].read(line, at, count, target_bytes)
+            if not np.array_equal(source_bytes, target_bytes):
                 return ValueErrors(is_right=False)
         return ValueErrors()
 
@@ -187,11 +187,9 @@ class MoveStep(ConversionStep):
     @property
     def tolerance(self) -> ErrorBound | None:
         """None where the result has the same values, because its type has all of the source's."""
-        read, written = self.src.data_type, self.dst.data_type
-        has_all = read is written or (
-            read.numpy is not None
-            and written.numpy is not None
-            and np.can_cast(read.numpy, written.numpy, "safe")
+        src, dst = self.src.data_type, self.dst.data_type
+        has_all = src is dst or (
+            src.numpy is not None and dst.numpy is not None and np.can_cast(src.numpy, dst.numpy, "safe")
         )
         return None if has_all and not self._factors else HALF_LOST
 
@@ -202,16 +200,16 @@ class MoveStep(ConversionStep):
         start, size = self.grid[tile]
         if self.src.data_type is not self.dst.data_type or self._factors:
             return self._errors(start, size, source, targets[0], space)
-        stored = read_box(targets[0], self.dst, start, size, space, "written")
+        result = read_box(targets[0], self.dst, start, size, space, "written")
         exact = read_box(source, self.src, start, size, space, "source")
-        back, again = space.bytes("back", exact.desc.size), space.bytes("again", stored.desc.size)
+        back, again = space.bytes("back", exact.desc.size), space.bytes("again", result.desc.size)
         # Gaps and padding of the source may hold anything: they are taken as they are.
         back[:] = bytes_of(exact)
         returned = Memory(exact.desc, _CPU, back)
-        reorder(stored, None, out=returned)
-        reorder(returned, None, out=Memory(stored.desc, _CPU, again))
+        reorder(result, None, out=returned)
+        reorder(returned, None, out=Memory(result.desc, _CPU, again))
         is_same = np.array_equal(bytes_of(exact), back) and (
-            not is_dense(stored.desc) or np.array_equal(bytes_of(stored), again)
+            not is_dense(result.desc) or np.array_equal(bytes_of(result), again)
         )
         return ValueErrors(is_right=bool(is_same))
 
@@ -227,13 +225,13 @@ class MoveStep(ConversionStep):
         ones, groups, tolerance = (1,) * len(size), GroupErrors((1,) * len(size)), self.tolerance
         for first, extents in pieces_of((self.src, self.dst), size):
             at = tuple(a + b for a, b in zip(start, first, strict=True))
-            stored = read_box(target, self.dst, at, extents, space, "written")
-            if not np.array_equal(bytes_of(stored), self._converted(source, at, extents, space)):
+            result = read_box(target, self.dst, at, extents, space, "written")
+            if not np.array_equal(bytes_of(result), self._converted(source, at, extents, space)):
                 return ValueErrors(is_right=False)
             if tolerance is not None:
                 src = compact(self.src, extents)
                 exact = Memory(src, _CPU, space.bytes("source", src.size))
-                groups.add(as_f64(exact), as_f64(stored), how, (0,) * len(size), ones)
+                groups.add(as_f64(exact), as_f64(result), how, (0,) * len(size), ones)
         return groups.summed_up(HALF_LOST)
 
     @property
@@ -345,13 +343,13 @@ class QuantizeStep(ConversionStep):
         """
         is_symmetric = self.rule.scale == "absmax"
         if ends is None:
-            stored, *scales = quantize(exact, dst.data_type, self.axis, is_symmetric, dst)
+            elements, *scales = quantize(exact, dst.data_type, self.axis, is_symmetric, dst)
         else:
             _, scale, zero = quantize(np.array(ends), dst.data_type, None, is_symmetric)
-            stored, scales = quantize_by(exact, dst.data_type, scale, zero, dst), [scale, zero]
+            elements, scales = quantize_by(exact, dst.data_type, scale, zero, dst), [scale, zero]
         parts = zip(scales, (np.float32, np.int32), self.results[1:], strict=False)
         beside = (np.atleast_1d(np.asarray(part, kind)) for part, kind, _ in parts)
-        values = stored if isinstance(stored, Memory) else Memory.from_numpy(stored)
+        values = elements if isinstance(elements, Memory) else Memory.from_numpy(elements)
         return [bytes_of(values), *(np.ascontiguousarray(part).view(np.uint8) for part in beside)]
 
     def _quantized_in_groups(
@@ -419,9 +417,9 @@ class QuantizeStep(ConversionStep):
                 groups = GroupErrors(self._groups_of(extents))
             begin = (0,) * len(first) if units else self._groups_of(first, last=False)
             exact = read_box(source, self.src, at, extents, space, "source")
-            stored = read_box(targets[0], self.dst, at, extents, space, "written")
+            result = read_box(targets[0], self.dst, at, extents, space, "written")
             how = self._scales_of(at, extents, targets)
-            groups.add(as_f64(exact), as_f64(stored), how, begin, self._groups_of(extents))
+            groups.add(as_f64(exact), as_f64(result), how, begin, self._groups_of(extents))
         return errors + groups.summed_up(tolerance)
 
     @property

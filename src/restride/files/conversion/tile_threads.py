@@ -101,8 +101,8 @@ class _EndingThread(threading.Thread):
     Ctrl-C comes while it is joined.
     """
 
-    def __init__(self, *args: Any, **named: Any) -> None:
-        super().__init__(*args, **named)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.ended = threading.Event()
 
     def run(self) -> None:

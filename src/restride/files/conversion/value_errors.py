@@ -133,26 +133,26 @@ class GroupErrors:
         self._largest, self._total, self._low, self._high = (np.zeros(shape) for _ in range(4))
         self._count, self._magnitude, self._is_right = 0, 0.0, True
 
-    def add(self, exact: Array, stored: Array, how: Quantization, first: Ints, counts: Ints) -> None:
-        """Elements of `counts` groups along each axis from the `first` on; what they are and what was stored
+    def add(self, exact: Array, result: Array, how: Quantization, first: Ints, counts: Ints) -> None:
+        """Elements of `counts` groups along each axis from the `first` on; what they are and the result
         for them, as f64.
         """
         is_finite = np.isfinite(exact)
         if not is_finite.all():
             # Where a value is no number, or infinite, any stored one will do.
-            exact, stored = np.where(is_finite, exact, 0.0), np.where(is_finite, stored, how.zero)
+            exact, result = np.where(is_finite, exact, 0.0), np.where(is_finite, result, how.zero)
         at = tuple(slice(a, a + n) for a, n in zip(first, counts, strict=True))
         blocks = tuple(chain(*((n, m // n) for n, m in zip(counts, exact.shape, strict=True))))
         within = tuple(range(1, len(blocks), 2))
         with np.errstate(all="ignore"):
-            error, is_right = _compared(exact, stored, how)
-            for kept, fold, values in (
+            error, is_right = _compared(exact, result, how)
+            for accumulator, fold, values in (
                 (self._largest, np.maximum, error),
                 (self._total, np.add, error),
                 (self._low, np.minimum, exact),
                 (self._high, np.maximum, exact),
             ):
-                kept[at] = fold(kept[at], fold.reduce(values.reshape(blocks), within))
+                accumulator[at] = fold(accumulator[at], fold.reduce(values.reshape(blocks), within))
             self._magnitude += float(np.abs(exact).sum())
         self._count += exact.size
         self._is_right &= is_right
@@ -207,11 +207,11 @@ def bound_of(data_type: DataType, scale_type: DataType, *, has_zeros: bool) -> t
     return float(max(step * (1 + rounding) / 2, beyond) + step * rounding) * (1 + _SLACK), least
 
 
-def _compared(exact: Array, stored: Array, how: Quantization) -> tuple[Array, bool]:
+def _compared(exact: Array, result: Array, how: Quantization) -> tuple[Array, bool]:
     """The error of each element, and whether all are within half a step."""
-    shifted = stored - how.zero
+    shifted = result - how.zero
     # In steps: what a value stands for may be beyond the largest float.
-    wanted = exact / how.scale
+    exact_steps = exact / how.scale
     if how.data_type in _FLOATS:
         point, least, most = _FLOATS[how.data_type]
         low, high = -most, most
@@ -223,12 +223,12 @@ def _compared(exact: Array, stored: Array, how: Quantization) -> tuple[Array, bo
     else:
         (low, high), most_off = _INTEGERS[how.data_type], np.float64(0.5 + _SLACK)
     if how.rounding:
-        most_off = most_off + np.abs(wanted) * how.rounding
-    error = wanted - shifted
+        most_off = most_off + np.abs(exact_steps) * how.rounding
+    error = exact_steps - shifted
     # An infinite value is as far away as its steps are long.
     fits = np.abs(error, out=error) < most_off
     if how.is_found:
-        fits |= ((stored == low) & (wanted < shifted)) | ((stored == high) & (wanted > shifted))
+        fits |= ((result == low) & (exact_steps < shifted)) | ((result == high) & (exact_steps > shifted))
     np.multiply(shifted, how.scale, out=error)
     np.abs(np.subtract(exact, error, out=error), out=error)
     return error, bool((fits & (error < np.inf)).all())

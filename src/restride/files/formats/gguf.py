@@ -82,11 +82,11 @@ def read_gguf(file: BinaryIO, path: str) -> Contents:
         raise cursor.damaged("a tensor does not lie in the file, at a multiple of the alignment")
     note = metadata.pop(KEY, None)
     notes = {} if note is None else parse_notes(path, note.content[8:] if note.type == _TEXT else b"{}")
-    stored = tuple(
+    stored_tensors = tuple(
         StoredTensor(_describe(path, entry, notes.get(entry.name), names), path, start + entry.offset)
         for entry in entries
     )
-    return Contents(stored, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
+    return Contents(stored_tensors, metadata, ((path, hashlib.sha256(cursor.before()).hexdigest()),))
 
 
 def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> FileImage:
@@ -94,22 +94,22 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
 
     Raises Unimplemented for arrays that the format has no type for.
     """
-    written = tuple(_gguf_form(array) for array in arrays)
+    forms = tuple(_gguf_form(array) for array in arrays)
     # As text it is that of another file, which went through a third format.
-    kept = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
+    rest = {key: value for key, value in metadata.items() if key != _ALIGNMENT or not isinstance(value, str)}
     values = {
         key: value if isinstance(value, GgufValue) else _text_value(_as_text(value))
-        for key, value in kept.items()
+        for key, value in rest.items()
     }
-    notes = {array.name: note for array in written if (note := _gguf_note(array))}
+    notes = {array.name: note for array in forms if (note := _gguf_note(array))}
     if notes:
         values[KEY] = _text_value(json.dumps({"version": VERSION, "tensors": notes}))
     align = _alignment("", values)
-    parts = [MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(written), len(values))]
+    parts = [MAGIC, struct.pack("<IQQ", _VERSIONS[-1], len(forms), len(values))]
     for key, value in values.items():
         parts += _behind_length(key.encode()), struct.pack("<I", value.type), value.content
-    *offsets, end = packed_starts(written, 0, align)
-    for array, offset in zip(written, offsets, strict=True):
+    *offsets, end = packed_starts(forms, 0, align)
+    for array, offset in zip(forms, offsets, strict=True):
         dims = _dims_of(array)[::-1]
         parts += _behind_length(name_bytes(array.name)), struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
         parts.append(struct.pack("<IQ", _NUMBERS[array.kind], offset))
@@ -117,7 +117,7 @@ def gguf_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fi
     check_header(".gguf", len(head), _MOST_HEADER)
     head += bytes(-len(head) % align)
     starts = tuple(len(head) + offset for offset in offsets)
-    return FileImage(written, starts, ((0, head),), len(head) + -(-end // align) * align)
+    return FileImage(forms, starts, ((0, head),), len(head) + -(-end // align) * align)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +163,12 @@ def _describe(path: str, entry: _Entry, note: object, names: frozenset[str]) -> 
     if not isinstance(note, dict):
         return plain_array(entry.name, entry.kind, entry.shape)
     kind, shape = entry.kind, entry.shape
-    wanted = note.get("shape")
-    if isinstance(wanted, list) and all(type(n) is int and n >= 0 for n in wanted) and len(wanted) < 64:
+    extents = note.get("shape")
+    if isinstance(extents, list) and all(type(n) is int and n >= 0 for n in extents) and len(extents) < 64:
         # Of more axes than the format has, or bytes under the name of another type.
         kind = BYTES if kind.word == "I8" and note.get("kind") == "U8" else kind
-        if prod(wanted) == prod(shape):
-            shape = tuple(wanted)
+        if prod(extents) == prod(shape):
+            shape = tuple(extents)
     words = {key: value for key, value in note.items() if key not in ("shape", "kind")}
     return annotate(path, plain_array(entry.name, kind, shape), words, names)
 

@@ -88,10 +88,10 @@ def read_npy(file: BinaryIO, path: str, override: NpyOverride = _NOTHING) -> Con
 def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING) -> StoredArray:
     """The array that a header describes, or the person who asks."""
     data_type = override.data_type
-    stored = header.note if header.note and "data_type" in header.note else None
-    if stored is not None:
-        data_type = about_file(header.path, DataType.parse, str(stored["data_type"])[:60])
-    is_packed = stored is not None and header.dtype == np.uint8
+    desc_fields = header.note if header.note and "data_type" in header.note else None
+    if desc_fields is not None:
+        data_type = about_file(header.path, DataType.parse, str(desc_fields["data_type"])[:60])
+    is_packed = desc_fields is not None and header.dtype == np.uint8
     dtype = header.dtype
     if data_type is not None and not is_packed:
         dtype = _element_type(header.path, dtype, data_type)
@@ -99,7 +99,7 @@ def tensor_array(header: NpyHeader, name: str, override: NpyOverride = _NOTHING)
     if header.note is not None:
         if header.is_fortran:
             raise refuse("RS-F01:descriptor-header-not", path=shown(header.path))
-        note = {"desc": header.note} if stored is not None else {}
+        note = {"desc": header.note} if desc_fields is not None else {}
         return _with_own_desc(annotate(header.path, array, note, frozenset()), header, override)
     if override == _NOTHING:
         return _in_fortran_order(array, header) if header.is_fortran and len(header.shape) > 1 else array
@@ -170,12 +170,12 @@ def _with_own_desc(array: StoredArray, header: NpyHeader, override: NpyOverride)
     """The array with the file's own descriptor, which what is said besides must not contradict."""
     if override == _NOTHING:
         return array
-    stored = _desc_of(array, header.path)
-    dims = stored.dims if override.dims is None else override.dims
-    said = _desc(header, dims, override.data_type or stored.data_type, override.src or stored.tag)
-    if said == stored:
+    desc = _desc_of(array, header.path)
+    dims = desc.dims if override.dims is None else override.dims
+    other = _desc(header, dims, override.data_type or desc.data_type, override.src or desc.tag)
+    if other == desc:
         return array
-    raise refuse("RS-F01:header-holds-descriptor", path=shown(header.path), said=said, stored=stored)
+    raise refuse("RS-F01:header-holds-descriptor", path=shown(header.path), said=other, stored=desc)
 
 
 def _desc_by_override(header: NpyHeader, data_type: DataType, override: NpyOverride) -> MemoryDesc:
@@ -201,11 +201,11 @@ def _desc(header: NpyHeader, dims: tuple[int, ...], data_type: DataType, format:
     return desc
 
 
-def _check_physical(header: NpyHeader, said: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
-    """`said`, where the array in the file can be its physical array."""
-    if said.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
-        return said
-    raise refuse("RS-F01:options-say-array", path=shown(header.path), said=said, plain=plain)
+def _check_physical(header: NpyHeader, desc: MemoryDesc, plain: MemoryDesc) -> MemoryDesc:
+    """`desc`, where the array in the file can be its physical array."""
+    if desc.physical_shape == plain.dims and plain == MemoryDesc(plain.dims, plain.data_type):
+        return desc
+    raise refuse("RS-F01:options-say-array", path=shown(header.path), said=desc, plain=plain)
 
 
 def _tag_of_physical(header: NpyHeader, src: str) -> Tag:
@@ -254,8 +254,8 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
 
     Raises InvalidArguments that names the file and the fault.
     """
-    held = (os.fstat(file.fileno()).st_size if end is None else end) - at
-    lead, text, version = _header_text(file, path, at, held)
+    nbytes = (os.fstat(file.fileno()).st_size if end is None else end) - at
+    lead, text, version = _header_text(file, path, at, nbytes)
     shape, is_fortran, dtype = _fields(path, text, version)
     # What the header's comment says: an object, of which nothing is believed yet.
     _, mark, comment = text.decode("latin1").rpartition(_MARK)
@@ -267,14 +267,14 @@ def parse_header(file: BinaryIO, path: str, at: int = 0, end: int | None = None)
         raise refuse("RS-F01:holds-pickled-python", path=shown(path))
     if dtype.subdtype is not None:
         raise refuse("RS-F01:elements-arrays-themselves", path=shown(path))
-    if header.nbytes > held - lead:
+    if header.nbytes > nbytes - lead:
         raise refuse(
             "RS-F01:header-promises-elements",
             path=shown(path),
             shape=f"shape {shape}"[:200],
             header=header,
             itemsize=dtype.itemsize,
-            held=held - lead,
+            held=nbytes - lead,
         )
     return header
 
@@ -314,10 +314,10 @@ def _npy_type(array: StoredArray) -> np.dtype[Any]:
     raise refuse("RS-F03:npy-file", word=array.kind.word, name=array.name)
 
 
-def _header_text(file: BinaryIO, path: str, at: int, held: int) -> tuple[int, bytes, int]:
+def _header_text(file: BinaryIO, path: str, at: int, nbytes: int) -> tuple[int, bytes, int]:
     """The length of all before the data, the header as it stands, and the major version of the format."""
     file.seek(at)
-    lead = file.read(min(len(_MAGIC) + 2, held))
+    lead = file.read(min(len(_MAGIC) + 2, nbytes))
     if lead[: len(_MAGIC)] != _MAGIC or len(lead) < len(_MAGIC) + 2:
         if not lead:
             raise refuse("RS-F01:file-empty", path=shown(path))

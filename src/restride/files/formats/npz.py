@@ -85,7 +85,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
     """
     members = _members(file, path)
     names = [member.filename.removesuffix(".npy") for member in members]
-    known, size = frozenset(names), state_of(file).nbytes
+    all_names, size = frozenset(names), state_of(file).nbytes
     tensors, digest, spans = [], hashlib.sha256(), []
     for name, member in zip(names, members, strict=True):
         start = _data_start(file, path, member, size)
@@ -95,7 +95,7 @@ def read_npz(file: BinaryIO, path: str) -> Contents:
         digest.update(read_at(file, path, start, header.start - start) + name.encode("utf-8", "replace"))
         array = tensor_array(header, name)
         if header.note and "scaling" in header.note:
-            array = annotate(path, array, {"scaling": header.note["scaling"]}, known)
+            array = annotate(path, array, {"scaling": header.note["scaling"]}, all_names)
         tensors.append(StoredTensor(array, path, header.start))
     if any(end > begin for (_, end), (begin, _) in pairwise(sorted(spans))):
         raise refuse("RS-F01:two-members-overlap", path=shown(path))
@@ -124,8 +124,8 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
     starts: list[int] = []
     locals_: list[_Member] = []
     at = 0
-    written = tuple(npy_form(array) for array in arrays)
-    for array in written:
+    forms = tuple(npy_form(array) for array in arrays)
+    for array in forms:
         head = encode_header(array)
         name = name_bytes(array.name) + b".npy"
         if not array.name or len(name) > 60000 or "\0" in array.name:
@@ -142,12 +142,12 @@ def npz_image(arrays: Sequence[StoredArray], metadata: Mapping[str, Any]) -> Fil
 
     def finish(handle: int) -> None:
         sums: list[int] = []
-        for member, start, array in zip(locals_, starts, written, strict=True):
+        for member, start, array in zip(locals_, starts, forms, strict=True):
             sums.append(_sum_of(handle, start, array.nbytes, zlib.crc32(member.head)))
             os.pwrite(handle, sums[-1].to_bytes(4, "little"), member.at + _CRC_AT)
         os.pwrite(handle, _directory(locals_, sums, at), at)
 
-    return FileImage(written, tuple(starts), tuple(pieces), total, finish)
+    return FileImage(forms, tuple(starts), tuple(pieces), total, finish)
 
 
 class _Member(NamedTuple):
@@ -229,13 +229,13 @@ def _expand(file: BinaryIO, path: str, members: Sequence[zipfile.ZipInfo], folde
         with zipfile.ZipFile(file) as archive, zipfile.ZipFile(copy, "w", allowZip64=True) as target:
             for member in members:
                 plain = zipfile.ZipInfo(member.filename)
-                with archive.open(member) as read, target.open(plain, "w", force_zip64=True) as written:
+                with archive.open(member) as read, target.open(plain, "w", force_zip64=True) as output:
                     # No more than the directory says is ever expanded.
                     left = member.file_size
                     while left >= 0 and (piece := read.read(min(PIECE, left + 1))):
                         left -= len(piece)
                         if left >= 0:
-                            written.write(piece)
+                            output.write(piece)
                     if left:
                         name = member.filename[:60]
                         raise refuse("RS-F01:member-another-length", path=shown(path), filename=name)

@@ -357,7 +357,7 @@ def room_for(path: str) -> int | None:
     try:
         space = os.statvfs(os.path.dirname(part))
         files = files_below(part) if os.path.isdir(part) and not os.path.islink(part) else [part]
-        held = sum(os.lstat(file).st_blocks for file in files if os.path.lexists(file))
-        return space.f_bavail * space.f_frsize + held * _STAT_BLOCK
+        draft_blocks = sum(os.lstat(file).st_blocks for file in files if os.path.lexists(file))
+        return space.f_bavail * space.f_frsize + draft_blocks * _STAT_BLOCK
     except (OSError, AttributeError):
         return None

@@ -156,10 +156,10 @@ class UnsafeFiles:
     def make_safe(self) -> None:
         """Force them to the disk, and their names. Raises RuntimeFailure where the system refuses."""
         with self._lock:
-            written, self._paths = self._paths, set()
-        for path in written:
+            paths, self._paths = self._paths, set()
+        for path in paths:
             sync_file(path)
-        for folder in {os.path.dirname(path) for path in written}:
+        for folder in {os.path.dirname(path) for path in paths}:
             sync_folder(folder)
 
 

@@ -61,8 +61,8 @@ def zarr_library(what: str) -> ModuleType:
         import zarr
     except ImportError:
         raise refuse("RS-C04:no-zarr", what=what) from None
-    found: ModuleType = zarr
-    return found
+    library: ModuleType = zarr
+    return library
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +210,8 @@ def open_zarr(path: str, *, follow_links: bool = False) -> ZarrFolder:
     names = sorted(arrays)
     if isinstance(order, list) and sorted(map(str, order)) == names:
         names = [str(name) for name in order]
-    known = frozenset(names)
-    tensors = tuple(_tensor(path, name, arrays[name], known) for name in names)
+    all_names = frozenset(names)
+    tensors = tuple(_tensor(path, name, arrays[name], all_names) for name in names)
     return ZarrFolder(
         os.path.basename(path),
         path,
@@ -240,9 +240,9 @@ def _tensor(path: str, name: str, array: Any, names: frozenset[str]) -> StoredTe
         "dimension_names": axis_names if any(axis is not None for axis in axis_names) else [],
     }
     unknown = {word: value for word, value in unknown.items() if value}
-    stored = replace(annotate(path, plain_array(name, kind, shape), words, names), unknown=unknown)
+    stored_array = replace(annotate(path, plain_array(name, kind, shape), words, names), unknown=unknown)
     whole = 0 if part_files(array) is not None else prod(array.chunks) * array.dtype.itemsize
-    return StoredTensor(stored, path, 0, chunks, whole)
+    return StoredTensor(stored_array, path, 0, chunks, whole)
 
 
 def _kind(path: str, name: str, dtype: np.dtype[Any], word: object) -> ElementKind:
@@ -338,10 +338,10 @@ def _usual_chunk(array: StoredArray) -> Ints:
 
 def _check_names(names: Sequence[str]) -> None:
     """Names become folders: none may lead elsewhere, or lie in an array."""
-    known = set(names)
+    paths = set(names)
     for name in names:
         parts = name.split("/")
-        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in known), "")
+        inside = next(("/".join(parts[:n]) for n in range(1, len(parts)) if "/".join(parts[:n]) in paths), "")
         if inside:
             raise refuse("RS-F03:name-in-array", name=name[:120], inside=inside[:60])
         if not all(_is_folder_name(part) for part in parts):
@@ -355,10 +355,10 @@ def _is_folder_name(part: str) -> bool:
 
 def _attributes_of(array: StoredArray) -> dict[str, Any]:
     """The attributes of an array, with what they say of its layout and its elements."""
-    kept, words = array.unknown.get("attributes"), note_of(array)
+    unknown, words = array.unknown.get("attributes"), note_of(array)
     if stored_dtype(array.kind) != array.kind.numpy:
         words["kind"] = array.kind.word
-    attributes = dict(kept) if isinstance(kept, dict) else {}
+    attributes = dict(unknown) if isinstance(unknown, dict) else {}
     return {**attributes, KEY: {"version": VERSION, **words}} if words else attributes
 
 

@@ -139,14 +139,14 @@ class ChunkFiles:
         """The first index of a chunk."""
         return tuple(i * c for i, c in zip(number, self.extents, strict=True))
 
-    def read(self, number: Ints, rows: slice, held: Array) -> Array | None:
-        """Rows of a chunk, as an array over `held`, bytes for a whole chunk; None where it has no file.
+    def read(self, number: Ints, rows: slice, buffer: Array) -> Array | None:
+        """Rows of a chunk, as an array over `buffer`, bytes for a whole chunk; None where it has no file.
 
         Raises InvalidArguments for a file of another length, RuntimeFailure where the system refuses.
         """
         row = self.nbytes // self.extents[0]
         shape = (rows.stop - rows.start, *self.extents[1:])
-        into = held[: shape[0] * row]
+        into = buffer[: shape[0] * row]
         with self._opened(number) as place:
             if place is None:
                 return None
@@ -272,8 +272,8 @@ class ChunkMover:
         """Move a box, through memory of `space`."""
         target = self._target
         numbers = list(target.within(start, size))
-        held = space.bytes("box", len(numbers) * target.nbytes)
-        pieces = held.reshape(len(numbers), target.nbytes).view(target.dtype)
+        buffer = space.bytes("box", len(numbers) * target.nbytes)
+        pieces = buffer.reshape(len(numbers), target.nbytes).view(target.dtype)
         chunks = {
             number: piece.reshape(target.extents) for number, piece in zip(numbers, pieces, strict=True)
         }
@@ -281,14 +281,14 @@ class ChunkMover:
             last = (at + n for at, n in zip(target.first(number), target.extents, strict=True))
             if any(at > n for at, n in zip(last, target.shape, strict=True)):
                 chunk[...] = target.fill
-        self._each(lambda number: self._spread(number, start, size, chunks), self._source.within(start, size))
-        self._each(lambda number: target.write(number, chunks[number]), numbers)
+        self._map(lambda number: self._spread(number, start, size, chunks), self._source.within(start, size))
+        self._map(lambda number: target.write(number, chunks[number]), numbers)
 
     def close(self) -> None:
         """End the threads."""
         self._threads.shutdown()
 
-    def _each(self, work: Callable[[Ints], None], numbers: Iterable[Ints]) -> None:
+    def _map(self, work: Callable[[Ints], None], numbers: Iterable[Ints]) -> None:
         """All of it, and the first error."""
         for _ in self._threads.map(work, numbers):
             pass

@@ -106,17 +106,17 @@ class _Elimination:
 
     def _take(self, variable: int) -> list[CostTable]:
         """The tables of a variable, in their order, which are left to nobody else."""
-        taken = []
+        tables = []
         for number in sorted(self._users[variable]):
             table = self._tables.pop(number)
             for other in table.variables:
                 self._users[other].discard(number)
-            taken.append(table)
-        return taken
+            tables.append(table)
+        return tables
 
     def _neighbours(self, variable: int) -> set[int]:
-        found = {v for number in self._users[variable] for v in self._tables[number].variables}
-        return found - {variable}
+        variables = {v for number in self._users[variable] for v in self._tables[number].variables}
+        return variables - {variable}
 
     def _table_size(self, variable: int) -> int:
         return self._sizes[variable] * prod(self._sizes[v] for v in self._neighbours(variable))

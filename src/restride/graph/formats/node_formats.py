@@ -67,14 +67,14 @@ def format_problem(
     formats: Mapping[str, MemoryDesc] | None = None,
     costs: CostModel | None = None,
 ) -> FormatProblem:
-    """What propagation decides about in a graph: a step for each node, in the same order.
+    """The format problem of a graph: a step for each node, in the same order.
 
     `formats`: the descriptors of inputs and outputs that are not row-major. `costs`: what steps take; as on
     this machine where it is left out.
     """
     edges = formats or {}
     costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
-    writer = _AlternativesWriter(graph, costs, _known(graph, edges))
+    writer = _AlternativesWriter(graph, costs, _edge_formats(graph, edges))
     return _problem(graph, engine, writer.steps(), edges)
 
 
@@ -95,8 +95,8 @@ def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) ->
         if isinstance(node.operation, VIEWS):
             view = view_of(node.operation, way.inputs[0], graph.tensors[node.output])
             if way.outputs != (view,):
-                shown = short_repr(f"{node.output!r} as {way.outputs}")
-                raise refuse("RS-F10:view-another-tensor", output=shown)
+                text = short_repr(f"{node.output!r} as {way.outputs}")
+                raise refuse("RS-F10:view-another-tensor", output=text)
     steps = (
         FormatStep(node.name, node.inputs, node.outputs, (way,))
         for node, way in zip(graph.nodes, ways, strict=True)
@@ -112,14 +112,14 @@ def _problem(
     plain = {name: row_major(graph.tensors[name]) for name in graph.outputs}
     return FormatProblem(
         tuple(steps),
-        tuple(_known(graph, edges).items()),
+        tuple(_edge_formats(graph, edges).items()),
         tuple((name, edges.get(name, md)) for name, md in plain.items()),
         lambda src, dst: _edge_cost(engine, threads, src, dst),
         frozenset(graph.constants),
     )
 
 
-def _known(graph: Graph, edges: Mapping[str, MemoryDesc]) -> dict[str, MemoryDesc]:
+def _edge_formats(graph: Graph, edges: Mapping[str, MemoryDesc]) -> dict[str, MemoryDesc]:
     """The formats of what no node makes."""
     plain = {name: row_major(graph.tensors[name]) for name in (*graph.inputs, *graph.constants)}
     return {name: edges.get(name, md) if name in graph.inputs else md for name, md in plain.items()}
@@ -143,16 +143,16 @@ def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
 
 @lru_cache(maxsize=4096)
 def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-    """What `rs.plan` predicts with so many threads; by its bytes where it predicts nothing."""
+    """The cost that `rs.plan` predicts with so many threads; by bytes where it predicts nothing."""
     if is_same_memory(src, dst):
         return EdgeCost(0.0, 0)
     load_whole("restride.arrays.reorder_plan")
     from ...arrays.reorder_plan import plan
 
-    found = plan(src, dst, engine=engine)
-    predicted = found.predicted
-    seconds = predicted.seconds if predicted else found.bytes_moved / MEMORY_RATE
-    return EdgeCost(EDGES * seconds, found.bytes_moved)
+    reorder_plan = plan(src, dst, engine=engine)
+    predicted = reorder_plan.predicted
+    seconds = predicted.seconds if predicted else reorder_plan.bytes_moved / MEMORY_RATE
+    return EdgeCost(EDGES * seconds, reorder_plan.bytes_moved)
 
 
 def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> MemoryDesc | None:
@@ -208,15 +208,15 @@ def _dense(md: MemoryDesc) -> bool:
 class _AlternativesWriter:
     """The nodes of a graph in turn, and the formats in which each tensor may come: at first what is known."""
 
-    def __init__(self, graph: Graph, costs: CostModel, known: Mapping[str, MemoryDesc]) -> None:
+    def __init__(self, graph: Graph, costs: CostModel, formats: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
         self._free_concats = free_concats(graph)
-        self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in known.items()}
+        self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in formats.items()}
 
     def steps(self) -> Iterator[FormatStep]:
         for node in self._graph.nodes:
             operation, cls = node.operation, type(self)
-            choose = next((each for kind, each in _CHOOSERS.items() if isinstance(operation, kind)), None)
+            choose = next((rule for kind, rule in _CHOOSERS.items() if isinstance(operation, kind)), None)
             find = choose or (cls._view if isinstance(operation, VIEWS) else cls._following)
             try:
                 alternatives = tuple(dict.fromkeys(find(self, node)))
@@ -225,17 +225,17 @@ class _AlternativesWriter:
                 name = f"node {node.name!r} ({node.kind}): "
                 raise error.with_context(name + error.what.removeprefix(name)) from None
             for i, name in enumerate(node.outputs):
-                self._homes[name] = tuple(dict.fromkeys(each.outputs[i] for each in alternatives))
+                self._homes[name] = tuple(dict.fromkeys(way.outputs[i] for way in alternatives))
             yield FormatStep(node.name, node.inputs, node.outputs, alternatives, choose is None)
 
     def _formats(self, name: str) -> list[MemoryDesc]:
-        """What comes, then the formats of images."""
+        """The formats in which the tensor may arrive, then the formats of images."""
         return list(dict.fromkeys([*self._homes[name], *_families(self._types[name])]))[:_MOST_FORMATS]
 
     def _unblocked(self, name: str) -> list[MemoryDesc]:
         """Row-major, and what comes without blocks."""
-        made = [self._plain(name), *(md for md in self._homes[name] if not md.inner_blks)]
-        return list(dict.fromkeys(made))[:_MOST_FORMATS]
+        mds = [self._plain(name), *(md for md in self._homes[name] if not md.inner_blks)]
+        return list(dict.fromkeys(mds))[:_MOST_FORMATS]
 
     def _plain(self, name: str) -> MemoryDesc:
         return row_major(self._types[name])
@@ -279,11 +279,11 @@ class _AlternativesWriter:
     def _product(self, node: Node) -> Iterator[Alternative]:
         left, right = node.sources[:2]
         problem = self._problem(node)
-        wanted, is_packed = problem.preferred(), right in self._graph.constants
-        rights = [wanted["weights"]] if is_packed else self._unblocked(right)
+        formats, is_packed = problem.preferred(), right in self._graph.constants
+        rights = [formats["weights"]] if is_packed else self._unblocked(right)
         for src, weights in product(self._unblocked(left), rights):
-            seconds = self._costs.product(problem.terms, src, weights, wanted["dst"], is_packed)
-            yield replace(self._of_product(node, src, weights, wanted["dst"]), seconds=seconds)
+            seconds = self._costs.product(problem.terms, src, weights, formats["dst"], is_packed)
+            yield replace(self._of_product(node, src, weights, formats["dst"]), seconds=seconds)
 
     def _recurrent(self, node: Node) -> Iterator[Alternative]:
         operation = node.operation
@@ -291,13 +291,13 @@ class _AlternativesWriter:
         sources, results = ([*map(self._plain, names)] for names in (node.sources, node.outputs))
         reads = zip(RnnProblem.node_reads, sources, strict=False)
         writes = zip(RnnProblem.node_writes, results, strict=False)
-        named = {name.removesuffix("?").removesuffix("_desc"): md for name, md in (*reads, *writes)}
-        tensors = RnnTensors.of(named)
+        descs = {name.removesuffix("?").removesuffix("_desc"): md for name, md in (*reads, *writes)}
+        tensors = RnnTensors.of(descs)
         problem = RnnProblem(operation.rnn_cell, operation.direction, False, tensors, kernel_block())
-        wanted = problem.preferred()
+        formats = problem.preferred()
         packed = [name in self._graph.constants for name in node.sources[1:3]]
         for place, name in enumerate(("weights_layer", "weights_iter"), 1):
-            sources[place] = wanted[name] if packed[place - 1] else sources[place]
+            sources[place] = formats[name] if packed[place - 1] else sources[place]
         terms = sources[0].dims[0] * sources[0].dims[1] * sum(prod(md.dims) for md in sources[1:3])
         for source in self._unblocked(node.sources[0]):
             seconds = self._costs.product(terms, source, sources[1], results[0], all(packed))
@@ -339,9 +339,9 @@ class _AlternativesWriter:
         """Another input of a follower: in the same order of axes, with blocks where they fit."""
         if len(self._types[name].desc_dims) != md.ndims:
             return self._plain(name)
-        found = resolved_operand(self._any(name), md)
+        operand = resolved_operand(self._any(name), md)
         # A copy need not have the gaps of a view.
-        return found if found in self._homes[name] or _dense(found) else self._plain(name)
+        return operand if operand in self._homes[name] or _dense(operand) else self._plain(name)
 
     def _result_like(self, name: str, md: MemoryDesc) -> MemoryDesc:
         """The result of a follower, dense; without blocks where a dim has become 1."""

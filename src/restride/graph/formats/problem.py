@@ -1,4 +1,4 @@
-"""What propagation decides about: steps with alternatives, the formats at the edge, what a reorder costs."""
+"""The problem of propagation: steps with alternatives, formats at the edge, costs of reorders."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FormatStep:
 
 @dataclass(frozen=True, slots=True)
 class EdgeCost:
-    """What a reorder takes: seconds, and bytes read and written."""
+    """The cost of a reorder: seconds, and bytes read and written."""
 
     seconds: float
     bytes_moved: int
@@ -63,37 +63,37 @@ class FormatProblem:
     constants: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        written = {name for name, _ in self.inputs}
+        available = {name for name, _ in self.inputs}
         for step in self.steps:
-            _check_step(step, written)
-            written.update(step.outputs)
-        _check_there("the network", "gives", [name for name, _ in self.outputs], written)
+            _check_step(step, available)
+            available.update(step.outputs)
+        _check_there("the network", "gives", [name for name, _ in self.outputs], available)
 
     def reorder_cost(self, tensor: str, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-        """What it costs to have `tensor` in another format: nothing for constants and for the same format."""
+        """The cost of `tensor` in another format: nothing for constants and for the same format."""
         if src == dst or tensor in self.constants:
             return EdgeCost(0.0, 0)
         return self.edge_cost(src, dst)
 
     def readers(self) -> dict[str, tuple[int, ...]]:
         """For each tensor that steps read, their places in `steps`, each once."""
-        found: dict[str, dict[int, None]] = {}
+        readers: dict[str, dict[int, None]] = {}
         for place, step in enumerate(self.steps):
             for tensor in step.inputs:
-                found.setdefault(tensor, {})[place] = None
-        return {tensor: tuple(places) for tensor, places in found.items()}
+                readers.setdefault(tensor, {})[place] = None
+        return {tensor: tuple(places) for tensor, places in readers.items()}
 
 
-def _check_step(step: FormatStep, written: set[str]) -> None:
+def _check_step(step: FormatStep, available: set[str]) -> None:
     where = f"step {step.name}"
-    _check_there(where, "reads", step.inputs, written)
-    twice = [name for name in step.outputs if name in written or step.outputs.count(name) > 1]
+    _check_there(where, "reads", step.inputs, available)
+    twice = [name for name in step.outputs if name in available or step.outputs.count(name) > 1]
     if twice:
         raise refuse("RS-G10:writes-second-time", where=where, twice=twice[0])
     if not step.alternatives:
         raise refuse("RS-G10:no-alternatives", where=where)
-    for each in step.alternatives:
-        counts = len(each.inputs), len(each.outputs)
+    for alternative in step.alternatives:
+        counts = len(alternative.inputs), len(alternative.outputs)
         if counts != (len(step.inputs), len(step.outputs)):
             raise refuse(
                 "RS-G10:alternative-inputs-outputs",
@@ -103,10 +103,10 @@ def _check_step(step: FormatStep, written: set[str]) -> None:
                 count=len(step.inputs),
                 count2=len(step.outputs),
             )
-        if not (isfinite(each.seconds) and each.seconds >= 0):
-            raise refuse("RS-G10:alternative-seconds", where=where, seconds=each.seconds)
+        if not (isfinite(alternative.seconds) and alternative.seconds >= 0):
+            raise refuse("RS-G10:alternative-seconds", where=where, seconds=alternative.seconds)
 
 
-def _check_there(where: str, verb: str, names: tuple[str, ...] | list[str], written: set[str]) -> None:
-    for missing in (name for name in names if name not in written):
+def _check_there(where: str, verb: str, names: tuple[str, ...] | list[str], available: set[str]) -> None:
+    for missing in (name for name in names if name not in available):
         raise refuse("RS-G10:nothing-before-writes", where=where, verb=verb, missing=missing)

@@ -53,12 +53,12 @@ class InsertedReorder:
 
     @property
     def why(self) -> str:
-        """Who writes one format, and who wants the other."""
+        """The writer of one format, and the readers that want the other."""
         names = ", ".join(reader for reader in self.readers if reader)
-        wanted = [f"{names} read{'s' if names.count(',') == 0 else ''}"] * bool(names)
-        wanted += ["the network gives"] * ("" in self.readers)
+        uses = [f"{names} read{'s' if names.count(',') == 0 else ''}"] * bool(names)
+        uses += ["the network gives"] * ("" in self.readers)
         writer = f"{self.writer} writes" if self.writer else "the network gets"
-        return f"{writer} {format_name(self.src)}, {' and '.join(wanted)} {format_name(self.dst)}"
+        return f"{writer} {format_name(self.src)}, {' and '.join(uses)} {format_name(self.dst)}"
 
     def __str__(self) -> str:
         cost = (
@@ -69,7 +69,7 @@ class InsertedReorder:
 
 @dataclass(frozen=True)
 class Propagation:
-    """What a rule decided: the format of every tensor, the reorders, and what all of it costs.
+    """The decisions of a rule: the format of every tensor, the reorders, and the cost of all of it.
 
     `choices`: for each step the place of its alternative, `steps`: these alternatives. `formats`: the
     format in which each tensor is written. `reorders`: in the order in which their tensors are written.
@@ -87,20 +87,20 @@ class Propagation:
     @property
     def reorder_seconds(self) -> float:
         """The time of all reorders that are not of constants."""
-        return fsum(each.cost.seconds for each in self.reorders)
+        return fsum(reorder.cost.seconds for reorder in self.reorders)
 
     @property
     def bytes_moved(self) -> int:
         """Bytes that all reorders read and write, those of constants apart."""
-        return sum(each.cost.bytes_moved for each in self.reorders)
+        return sum(reorder.cost.bytes_moved for reorder in self.reorders)
 
     def __str__(self) -> str:
-        moving = [each for each in self.reorders if not each.is_constant]
+        moving = [reorder for reorder in self.reorders if not reorder.is_constant]
         head = (
             f"{self.rule}: {len(moving)} reorders of {self.bytes_moved} bytes, "
             f"{self.reorder_seconds * 1e3:.3g} ms of {self.seconds * 1e3:.3g} ms"
         )
-        return "\n".join([head, *(f"  {each}" for each in moving)])
+        return "\n".join([head, *(f"  {reorder}" for reorder in moving)])
 
 
 def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int = MOST_COSTS) -> Propagation:
@@ -115,26 +115,26 @@ def propagate(problem: FormatProblem, rule: str = "optimal", *, most_costs: int 
     greedy = priced(problem, _eager(problem), "greedy")
     if rule == "greedy":
         return greedy
-    found = optimal_choices(problem, greedy.choices, most_costs)
-    best = priced(problem, found.states, "optimal", found.is_exact)
+    optimum = optimal_choices(problem, greedy.choices, most_costs)
+    best = priced(problem, optimum.states, "optimal", optimum.is_exact)
     # Sums that are rounded in another order may differ by the last place.
     is_better = best.seconds <= greedy.seconds
-    return best if is_better else priced(problem, greedy.choices, "optimal", found.is_exact)
+    return best if is_better else priced(problem, greedy.choices, "optimal", optimum.is_exact)
 
 
 def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: bool = False) -> Propagation:
-    """What alternatives at these places mean: formats, reorders, costs."""
+    """The formats, reorders and costs that follow from the alternatives at these places."""
     writers = {name: "" for name, _ in problem.inputs}
     formats = dict(problem.inputs)
-    needed: dict[tuple[str, MemoryDesc], dict[str, None]] = {}
+    uses: dict[tuple[str, MemoryDesc], dict[str, None]] = {}
     steps = tuple(step.alternatives[place] for step, place in zip(problem.steps, choices, strict=True))
-    for step, chosen in zip(problem.steps, steps, strict=True):
-        for tensor, md in zip(step.inputs, chosen.inputs, strict=True):
-            needed.setdefault((tensor, md), {})[step.name] = None
-        formats.update(zip(step.outputs, chosen.outputs, strict=True))
+    for step, way in zip(problem.steps, steps, strict=True):
+        for tensor, md in zip(step.inputs, way.inputs, strict=True):
+            uses.setdefault((tensor, md), {})[step.name] = None
+        formats.update(zip(step.outputs, way.outputs, strict=True))
         writers.update(dict.fromkeys(step.outputs, step.name))
     for tensor, md in problem.outputs:
-        needed.setdefault((tensor, md), {})[""] = None
+        uses.setdefault((tensor, md), {})[""] = None
     places = {tensor: place for place, tensor in enumerate(formats)}
     reorders = tuple(
         InsertedReorder(
@@ -146,21 +146,21 @@ def priced(problem: FormatProblem, choices: Sequence[int], rule: str, is_exact: 
             tuple(readers),
             tensor in problem.constants,
         )
-        for (tensor, md), readers in sorted(needed.items(), key=lambda item: places[item[0][0]])
+        for (tensor, md), readers in sorted(uses.items(), key=lambda item: places[item[0][0]])
         if md != formats[tensor]
         and (tensor in problem.constants or problem.reorder_cost(tensor, formats[tensor], md).bytes_moved > 0)
     )
-    seconds = fsum([*(each.seconds for each in steps), *(each.cost.seconds for each in reorders)])
+    seconds = fsum([*(way.seconds for way in steps), *(reorder.cost.seconds for reorder in reorders)])
     return Propagation(rule, tuple(choices), steps, MappingProxyType(formats), reorders, seconds, is_exact)
 
 
 def _plainest(alternatives: tuple[Alternative, ...]) -> int:
     """The alternative with the fewest formats that are not row-major, first of all of inputs."""
     odd = [
-        [sum(md != MemoryDesc(md.dims, md.data_type) for md in mds) for mds in (each.inputs, each.outputs)]
-        for each in alternatives
+        [sum(md != MemoryDesc(md.dims, md.data_type) for md in mds) for mds in (way.inputs, way.outputs)]
+        for way in alternatives
     ]
-    counts = [(sum(each), each[0]) for each in odd]
+    counts = [(sum(pair), pair[0]) for pair in odd]
     return counts.index(min(counts))
 
 
@@ -179,7 +179,7 @@ def _what_comes(step: FormatStep, formats: Mapping[str, MemoryDesc], constants: 
     moving = [i for i, name in enumerate(step.inputs) if name not in constants]
     if not moving:
         return 0
-    fits = [[each.inputs[i] == formats[step.inputs[i]] for i in moving] for each in step.alternatives]
+    fits = [[way.inputs[i] == formats[step.inputs[i]] for i in moving] for way in step.alternatives]
     ranks = [(fit[0], sum(fit)) for fit in fits]
     return ranks.index(max(ranks)) if any(fit[0] for fit in fits) else 0
 

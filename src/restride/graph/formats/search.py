@@ -33,8 +33,8 @@ class _TensorState:
     home: MemoryDesc
     copies: frozenset[MemoryDesc]
 
-    def has(self, wanted: frozenset[MemoryDesc]) -> bool:
-        return wanted <= self.copies | {self.home}
+    def has(self, formats: frozenset[MemoryDesc]) -> bool:
+        return formats <= self.copies | {self.home}
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class _FormatReader:
 def optimal_choices(problem: FormatProblem, start: Sequence[int], most_costs: int = MOST_COSTS) -> LeastCost:
     """The place of each step's alternative in the best solution found; `start` is a known one."""
     search = _FormatSearch(problem, start)
-    found = least_cost(search.sizes, search.tables, search.start, most_costs)
-    return LeastCost(found.states[: len(problem.steps)], found.is_exact and search.is_whole)
+    optimum = least_cost(search.sizes, search.tables, search.start, most_costs)
+    return LeastCost(optimum.states[: len(problem.steps)], optimum.is_exact and search.is_whole)
 
 
 class _FormatSearch:
@@ -60,7 +60,7 @@ class _FormatSearch:
         self.sizes = [len(step.alternatives) for step in problem.steps]
         self.start = list(start)
         self.tables = [
-            _table((v,), [each.seconds for each in step.alternatives]) for v, step in enumerate(problem.steps)
+            _table((v,), [way.seconds for way in step.alternatives]) for v, step in enumerate(problem.steps)
         ]
         self.is_whole = True
         self._readers = problem.readers()
@@ -68,7 +68,7 @@ class _FormatSearch:
             self._add_tensor(tensor, None, (md,))
         for place, step in enumerate(problem.steps):
             for i, tensor in enumerate(step.outputs):
-                self._add_tensor(tensor, place, tuple(each.outputs[i] for each in step.alternatives))
+                self._add_tensor(tensor, place, tuple(way.outputs[i] for way in step.alternatives))
 
     def _add_tensor(self, tensor: str, writer: int | None, homes: tuple[MemoryDesc, ...]) -> None:
         readers = list(self._readers_of(tensor))
@@ -85,7 +85,7 @@ class _FormatSearch:
         for place in self._readers.get(tensor, ()):
             step = self._problem.steps[place]
             inputs = [i for i, name in enumerate(step.inputs) if name == tensor]
-            needs = tuple(frozenset(each.inputs[i] for i in inputs) for each in step.alternatives)
+            needs = tuple(frozenset(way.inputs[i] for i in inputs) for way in step.alternatives)
             yield _FormatReader(place, needs)
         given_away = frozenset(md for name, md in self._problem.outputs if name == tensor)
         if given_away:
@@ -112,15 +112,15 @@ class _FormatSearch:
 
     def _states(self, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]) -> list[_TensorState]:
         """All homes, each with all sets of copies that may be of use; with few where that were too many."""
-        wanted = list(dict.fromkeys(md for reader in readers for needs in reader.needs for md in needs))
-        most = min(len(wanted), sum(max(map(len, reader.needs)) for reader in readers))
-        if len(set(homes)) * sum(comb(len(wanted), n) for n in range(most + 1)) > _MOST_SETS:
+        formats = list(dict.fromkeys(md for reader in readers for needs in reader.needs for md in needs))
+        most = min(len(formats), sum(max(map(len, reader.needs)) for reader in readers))
+        if len(set(homes)) * sum(comb(len(formats), n) for n in range(most + 1)) > _MOST_SETS:
             self.is_whole, most = False, 1
         states = [
             _TensorState(home, frozenset(copies))
             for home in dict.fromkeys(homes)
             for count in range(most + 1)
-            for copies in combinations([md for md in wanted if md != home], count)
+            for copies in combinations([md for md in formats if md != home], count)
         ]
         started = [self._start_state(None, (home,), readers) for home in dict.fromkeys(homes)]
         return list(dict.fromkeys([*states, *started]))
@@ -129,13 +129,13 @@ class _FormatSearch:
         self, writer: int | None, homes: tuple[MemoryDesc, ...], readers: list[_FormatReader]
     ) -> _TensorState:
         home = homes[self.start[writer] if writer is not None else 0]
-        states = [0 if each.variable is None else self.start[each.variable] for each in readers]
-        needed = {md for each, state in zip(readers, states, strict=True) for md in each.needs[state]}
-        return _TensorState(home, frozenset(needed - {home}))
+        states = [0 if reader.variable is None else self.start[reader.variable] for reader in readers]
+        formats = {md for reader, state in zip(readers, states, strict=True) for md in reader.needs[state]}
+        return _TensorState(home, frozenset(formats - {home}))
 
-    def _copying(self, tensor: str, home: MemoryDesc, wanted: frozenset[MemoryDesc]) -> float:
+    def _copying(self, tensor: str, home: MemoryDesc, copies: frozenset[MemoryDesc]) -> float:
         # Rounded once: the order in which a set is gone through does not show.
-        return fsum(self._problem.reorder_cost(tensor, home, md).seconds for md in wanted)
+        return fsum(self._problem.reorder_cost(tensor, home, md).seconds for md in copies)
 
     def _add_table(self, first: int | None, second: int | None, costs: list[list[float]]) -> None:
         """A table over two variables; None is no variable, and has one state."""

@@ -1,4 +1,4 @@
-"""How long a step takes in given formats: what propagation weighs against the reorders around it.
+"""The time of a step in given formats, which propagation weighs against the reorders around it.
 
     sums of products   the longer of products / (what the cores can do * how well formats suit) and bytes
     all others         bytes read and written, as a copy takes, times how well the format suits
@@ -69,7 +69,7 @@ _ALONE_BYTES = 1 << 18
 
 
 def order_of_channels(md: MemoryDesc) -> str:
-    """How channels, the second dim, lie: "blocked", "last" where they are neighbours, else "plain"."""
+    """The order of channels, the second dim: "blocked", "last" where they are neighbors, else "plain"."""
     if md.inner_blks:
         return "blocked"
     return "last" if md.ndims > 2 and md.strides[1] == 1 and prod(md.dims[2:]) > 1 else "plain"
@@ -126,7 +126,7 @@ class CostModel:
     def _grouped_share(
         self, groups: int, source: MemoryDesc, result: MemoryDesc, orders: tuple[str, str]
     ) -> float:
-        """What groups leave of the speed; 0 where they do not matter."""
+        """The share of the speed that is left with groups; 0 where they do not matter."""
         if groups < 2:
             return 0.0
         if groups == source.dims[1] == result.dims[1]:
@@ -142,6 +142,6 @@ class CostModel:
     def _copying(self, operands: Sequence[MemoryDesc]) -> float:
         if not operands:
             return 0.0
-        moved = sum(md.size for md in operands)
-        threads = self.threads if moved >= _ALONE_BYTES else 1
-        return predict(KernelWork("copy", moved, moved // 4, threads), self.machine).seconds
+        nbytes = sum(md.size for md in operands)
+        threads = self.threads if nbytes >= _ALONE_BYTES else 1
+        return predict(KernelWork("copy", nbytes, nbytes // 4, threads), self.machine).seconds

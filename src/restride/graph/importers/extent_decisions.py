@@ -1,4 +1,4 @@
-"""What a model decides on numbers that follow from extents: for other batches it may decide something else.
+"""Decisions of a model on numbers that follow from extents: for other batches they may differ.
 
 Extents, and what is added to them or taken out of them, lie on a line over the batch. All other operators
 on such numbers (remainders, comparisons, minima) leave a note of what they saw. Where the notes of several
@@ -24,13 +24,13 @@ _WIDE = frozenset(map(np.dtype, ("i4", "i8")))
 
 
 def note_of(operator: str, inputs: Sequence[Array], result: Array) -> Note | None:
-    """What an operator with a known result leaves; None where that lies on a line if its inputs do."""
+    """The note of an operator with a known result; None where that lies on a line if its inputs do."""
     if operator in EXTENTS:
         return {"extents": _bytes(result)}
-    seen = _bytes(*inputs)
-    numbers = [each for each in inputs if each.dtype.kind != "b"]
-    if not {each.dtype for each in numbers} <= _WIDE or not inputs:
-        return {"inputs": seen}
+    input_bytes = _bytes(*inputs)
+    numbers = [array for array in inputs if array.dtype.kind != "b"]
+    if not {array.dtype for array in numbers} <= _WIDE or not inputs:
+        return {"inputs": input_bytes}
     if operator in _SUMS or (operator in ("Cast", "Convert") and result.dtype in _WIDE):
         return None
     left, right = inputs[0], inputs[-1]
@@ -44,18 +44,18 @@ def note_of(operator: str, inputs: Sequence[Array], result: Array) -> Note | Non
         return {"order": _bytes(np.sign(left - right))}
     if operator in ("Select", "Where"):
         return {"condition": _bytes(left)}
-    return {"inputs": seen}
+    return {"inputs": input_bytes}
 
 
 def are_alike(batches: Sequence[Sequence[Note]]) -> bool:
     """True where the notes of all these batches say the same. Two of the batches follow one another."""
-    if len({len(each) for each in batches}) > 1:
+    if len({len(batch) for batch in batches}) > 1:
         return False
     return all(
-        any(all(other.get(way) == seen for other in notes) for way, seen in notes[0].items())
+        any(all(other.get(way) == value for other in notes) for way, value in notes[0].items())
         for notes in zip(*batches, strict=True)
     )
 
 
 def _bytes(*arrays: Array) -> bytes:
-    return b"".join(repr((each.dtype.str, each.shape)).encode() + each.tobytes() for each in arrays)
+    return b"".join(repr((array.dtype.str, array.shape)).encode() + array.tobytes() for array in arrays)

@@ -27,7 +27,7 @@ def free_concats(graph: Graph) -> frozenset[str]:
         return is_made and is_read_once and name not in graph.outputs
 
     concats = (node for node in graph if isinstance(node.operation, ConcatOperation) and not node.epilogues)
-    return frozenset(each.output for each in concats if all(is_free(each, name) for name in each.inputs))
+    return frozenset(node.output for node in concats if all(is_free(node, name) for name in node.inputs))
 
 
 def part_windows(graph: Graph, concat: Node, whole: MemoryDesc) -> dict[str, MemoryDesc]:

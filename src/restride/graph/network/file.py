@@ -42,8 +42,8 @@ __all__ = [
     "damaged",
     "is_saved_network",
     "machine_facts",
+    "naming_file",
     "read_network_file",
-    "told_of",
 ]
 
 MAGIC, FILE_VERSION, ALIGNMENT = b"restride network", 2, 64
@@ -85,11 +85,11 @@ def read_network_file(path: str) -> NetworkFile:
         except OSError as error:
             raise system_error("map", path, error) from None
     begin = aligned(HEAD.size + nbytes)
-    return told_of(path, lambda: NetworkFile(path, json.loads(text), digest, mapped, begin))
+    return naming_file(path, lambda: NetworkFile(path, json.loads(text), digest, mapped, begin))
 
 
 class NetworkFile:
-    """What a file holds: inputs, outputs, a header, and tensors by their number. Threads may share it.
+    """The content of a file: inputs, outputs, a header, and tensors by their number. Threads may share it.
 
     `digest`: the SHA-256 of the header, which names the places, sizes and checksums of all tensors too.
     """
@@ -108,15 +108,15 @@ class NetworkFile:
     @property
     def dims(self) -> tuple[tuple[Dims, ...], ...]:
         """The dims of inputs that it was saved for."""
-        return told_of(
-            self.path, lambda: tuple(tuple(map(tuple, each["dims"])) for each in self.header["plans"])
+        return naming_file(
+            self.path, lambda: tuple(tuple(map(tuple, plan["dims"])) for plan in self.header["plans"])
         )
 
     def tensor(self, number: int) -> Array:
         """The bytes of a tensor."""
-        each = self.header["tensors"][number]
-        start = self._begin + each["start"]
-        return self._mapped[start : start + each["nbytes"]]
+        place = self.header["tensors"][number]
+        start = self._begin + place["start"]
+        return self._mapped[start : start + place["nbytes"]]
 
     def check(self, number: int) -> None:
         """Raise InvalidArguments where the bytes of a tensor are not those that were written."""
@@ -127,8 +127,8 @@ class NetworkFile:
         self._checked.add(number)
 
     def _check_places(self) -> None:
-        for number, each in enumerate(self.header["tensors"]):
-            start, nbytes = each["start"], each["nbytes"]
+        for number, place in enumerate(self.header["tensors"]):
+            start, nbytes = place["start"], place["nbytes"]
             is_place = type(start) is type(nbytes) is int and min(start, nbytes) >= 0
             if not is_place or start % ALIGNMENT:
                 raise refuse("RS-F10:tensor-lies-nowhere", path=shown(self.path), number=number)
@@ -138,7 +138,7 @@ class NetworkFile:
 
 
 def machine_facts() -> list[str | int]:
-    """What the choices of propagation depend on beside the graph."""
+    """The facts, beside the graph, on which the choices of propagation depend."""
     isa, caches = host_isa(), host_caches()
     return [VERSION, isa.name, isa.features, caches.l2, caches.l3, get_num_threads()]
 
@@ -153,8 +153,8 @@ def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def told_of(path: str, function: Callable[[], _T]) -> _T:
-    """What a function makes of a file; whatever goes wrong is told of the file."""
+def naming_file(path: str, function: Callable[[], _T]) -> _T:
+    """The result of a function that reads a file; every error names the file."""
     try:
         return function()
     except MemoryError:

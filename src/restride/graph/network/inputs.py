@@ -1,4 +1,4 @@
-"""What calls of a network bring: names, dims and types of its inputs, checked, and what they become."""
+"""The inputs of a network's calls: names, dims and types, checked, and the arrays that they become."""
 
 from __future__ import annotations
 
@@ -33,56 +33,56 @@ class NetworkInput:
         check_fields(self)
 
     def __str__(self) -> str:
-        shown = "any dims" if self.dims is None else _shown(self.dims)
-        return f"{self.name}: {self.data_type} {shown}"
+        dims = "any dims" if self.dims is None else _dims_text(self.dims)
+        return f"{self.name}: {self.data_type} {dims}"
 
 
-def dense_input(wanted: NetworkInput, x: Any) -> Array:
+def dense_input(tensor: NetworkInput, x: Any) -> Array:
     """An input as a row-major array of NumPy, of the type that the network takes."""
-    name = f"Network: input {wanted.name!r}"
-    found = numpy_of(x, name)
-    if found.dtype != wanted.data_type.numpy:
+    name = f"Network: input {tensor.name!r}"
+    array = numpy_of(x, name)
+    if array.dtype != tensor.data_type.numpy:
         raise refuse(
             "RS-G03:another-type",
             name=name,
-            dtype=found.dtype,
-            data_type=wanted.data_type,
-            numpy=str(wanted.data_type.numpy),
+            dtype=array.dtype,
+            data_type=tensor.data_type,
+            numpy=str(tensor.data_type.numpy),
         )
-    return np.asarray(found, order="C")
+    return np.asarray(array, order="C")
 
 
-def returned(x: Any, made: Array) -> Any:
+def returned(x: Any, result: Array) -> Any:
     """An output as an array of the kind of an input."""
-    return back_to(x, made) if is_foreign(x) else made
+    return back_to(x, result) if is_foreign(x) else result
 
 
-def check_dims(wanted: NetworkInput, dims: Dims) -> None:
+def check_dims(tensor: NetworkInput, dims: Dims) -> None:
     """Raise InvalidArguments for dims that an input does not take."""
-    shape = wanted.dims
+    shape = tensor.dims
     if shape is None:
         return
     if len(shape) == len(dims) and all(n in (None, m) for n, m in zip(shape, dims, strict=True)):
         return
-    raise refuse("RS-G03:input-another-shape", name=wanted.name, dims=by(dims), shape=_shown(shape))
+    raise refuse("RS-G03:input-another-shape", name=tensor.name, dims=by(dims), shape=_dims_text(shape))
 
 
-def fixed_dims(wanted: NetworkInput) -> Dims:
+def fixed_dims(tensor: NetworkInput) -> Dims:
     """The dims of an input. Raises InvalidArguments where a run brings some of them."""
-    dims = wanted.dims
+    dims = tensor.dims
     if dims is not None and all(n is not None for n in dims):
         return tuple(n for n in dims if n is not None)
-    raise refuse("RS-G03:input-extents-run", wanted=wanted)
+    raise refuse("RS-G03:input-extents-run", wanted=tensor)
 
 
-def _shown(dims: Sequence[int | None]) -> str:
+def _dims_text(dims: Sequence[int | None]) -> str:
     return "x".join("*" if n is None else str(n) for n in dims) or "scalar"
 
 
-def wrong_inputs(names: Sequence[str], brought: Sequence[object]) -> Error:
+def wrong_inputs(names: Sequence[str], inputs: Sequence[object]) -> Error:
     """The error of a call that brings other inputs than these names."""
     return refuse(
         "RS-G03:other-inputs",
-        x=", ".join(map(str, brought)) or "none",
+        x=", ".join(map(str, inputs)) or "none",
         names=", ".join(map(repr, names)) or "none",
     )

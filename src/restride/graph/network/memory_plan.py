@@ -1,4 +1,4 @@
-"""Where the tensors of a network lie in one block of memory: those that live at the same time apart.
+"""The places of a network's tensors in one block of memory: those that live at the same time lie apart.
 
 1. **Liveness**: a tensor lives from the step that writes it to the last step that reads it; one that is a
    view of another lives in its bytes, and keeps them.
@@ -29,7 +29,7 @@ ALIGNMENT = 64
 
 @dataclass(frozen=True, slots=True)
 class MemoryStep:
-    """What a step reads and writes, by names of tensors.
+    """The reads and writes of a step, by names of tensors.
 
     `in_place`: pairs (written, read): the step may write the one over the other, if nobody reads that later.
     `views`: pairs (written, read): the one is no memory of its own, but another descriptor of the other.
@@ -101,26 +101,26 @@ def lifetimes(
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for place, step in enumerate(steps):
-        owners.update((made, owners.get(read, read)) for made, read in step.views)
+        owners.update((result, owners.get(read, read)) for result, read in step.views)
         for name in (*step.writes, *step.reads):
             owner = owners.get(name, name)
             first.setdefault(owner, place)
             last[owner] = place
     last.update((owners.get(name, name), len(steps)) for name in outputs)
     # What several steps write in parts is one tensor, from the first of them on.
-    written = dict.fromkeys(name for step in steps for name in step.writes if name in sizes)
-    for missing in sizes.keys() - written.keys():
+    writes = dict.fromkeys(name for step in steps for name in step.writes if name in sizes)
+    for missing in sizes.keys() - writes.keys():
         raise refuse("RS-G11:no-step-writes", missing=missing)
     over: dict[str, str] = {}
     for place, step in enumerate(steps):
-        for made, read in step.in_place:
+        for result, read in step.in_place:
             owner = owners.get(read, read)
             is_free = owner in sizes and last[owner] == place and owner not in over.values()
-            if is_free and made in sizes and made not in over:
-                over[made] = owner
+            if is_free and result in sizes and result not in over:
+                over[result] = owner
     tensors = [
         ArenaTensor(name, sizes[name], first[name], last[name], over.get(name, ""))
-        for name in written
+        for name in writes
         if name not in owners
     ]
     scratch = [
@@ -137,17 +137,17 @@ def plan_memory(tensors: Sequence[ArenaTensor], alignment: int = ALIGNMENT) -> A
     Only a tensor that lies over another one (`over`) shares bytes with one that lives at the same step.
     Raises InvalidArguments for a tensor over one that lives on, or is not there, or is written over twice.
     """
-    by_name = {each.name: each for each in tensors}
-    covered = Counter(each.over for each in tensors)
-    for each in tensors:
-        below = by_name.get(each.over)
-        if each.over and (below is None or below.last != each.first or covered[each.over] > 1):
-            raise refuse("RS-G11:cannot-lie-over", each=each)
-    sized = [replace(each, size=-(-each.size // alignment) * alignment) for each in tensors]
-    arranged = (_regions(sized), _regions([replace(each, over="") for each in sized]))
+    by_name = {tensor.name: tensor for tensor in tensors}
+    covered = Counter(tensor.over for tensor in tensors)
+    for tensor in tensors:
+        below = by_name.get(tensor.over)
+        if tensor.over and (below is None or below.last != tensor.first or covered[tensor.over] > 1):
+            raise refuse("RS-G11:cannot-lie-over", each=tensor)
+    sized = [replace(t, size=-(-t.size // alignment) * alignment) for t in tensors]
+    arranged = (_regions(sized), _regions([replace(t, over="") for t in sized]))
     tried = [_placed(sorted(regions, key=order)) for regions in arranged for order in _ORDERS]
-    peak, offsets = min(tried, key=lambda each: each[0])
-    return ArenaPlan(MappingProxyType(offsets), peak, _most_alive(sized), sum(each.size for each in sized))
+    peak, offsets = min(tried, key=lambda plan: plan[0])
+    return ArenaPlan(MappingProxyType(offsets), peak, _most_alive(sized), sum(t.size for t in sized))
 
 
 _ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (
@@ -159,17 +159,17 @@ _ORDERS: tuple[Callable[[_ArenaRegion], tuple[int, ...]], ...] = (
 
 def _regions(tensors: Sequence[ArenaTensor]) -> list[_ArenaRegion]:
     """Chains of tensors that lie over each other, as one region each."""
-    followers = {each.over: each for each in tensors if each.over}
+    followers = {tensor.over: tensor for tensor in tensors if tensor.over}
     regions = []
-    for each in tensors:
-        if each.over:
+    for tensor in tensors:
+        if tensor.over:
             continue
-        chain = [each]
+        chain = [tensor]
         while (following := followers.get(chain[-1].name)) is not None:
             chain.append(following)
         size = max(t.size for t in chain)
         regions.append(
-            _ArenaRegion(tuple(t.name for t in chain), size, each.first, max(t.last for t in chain))
+            _ArenaRegion(tuple(t.name for t in chain), size, tensor.first, max(t.last for t in chain))
         )
     return regions
 
@@ -178,20 +178,20 @@ def _placed(regions: Sequence[_ArenaRegion]) -> tuple[int, dict[str, int]]:
     """The peak, and the offset of each tensor, with regions placed in this order."""
     placed: list[tuple[int, _ArenaRegion]] = []
     for region in regions:
-        taken = sorted(
+        ranges = sorted(
             (offset, offset + other.size)
             for offset, other in placed
             if other.first <= region.last and region.first <= other.last
         )
-        placed.append((_best_gap(taken, region.size), region))
+        placed.append((_best_gap(ranges, region.size), region))
     peak = max((offset + region.size for offset, region in placed), default=0)
     return peak, {name: offset for offset, region in placed for name in region.names}
 
 
-def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
+def _best_gap(ranges: list[tuple[int, int]], size: int) -> int:
     """The offset of the smallest gap of `size` between ranges, or the end of all of them."""
     best, best_gap, end = -1, -1, 0
-    for low, high in taken:
+    for low, high in ranges:
         if low - end >= size and (best < 0 or low - end < best_gap):
             best, best_gap = end, low - end
         end = max(end, high)
@@ -200,13 +200,13 @@ def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
 
 def _most_alive(tensors: Sequence[ArenaTensor]) -> int:
     """The most bytes that live at one step, where what lies over another shares its bytes."""
-    by_name = {each.name: each for each in tensors}
+    by_name = {tensor.name: tensor for tensor in tensors}
     changes: Counter[int] = Counter()
-    for each in tensors:
-        changes[each.first] += each.size
-        changes[each.last + 1] -= each.size
-        if each.over:
-            shared = min(each.size, by_name[each.over].size)
-            changes[each.first] -= shared
-            changes[each.first + 1] += shared
+    for tensor in tensors:
+        changes[tensor.first] += tensor.size
+        changes[tensor.last + 1] -= tensor.size
+        if tensor.over:
+            shared = min(tensor.size, by_name[tensor.over].size)
+            changes[tensor.first] -= shared
+            changes[tensor.first + 1] += shared
     return max(accumulate(changes[step] for step in sorted(changes)), default=0)

@@ -81,16 +81,16 @@ class Network:
         load_whole("restride.graph.network.planned_runs")
         from .planned_runs import PlannedRuns
 
-        what, made = "Network.of_source", cls.__new__(cls)
+        what, network = "Network.of_source", cls.__new__(cls)
         inputs = parse_field(f"{what}: inputs", tuple[NetworkInput, ...], inputs)
         outputs = parse_field(f"{what}: outputs", tuple[str, ...], outputs)
         check_function(f"{what}: source", 0 if source is None else source)
         check_function(f"{what}: is_linear", is_linear)
         plans = PlannedRuns(inputs, outputs, source, rule, without, is_linear=is_linear)
-        made._start(plans, inputs, outputs, rule)
+        network._start(plans, inputs, outputs, rule)
         usual: tuple[Dims, ...] = parse_field(f"{what}: dims", tuple[Dims, ...], dims)
-        made._usual = (usual,) if usual else ()
-        return made
+        network._usual = (usual,) if usual else ()
+        return network
 
     def _start(
         self,
@@ -106,7 +106,7 @@ class Network:
 
     @property
     def inputs(self) -> tuple[NetworkInput, ...]:
-        """What a call brings."""
+        """The inputs of a call."""
         return self._inputs
 
     @property
@@ -116,15 +116,15 @@ class Network:
 
     @property
     def rule(self) -> str:
-        """How formats are chosen."""
+        """The rule that chooses formats."""
         return self._rule
 
     def with_rule(self, rule: str) -> Network:
         """The same network, whose formats are chosen by another rule."""
-        made = type(self).__new__(type(self))
-        made._start(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
-        made._usual = self._usual
-        return made
+        network = type(self).__new__(type(self))
+        network._start(self._plans.with_rule(rule), self._inputs, self._outputs, rule)
+        network._usual = self._usual
+        return network
 
     # --- files ----------------------------------------------------------------------------------------------
 
@@ -137,9 +137,9 @@ class Network:
         they lie in the store on disk. The file appears whole under its name or not at all. Raises
         RuntimeFailure where the system refuses.
         """
-        known = (*(self._file.dims if self._file else ()), *self._plans.dims)
+        own_dims = (*(self._file.dims if self._file else ()), *self._plans.dims)
         name = path_text(path, "Network.save: path", "where the file is to be")
-        self._plans.save(name, (not dims and list(dict.fromkeys(known))) or self._all_dims(dims))
+        self._plans.save(name, (not dims and list(dict.fromkeys(own_dims))) or self._all_dims(dims))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Network:
@@ -154,9 +154,9 @@ class Network:
         except Error as error:
             error.drop_frames()
             raise
-        made = cls.__new__(cls)
-        made._start(None, file.inputs, file.outputs, file.rule, file)
-        return made
+        network = cls.__new__(cls)
+        network._start(None, file.inputs, file.outputs, file.rule, file)
+        return network
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self._inputs))
@@ -188,8 +188,8 @@ class Network:
         """
         try:
             check_function("Network.prepare: told", told)
-            for each in self._all_dims(dims):
-                self._runner(each, told or (lambda ready, steps: None))
+            for input_dims in self._all_dims(dims):
+                self._runner(input_dims, told or (lambda ready, steps: None))
         except Error as error:
             error.drop_frames()
             raise
@@ -201,7 +201,7 @@ class Network:
         return tuple(times)
 
     def plan(self, *dims: Sequence[int]) -> NetworkPlan:
-        """What runs for inputs of these dims, one for each input in order; none where the network fixes them,
+        """The plan for inputs of these dims, one for each input in order; none where the network fixes them,
         or for the first that a file was saved for.
 
         Raises as a call does.
@@ -217,30 +217,30 @@ class Network:
         return self._plans.explain(self._all_dims(dims)[0])
 
     def _run(self, x: Any, times: list[StepTime] | None = None, out: Any = None) -> tuple[Any]:
-        brought, names = self._brought(x), [each.name for each in self._inputs]
-        arrays = [dense_input(each, array) for each, array in zip(self._inputs, brought, strict=True)]
+        inputs, names = self._in_order(x), [tensor.name for tensor in self._inputs]
+        arrays = [dense_input(tensor, array) for tensor, array in zip(self._inputs, inputs, strict=True)]
         dims = tuple(array.shape for array in arrays)
         if times is None and flags.profile_exec:
             times = []
         runner = self._runner(dims) if times is None else self._plans.runner(dims)
-        named = dict(zip(names, arrays, strict=True))
+        by_name = dict(zip(names, arrays, strict=True))
         targets = {} if out is None else targets_by_name(out, self._outputs)
-        places = [each.place(targets.get(each.name), arrays) for each in runner.outputs]
-        addresses = [address_of(named[name]) for name in runner.inputs]
-        addresses += [each.address for each in places]
+        places = [output.place(targets.get(output.name), arrays) for output in runner.outputs]
+        addresses = [address_of(by_name[name]) for name in runner.inputs]
+        addresses += [place.address for place in places]
         if times is None:
             runner.run(addresses)
         else:
             times += self._plans.runner(dims).timed(addresses)
-        made = {}
-        for each, place in zip(runner.outputs, places, strict=True):
-            is_new = brought and targets.get(each.name) is None
-            made[each.name] = returned(brought[0], place.made) if is_new else place.finished()
-        return (made if len(made) > 1 else next(iter(made.values())),)
+        results = {}
+        for output, place in zip(runner.outputs, places, strict=True):
+            is_new = inputs and targets.get(output.name) is None
+            results[output.name] = returned(inputs[0], place.array) if is_new else place.finished()
+        return (results if len(results) > 1 else next(iter(results.values())),)
 
-    def _brought(self, x: Any) -> list[Any]:
+    def _in_order(self, x: Any) -> list[Any]:
         """The inputs in order, as they came."""
-        names = [each.name for each in self._inputs]
+        names = [network_input.name for network_input in self._inputs]
         if not isinstance(x, Mapping):
             if len(names) != 1:
                 raise wrong_inputs(names, [f"one {type(x).__name__}"])
@@ -253,7 +253,7 @@ class Network:
 
     @property
     def _plans(self) -> PlannedRuns:
-        """What plans the network; of a file only when a run, or a caller, asks for a plan."""
+        """The planner of the network; for a file it is made only when a run, or a caller, asks for a plan."""
         if self._planned is None:
             load_whole("restride.graph.network.planned_runs")
             from .planned_runs import planned_file
@@ -266,13 +266,13 @@ class Network:
     def _all_dims(self, dims: Sequence[Sequence[int]]) -> list[tuple[Dims, ...]]:
         """Dims of all inputs: where a caller names none those of the file or the example, or fixed ones."""
         if dims:
-            return [tuple(parse_dims(each, f"Network: dims[{i}]") for i, each in enumerate(dims))]
+            return [tuple(parse_dims(extents, f"Network: dims[{i}]") for i, extents in enumerate(dims))]
         return list(self._usual) or [tuple(map(fixed_dims, self._inputs))]
 
-    def _runner(self, dims: tuple[Dims, ...], told: ProgressCallback | None = None) -> Runner | RecordedRun:
-        """What runs inputs of these dims: of a file first of all what was recorded on this machine.
+    def _runner(self, dims: tuple[Dims, ...], report: ProgressCallback | None = None) -> Runner | RecordedRun:
+        """The runner for inputs of these dims: of a file first of all the run recorded on this machine.
 
-        `told`: what hears how far it is ready; without it kernels may be compiled later.
+        `report`: what hears how far it is ready; without it kernels may be compiled later.
         """
         is_first = self._file is not None and dims not in self._recorded
         if self._file is not None:
@@ -281,12 +281,12 @@ class Network:
                 from .recorded_run import find_record
 
                 self._recorded[dims] = find_record(self._file, dims)
-            found = self._recorded[dims]
-            if found is not None and found.is_current:
-                return found
+            run = self._recorded[dims]
+            if run is not None and run.is_current:
+                return run
         runner = self._plans.runner(dims)
-        if told is not None:
-            runner.prepare(told)
+        if report is not None:
+            runner.prepare(report)
         if self._file is not None and is_first:
             self._plans.keep_record(self._file, dims)
         return runner

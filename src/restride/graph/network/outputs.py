@@ -1,4 +1,4 @@
-"""What calls of a network give: new results, or arrays of the caller that they are written into."""
+"""The outputs of a network's calls: new results, or arrays of the caller that they are written into."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ class NetworkOutput:
         """The output of this name, row-major; a scalar is in memory of one dim."""
         return cls(name, dims, data_type, maker_of(MemoryDesc(dims or (1,), data_type)))
 
-    def place(self, target: Any, brought: Sequence[Array]) -> OutputPlace:
-        """Where a run writes it: into `target`, into new memory where that is None.
+    def place(self, target: Any, inputs: Sequence[Array]) -> OutputPlace:
+        """The memory into which a run writes it: `target`, or new memory where that is None.
 
-        Kernels want whole cache lines, and may write before all of `brought` is read: a target that lies
+        Kernels want whole cache lines, and may write before all of `inputs` is read: a target that lies
         otherwise gets its values after the run. Raises InvalidArguments for one that is none.
         """
         if target is None:
             return self._new()
         array = self._checked(target)
         is_direct = array.flags.c_contiguous and address_of(array) % LINE == 0
-        if is_direct and not any(np.may_share_memory(array, each) for each in brought):
+        if is_direct and not any(np.may_share_memory(array, source) for source in inputs):
             return OutputPlace(address_of(array), target, target)
         return self._new(target)
 
     def _new(self, target: Any = None) -> OutputPlace:
         try:
-            address, made = self.make()
+            address, array = self.make()
         except OutOfMemory as error:
             raise error.with_context(f"Network: output {self.name!r}: {error.what}") from None
-        return OutputPlace(address, made if self.dims else made.reshape(()), target)
+        return OutputPlace(address, array if self.dims else array.reshape(()), target)
 
     def _checked(self, target: Any) -> Array:
         name = f"Network: out {self.name!r}"
@@ -81,18 +81,18 @@ class NetworkOutput:
 
 @dataclass(frozen=True, slots=True)
 class OutputPlace:
-    """Where a run writes an output: an address, and what lies there; `target` gets a copy of it."""
+    """The place of an output in a run: an address, and the array there; `target` gets a copy of it."""
 
     address: int
-    made: Any
+    array: Any
     target: Any = None
 
     def finished(self) -> Any:
-        """What the caller gets, after the run."""
+        """The array that the caller gets, after the run."""
         if self.target is None:
-            return self.made
-        if self.target is not self.made:
-            np.copyto(as_target(self.target, "Network: out"), self.made)
+            return self.array
+        if self.target is not self.array:
+            np.copyto(as_target(self.target, "Network: out"), self.array)
         return written(self.target)
 
 
@@ -112,9 +112,9 @@ def targets_by_name(out: Any, names: Sequence[str]) -> Mapping[str, Any]:
         raise refuse(
             "RS-G03:out-names", unknown=", ".join(map(short_repr, unknown)), names=", ".join(map(repr, names))
         )
-    arrays = [as_target(each, f"Network: out {name!r}") for name, each in out.items() if each is not None]
-    known = [each for each in arrays if isinstance(each, np.ndarray)]
-    for pair in combinations(known, 2):
+    arrays = [as_target(x, f"Network: out {name!r}") for name, x in out.items() if x is not None]
+    numpy_arrays = [array for array in arrays if isinstance(array, np.ndarray)]
+    for pair in combinations(numpy_arrays, 2):
         # NumPy may not know in time: then they may overlap. The stubs know no limit of our own.
         if np.may_share_memory(*pair, max_work=_MOST_WORK):  # type: ignore[arg-type]
             raise refuse("RS-G03:arrays-out-overlap")

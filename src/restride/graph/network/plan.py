@@ -34,7 +34,7 @@ INPUT, OUTPUT, CONSTANT, ARENA = "input", "output", "constant", "arena"
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Where a tensor lies: in what a run brings or gives, in a constant, or in the block of the run.
+    """The memory of a tensor: an input or output of a run, a constant, or the block of the run.
 
     `name` is that of the tensor which the memory was made for: views have that of the tensor they look at.
     """
@@ -67,14 +67,14 @@ class NetworkStep:
     is_inserted: bool = False
 
     def __str__(self) -> str:
-        names = ", ".join(f"{each.storage.name} {format_name(each.md)}" for each in self.reads)
-        results = ", ".join(format_name(each.md) for each in self.writes)
+        names = ", ".join(f"{place.storage.name} {format_name(place.md)}" for place in self.reads)
+        results = ", ".join(format_name(place.md) for place in self.writes)
         return f"{self.node}: {self.operation} of {names} -> {results}"
 
 
 @dataclass(frozen=True)
 class NetworkPlan:
-    """What a network runs for inputs of certain dims; `print(plan)` tells it in full.
+    """The steps of a network for inputs of certain dims; `print(plan)` tells it in full.
 
     graph        the graph, as it runs
     fusions      what fusions did to get there
@@ -97,7 +97,7 @@ class NetworkPlan:
 
     @property
     def reorders(self) -> int:
-        """How many reorders a run executes."""
+        """The number of reorders that a run executes."""
         return sum(step.is_inserted for step in self.steps)
 
     def __str__(self) -> str:
@@ -126,13 +126,13 @@ def plan_network(
     with the names of nodes.
     """
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
-    found = runnable(planned.fused.graph)
+    runnable_graph = runnable(planned.fused.graph)
     if planned.rule == rule:
-        problem = chosen_problem(found, engine, planned.ways)
+        problem = chosen_problem(runnable_graph, engine, planned.ways)
         formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
     else:
-        formats = propagate(format_problem(found, engine), rule)
-    return _Planner(found, planned.fused.applied, formats, engine).plan()
+        formats = propagate(format_problem(runnable_graph, engine), rule)
+    return _Planner(runnable_graph, planned.fused.applied, formats, engine).plan()
 
 
 def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation]:
@@ -141,14 +141,14 @@ def concat_parts(graph: Graph, formats: Propagation) -> dict[str, TensorLocation
     Each is to be made by one step, for the concat alone, and to lie in the whole as a window that a
     descriptor can say: a range of channels of a tensor whose blocks it does not cut.
     """
-    free, found = free_concats(graph), dict[str, TensorLocation]()
+    free, parts = free_concats(graph), dict[str, TensorLocation]()
     for node, way in zip(graph, formats.steps, strict=True):
         pairs = zip(node.inputs, way.inputs, strict=True)
         if node.output in free and all(is_same_memory(formats.formats[name], md) for name, md in pairs):
             windows = part_windows(graph, node, formats.formats[node.output])
             storage = Storage(ARENA, node.output)
-            found |= {name: TensorLocation(storage, md) for name, md in windows.items()}
-    return found
+            parts |= {name: TensorLocation(storage, md) for name, md in windows.items()}
+    return parts
 
 
 def explain_plan(plan: NetworkPlan) -> Explanation:
@@ -157,19 +157,19 @@ def explain_plan(plan: NetworkPlan) -> Explanation:
 
 
 def _explained(plan: NetworkPlan) -> Iterator[str]:
-    kinds = Counter(each.fusion for each in plan.fusions)
+    kinds = Counter(fusion.fusion for fusion in plan.fusions)
     yield f"fusions: {', '.join(f'{count} {name}' for name, count in kinds.items()) or 'none'}"
-    yield from (f"  {each}" for each in plan.fusions)
-    found, arena = plan.formats, plan.arena
-    proof = "; no other choice has a lower total" if found.is_exact else ""
-    yield f"formats: {found.rule}, predicted {found.seconds * 1e3:.3g} ms in all{proof}"
-    made = (each for each in found.formats.items() if each[0] not in plan.graph.constants)
-    yield from (f"  {name}: {format_name(md)}" for name, md in made)
-    costs = f"{found.bytes_moved} bytes, predicted {found.reorder_seconds * 1e3:.3g} ms"
+    yield from (f"  {fusion}" for fusion in plan.fusions)
+    formats, arena = plan.formats, plan.arena
+    proof = "; no other choice has a lower total" if formats.is_exact else ""
+    yield f"formats: {formats.rule}, predicted {formats.seconds * 1e3:.3g} ms in all{proof}"
+    tensors = (item for item in formats.formats.items() if item[0] not in plan.graph.constants)
+    yield from (f"  {name}: {format_name(md)}" for name, md in tensors)
+    costs = f"{formats.bytes_moved} bytes, predicted {formats.reorder_seconds * 1e3:.3g} ms"
     for is_constant, words in ((False, costs), (True, "of constants, done once")):
-        reorders = [each for each in found.reorders if each.is_constant is is_constant]
+        reorders = [reorder for reorder in formats.reorders if reorder.is_constant is is_constant]
         yield f"reorders: {len(reorders)}, {words}"
-        yield from (f"  {each}" for each in reorders)
+        yield from (f"  {reorder}" for reorder in reorders)
     in_use = f"{arena.lower_bound} are in use at once"
     yield f"memory: {arena.peak} bytes a run; {in_use}, and all tensors apart would be {arena.unshared}"
 
@@ -200,7 +200,7 @@ class _Planner:
             self._plan_node(node, way.inputs)
         tensors = self._graph.tensors
         outputs = {name: self._read(name, row_major(tensors[name])) for name in self._graph.outputs}
-        outputs = self._directly_written(outputs)
+        outputs = self._output_places(outputs)
         return NetworkPlan(
             self._graph,
             self._fusions,
@@ -212,22 +212,22 @@ class _Planner:
             self._arena(),
         )
 
-    def _plan_node(self, node: Node, wanted: Sequence[MemoryDesc]) -> None:
+    def _plan_node(self, node: Node, formats: Sequence[MemoryDesc]) -> None:
         if node.output in self._wholes:
             self._places[node.output] = TensorLocation(Storage(ARENA, node.output), self._wholes[node.output])
             return
-        reads = tuple(self._read(name, md) for name, md in zip(node.inputs, wanted, strict=True))
-        made = {name: self._formats.formats[name] for name in node.outputs}
+        reads = tuple(self._read(name, md) for name, md in zip(node.inputs, formats, strict=True))
+        outs = {name: self._formats.formats[name] for name in node.outputs}
         if isinstance(node.operation, VIEWS):
-            self._places[node.output] = TensorLocation(reads[0].storage, made[node.output])
+            self._places[node.output] = TensorLocation(reads[0].storage, outs[node.output])
             return
         # Into memory of its own, or into what it is a part of.
         writes = {
-            name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md)) for name, md in made.items()
+            name: self._parts.get(name, TensorLocation(Storage(ARENA, name), md)) for name, md in outs.items()
         }
         self._places |= writes
         places = tuple(writes.values())
-        mds = [each.md for each in reads], [each.md for each in places]
+        mds = [place.md for place in reads], [place.md for place in places]
         lowered = lower_node(node, *mds, self._engine)
         self._steps.append(NetworkStep(node.name, node.kind, lowered, reads, places))
 
@@ -255,21 +255,21 @@ class _Planner:
 
     # --- outputs --------------------------------------------------------------------------------------------
 
-    def _directly_written(self, outputs: Mapping[str, TensorLocation]) -> dict[str, TensorLocation]:
+    def _output_places(self, outputs: Mapping[str, TensorLocation]) -> dict[str, TensorLocation]:
         """Outputs in memory of their own: what writes one writes it there, or a copy does."""
-        made: dict[str, TensorLocation] = {}
-        moved: dict[Storage, Storage] = {}
-        written = {each.storage: each.md for step in self._steps for each in step.writes}
+        places: dict[str, TensorLocation] = {}
+        targets: dict[Storage, Storage] = {}
+        descs = {write.storage: write.md for step in self._steps for write in step.writes}
         for name, place in outputs.items():
             storage = Storage(OUTPUT, name)
-            made[name] = TensorLocation(storage, place.md)
-            md, is_free = written.get(place.storage), place.storage not in moved
+            places[name] = TensorLocation(storage, place.md)
+            md, is_free = descs.get(place.storage), place.storage not in targets
             if md is not None and is_free and (md == place.md or is_same_memory(md, place.md)):
-                moved[place.storage] = storage
+                targets[place.storage] = storage
             else:
-                self._insert(name, place, made[name])
-        self._steps = [_with_storages(step, moved) for step in self._steps]
-        return made
+                self._insert(name, place, places[name])
+        self._steps = [_with_storages(step, targets) for step in self._steps]
+        return places
 
     # --- memory ---------------------------------------------------------------------------------------------
 
@@ -277,10 +277,10 @@ class _Planner:
         steps: list[MemoryStep] = []
         sizes: dict[str, int] = {}
         for step in self._steps:
-            reads = tuple(each.storage.name for each in step.reads if each.storage.where == ARENA)
-            made = [each for each in step.writes if each.storage.where == ARENA]
-            writes = tuple(each.storage.name for each in made)
-            mds = {each.storage.name: self._wholes.get(each.storage.name, each.md) for each in made}
+            reads = tuple(place.storage.name for place in step.reads if place.storage.where == ARENA)
+            results = [place for place in step.writes if place.storage.where == ARENA]
+            writes = tuple(place.storage.name for place in results)
+            mds = {place.storage.name: self._wholes.get(place.storage.name, place.md) for place in results}
             # From the begin of the memory on: a format may begin behind it.
             sizes |= {name: max(extent(md).needed, 1) for name, md in mds.items()}
             scratch = step.lowered.pd._scratch_bytes()
@@ -289,7 +289,7 @@ class _Planner:
 
 
 def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
-    """What a step may write over: a source of its format, each element read before it is written."""
+    """Tensors that a step may write over: a source of its format, each element read before it is written."""
     source, result = step.reads[0], step.writes[0]
     is_safe = step.operation in ("eltwise", "batch_normalization", "softmax")
     is_arena = source.storage.where == ARENA == result.storage.where
@@ -298,11 +298,11 @@ def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
     return ((result.storage.name, source.storage.name),)
 
 
-def _with_storages(step: NetworkStep, moved: Mapping[Storage, Storage]) -> NetworkStep:
-    if not moved:
+def _with_storages(step: NetworkStep, targets: Mapping[Storage, Storage]) -> NetworkStep:
+    if not targets:
         return step
 
     def there(place: TensorLocation) -> TensorLocation:
-        return TensorLocation(moved.get(place.storage, place.storage), place.md)
+        return TensorLocation(targets.get(place.storage, place.storage), place.md)
 
     return replace(step, reads=tuple(map(there, step.reads)), writes=tuple(map(there, step.writes)))

@@ -1,4 +1,4 @@
-"""What plans a network and runs it, for inputs of any dims: loaded when a network is planned first."""
+"""The planner and runner of a network, for inputs of any dims: loaded when a network is planned first."""
 
 from __future__ import annotations
 
@@ -87,59 +87,59 @@ class PlannedRuns:
         return self.runner(dims).plan
 
     def runner(self, dims: tuple[Dims, ...]) -> Runner:
-        """What runs inputs of these dims, planned now where it is not yet."""
-        found = self._runners.get(dims)
-        if found is not None:
-            return found
+        """The runner for inputs of these dims, planned now where it is not yet."""
+        runner = self._runners.get(dims)
+        if runner is not None:
+            return runner
         with self._lock:
-            found = self._runners.get(dims) or self._new_runner(dims)
+            runner = self._runners.get(dims) or self._new_runner(dims)
             # Others look into it without the lock: no step leaves it without what it had.
-            self._runners[dims] = found
+            self._runners[dims] = runner
             for key in list(self._runners)[:-_MOST_PLANS]:
                 self._runners.pop(key, None)
-        return found
+        return runner
 
     def save(self, path: str, dims: Sequence[tuple[Dims, ...]]) -> None:
         """Write the network with the plans for these dims, and keep what they run beside their kernels."""
-        runners = [self.runner(each) for each in dims]
+        runners = [self.runner(input_dims) for input_dims in dims]
         pairs = list(zip(dims, runners, strict=True))
-        saved = [SavedPlan(each, runner.plan, runner.prepare().constants) for each, runner in pairs]
+        saved = [SavedPlan(own, runner.plan, runner.prepare().constants) for own, runner in pairs]
         forms = list(self._forms)
-        for each in dims:
-            if self._is_linear is not None and not any(form.covers(each) for form in forms):
-                found = batch_form(self._inputs, each, self._fused, self._is_linear)
-                forms += [found] if found else []
-        written = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
-        for (each, runner), tensors in zip(pairs, written.tensors, strict=True):
+        for input_dims in dims:
+            if self._is_linear is not None and not any(form.covers(input_dims) for form in forms):
+                new_form = batch_form(self._inputs, input_dims, self._fused, self._is_linear)
+                forms += [new_form] if new_form else []
+        file = write_network(path, self._inputs, self._outputs, self._rule, saved, forms)
+        for (input_dims, runner), tensors in zip(pairs, file.tensors, strict=True):
             record = runner.record(tensors)
             if record is not None:
-                keep_record(written.digest, each, record)
+                keep_record(file.digest, input_dims, record)
 
     def keep_record(self, file: NetworkFile, dims: tuple[Dims, ...]) -> None:
         """Keep what runs inputs of these dims, where all constants that it reads are tensors of the file."""
         runner = self._runners.get(dims)
         if runner is None or self._saved is None:
             return
-        found = {name: self._saved.tensor(*kind) for name, kind in runner.plan.constants.items()}
-        tensors = {name: number for name, number in found.items() if number is not None}
-        record = runner.record(tensors) if len(tensors) == len(found) else None
+        numbers = {name: self._saved.tensor(*kind) for name, kind in runner.plan.constants.items()}
+        tensors = {name: number for name, number in numbers.items() if number is not None}
+        record = runner.record(tensors) if len(tensors) == len(numbers) else None
         if record is not None:
             keep_record(file.digest, dims, record)
 
     def _new_runner(self, dims: tuple[Dims, ...]) -> Runner:
         if len(dims) != len(self._inputs):
-            raise wrong_inputs([each.name for each in self._inputs], [f"dims of {len(dims)}"])
-        for each, extents in zip(self._inputs, dims, strict=True):
-            check_dims(each, extents)
+            raise wrong_inputs([tensor.name for tensor in self._inputs], [f"dims of {len(dims)}"])
+        for tensor, extents in zip(self._inputs, dims, strict=True):
+            check_dims(tensor, extents)
         plan = plan_network(self._graph(dims), self._rule, self._engine, self._without)
         return Runner(plan, self._engine, self._prepacked)
 
     def _graph(self, dims: tuple[Dims, ...]) -> Graph | PlannedGraph:
-        return self._source({each.name: own for each, own in zip(self._inputs, dims, strict=True)})
+        return self._source({tensor.name: own for tensor, own in zip(self._inputs, dims, strict=True)})
 
     def _fused(self, dims: tuple[Dims, ...]) -> Graph:
-        found = self._graph(dims)
-        return (found.fused if isinstance(found, PlannedGraph) else fuse(found, self._without)).graph
+        graph = self._graph(dims)
+        return (graph.fused if isinstance(graph, PlannedGraph) else fuse(graph, self._without)).graph
 
 
 def planned_file(file: NetworkFile) -> PlannedRuns:

@@ -51,56 +51,56 @@ class ConstantBlock:
 
 
 def block_bytes(md: MemoryDesc) -> int:
-    """What a constant in a format takes of a block: whole cache lines."""
+    """The bytes of a block that a constant in a format takes: whole cache lines."""
     return -(-md.size // LINE) * LINE
 
 
 class PrepackedConstants:
-    """What constants have become, for as long as a plan uses it. Threads may share it.
+    """Constants in the formats of plans, for as long as a plan uses them. Threads may share it.
 
     Plans of other dims have constants of their own with equal values: they share what was made of them.
     """
 
     def __init__(self, stored: SavedNetwork | None = None) -> None:
         self.stored = stored
-        self._known: dict[tuple[TensorType, MemoryDesc], list[_Prepacked]] = {}
+        self._memories: dict[tuple[TensorType, MemoryDesc], list[_Prepacked]] = {}
         self._lock = threading.Lock()
 
     def memory(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
         """The values of a constant in a format, in `block` where they have to be packed."""
         key = constant.type, md
-        found = self._found(key, constant)
-        if found is not None:
-            return found
+        memory = self._find(key, constant)
+        if memory is not None:
+            return memory
         # Not under the lock: threads make what a plan wants side by side.
-        made = self._made(constant, md, engine, block)
+        memory = self._pack(constant, md, engine, block)
         with self._lock:
-            known = [each for each in self._known.get(key, ()) if each.memory() is not None]
-            self._known[key] = [*known, _Prepacked(constant, weakref.ref(made))]
-        return made
+            entries = [entry for entry in self._memories.get(key, ()) if entry.memory() is not None]
+            self._memories[key] = [*entries, _Prepacked(constant, weakref.ref(memory))]
+        return memory
 
-    def _found(self, key: tuple[TensorType, MemoryDesc], constant: Constant) -> Memory | None:
+    def _find(self, key: tuple[TensorType, MemoryDesc], constant: Constant) -> Memory | None:
         with self._lock:
-            known = list(self._known.get(key, ()))
-        for each in known:
-            memory = each.memory()
-            if memory is not None and each.constant == constant:
+            entries = list(self._memories.get(key, ()))
+        for entry in entries:
+            memory = entry.memory()
+            if memory is not None and entry.constant == constant:
                 return memory
         return None
 
-    def _made(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
+    def _pack(self, constant: Constant, md: MemoryDesc, engine: Engine, block: ConstantBlock) -> Memory:
         if self.stored is not None:
-            found = self.stored.found(constant, md)
-            if found is not None:
-                return found
+            memory = self.stored.memory_of(constant, md)
+            if memory is not None:
+                return memory
             self.stored.check(constant)
         values = constant.values.reshape(constant.type.desc_dims)
         source = Memory.from_numpy(values, None, engine)
         # A model's file may be written while its network runs; a saved network's may not.
         if source.desc == md and (self.stored is not None or not is_mapped(values)):
             return source
-        made = block.take(md, engine)
+        memory = block.take(md, engine)
         pd = Reorder.PrimitiveDesc(engine, source.desc, engine, md)
-        Reorder(pd).execute(Stream(engine), source, made)
+        Reorder(pd).execute(Stream(engine), source, memory)
         release_pages(values)
-        return made
+        return memory

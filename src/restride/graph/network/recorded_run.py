@@ -1,4 +1,4 @@
-"""What a saved network runs here, kept beside its kernels: the next process plans nothing, and runs at once.
+"""The recorded run of a saved network, kept beside its kernels: the next process plans nothing.
 
 A **record** is the tables of a run (`runtime/cpu/launch_image.py`), which kernels they call, and which
 tensors of the file they read. It lies in the store on disk, as machine code does, and is trusted as that is:
@@ -36,7 +36,7 @@ __all__ = ["RecordedRun", "RunRecord", "Session", "find_record", "keep_record"]
 
 
 class Session:
-    """What one run needs at a time: a block of memory, and the row of addresses that tables read.
+    """The memory that one run needs at a time: a block, and the row of addresses that tables read.
 
     `threads`: how many the tables are made for.
 
@@ -52,9 +52,9 @@ class Session:
         self._block, self._row, self._ends, self._tables = block, row, slice(1, 1 + ends), tables
         self._address, self.threads = address_of(row), threads
 
-    def run(self, brought: Sequence[int]) -> None:
+    def run(self, addresses: Sequence[int]) -> None:
         """Execute all, with the addresses of inputs and outputs in their order."""
-        self._row[self._ends] = brought
+        self._row[self._ends] = addresses
         for table in self._tables:
             table.run(self._address)
 
@@ -83,7 +83,7 @@ def keep_record(file_digest: bytes, dims: Sequence[Dims], record: RunRecord) -> 
 
 
 def find_record(file: NetworkFile, dims: Sequence[Dims]) -> RecordedRun | None:
-    """What runs a file for inputs of these dims; None where there is no record, or a kernel is gone.
+    """The recorded run of a file for these dims; None where there is no record, or a kernel is gone.
 
     Raises InvalidArguments where the bytes of a tensor are damaged.
     """
@@ -99,11 +99,11 @@ def _kernels(record: RunRecord) -> list[LinkedKernel] | None:
     load_whole("restride.targets.objects")
     from ...targets.objects import load_stored
 
-    found = [load_stored(key, host_isa(), kind) for key, kind in record.kernels]
-    known = [each for each in found if each is not None]
-    if len(known) < len(found):
+    candidates = [load_stored(key, host_isa(), kind) for key, kind in record.kernels]
+    kernels = [kernel for kernel in candidates if kernel is not None]
+    if len(kernels) < len(candidates):
         return None
-    return [LinkedKernel(each.address(ENTRY), each.address(WHOLE), each) for each in known]
+    return [LinkedKernel(kernel.address(ENTRY), kernel.address(WHOLE), kernel) for kernel in kernels]
 
 
 class RecordedRun:
@@ -115,7 +115,7 @@ class RecordedRun:
             NetworkOutput.of(name, tuple(dims), DataType.parse(kind)) for name, dims, kind in record.outputs
         )
         self._arena, self._threads = record.arena, default_pool().threads
-        self._tables = [LinkedTable(LaunchTable(*each), kernels) for each in record.tables]
+        self._tables = [LinkedTable(LaunchTable(*table), kernels) for table in record.tables]
         self._constants = list(_constants(file, record.memories))
         self._ends = len(self.inputs) + len(self.outputs)
         addresses = [0] * (1 + self._ends) + list(map(address_of, self._constants))
@@ -127,13 +127,13 @@ class RecordedRun:
         """True while there are as many threads as it was recorded for."""
         return default_pool().threads == self._threads
 
-    def run(self, brought: Sequence[int]) -> None:
+    def run(self, addresses: Sequence[int]) -> None:
         """Run on addresses of inputs and outputs in their order, whose memory the caller keeps alive."""
         try:
             session = self._idle.pop()
         except IndexError:
             session = self._new_session()
-        session.run(brought)
+        session.run(addresses)
         # A run that was interrupted leaves its session to the collector.
         self._idle.append(session)
 
@@ -144,17 +144,17 @@ class RecordedRun:
 
 
 def _constants(file: NetworkFile, memories: Sequence[int | str]) -> Iterator[Array]:
-    for each in memories:
-        if isinstance(each, str):
-            yield np.frombuffer(bytes.fromhex(each) or bytes(1), np.uint8)
+    for memory in memories:
+        if isinstance(memory, str):
+            yield np.frombuffer(bytes.fromhex(memory) or bytes(1), np.uint8)
         else:
-            file.check(each)
-            yield file.tensor(each)
+            file.check(memory)
+            yield file.tensor(memory)
 
 
 def _key(file_digest: bytes, dims: Sequence[Dims]) -> str:
-    told = "run", file_digest.hex(), list(map(list, dims)), machine_facts(), _source()
-    return str(_store().object_key(repr(told), host_isa()))
+    facts = "run", file_digest.hex(), list(map(list, dims)), machine_facts(), _source()
+    return str(_store().object_key(repr(facts), host_isa()))
 
 
 def _store() -> ModuleType:

@@ -20,7 +20,7 @@ from .plan import ARENA, CONSTANT, INPUT, OUTPUT, NetworkPlan, NetworkStep, Stor
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """How long one step of a run took: `node` and `operation`, `seconds`, the formats and the kernel.
+    """The time of one step of a run: `node` and `operation`, `seconds`, the formats and the kernel.
 
     `is_inserted`: true for a reorder that propagation put there.
     """
@@ -35,7 +35,7 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class _SlotRule:
-    """What goes into one slot of a program: a known address, or a place and how far behind its begin."""
+    """The content of one slot of a program: a known address, or a place and the distance behind its begin."""
 
     address: int
     place: TensorLocation | None
@@ -72,7 +72,7 @@ class PreparedStep:
         self._rules = [self._rule(places, at, arg) for at, arg in enumerate(implementation.args)]
         self._scalars = implementation.computation.scalars
         self._pack = packer(max(len(self._rules) - 2, 0), len(self._scalars))
-        self.fixed = [each for each in implementation.constants if each is not None]
+        self.fixed = [constant for constant in implementation.constants if constant is not None]
 
     def _rule(self, places: Mapping[int, TensorLocation], at: int, arg: int | None) -> _SlotRule:
         constant = self.implementation.constants[at]
@@ -83,7 +83,7 @@ class PreparedStep:
         return _SlotRule(0, place, skipped_bytes(self.implementation.operands[at], place.md))
 
     def bound(self, addresses: Mapping[Storage, int], scratch: int) -> Callable[[], None]:
-        """What executes the step with the addresses of all memory that it touches."""
+        """A function that executes the step with the addresses of all memory that it touches."""
         src, dst, *others = (
             rule.address if rule.place is None else addresses[rule.place.storage] + rule.skipped
             for rule in self._rules
@@ -91,15 +91,15 @@ class PreparedStep:
         packed = self._pack(*others, *self._scalars)
         run, words = self._executable.run, packed_address(packed)
 
-        def call(kept: bytes = packed) -> None:
+        def call(keep_alive: bytes = packed) -> None:
             run(src, dst, words, scratch)
 
         return call
 
     def time(self, seconds: float) -> StepTime:
-        """What the step is, and how long it took."""
+        """The description of the step, and its time."""
         step = self.step
-        formats = [format_name(each.md) for each in (*step.reads[:1], *step.writes[:1])]
+        formats = [format_name(place.md) for place in (*step.reads[:1], *step.writes[:1])]
         kernel = self.implementation.name
         return StepTime(step.node, step.operation, seconds, " -> ".join(formats), kernel, step.is_inserted)
 
@@ -130,7 +130,7 @@ class PreparedStep:
 
 @dataclass(frozen=True, slots=True)
 class RunProgram:
-    """What a run does in turn, for so many threads: tables of launches, and steps by their number.
+    """The launches of a run in turn, for so many threads: tables of launches, and steps by their number.
 
     `memories`: what a table finds at each number, the arena first, then what a run brings and gives; an
     integer is the address of one of `fixed`.
@@ -153,9 +153,9 @@ def run_program(plan: NetworkPlan, steps: Sequence[PreparedStep]) -> RunProgram:
     threads, has_team = pool.threads, pool.native_team() is not None
     memories: list[Storage | int] = [BLOCK, *ends_of(plan)]
     memories += [Storage(CONSTANT, name) for name in plan.constants]
-    fixed = {each.address: each for step in steps for each in step.fixed}
+    fixed = {memory.address: memory for step in steps for memory in step.fixed}
     memories += fixed
-    numbers = {each: number for number, each in enumerate(memories)}
+    numbers = {memory: number for number, memory in enumerate(memories)}
     writer = ImageWriter(len(memories))
     items: list[LaunchTable | int | None] = []
     for at, step in enumerate(steps):
@@ -166,11 +166,11 @@ def run_program(plan: NetworkPlan, steps: Sequence[PreparedStep]) -> RunProgram:
         if writer.is_full:
             items.append(writer.cut())
     items.append(writer.cut())
-    found = tuple(each for each in items if each is not None)
-    return RunProgram(threads, found, writer.kernels, tuple(memories), fixed, tuple(writer.scalars))
+    launches = tuple(item for item in items if item is not None)
+    return RunProgram(threads, launches, writer.kernels, tuple(memories), fixed, tuple(writer.scalars))
 
 
 def ends_of(plan: NetworkPlan) -> list[Storage]:
-    """What a run brings and gives, in order."""
+    """The inputs and outputs of a run, in order."""
     outputs = [Storage(OUTPUT, name) for name in plan.outputs]
     return [*(Storage(INPUT, name) for name in plan.inputs), *outputs]

@@ -53,35 +53,35 @@ class PlannedSession(Session):
             self._addresses[Storage(CONSTANT, name)] = memory._buffer.address
         names = map(scratch_name, range(len(parts.steps)))
         self._scratch = [base + offsets[name] if name in offsets else 0 for name in names]
-        known = {BLOCK: base, **self._addresses}
-        memories = [each if isinstance(each, int) else known.get(each, 0) for each in program.memories]
-        self._items, tables = items, [each for each in items if not isinstance(each, int)]
+        addresses = {BLOCK: base, **self._addresses}
+        memories = [item if isinstance(item, int) else addresses.get(item, 0) for item in program.memories]
+        self._items, tables = items, [item for item in items if not isinstance(item, int)]
         ends = len(plan.inputs) + len(plan.outputs)
         super().__init__(block, row(memories, program.scalars), ends, tables, program.threads)
 
-    def run(self, brought: Sequence[int]) -> None:
+    def run(self, addresses: Sequence[int]) -> None:
         """Execute all, with the addresses of inputs and outputs in their order."""
         if len(self._items) == len(self._tables):
-            super().run(brought)
+            super().run(addresses)
             return
-        self._row[self._ends] = brought
+        self._row[self._ends] = addresses
         for item in self._items:
             if isinstance(item, int):
-                self._bound(item, brought)()
+                self._bound(item, addresses)()
             else:
                 item.run(self._address)
 
-    def timed(self, brought: Sequence[int]) -> list[float]:
+    def timed(self, addresses: Sequence[int]) -> list[float]:
         """The same step by step, and the seconds that each took."""
         seconds = []
-        for step in [self._bound(at, brought) for at in range(len(self._steps))]:
+        for step in [self._bound(at, addresses) for at in range(len(self._steps))]:
             start = time.perf_counter()
             step()
             seconds.append(time.perf_counter() - start)
         return seconds
 
-    def _bound(self, at: int, brought: Sequence[int]) -> Callable[[], None]:
-        ends = dict(zip(ends_of(self._plan), brought, strict=True))
+    def _bound(self, at: int, addresses: Sequence[int]) -> Callable[[], None]:
+        ends = dict(zip(ends_of(self._plan), addresses, strict=True))
         return self._steps[at].bound({**self._addresses, **ends}, self._scratch[at])
 
 
@@ -91,20 +91,20 @@ def _new_block(plan: NetworkPlan) -> Buffer:
         check_room(plan.arena.peak)
         return allocate(max(plan.arena.peak, 1))
     except OutOfMemory as error:
-        largest = max(plan.steps, key=lambda step: max(extent(each.md).needed for each in step.writes))
+        largest = max(plan.steps, key=lambda step: max(extent(place.md).needed for place in step.writes))
         where = f"node {largest.node!r} ({largest.operation}) makes the largest tensor"
         raise error.with_context(f"Network: a run needs {plan.arena.peak} bytes", where=where) from None
 
 
 class _Parts(NamedTuple):
-    """What the sessions of a plan share: compiled steps, and constants in the formats that they read."""
+    """The common parts of a plan's sessions: compiled steps, and constants in the formats that they read."""
 
     steps: list[PreparedStep]
     constants: dict[str, Memory]
 
 
 class Runner:
-    """What runs a plan. Kernels are compiled when the first run wants them. Threads may share it."""
+    """The runner of a plan. Kernels are compiled when the first run wants them. Threads may share it."""
 
     def __init__(self, plan: NetworkPlan, engine: Engine, prepacked: PrepackedConstants) -> None:
         self.plan, self.inputs = plan, tuple(plan.inputs)
@@ -117,23 +117,23 @@ class Runner:
         self._program: tuple[RunProgram, list[LinkedTable | int]] | None = None
         self._idle: deque[PlannedSession] = deque()
 
-    def run(self, brought: Sequence[int]) -> None:
+    def run(self, addresses: Sequence[int]) -> None:
         """Run on addresses of inputs and outputs in their order, whose memory the caller keeps alive."""
         session = self._leased()
-        session.run(brought)
+        session.run(addresses)
         # A run that was interrupted leaves its session to the collector.
         self._idle.append(session)
 
-    def timed(self, brought: Sequence[int]) -> list[StepTime]:
+    def timed(self, addresses: Sequence[int]) -> list[StepTime]:
         """The same step by step, and how long each took; while executions are told of, a line for each."""
         session = self._leased()
-        seconds = session.timed(brought)
+        seconds = session.timed(addresses)
         self._idle.append(session)
         steps = self.prepare().steps
         if flags.profile_exec:
-            for step, taken in zip(steps, seconds, strict=True):
-                write(step.step.lowered.pd._describe("exec", step.implementation, taken * 1e3))
-        return [step.time(taken) for step, taken in zip(steps, seconds, strict=True)]
+            for step, duration in zip(steps, seconds, strict=True):
+                write(step.step.lowered.pd._describe("exec", step.implementation, duration * 1e3))
+        return [step.time(duration) for step, duration in zip(steps, seconds, strict=True)]
 
     def prepare(self, told: ProgressCallback | None = None) -> _Parts:
         """Compile all kernels, and bring the constants into their formats, unless that is done.
@@ -142,44 +142,44 @@ class Runner:
         """
         if self._parts is None:
             with self._lock:
-                self._parts = self._parts or self._made(told)
+                self._parts = self._parts or self._prepare_parts(told)
         return self._parts
 
-    def _made(self, told: ProgressCallback | None) -> _Parts:
-        wanted = self.plan.constants
-        block = ConstantBlock(sum(block_bytes(md) for _, md in wanted.values()))
+    def _prepare_parts(self, progress: ProgressCallback | None) -> _Parts:
+        constants = self.plan.constants
+        block = ConstantBlock(sum(block_bytes(md) for _, md in constants.values()))
 
         def packed(name: str) -> Memory:
-            constant, md = wanted[name]
+            constant, md = constants[name]
             return self._prepacked.memory(constant, md, self._engine, block)
 
         # Kernels are compiled in processes of their own: each thread here waits for one of them.
         with ThreadPoolExecutor(min(available_processors(), _MOST_COMPILERS)) as pool:
-            memories = pool.map(packed, wanted)
+            memories = pool.map(packed, constants)
             steps = list[PreparedStep]()
             for step in pool.map(PreparedStep, self.plan.steps):
                 steps.append(step)
-                if told is not None:
-                    told(len(steps), len(self.plan.steps))
-            return _Parts(steps, dict(zip(wanted, memories, strict=True)))
+                if progress is not None:
+                    progress(len(steps), len(self.plan.steps))
+            return _Parts(steps, dict(zip(constants, memories, strict=True)))
 
     def record(self, tensors: Mapping[str, int]) -> RunRecord | None:
         """A run as another process finds it, where tables have all steps. `tensors`: of the constants."""
         (program, _), plan = self._linked(), self.plan
-        tables = [each for each in program.items if not isinstance(each, int)]
+        tables = [item for item in program.items if not isinstance(item, int)]
         if len(tables) < len(program.items):
             return None
         behind = program.memories[1 + len(ends_of(plan)) :]
         memories: list[int | str] = [
-            program.fixed[each].bytes().tobytes().hex() if isinstance(each, int) else tensors[each.name]
-            for each in behind
+            program.fixed[memory].bytes().tobytes().hex() if isinstance(memory, int) else tensors[memory.name]
+            for memory in behind
         ]
         return RunRecord(
             plan.arena.peak,
-            [(each.words, each.sites, each.kernels, each.work_bytes) for each in tables],
-            [(each.key, each.kind) for each in program.kernels],
+            [(table.words, table.sites, table.kernels, table.work_bytes) for table in tables],
+            [(kernel.key, kernel.kind) for kernel in program.kernels],
             tuple(plan.inputs),
-            [(each.name, each.dims, str(each.data_type)) for each in self.outputs],
+            [(output.name, output.dims, str(output.data_type)) for output in self.outputs],
             memories,
             program.scalars,
         )
@@ -197,10 +197,10 @@ class Runner:
 
     def _linked(self) -> tuple[RunProgram, list[LinkedTable | int]]:
         """The program for as many threads as there are now, and its items with tables that can run."""
-        found = self._program
-        if found is None or found[0].threads != default_pool().threads:
+        linked_program = self._program
+        if linked_program is None or linked_program[0].threads != default_pool().threads:
             program = run_program(self.plan, self.prepare().steps)
-            kernels = [of_process(each) for each in program.kernels]
-            tables = (each if isinstance(each, int) else LinkedTable(each, kernels) for each in program.items)
-            found = self._program = program, list(tables)
-        return found
+            kernels = [of_process(kernel) for kernel in program.kernels]
+            tables = (item if isinstance(item, int) else LinkedTable(item, kernels) for item in program.items)
+            linked_program = self._program = program, list(tables)
+        return linked_program

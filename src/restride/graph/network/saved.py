@@ -1,4 +1,4 @@
-"""What a saved network computes: graphs by the dims of their inputs, and constants in several formats.
+"""The graphs of a saved network by the dims of their inputs, and its constants in several formats.
 
 `file.py` says how such a file looks. What a reader finds in it becomes a graph, which is checked as one that
 is built by calls. Constants that this machine's plan wants in another format than the file has are made of
@@ -36,7 +36,7 @@ from ..graph import Constant, Graph
 from ..nodes.operations import row_major
 from ..rewrites.draft import AppliedFusion
 from ..rewrites.fusions import FusedGraph
-from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, told_of
+from .file import FILE_VERSION, HEAD, MAGIC, NetworkFile, aligned, machine_facts, naming_file
 from .inputs import NetworkInput
 from .plan import NetworkPlan, PlannedGraph
 from .stored_graph import Values, graph_of_values, type_of_values, type_values, values_of_graph
@@ -48,7 +48,7 @@ __all__ = ["SavedNetwork", "SavedPlan", "WrittenNetwork", "write_network"]
 
 
 class SavedNetwork:
-    """What a file holds: graphs by the dims of their inputs, and constants in several formats.
+    """The content of a file: graphs by the dims of their inputs, and constants in several formats.
 
     Raises InvalidArguments for a header that does not hold.
     """
@@ -57,27 +57,27 @@ class SavedNetwork:
         self._file, self._header, self._path = file, file.header, file.path
         if file.rule not in RULES:
             raise refuse("RS-F10:names-rule-propagation", path=shown(self._path))
-        told_of(self._path, self._read)
+        naming_file(self._path, self._read)
 
     def _read(self) -> None:
         self._plans = dict(zip(self._file.dims, self._header["plans"], strict=True))
-        self._constants = [self._constant(each) for each in self._header["constants"]]
-        self._numbers = {id(each): number for number, each in enumerate(self._constants)}
+        self._constants = [self._constant(entry) for entry in self._header["constants"]]
+        self._numbers = {id(constant): number for number, constant in enumerate(self._constants)}
         self.forms = [
             BatchForm(
-                tuple(map(tuple, each["dims"])),
-                tuple(each["places"]),
-                each["largest"],
-                tuple(each["ends"]),
+                tuple(map(tuple, entry["dims"])),
+                tuple(entry["places"]),
+                entry["largest"],
+                tuple(entry["ends"]),
                 self._constants,
             )
-            for each in self._header.get("batches", ())
+            for entry in self._header.get("batches", ())
         ]
-        if not all(each.covers(each.dims) for each in self.forms):
+        if not all(form.covers(form.dims) for form in self.forms):
             raise refuse("RS-F10:graph-other-batches", path=shown(self._path))
         self._formats = {
-            (each["constant"], MemoryDesc.from_dict(each["md"])): each["tensor"]
-            for each in self._header["prepacked"]
+            (entry["constant"], MemoryDesc.from_dict(entry["md"])): entry["tensor"]
+            for entry in self._header["prepacked"]
         }
 
     def graph(self, dims: Mapping[str, Dims]) -> PlannedGraph:
@@ -85,16 +85,16 @@ class SavedNetwork:
 
         Raises InvalidArguments for dims that were not saved, and differ in more than the batch from those.
         """
-        wanted = tuple(dims[each.name] for each in self._file.inputs)
-        if (found := self._plans.get(wanted)) is not None:
-            return told_of(self._path, lambda: self._planned(found))
-        if (form := next((each for each in self.forms if each.covers(wanted)), None)) is not None:
-            return told_of(self._path, lambda: PlannedGraph(self._checked(form.graph(wanted), wanted)))
-        largest = max((each.largest for each in self.forms), default=0)
+        key = tuple(dims[tensor.name] for tensor in self._file.inputs)
+        if (plan_values := self._plans.get(key)) is not None:
+            return naming_file(self._path, lambda: self._planned(plan_values))
+        if (form := next((item for item in self.forms if item.covers(key)), None)) is not None:
+            return naming_file(self._path, lambda: PlannedGraph(self._checked(form.graph(key), key)))
+        largest = max((item.largest for item in self.forms), default=0)
         raise refuse(
             "RS-G03:file-no-plan",
-            dims=", ".join((f"{name}: {by(each)}" for name, each in dims.items())),
-            plans="; ".join(", ".join(map(by, each)) for each in self._plans),
+            dims=", ".join((f"{name}: {by(extents)}" for name, extents in dims.items())),
+            plans="; ".join(", ".join(map(by, saved_dims)) for saved_dims in self._plans),
             largest=f"; and for batches of 1 to {largest} of these" if self.forms else "",
         )
 
@@ -107,7 +107,7 @@ class SavedNetwork:
             return int(self._header["constants"][number]["tensor"])
         return self._formats.get((number, md))
 
-    def found(self, constant: Constant, md: MemoryDesc) -> Memory | None:
+    def memory_of(self, constant: Constant, md: MemoryDesc) -> Memory | None:
         """The bytes of a constant in a format; None where the file has them not."""
         tensor = self._formats.get((self._numbers.get(id(constant), -1), md))
         if tensor is None:
@@ -137,12 +137,12 @@ class SavedNetwork:
         return PlannedGraph(fused, self._file.rule, _ways(values["chosen"]), bool(values["is_exact"]))
 
     def _checked(
-        self, graph: Graph, wanted: tuple[Dims, ...], applied: tuple[AppliedFusion, ...] = ()
+        self, graph: Graph, input_dims: tuple[Dims, ...], applied: tuple[AppliedFusion, ...] = ()
     ) -> FusedGraph:
-        names = [each.name for each in self._file.inputs]
+        names = [network_input.name for network_input in self._file.inputs]
         if list(graph.inputs) != names or len(graph.outputs) != len(self._file.outputs):
             raise refuse("RS-F10:graph-other-inputs", path=shown(self._path))
-        if tuple(graph.tensors[name].dims for name in names) != wanted:
+        if tuple(graph.tensors[name].dims for name in names) != input_dims:
             raise refuse("RS-F10:graph-inputs-other", path=shown(self._path))
         return FusedGraph(graph, applied)
 
@@ -161,7 +161,7 @@ def _ways(values: Mapping[str, Any]) -> tuple[Alternative, ...]:
     """The alternatives of steps, as they were chosen. Raises ValueError for a time that is none."""
     if not all(type(seconds) is float and 0 <= seconds < inf for *_, seconds in values["steps"]):
         raise ValueError("a time is 0 or more")
-    formats = [MemoryDesc.from_dict(each) for each in values["formats"]]
+    formats = [MemoryDesc.from_dict(desc) for desc in values["formats"]]
 
     def named(numbers: Sequence[int]) -> tuple[MemoryDesc, ...]:
         return tuple(formats[number] for number in numbers)
@@ -187,7 +187,7 @@ def _way_values(ways: Sequence[Alternative]) -> Values:
 
 
 class SavedPlan(NamedTuple):
-    """What is saved for inputs of certain dims: the plan, and its constants in their formats, by name."""
+    """The saved values for inputs of certain dims: the plan, and its constants in their formats, by name."""
 
     dims: tuple[Dims, ...]
     plan: NetworkPlan
@@ -195,7 +195,7 @@ class SavedPlan(NamedTuple):
 
 
 class WrittenNetwork(NamedTuple):
-    """What was written: the digest of the header, and for each plan the tensors of its constants by name."""
+    """A written file: the digest of the header, and for each plan the tensors of its constants by name."""
 
     digest: bytes
     tensors: tuple[Mapping[str, int], ...]
@@ -213,10 +213,10 @@ class _NumberedTensors:
         self._formats: dict[tuple[int, MemoryDesc], int] = {}
 
     def number(self, constant: Constant) -> int:
-        found = self._numbers.setdefault(constant, len(self.constants))
-        if found == len(self.constants):
+        number = self._numbers.setdefault(constant, len(self.constants))
+        if number == len(self.constants):
             self.constants.append(constant)
-        return found
+        return number
 
     def add_format(self, constant: Constant, md: MemoryDesc, memory: Memory) -> None:
         key = self.number(constant), md
@@ -228,12 +228,12 @@ class _NumberedTensors:
 
     def finished_constants(self) -> list[Values]:
         """All constants, whose bytes stand behind those that runs read."""
-        made = []
-        for each in self.constants:
-            content = np.ascontiguousarray(each.values).reshape(-1).view(np.uint8)
+        entries = []
+        for constant in self.constants:
+            content = np.ascontiguousarray(constant.values).reshape(-1).view(np.uint8)
             self.plain_tensors.append(self._add(content))
-            made.append({**type_values(each.type), "tensor": self.plain_tensors[-1]})
-        return made
+            entries.append({**type_values(constant.type), "tensor": self.plain_tensors[-1]})
+        return entries
 
     def tensor(self, constant: Constant, md: MemoryDesc) -> int:
         """The tensor that has a constant in a format, when all are finished."""
@@ -258,18 +258,18 @@ def write_network(
     Raises RuntimeFailure where the system refuses.
     """
     writer = _NumberedTensors()
-    stored_plans = [_plan_values(writer, each) for each in plans]
-    stored_forms = [_form_values(writer, each) for each in forms]
+    stored_plans = [_plan_values(writer, plan) for plan in plans]
+    stored_forms = [_form_values(writer, form) for form in forms]
     header: Values = {
         "machine": machine_facts(),
         "rule": rule,
         "inputs": [
             {
-                "name": each.name,
-                "dims": None if each.dims is None else list(each.dims),
-                "data_type": str(each.data_type),
+                "name": network_input.name,
+                "dims": None if network_input.dims is None else list(network_input.dims),
+                "data_type": str(network_input.data_type),
             }
-            for each in inputs
+            for network_input in inputs
         ],
         "outputs": list(outputs),
         "plans": stored_plans,
@@ -279,20 +279,20 @@ def write_network(
         "tensors": [],
     }
     # Where each tensor begins behind the header, and where the last ends.
-    starts = list(accumulate((aligned(each.nbytes) for each in writer.contents), initial=0))
+    starts = list(accumulate((aligned(content.nbytes) for content in writer.contents), initial=0))
     header["tensors"] = [
-        {"start": start, "nbytes": each.nbytes, "crc32": zlib.crc32(each.data)}
-        for start, each in zip(starts, writer.contents, strict=False)
+        {"start": start, "nbytes": content.nbytes, "crc32": zlib.crc32(content.data)}
+        for start, content in zip(starts, writer.contents, strict=False)
     ]
     text = json.dumps(header, separators=(",", ":")).encode()
     begin, digest = aligned(HEAD.size + len(text)), sha256(text).digest()
     with Replacement(path).open(begin + starts[-1]) as file:
         file.write(HEAD.pack(MAGIC, FILE_VERSION, 0, len(text), digest) + text)
-        for start, each in zip(starts, writer.contents, strict=False):
+        for start, content in zip(starts, writer.contents, strict=False):
             file.seek(begin + start)
-            file.write(each.data)
+            file.write(content.data)
         file.truncate(begin + starts[-1])
-    tensors = ({name: writer.tensor(*kind) for name, kind in each.plan.constants.items()} for each in plans)
+    tensors = ({name: writer.tensor(*kind) for name, kind in plan.plan.constants.items()} for plan in plans)
     return WrittenNetwork(digest, tuple(tensors))
 
 
@@ -301,19 +301,19 @@ def _plan_values(writer: _NumberedTensors, saved: SavedPlan) -> Values:
     for name, (constant, md) in plan.constants.items():
         writer.add_format(constant, md, saved.constants[name])
     return {
-        "dims": [list(each) for each in saved.dims],
+        "dims": [list(extents) for extents in saved.dims],
         "graph": values_of_graph(plan.graph, writer.number),
         "chosen": _way_values(plan.formats.steps),
         "is_exact": plan.formats.is_exact,
-        "fusions": [[each.fusion, list(each.nodes), each.into] for each in plan.fusions],
+        "fusions": [[fusion.fusion, list(fusion.nodes), fusion.into] for fusion in plan.fusions],
     }
 
 
 def _form_values(writer: _NumberedTensors, form: BatchForm) -> Values:
     constants = {name: writer.number(form.constants[at]) for name, at in form.ends[0]["constants"].items()}
     return {
-        "dims": [list(each) for each in form.dims],
+        "dims": [list(extents) for extents in form.dims],
         "places": list(form.places),
         "largest": form.largest,
-        "ends": [{**each, "constants": constants} for each in form.ends],
+        "ends": [{**end, "constants": constants} for end in form.ends],
     }

@@ -35,10 +35,10 @@ _MODULES = (operations, product_operations, layer_operations, move_operations, r
 
 
 _KINDS = {
-    each.kind: each
+    cls.kind: cls
     for module in _MODULES
-    for each in vars(module).values()
-    if isinstance(each, type) and issubclass(each, Operation) and each.kind
+    for cls in vars(module).values()
+    if isinstance(cls, type) and issubclass(cls, Operation) and cls.kind
 }
 
 
@@ -58,7 +58,7 @@ def values_of_graph(graph: Graph, number: Callable[[Constant], int]) -> Values:
         "inputs": list(graph.inputs),
         "outputs": list(graph.outputs),
         "types": {name: type_values(graph.tensors[name]) for name in graph.inputs},
-        "constants": {name: number(each) for name, each in graph.constants.items()},
+        "constants": {name: number(constant) for name, constant in graph.constants.items()},
         "nodes": [_node_values(node) for node in graph.nodes],
     }
 
@@ -68,7 +68,7 @@ def graph_of_values(values: Mapping[str, Any], constant: Callable[[int], Constan
     inputs = tuple(map(_text, values["inputs"]))
     types = {name: type_of_values(values["types"][name]) for name in inputs}
     constants = {_text(name): constant(number) for name, number in values["constants"].items()}
-    types |= {name: each.type for name, each in constants.items()}
+    types |= {name: tensor.type for name, tensor in constants.items()}
     nodes = tuple(map(_node, values["nodes"]))
     for node in nodes:
         types |= node.results(types)
@@ -81,36 +81,36 @@ def _node_values(node: Node) -> Values:
         **_operation_values(node.operation),
         "inputs": list(node.inputs),
         "outputs": list(node.outputs),
-        "epilogues": [_operation_values(each.operation) for each in node.epilogues],
+        "epilogues": [_operation_values(epilogue.operation) for epilogue in node.epilogues],
         "data_type": None if node.data_type is None else str(node.data_type),
     }
 
 
 def _node(values: Mapping[str, Any]) -> Node:
     epilogues = []
-    for each in values["epilogues"]:
-        operation = _operation(each)
+    for epilogue in values["epilogues"]:
+        operation = _operation(epilogue)
         if not isinstance(operation, EltwiseOperation | BinaryOperation):
-            raise refuse("RS-F10:epilogue-function-combination", each=short_repr(each["kind"]))
+            raise refuse("RS-F10:epilogue-function-combination", each=short_repr(epilogue["kind"]))
         epilogues.append(Epilogue(operation))
     inputs, outputs = (tuple(map(_text, values[key])) for key in ("inputs", "outputs"))
-    stored = values["data_type"]
-    data_type = None if stored is None else DataType.parse(stored)
+    type_name = values["data_type"]
+    data_type = None if type_name is None else DataType.parse(type_name)
     return Node(_text(values["name"]), _operation(values), inputs, outputs, tuple(epilogues), data_type)
 
 
 def _operation_values(operation: Operation) -> Values:
-    attributes = {each.name: _attribute_values(getattr(operation, each.name)) for each in fields(operation)}
+    attributes = {f.name: _attribute_values(getattr(operation, f.name)) for f in fields(operation)}
     return {"kind": operation.kind, "attributes": attributes}
 
 
 def _operation(values: Mapping[str, Any]) -> Operation:
-    made, attributes = _KINDS.get(values["kind"]), values["attributes"]
-    if made is None:
+    cls, attributes = _KINDS.get(values["kind"]), values["attributes"]
+    if cls is None:
         raise refuse("RS-F10:no-operation-word", values=short_repr(values["kind"]))
-    if set(attributes) != {each.name for each in fields(made)}:
-        raise refuse("RS-F10:other-attributes", attributes=short_repr(sorted(attributes)), kind=made.kind)
-    return made(**{name: _attribute(value) for name, value in attributes.items()})
+    if set(attributes) != {field.name for field in fields(cls)}:
+        raise refuse("RS-F10:other-attributes", attributes=short_repr(sorted(attributes)), kind=cls.kind)
+    return cls(**{name: _attribute(value) for name, value in attributes.items()})
 
 
 def _attribute_values(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""What nodes of a graph compute: frozen values, and the dims that they give."""
+"""The operations of a graph's nodes: frozen values, and the dims of their results."""

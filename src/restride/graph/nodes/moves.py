@@ -109,5 +109,5 @@ class ReorderOperation(Operation):
 
     kind: ClassVar[str] = "reorder"
 
-    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+    def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         return (TensorType(tensors[0].dims, self.data_type),)

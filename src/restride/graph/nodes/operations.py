@@ -1,4 +1,4 @@
-"""What a node of a graph computes: frozen values, and the shapes that follow from those of the inputs.
+"""The operation of a node of a graph: a frozen value, and the shapes that follow from those of the inputs.
 
 Operations are the primitives, whose specifications in `ops/` say what they read and what they make of it, and
 moves: reshape, transpose, slice, pad. None knows a memory format. Tensors are in logical dims: activations
@@ -32,7 +32,7 @@ AS_F32 = (DataType.f32, DataType.bf16, DataType.f16)
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """What is known of a tensor before it has a format: its dims and its data type."""
+    """The type of a tensor before it has a format: its dims and its data type."""
 
     dims: Dims
     data_type: DataType = DataType.f32
@@ -47,12 +47,12 @@ class TensorType:
 
     @property
     def elements(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return prod(self.dims)
 
     @property
     def nbytes(self) -> int:
-        """How many bytes the elements take without padding."""
+        """The number of bytes of the elements without padding."""
         return self.data_type.nbytes(self.elements)
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ def row_major(tensor: TensorType) -> MemoryDesc:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What all operations share.
+    """The base of all operations.
 
     `kind` is the word of the operation. `inputs` is how many tensors it reads at least and at most. Raises
     InvalidArguments for an attribute of another type than its field.
@@ -89,7 +89,7 @@ class Operation:
 
     @property
     def count_of_results(self) -> int:
-        """How many tensors it makes."""
+        """The number of results."""
         return 1
 
     def result(self, *tensors: TensorType) -> TensorType:
@@ -100,20 +100,20 @@ class Operation:
         """All that it makes, after the number of inputs has been checked: one tensor, for most."""
         least, most = self.inputs
         if not least <= len(tensors) <= most:
-            wanted = f"{least}" if least == most else f"{least} to {most}"
-            raise unfit(f"{self.kind} reads {wanted} tensors, not {len(tensors)}", tensors)
+            counts = f"{least}" if least == most else f"{least} to {most}"
+            raise unfit(f"{self.kind} reads {counts} tensors, not {len(tensors)}", tensors)
         # One that is not of restride may say its result alone.
         is_own = type(self).result is not Operation.result
         return (self.result(*tensors),) if is_own else self._results(tensors)
 
     def _results(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         try:
-            return self._made(tensors)
+            return self._result_types(tensors)
         except Misfit as misfit:
             raise unfit(misfit.why, tensors, misfit.hint) from None
 
-    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """What it makes: of the type of the first tensor. Raises Misfit."""
+    def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """The types of the results: that of the first tensor. Raises Misfit."""
         first = tensors[0]
         results = self._dims(tensors)
         return tuple(first if dims == first.dims else TensorType(dims, first.data_type) for dims in results)
@@ -186,7 +186,7 @@ class QuantizeOperation(Operation):
     kind: ClassVar[str] = "quantize"
     inputs: ClassVar[tuple[int, int]] = (3, 3)
 
-    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+    def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         return (TensorType(_scaled_dims(tensors), self.data_type),)
 
 
@@ -197,12 +197,12 @@ class DequantizeOperation(Operation):
     kind: ClassVar[str] = "dequantize"
     inputs: ClassVar[tuple[int, int]] = (3, 3)
 
-    def _made(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
+    def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
         return (TensorType(_scaled_dims(tensors)),)
 
 
 def _scaled_dims(tensors: Sequence[TensorType]) -> Dims:
-    if broadcast(*(each.dims for each in tensors)) != tensors[0].dims:
+    if broadcast(*(tensor.dims for tensor in tensors)) != tensors[0].dims:
         raise Misfit("scales and zero points are larger than the source")
     return tensors[0].dims
 

@@ -25,7 +25,7 @@ _OTHER_DIRECTIONS = {
     "reverse": "right2left",
     "bidirectional": "concat",
 }
-_OTHER_ACTIVATIONS = {**{f"eltwise_{each}": each for each in ACTIVATIONS}, "sigmoid": "logistic"}
+_OTHER_ACTIVATIONS = {**{f"eltwise_{name}": name for name in ACTIVATIONS}, "sigmoid": "logistic"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What is linear in each channel: scales, biases and batch normalizations as a factor and a term."""
+"""Steps that are linear in each channel: scales, biases and batch normalizations as a factor and a term."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class AffineStep:
     @classmethod
     def of_norm(cls, values: Sequence[Array | None], epsilon: float) -> AffineStep | None:
         """A batch normalization: of scale, shift, mean and variance; None where one is not known."""
-        known = [each.astype(np.float64) for each in values if each is not None]
-        if len(known) < len(values):
+        parameters = [value.astype(np.float64) for value in values if value is not None]
+        if len(parameters) < len(values):
             return None
-        scale, shift, mean, variance = known
+        scale, shift, mean, variance = parameters
         with np.errstate(all="ignore"):
             factor = scale / np.sqrt(variance + epsilon)
             return cls(factor, shift - mean * factor)

@@ -1,4 +1,4 @@
-"""What is known before a run: nodes of constants alone become constants."""
+"""Constant folding: nodes of constants alone become constants."""
 
 from __future__ import annotations
 
@@ -62,27 +62,27 @@ def _f32(value: float) -> float:
 def fold_constants(draft: GraphDraft) -> None:
     """`y = f(constant, ...)`  ->  `y` is a constant, for moves and functions of elements of floats."""
     for place, node in draft:
-        known = [each for name in node.sources if (each := draft.known(name)) is not None]
+        constants = [constant for name in node.sources if (constant := draft.known(name)) is not None]
         is_plain = not (node.epilogues or node.data_type or len(node.outputs) > 1)
-        if known and len(known) == len(node.sources) and is_plain:
-            sources = [each.values for each in known]
+        if constants and len(constants) == len(node.sources) and is_plain:
+            sources = [constant.values for constant in constants]
             with np.errstate(all="ignore"):
-                made = _computed(node.operation, sources)
-            if made is not None:
-                values = made.astype(sources[0].dtype)
+                result = _computed(node.operation, sources)
+            if result is not None:
+                values = result.astype(sources[0].dtype)
                 draft.fold(place, np.broadcast_to(values, draft.type(node.output).dims))
 
 
 def _computed(operation: Operation, sources: list[Array]) -> Array | None:
-    moved = moved_values(operation, sources)
+    move_result = moved_values(operation, sources)
     compute = _ARITHMETIC.get(getattr(operation, "algorithm", operation.kind))
-    if moved is not None or compute is None or sources[0].dtype.kind != "f":
-        return moved
-    found: Array = compute(operation, *(values.astype(np.float64) for values in sources))
-    return found
+    if move_result is not None or compute is None or sources[0].dtype.kind != "f":
+        return move_result
+    result: Array = compute(operation, *(values.astype(np.float64) for values in sources))
+    return result
 
 
 def moved_values(operation: Operation, sources: list[Array]) -> Array | None:
-    """What a move makes of arrays; None for what is no move."""
+    """The arrays that a move makes of arrays; None for an operation that is no move."""
     move = _MOVES.get(type(operation))
     return None if move is None else move(operation, *sources)

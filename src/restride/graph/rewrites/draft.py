@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class AppliedFusion:
-    """What a fusion did: its name, the nodes that it took away, and the node that does their work now.
+    """The record of a fusion: its name, the nodes that it took away, and the node that does their work now.
 
     `into` is "" where nothing is left to do.
     """
@@ -82,8 +82,8 @@ class GraphDraft:
 
     def constant(self, name: str) -> Array | None:
         """The values of a constant; None for what a run makes."""
-        found = self.known(name)
-        return None if found is None else found.values
+        constant = self.known(name)
+        return None if constant is None else constant.values
 
     def scalar(self, name: str) -> float | None:
         """The value of a constant of one element."""
@@ -106,12 +106,12 @@ class GraphDraft:
 
     # --- rewriting ------------------------------------------------------------------------------------------
 
-    def fuse(self, place: int, node: Node, *taken: int) -> None:
-        """Put a node at `place`, whose work is also that of the nodes at `taken`, which go."""
+    def fuse(self, place: int, node: Node, *others: int) -> None:
+        """Put a node at `place`, whose work is also that of the nodes at `others`, which go."""
         old = self._nodes[place].name
-        names = [self._nodes[each].name for each in (*taken, place) if self._nodes[each].name != node.name]
-        for each in (*taken, place):
-            self._take(each)
+        names = [self._nodes[at].name for at in (*others, place) if self._nodes[at].name != node.name]
+        for at in (*others, place):
+            self._take(at)
         self._put(place, node)
         self.applied.append(AppliedFusion(self.fusion, tuple(names) or (old,), node.name))
 
@@ -135,10 +135,10 @@ class GraphDraft:
         self._new[name] = values if isinstance(values, Constant) else Constant(values)
         return name
 
-    def swap(self, first: int, second: int, moved: Node) -> None:
+    def swap(self, first: int, second: int, node: Node) -> None:
         """Let the node at `second` work before that at `first`, which it reads: y = f(x), z = g(y).
 
-        `moved` is g, reading x. It writes what was y's name in x's dims; so f comes last, and writes z.
+        `node` is g, reading x. It writes what was y's name in x's dims; so f comes last, and writes z.
         """
         maker, before, after = (
             self._makers[self._nodes[first].inputs[0]],
@@ -150,8 +150,8 @@ class GraphDraft:
         name = self._new_name(source)
         self._types[name] = self.type(source)
         self._put(maker, replace(main, outputs=(name,)))
-        inputs = tuple(name if each == source else each for each in moved.inputs)
-        self._put(first, replace(moved, inputs=inputs, outputs=(source,)))
+        inputs = tuple(name if operand == source else operand for operand in node.inputs)
+        self._put(first, replace(node, inputs=inputs, outputs=(source,)))
         self._put(second, replace(before, outputs=after.outputs))
         self.applied.append(AppliedFusion(self.fusion, (after.name,), main.name))
 
@@ -169,12 +169,12 @@ class GraphDraft:
 
     def _redirect(self, place: int, source: str, result: str) -> bool:
         if result in self.graph.outputs:
-            made = self.private_maker(source)
-            if made is None or len(made[1].outputs) > 1:
+            maker = self.private_maker(source)
+            if maker is None or len(maker[1].outputs) > 1:
                 return False
             self._take(place)
-            self._take(made[0])
-            self._put(made[0], replace(made[1], outputs=(result,)))
+            self._take(maker[0])
+            self._put(maker[0], replace(maker[1], outputs=(result,)))
             return True
         self._take(place)
         for reader in dict.fromkeys(self.readers(result)):

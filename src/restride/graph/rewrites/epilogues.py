@@ -71,21 +71,21 @@ def fuse_epilogues(draft: GraphDraft) -> None:
 
 def _candidates(draft: GraphDraft, node: Node) -> list[str]:
     """The inputs whose maker could do this too: products first, and the latest of them."""
-    found = [
-        (isinstance(made[1].operation, _PRODUCTS), made[0], source)
+    candidates = [
+        (isinstance(maker[1].operation, _PRODUCTS), maker[0], source)
         for source in node.sources
-        if (made := draft.private_maker(source)) is not None
-        and isinstance(made[1].operation, (*_PRODUCTS, *_OTHERS))
-        and len(made[1].outputs) == 1
-        and (draft.is_computed_as_f32(made[1]) or made[1].data_type is DataType.f32)
+        if (maker := draft.private_maker(source)) is not None
+        and isinstance(maker[1].operation, (*_PRODUCTS, *_OTHERS))
+        and len(maker[1].outputs) == 1
+        and (draft.is_computed_as_f32(maker[1]) or maker[1].data_type is DataType.f32)
         and draft.type(source) == draft.type(node.output)
         and _epilogues(node, source)
     ]
-    return [source for *_, source in sorted(found, reverse=True)]
+    return [source for *_, source in sorted(candidates, reverse=True)]
 
 
 def _epilogues(node: Node, source: str) -> tuple[Epilogue, ...]:
-    """What a node does, as epilogues of what makes `source`; none where it cannot be said."""
+    """The work of a node as epilogues of the node that makes `source`; none where it cannot be said."""
     operation = node.operation
     if isinstance(operation, EltwiseOperation):
         return (Epilogue(operation),)

@@ -75,15 +75,15 @@ _ROUND = EltwiseOperation("eltwise_round")
 
 def _quantized(graph: Graph, node: Node, constants: _Constants) -> Iterator[Node]:
     assert isinstance(node.operation, QuantizeOperation)
-    stored = ReorderOperation(node.operation.data_type)
-    return _chained(graph, node, [(_DIV, 1), (_ROUND, 0), (_ADD, 2), (stored, 0)])
+    conversion = ReorderOperation(node.operation.data_type)
+    return _chained(graph, node, [(_DIV, 1), (_ROUND, 0), (_ADD, 2), (conversion, 0)])
 
 
 def _dequantized(graph: Graph, node: Node, constants: _Constants) -> Iterator[Node]:
-    known = [graph.constants[name].values for name in node.inputs if name in graph.constants]
-    if len(known) < len(node.inputs):
+    values = [graph.constants[name].values for name in node.inputs if name in graph.constants]
+    if len(values) < len(node.inputs):
         return _chained(graph, node, [(ReorderOperation(DataType.f32), 0), (_SUB, 2), (_MUL, 1)])
-    source, scale, zero = known
+    source, scale, zero = values
     reals = (source.astype(np.float32) - zero) * scale
     constants[node.output] = Constant(reals.astype(np.float32))
     return iter(())
@@ -93,7 +93,7 @@ def _chained(graph: Graph, node: Node, steps: list[tuple[Operation, int]]) -> It
     """The steps in turn; each reads what the one before made, and the input of its number."""
     zero = graph.constants.get(node.inputs[2])
     if zero is not None and not np.any(zero.values):
-        steps = [each for each in steps if each[0] not in (_ADD, _SUB, _ROUND)]
+        steps = [step for step in steps if step[0] not in (_ADD, _SUB, _ROUND)]
     source = node.inputs[0]
     for number, (operation, at) in enumerate(steps):
         result = node.output if number == len(steps) - 1 else f"{node.output}.{operation.kind}{number}"

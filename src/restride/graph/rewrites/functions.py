@@ -30,9 +30,9 @@ def fuse_functions(draft: GraphDraft) -> None:
 def _of_a_number(match: Match) -> Node | None:
     """A combination with a constant of one element."""
     draft, value = match.draft, match.draft.scalar(match["number"])
-    made = None if value is None else function_of(match.of().algorithm, value, not match.is_reversed)
+    operation = None if value is None else function_of(match.of().algorithm, value, not match.is_reversed)
     has_type = draft.type(match["x"]) == draft.type(match.node.output)
-    return match.becomes(made, "x") if made is not None and has_type else None
+    return match.becomes(operation, "x") if operation is not None and has_type else None
 
 
 def _linear(alpha: float, beta: float) -> EltwiseOperation:
@@ -54,7 +54,7 @@ def _hard_sigmoid(match: Match) -> Node | None:
     names, none = match.nodes, _linear(1.0, 0.0)
     outer, inner = (match.of(name) if name in names else none for name in ("outer", "inner"))
     clip = match.of("clip")
-    ends = (outer.alpha * each + outer.beta for each in (clip.alpha, clip.beta))
+    ends = (outer.alpha * limit + outer.beta for limit in (clip.alpha, clip.beta))
     if outer.alpha <= 0 or not all(isclose(*pair, abs_tol=1e-6) for pair in zip(ends, (0, 1), strict=True)):
         return None
     alpha, beta = outer.alpha * inner.alpha, outer.alpha * inner.beta + outer.beta
@@ -76,9 +76,9 @@ def _clipped(match: Match) -> bool:
     clip, inner, high = match.nodes["clip"], match.of("inner"), match.of("clip").beta
     if not (isfinite(high) and high > 0):
         return False
-    gate, taken = match.taken
+    clip_place, inner_place = match.places
     swish = EltwiseOperation("eltwise_hardswish", inner.alpha / high, inner.beta / high)
-    match.draft.fuse(gate, replace(clip, operation=swish, inputs=(match["x"],)), taken)
+    match.draft.fuse(clip_place, replace(clip, operation=swish, inputs=(match["x"],)), inner_place)
     match.draft.fuse(match.place, match.becomes(_linear(high, 0.0), "clip"))
     return True
 

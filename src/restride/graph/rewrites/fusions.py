@@ -77,28 +77,28 @@ def fuse(graph: Graph, without: Iterable[str] = ()) -> FusedGraph:
     """
     off = parse_fusions(without)
     graph = parse_field("fuse: graph", Graph, graph)
-    found = FusedGraph(graph) if "dead" in off else _without_dead(graph)
+    result = FusedGraph(graph) if "dead" in off else _without_dead(graph)
     if "integers" not in off:
-        whole, applied = fuse_integers(found.graph)
-        found = FusedGraph(whole, (*found.applied, *applied))
+        whole, applied = fuse_integers(result.graph)
+        result = FusedGraph(whole, (*result.applied, *applied))
     # What is still quantized or dequantized is arithmetic.
-    found = FusedGraph(as_arithmetic(found.graph), found.applied)
+    result = FusedGraph(as_arithmetic(result.graph), result.applied)
     for rewrites in (_REWRITES, _LAST):
-        found = _until_stable(found, {name: each for name, each in rewrites.items() if name not in off})
-    return found
+        result = _until_stable(result, {name: rule for name, rule in rewrites.items() if name not in off})
+    return result
 
 
-def _until_stable(found: FusedGraph, rewrites: dict[str, Callable[[GraphDraft], None]]) -> FusedGraph:
+def _until_stable(result: FusedGraph, rewrites: dict[str, Callable[[GraphDraft], None]]) -> FusedGraph:
     for _ in range(_MOST_ROUNDS):
-        before = found
+        before = result
         for name, rewrite in rewrites.items():
-            draft = GraphDraft(found.graph, name)
+            draft = GraphDraft(result.graph, name)
             rewrite(draft)
             if draft.applied:
-                found = FusedGraph(draft.finished(), (*found.applied, *draft.applied))
-        if found is before:
+                result = FusedGraph(draft.finished(), (*result.applied, *draft.applied))
+        if result is before:
             break
-    return found
+    return result
 
 
 def _without_dead(graph: Graph) -> FusedGraph:

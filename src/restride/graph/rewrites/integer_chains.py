@@ -1,4 +1,4 @@
-"""What is done to the sums of a node of integers before they are stored, as few epilogues as say it.
+"""The steps on the sums of a node of integers before they are stored, as few epilogues as say it.
 
     affine        y * factor + term       each one number, or one for each place of some dims
     function      f(y)
@@ -41,7 +41,7 @@ ChainStep = AffineStep | Combination | EltwiseOperation
 
 
 class IntegerType(NamedTuple):
-    """What integers stand for: `(q - zero) * scale`, of `data_type`."""
+    """The meaning of integers: `(q - zero) * scale`, of `data_type`."""
 
     scale: float
     zero: int
@@ -86,16 +86,16 @@ class IntegerChain:
 
     def doing(self, node: Node) -> IntegerChain:
         """The chain that makes what a node makes, whose work it does from now on."""
-        made = replace(self.node, outputs=node.outputs)
-        return replace(self, node=made, nodes=(*self.nodes, node.name))
+        own_node = replace(self.node, outputs=node.outputs)
+        return replace(self, node=own_node, nodes=(*self.nodes, node.name))
 
     def reopened(self) -> IntegerChain:
         """The chain with what its integers stand for as its result: rounded and limited as they are."""
         assert self.integers is not None
         scale, zero, _ = self.integers
         low, high = self.integers.limits
-        made = replace(self._clipped(), integers=None).then(AffineStep.of(1 / scale, 0.0)).then(_ROUND)
-        return made.then(EltwiseOperation("eltwise_clip", low - zero, high - zero)).then(
+        chain = replace(self._clipped(), integers=None).then(AffineStep.of(1 / scale, 0.0)).then(_ROUND)
+        return chain.then(EltwiseOperation("eltwise_clip", low - zero, high - zero)).then(
             AffineStep.of(scale, 0.0)
         )
 
@@ -151,7 +151,7 @@ def _linear(step: AffineStep) -> EltwiseOperation:
 def _epilogues(
     step: ChainStep, near: str, new_constant: Callable[[Array, str], str]
 ) -> list[tuple[EltwiseOperation | BinaryOperation, str]]:
-    """What says a step: functions and combinations, and the operands of the latter."""
+    """The epilogues of a step: functions and combinations, and the operands of the latter."""
     if isinstance(step, EltwiseOperation):
         return [(step, "")]
     if isinstance(step, Combination):
@@ -159,10 +159,10 @@ def _epilogues(
     if step.factor.size == step.term.size == 1:
         linear = _linear(step)
         return [] if (linear.alpha, linear.beta) == (1.0, 0.0) else [(linear, "")]
-    found: list[tuple[EltwiseOperation | BinaryOperation, str]] = []
+    epilogues: list[tuple[EltwiseOperation | BinaryOperation, str]] = []
     for word, values, idle in (("mul", step.factor, 1.0), ("add", step.term, 0.0)):
         if np.any(values != idle):
             rank = max(step.factor.ndim, step.term.ndim)
             shaped = values.reshape(*(1,) * (rank - values.ndim), *values.shape).astype(np.float32)
-            found.append((BinaryOperation(f"binary_{word}"), new_constant(shaped, near)))
-    return found
+            epilogues.append((BinaryOperation(f"binary_{word}"), new_constant(shaped, near)))
+    return epilogues

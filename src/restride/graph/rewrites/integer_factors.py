@@ -26,7 +26,7 @@ class KnownIntegers:
 
     @property
     def reals(self) -> Array:
-        """What they stand for, as f32."""
+        """The real values of the integers, as f32."""
         return ((self.values.astype(np.float32) - self.zero) * self.scale).astype(np.float32)
 
 
@@ -39,7 +39,7 @@ class ProductFactors:
     scale: Array
 
     def scales_of(self, source: IntegerType, bias: Array) -> AffineStep:
-        """What makes real numbers of the sums: both scales, the zero point of the source, a bias."""
+        """The step that makes real numbers of the sums: both scales, the zero point of the source, a bias."""
         scale, term = self.scale * source.scale, bias.reshape(-1)
         if source.zero:
             summed = self.values.astype(np.float64).sum(_summed_axes(self.operation, self.values.ndim))
@@ -71,5 +71,5 @@ def product_factors(weights: KnownIntegers, operation: Operation) -> ProductFact
 
 def _summed_axes(operation: Operation, rank: int) -> tuple[int, ...]:
     """The axes of weights along which products are summed."""
-    kept = channel_axes(operation, rank)
-    return tuple(axis for axis in range(rank) if axis not in kept)
+    channels = channel_axes(operation, rank)
+    return tuple(axis for axis in range(rank) if axis not in channels)

@@ -84,9 +84,9 @@ class _IntegerPass:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._readers = graph.readers()
-        self._made: dict[str, Node | IntegerChain] = {}
+        self._nodes: dict[str, Node | IntegerChain] = {}
         self._floats: dict[str, _Dequantized] = {}
-        self._known: dict[str, KnownIntegers] = {}
+        self._integers: dict[str, KnownIntegers] = {}
         self._stored: dict[str, tuple[str, int]] = {}
         self._constants: dict[str, Constant] = {}
         self._types = dict(graph.tensors)
@@ -97,13 +97,13 @@ class _IntegerPass:
         for name in self._graph.outputs:
             self._float(name)
         nodes, applied = [], []
-        for made in self._made.values():
-            if isinstance(made, IntegerChain):
-                nodes.append(made.finished(self._constant))
-                others = tuple(name for name in made.nodes if name != made.node.name)
-                applied.append(AppliedFusion(NAME, others or made.nodes, made.node.name))
+        for item in self._nodes.values():
+            if isinstance(item, IntegerChain):
+                nodes.append(item.finished(self._constant))
+                others = tuple(name for name in item.nodes if name != item.node.name)
+                applied.append(AppliedFusion(NAME, others or item.nodes, item.node.name))
             else:
-                nodes.append(made)
+                nodes.append(item)
         return self._graph.replaced(nodes, self._constants), tuple(applied)
 
     def _visit(self, node: Node) -> None:
@@ -117,17 +117,17 @@ class _IntegerPass:
             is_done = any(rule(self, node, operation) for rule in rules)
         if not is_done:
             inputs = tuple(self._float(name) for name in node.inputs)
-            self._made[node.output] = replace(node, inputs=inputs)
+            self._nodes[node.output] = replace(node, inputs=inputs)
 
     # --- integers and floats --------------------------------------------------------------------------------
 
     def _dequantized(self, node: Node) -> bool:
-        name, scale, zero = node.inputs[0], *(self._values(each) for each in node.inputs[1:])
+        name, scale, zero = node.inputs[0], *(self._values(parameter) for parameter in node.inputs[1:])
         if scale is None or zero is None:
             return False
-        known = self._graph.constants.get(name)
-        if known is not None:
-            self._known[node.output] = KnownIntegers(known.values, scale, zero)
+        constant = self._graph.constants.get(name)
+        if constant is not None:
+            self._integers[node.output] = KnownIntegers(constant.values, scale, zero)
             return True
         if scale.size > 1 or self._graph.tensors[name].data_type not in _BYTES:
             return False
@@ -138,42 +138,42 @@ class _IntegerPass:
         return True
 
     def _quantized(self, node: Node, operation: QuantizeOperation) -> bool:
-        scale, zero = (self._values(each) for each in node.inputs[1:])
+        scale, zero = (self._values(parameter) for parameter in node.inputs[1:])
         if scale is None or zero is None or scale.size > 1:
             return False
-        found = IntegerType(float(scale.reshape(())), int(zero.reshape(())), operation.data_type)
+        integers = IntegerType(float(scale.reshape(())), int(zero.reshape(())), operation.data_type)
         name, shift, readers = node.output, 0, self._readers[node.output]
         is_seen = name in self._graph.outputs or not readers
-        is_only_dequantized = all(isinstance(each.operation, DequantizeOperation) for each in readers)
-        if found.data_type is DataType.s8 and found.zero and is_only_dequantized and not is_seen:
-            shift, found = 128, IntegerType(found.scale, found.zero + 128, DataType.u8)
+        is_only_dequantized = all(isinstance(reader.operation, DequantizeOperation) for reader in readers)
+        if integers.data_type is DataType.s8 and integers.zero and is_only_dequantized and not is_seen:
+            shift, integers = 128, IntegerType(integers.scale, integers.zero + 128, DataType.u8)
         source = self._floats.get(node.inputs[0])
-        if source is not None and source.integers == found and name not in self._graph.outputs:
+        if source is not None and source.integers == integers and name not in self._graph.outputs:
             self._stored[name] = source.source, shift
             return True
-        self._put(replace(self._chain(node, node.inputs[0]).doing(node), integers=found))
+        self._put(replace(self._chain(node, node.inputs[0]).doing(node), integers=integers))
         self._stored[name] = name, shift
         return True
 
     def _float(self, name: str) -> str:
         """A tensor that a node wants as floats, computed where it has not been yet."""
-        known, found = self._known.get(name), self._floats.get(name)
-        if name in self._made or name in self._constants:
+        integers, floats = self._integers.get(name), self._floats.get(name)
+        if name in self._nodes or name in self._constants:
             return name
-        if known is not None:
-            self._constants[name] = Constant(np.broadcast_to(known.reals, known.values.shape))
-        elif found is not None:
-            node = Node(name, EltwiseOperation("eltwise_linear", 1.0), (found.source,), (name,))
-            self._put(IntegerChain(node, (found.integers.to_real,), nodes=(name,)))
+        if integers is not None:
+            self._constants[name] = Constant(np.broadcast_to(integers.reals, integers.values.shape))
+        elif floats is not None:
+            node = Node(name, EltwiseOperation("eltwise_linear", 1.0), (floats.source,), (name,))
+            self._put(IntegerChain(node, (floats.integers.to_real,), nodes=(name,)))
         return name
 
     def _values(self, name: str) -> Array | None:
         """The values of a constant; None for what a run makes."""
-        known = self._known.get(name)
-        if known is not None:
-            return known.reals
-        found = self._graph.constants.get(name)
-        return None if found is None else found.values
+        integers = self._integers.get(name)
+        if integers is not None:
+            return integers.reals
+        constant = self._graph.constants.get(name)
+        return None if constant is None else constant.values
 
     def _constant(self, values: Array, near: str) -> str:
         name = _free_name(f"{near}.{NAME}", {*self._types, *self._constants})
@@ -184,29 +184,29 @@ class _IntegerPass:
 
     def _put(self, chain: IntegerChain) -> None:
         name = chain.node.output
-        self._made.pop(name, None)
-        self._made[name] = chain
+        self._nodes.pop(name, None)
+        self._nodes[name] = chain
         kind = DataType.f32 if chain.integers is None else chain.integers.data_type
         self._types[name] = replace(self._types[name], data_type=kind)
 
     def _chain(self, node: Node, source: str) -> IntegerChain:
         """The chain that makes a tensor, which grows from here on; or a new one, of steps on it."""
-        growing, found = self._growing(source), self._floats.get(source)
+        growing, floats = self._growing(source), self._floats.get(source)
         if growing is not None:
-            del self._made[growing.node.output]
+            del self._nodes[growing.node.output]
             return growing
         function = EltwiseOperation("eltwise_linear", 1.0)
-        name = self._float(source) if found is None else found.source
-        steps = () if found is None else (found.integers.to_real,)
+        name = self._float(source) if floats is None else floats.source
+        steps = () if floats is None else (floats.integers.to_real,)
         return IntegerChain(Node(node.name, function, (name,), node.outputs), steps)
 
     def _growing(self, name: str) -> IntegerChain | None:
         """The chain that makes a tensor for one reader: as floats, whatever it is stored as."""
-        found = self._made.get(name)
-        if isinstance(found, IntegerChain) and found.integers is None:
-            return found if self._may_grow(name, found) else None
+        maker = self._nodes.get(name)
+        if isinstance(maker, IntegerChain) and maker.integers is None:
+            return maker if self._may_grow(name, maker) else None
         source = self._floats.get(name)
-        chain = None if source is None else self._made.get(source.source)
+        chain = None if source is None else self._nodes.get(source.source)
         if source is None or not isinstance(chain, IntegerChain) or chain.integers != source.integers:
             return None
         is_product = isinstance(chain.node.operation, _PRODUCTS)
@@ -222,7 +222,7 @@ class _IntegerPass:
 
     def _product(self, node: Node, operation: Operation) -> bool:
         """A sum of products of integers, whose scales come after it."""
-        source, weights = self._floats.get(node.inputs[0]), self._known.get(node.inputs[1])
+        source, weights = self._floats.get(node.inputs[0]), self._integers.get(node.inputs[1])
         bias = self._values(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
         if source is None or weights is None or bias is None or source.integers.data_type not in _BYTES:
             return False
@@ -234,12 +234,12 @@ class _IntegerPass:
         name, integers = source.source, source.integers
         if integers.zero and isinstance(operation, ConvolutionOperation) and _is_padded(operation):
             # A border of zero points, which stand for zero.
-            before, behind = ((0, 0, *each) for each in (operation.padding_l, operation.padding_r))
+            before, behind = ((0, 0, *padding) for padding in (operation.padding_l, operation.padding_r))
             pad, none = PadOperation(before, behind, float(integers.zero)), (0,) * len(operation.strides)
             name = self._new_tensor(f"{node.output}.padded", pad, name)
             operation = replace(operation, padding_l=none, padding_r=none)
-        made = self._constant(factors.values, node.inputs[1])
-        main = Node(node.name, operation, (name, made), node.outputs)
+        weights_name = self._constant(factors.values, node.inputs[1])
+        main = Node(node.name, operation, (name, weights_name), node.outputs)
         scales = factors.scales_of(integers, np.asarray(bias, np.float64))
         self._put(IntegerChain(main, (scales,), nodes=(node.name,)))
         return True
@@ -249,28 +249,28 @@ class _IntegerPass:
         node = Node(name, operation, sources, (name,))
         self._types |= node.results(self._types)
         self._readers[name] = ()
-        self._made[name] = node
+        self._nodes[name] = node
         return name
 
     # --- what keeps integers --------------------------------------------------------------------------------
 
-    def _moved(self, node: Node, operation: Operation) -> bool:
+    def _move(self, node: Node, operation: Operation) -> bool:
         """Moves, maxima of windows, and concats of what has one scale: the same of the integers."""
         if isinstance(operation, PoolingOperation) and operation.algorithm != "pooling_max":
             return False
-        known = self._known.get(node.inputs[0])
-        if known is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
-            dims = known.values.shape
-            parts = known.values, np.broadcast_to(known.scale, dims), np.broadcast_to(known.zero, dims)
-            moved = (moved_values(operation, [each]) for each in parts)
-            self._known[node.output] = KnownIntegers(*(each for each in moved if each is not None))
+        ints = self._integers.get(node.inputs[0])
+        if ints is not None and len(node.inputs) == 1 and isinstance(operation, _MOVES[:3]):
+            dims = ints.values.shape
+            parts = (ints.values, np.broadcast_to(ints.scale, dims), np.broadcast_to(ints.zero, dims))
+            results = (moved_values(operation, [part]) for part in parts)
+            self._integers[node.output] = KnownIntegers(*(result for result in results if result is not None))
             return True
-        found = [self._floats.get(name) for name in node.inputs]
-        sources = [each for each in found if each is not None]
-        if len(sources) < len(found) or len({each.integers for each in sources}) != 1:
+        floats = [self._floats.get(name) for name in node.inputs]
+        sources = [source for source in floats if source is not None]
+        if len(sources) < len(floats) or len({source.integers for source in sources}) != 1:
             return False
-        made = self._new_tensor(f"{node.output}.{NAME}", operation, *(each.source for each in sources))
-        self._floats[node.output] = _Dequantized(made, sources[0].integers)
+        tensor = self._new_tensor(f"{node.output}.{NAME}", operation, *(source.source for source in sources))
+        self._floats[node.output] = _Dequantized(tensor, sources[0].integers)
         return True
 
     def _averaged(self, node: Node, operation: ReductionOperation | PoolingOperation) -> bool:
@@ -293,11 +293,11 @@ class _IntegerPass:
         return self._added(node, node.inputs[0], (step,))
 
     def _normalized(self, node: Node, operation: BatchNormalizationOperation) -> bool:
-        found = AffineStep.of_norm([self._values(name) for name in node.inputs[1:]], operation.epsilon)
+        step = AffineStep.of_norm([self._values(name) for name in node.inputs[1:]], operation.epsilon)
         shape = (1, -1, *(1,) * (len(self._types[node.output].dims) - 2))
-        return found is not None and self._added(node, node.inputs[0], (found.reshaped(shape),))
+        return step is not None and self._added(node, node.inputs[0], (step.reshaped(shape),))
 
-    def _joined(self, node: Node, operation: Operation) -> bool:
+    def _combine(self, node: Node, operation: Operation) -> bool:
         """Sums and products of what a chain makes, or of integers: steps of the chain."""
         word = _ADD if operation == SumOperation((1.0, 1.0)) else operation
         if not isinstance(word, BinaryOperation) or word not in (_ADD, _MUL):
@@ -320,12 +320,12 @@ class _IntegerPass:
         if main is None or node.inputs.count(main) > 1:
             return False
         other = node.inputs[node.inputs.index(main) - 1]
-        found = self._floats.get(other)
-        if found is None or (word == _MUL and found.integers.zero):
+        floats = self._floats.get(other)
+        if floats is None or (word == _MUL and floats.integers.zero):
             return self._added(node, main, (Combination(word, self._float(other)),))
-        scale, zero, _ = found.integers
+        scale, zero, _ = floats.integers
         before = (AffineStep.of(1 / scale, -zero),) if word == _ADD else ()
-        steps = (*before, Combination(word, found.source), AffineStep.of(scale, 0.0))
+        steps = (*before, Combination(word, floats.source), AffineStep.of(scale, 0.0))
         return self._added(node, main, steps)
 
     def _added(self, node: Node, source: str, steps: tuple[ChainStep, ...]) -> bool:
@@ -340,12 +340,12 @@ class _IntegerPass:
 
 
 _RULES: tuple[tuple[type[Operation] | tuple[type[Operation], ...], Callable[..., bool]], ...] = (
-    ((*_MOVES, ConcatOperation, PoolingOperation), _IntegerPass._moved),
+    ((*_MOVES, ConcatOperation, PoolingOperation), _IntegerPass._move),
     (_PRODUCTS, _IntegerPass._product),
     ((ReductionOperation, PoolingOperation), _IntegerPass._averaged),
     (EltwiseOperation, _IntegerPass._function),
     (BatchNormalizationOperation, _IntegerPass._normalized),
-    ((BinaryOperation, SumOperation), _IntegerPass._joined),
+    ((BinaryOperation, SumOperation), _IntegerPass._combine),
 )
 """What a rule is of, and the rule: True where it has done the work of the node."""
 
@@ -354,6 +354,6 @@ def _is_padded(operation: Any) -> bool:
     return any((*operation.padding_l, *operation.padding_r))
 
 
-def _free_name(near: str, taken: Collection[str]) -> str:
-    names = (f"{near}{i or ''}" for i in range(len(taken) + 1))
-    return next(name for name in names if name not in taken)
+def _free_name(near: str, existing: Collection[str]) -> str:
+    names = (f"{near}{i or ''}" for i in range(len(existing) + 1))
+    return next(name for name in names if name not in existing)

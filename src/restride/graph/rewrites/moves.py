@@ -114,7 +114,7 @@ def fuse_lifts(draft: GraphDraft) -> None:
 
 
 def _lift(match: Match) -> bool:
-    draft, node, reshape = match.draft, match.node, match.taken[0]
+    draft, node, reshape = match.draft, match.node, match.places[0]
     inner, outer = match["product"], match["reshaped"]
     if draft.type(outer) != draft.type(node.output):
         return False
@@ -136,10 +136,10 @@ def _operand(match: Match, before: int) -> str | None:
     if values is not None:
         is_row = inner[-1] == outer[-1] and values.size in (1, values.shape[-1] if values.ndim else 1)
         return draft.new_constant(values.reshape([*[1] * (len(inner) - 1), -1]), name) if is_row else None
-    made = draft.maker(name)
-    if made is None or not isinstance(made[1].operation, ReshapeOperation) or made[1].epilogues:
+    maker = draft.maker(name)
+    if maker is None or not isinstance(maker[1].operation, ReshapeOperation) or maker[1].epilogues:
         return None
-    source = made[1].sources[0]
+    source = maker[1].sources[0]
     earlier = draft.maker(source)
     is_alike = draft.type(source).dims == inner and draft.type(name).dims == outer
     return source if is_alike and (earlier is None or earlier[0] < before) else None
@@ -155,19 +155,19 @@ def fuse_shuffles(draft: GraphDraft) -> None:
 def _as_shuffle(match: Match) -> bool:
     draft, node = match.draft, match.node
     dims = draft.type(match["x"]).dims
-    moved = Permutation.of(draft.type(match["split"]).dims, match.of("turn").order)
-    shuffle = _shuffle(dims, moved) if dims == match.of().dims else None
+    permutation = Permutation.of(draft.type(match["split"]).dims, match.of("turn").order)
+    shuffle = _shuffle(dims, permutation) if dims == match.of().dims else None
     if shuffle is not None:
-        draft.fuse(match.place, Node(node.name, shuffle, (match["x"],), node.outputs), *match.taken[::-1])
+        draft.fuse(match.place, Node(node.name, shuffle, (match["x"],), node.outputs), *match.places[::-1])
     return shuffle is not None
 
 
-def _shuffle(dims: Dims, moved: Permutation) -> ShuffleOperation | None:
+def _shuffle(dims: Dims, permutation: Permutation) -> ShuffleOperation | None:
     """The axis whose two digits change places, where the other dims stay."""
     for axis, extent in enumerate(dims):
         before, behind = prod(dims[:axis]), prod(dims[axis + 1 :])
-        for groups in (n for n in moved.dims if n < extent and extent % n == 0):
-            if Permutation.of((before, groups, extent // groups, behind), (0, 2, 1, 3)) == moved:
+        for groups in (n for n in permutation.dims if n < extent and extent % n == 0):
+            if Permutation.of((before, groups, extent // groups, behind), (0, 2, 1, 3)) == permutation:
                 return ShuffleOperation(axis, groups)
     return None
 

@@ -48,17 +48,17 @@ def _layer_norm(match: Match) -> bool:
     if means != {(len(dims) - 1,)} or not is_private or epsilon < 0 or not is_whole:
         return False
     scale, shift = np.ones(dims[-1], np.float32), np.zeros(dims[-1], np.float32)
-    end, taken = (match.place, match.node), sorted(match.taken)
+    end, places = (match.place, match.node), sorted(match.places)
     for word in ("mul", "add"):
         following = _following(draft, end[1], word)
         if following is not None:
-            taken.append(end[0])
+            places.append(end[0])
             place, node, values = following
             end = place, node
             scale, shift = (values, shift) if word == "mul" else (scale, values)
     names = (draft.new_constant(values, match.node.output) for values in (scale, shift))
     fused = Node(match.node.name, LayerNormalizationOperation(epsilon), (match["x"], *names), end[1].outputs)
-    draft.fuse(end[0], fused, *taken)
+    draft.fuse(end[0], fused, *places)
     return True
 
 

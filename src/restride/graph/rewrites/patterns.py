@@ -25,7 +25,7 @@ __all__ = ["Match", "Pattern", "Rule", "binary", "function", "rewrite"]
 class Match:
     """Nodes that a pattern has matched: the root, and below it by name tensors and what makes them.
 
-    `taken`: the places of all but the root, from the root on. `is_reversed`: the sources of the root are the
+    `places`: the places of all but the root, from the root on. `is_reversed`: the sources of the root are the
     other way round.
     """
 
@@ -34,7 +34,7 @@ class Match:
     node: Node
     tensors: Mapping[str, str] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)
-    taken: tuple[int, ...] = ()
+    places: tuple[int, ...] = ()
     is_reversed: bool = False
 
     def __getitem__(self, name: str) -> str:
@@ -75,9 +75,9 @@ class Pattern:
         operation = node.operation
         if not isinstance(operation, self.kinds) or (node.epilogues and not self.may_have_epilogues):
             return False
-        for key, wanted in self.where.items():
+        for key, condition in self.where.items():
             value = getattr(operation, key)
-            if not (wanted(value) if callable(wanted) else value == wanted):
+            if not (condition(value) if callable(condition) else value == condition):
                 return False
         return True
 
@@ -92,7 +92,7 @@ class Pattern:
 
     def _of_sources(self, match: Match, names: Sequence[str]) -> Iterator[Match]:
         is_open = self.sources[-1:] == (...,)
-        patterns = [each for each in self.sources if not isinstance(each, EllipsisType)]
+        patterns = [pattern for pattern in self.sources if not isinstance(pattern, EllipsisType)]
         if len(patterns) == len(names) or (is_open and len(patterns) < len(names)):
             yield from _matched(match, list(zip(patterns, names, strict=False)))
 
@@ -107,11 +107,11 @@ def _matched(match: Match, pairs: Sequence[tuple[Pattern | str, str]]) -> Iterat
         if match.tensors.get(pattern, name) == name:
             yield from _matched(replace(match, tensors={**match.tensors, pattern: name}), others)
         return
-    made = match.draft.maker(name) if pattern.is_shared else match.draft.private_maker(name)
-    if made is not None and pattern.fits(made[1]):
-        below = replace(match, taken=(*match.taken, made[0]))
-        for found in pattern._at(below, made[1]):
-            yield from _matched(found, others)
+    maker = match.draft.maker(name) if pattern.is_shared else match.draft.private_maker(name)
+    if maker is not None and pattern.fits(maker[1]):
+        below = replace(match, places=(*match.places, maker[0]))
+        for submatch in pattern._at(below, maker[1]):
+            yield from _matched(submatch, others)
 
 
 def function(word: str, source: Pattern | str, name: str = "", **where: object) -> Pattern:
@@ -163,9 +163,9 @@ def _applied(
     draft: GraphDraft, place: int, pattern: Pattern, change: Callable[[Match], Node | bool | None]
 ) -> bool:
     for match in pattern.matches(draft, place):
-        made = change(match)
-        if isinstance(made, Node):
-            draft.fuse(place, made, *match.taken)
-        if made:
+        result = change(match)
+        if isinstance(result, Node):
+            draft.fuse(place, result, *match.places)
+        if result:
             return True
     return False

@@ -33,12 +33,12 @@ class ScaledConstant(Constant):
     def values(self) -> FloatArray:
         """The products, in new memory; no array of doubles is made."""
         weights = self.weights.values
-        made = np.empty(weights.shape, np.float32)
-        np.multiply(weights, self.factor, out=made, dtype=np.float64, casting="same_kind")
+        products = np.empty(weights.shape, np.float32)
+        np.multiply(weights, self.factor, out=products, dtype=np.float64, casting="same_kind")
         # That may be the last that anybody reads of them.
         release_pages(weights)
-        made.flags.writeable = False
-        return made
+        products.flags.writeable = False
+        return products
 
     @property
     def type(self) -> TensorType:

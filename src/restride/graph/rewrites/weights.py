@@ -1,4 +1,4 @@
-"""What follows sums of products and is linear in each channel becomes other weights and another bias.
+"""Steps behind sums of products that are linear in each channel become other weights and another bias.
 
     batch norm    conv(x, w) + b, normalized   ->  conv(x, w * k) + (b - mean) * k + shift
     scale         (conv(x, w) + b) * k         ->  conv(x, w * k) + b * k
@@ -87,26 +87,26 @@ def _fuse(match: Match, affine: AffineStep | None) -> bool:
     inputs = None if affine is None else find(draft, main, affine)
     if inputs is None:
         return False
-    draft.fuse(match.place, replace(main, inputs=inputs, outputs=match.node.outputs), *match.taken)
+    draft.fuse(match.place, replace(main, inputs=inputs, outputs=match.node.outputs), *match.places)
     return True
 
 
 def _product_inputs(draft: GraphDraft, main: Node, affine: AffineStep) -> tuple[str, ...] | None:
     """Other weights, where they are multiplied, and another bias; None where these are no constants."""
-    found = [draft.known(name) for name in main.sources[1:]]
-    known = [each for each in found if each is not None and each.type.data_type in _WEIGHTS]
-    if len(known) < len(found):
+    constants = [draft.known(name) for name in main.sources[1:]]
+    parameters = [item for item in constants if item is not None and item.type.data_type in _WEIGHTS]
+    if len(parameters) < len(constants):
         return None
-    dims = known[0].type.dims
-    kept = channel_axes(main.operation, len(dims))
-    shape = tuple(n if axis in kept else 1 for axis, n in enumerate(dims))
-    bias = known[1].values.reshape(-1).astype(np.float64) if len(known) > 1 else np.zeros(1)
+    dims = parameters[0].type.dims
+    channels = channel_axes(main.operation, len(dims))
+    shape = tuple(n if axis in channels else 1 for axis, n in enumerate(dims))
+    bias = parameters[1].values.reshape(-1).astype(np.float64) if len(parameters) > 1 else np.zeros(1)
     if bias.size not in (1, prod(shape)):
         return None
-    bias, factor, term = (np.broadcast_to(each, prod(shape)) for each in (bias, affine.factor, affine.term))
+    bias, factor, term = (np.broadcast_to(x, prod(shape)) for x in (bias, affine.factor, affine.term))
     inputs = [main.sources[0], main.sources[1]]
     if np.any(factor != 1):
-        inputs[1] = draft.new_constant(ScaledConstant(known[0], factor.reshape(shape)), main.sources[1])
+        inputs[1] = draft.new_constant(ScaledConstant(parameters[0], factor.reshape(shape)), main.sources[1])
     made_bias = bias * factor + term
     if len(main.sources) > 2 or np.any(made_bias):
         values = made_bias.astype(np.float32)

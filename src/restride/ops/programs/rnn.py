@@ -66,9 +66,9 @@ class ForwardWriter:
             ("weights_layer", rows >= _LEAST_ROWS),
             ("weights_iter", steps >= LEAST_STEPS),
         ):
-            wanted, held = self.problem.preferred()[name], self.stored[name]
-            if is_used or held.md.strides[-1] != 1 or held.md.layout.inner_blks:
-                self.stored[name] = self.writer.moved(held, wanted)
+            md, tensor = self.problem.preferred()[name], self.stored[name]
+            if is_used or tensor.md.strides[-1] != 1 or tensor.md.layout.inner_blks:
+                self.stored[name] = self.writer.moved(tensor, md)
 
     # --- a direction, a layer, a step -----------------------------------------------------------------------
 
@@ -84,14 +84,14 @@ class ForwardWriter:
         md, weights = self.md, self.stored["weights_layer"]
         gates_in = self.writer.temporary((md.steps, md.batch, self.cell.gates, md.channels))
         own = self._bias(layer, d) | self._factors()
-        given = {
+        tensors = {
             "x": below.slice(),
             "weights": weights.slice(layer, d),
             "gates_in": gates_in.slice(),
             **own,
             **self._offsets(weights, layer, d),
         }
-        self.writer.once(input_loop(named_tensors(given)), given)
+        self.writer.once(input_loop(named_tensors(tensors)), tensors)
         if layer == 0 and is_backwards(self.problem.direction, d):
             gates_in = gates_in.flipped()
         states = self.stored["weights_iter"]
@@ -103,14 +103,14 @@ class ForwardWriter:
         return {"bias": self.stored["bias"].slice(layer, d)} if "bias" in self.stored else {}
 
     def _factors(self) -> dict[str, StepTensor]:
-        """What makes reals of the sums of bytes."""
+        """The factors that make reals of the sums of bytes."""
         if not self.problem.is_quantised:
             return {}
         md = MemoryDesc((self.cell.gates, self.md.channels), "f32")
         return {"factors": self.writer.argument(FACTORS, md).slice()}
 
     def _offsets(self, weights: PlacedTensor, layer: int, d: int) -> dict[str, StepTensor]:
-        """What the shift of bytes adds to their sums with weights."""
+        """The offsets that the shift of bytes adds to their sums with weights."""
         if not self.problem.is_quantised:
             return {}
         target = self.writer.temporary((self.cell.gates, self.md.channels)).slice()
@@ -128,7 +128,7 @@ class ForwardWriter:
 
     def _train(self, own: dict[str, StepTensor], layer: int, d: int) -> PlacedTensor:
         """All steps, which leave everything in the workspace: the state before the first one too."""
-        md, space = self.md, {name: each.run(layer, d) for name, each in self.workspace.items()}
+        md, space = self.md, {name: tensor.run(layer, d) for name, tensor in self.workspace.items()}
         h = space["h"].part(2, 0, md.channels)
         before = space["h"].part(2, 0, md.weights_iter.dims[2])
         self._start("src_iter", before.slice(0), layer, d)
@@ -155,8 +155,8 @@ class ForwardWriter:
             first["c_before"] = self.stored["src_iter_c"].slice(layer, d)
         self.writer.repeated(1, self._loops(first, has_state=has_state), first)
         if self.md.steps > 1:
-            moved = {name: each.after(1) for name, each in first.items()}
-            others = moved | {"h_before": h.step(), "h": h.step(1), "c_before": c}
+            later = {name: tensor.after(1) for name, tensor in first.items()}
+            others = later | {"h_before": h.step(), "h": h.step(1), "c_before": c}
             self.writer.repeated(self.md.steps - 1, self._loops(others, has_state=True), others)
         self._finish("dst_iter", h.slice(self.md.steps - 1), layer, d)
         if self.cell.has_cell_state:
@@ -180,7 +180,7 @@ class ForwardWriter:
         return is_one and self.md.dst_layer.data_type is self.state_type
 
     def _states(self, layer: int, d: int) -> PlacedTensor:
-        """Where the states of all steps of a layer go, in the order of steps."""
+        """The tensor for the states of all steps of a layer, in the order of steps."""
         md = self.md
         if layer < md.layers - 1 or not self._is_direct:
             return self.writer.temporary((md.steps, md.batch, md.channels), self.state_type)
@@ -200,7 +200,7 @@ class ForwardWriter:
         return self.writer.temporary((md.batch, md.channels)).slice()
 
     def _between(self) -> dict[str, StepTensor]:
-        """What loops of one step leave to each other."""
+        """The tensors that loops of one step leave to each other."""
         md, tensors = self.md, dict[str, StepTensor]()
         if self.problem.is_quantised:
             tensors["totals"] = self.writer.temporary((md.batch, self.cell.gates, md.channels)).slice()
@@ -239,9 +239,9 @@ class ForwardWriter:
     def _copy(self, *tensors: StepTensor) -> None:
         """The sum of all but the last tensor, into that."""
         names = [*(f"x{number}" for number in range(len(tensors) - 1)), "dst"]
-        named = dict(zip(names, tensors, strict=True))
-        *sources, target = named_tensors(named).values()
-        self.writer.once(copy_loop(target, *sources), named)
+        by_name = dict(zip(names, tensors, strict=True))
+        *sources, target = named_tensors(by_name).values()
+        self.writer.once(copy_loop(target, *sources), by_name)
 
     def _results(self, last: list[PlacedTensor]) -> None:
         """Write the states of the last layer."""
@@ -263,18 +263,18 @@ class BackwardWriter:
         (first, *others), (target, *more) = reads, outputs
         order = [first, target, *others, *more]
         self.writer = RnnProgramWriter({arg: arg in outputs for arg in order})
-        named = {**NAMES, **{f"diff_{name}": arg for name, arg in GRADIENTS.items()}}
+        args = {**NAMES, **{f"diff_{name}": arg for name, arg in GRADIENTS.items()}}
         mds = {**reads, **outputs}
-        self.stored = {name: self.writer.argument(arg, mds[arg]) for name, arg in named.items() if arg in mds}
+        self.stored = {name: self.writer.argument(arg, mds[arg]) for name, arg in args.items() if arg in mds}
         memory = self.writer.argument(ARG_WORKSPACE, problem.workspace.desc)
         self.workspace = problem.workspace.stored(memory)
 
     def program(self) -> Program:
         """The program."""
-        for name, wanted in self.problem.preferred().items():
+        for name, md in self.problem.preferred().items():
             tensor = self.stored[name]
             if self.md.steps >= LEAST_STEPS or tensor.md.strides[2] != 1 or tensor.md.layout.inner_blks:
-                self.stored[name] = self.writer.moved(tensor, wanted)
+                self.stored[name] = self.writer.moved(tensor, md)
         for d in range(self.md.directions):
             self._direction(d)
         return self.writer.program(self.problem.sources())
@@ -292,7 +292,7 @@ class BackwardWriter:
 
     def _layer(self, above: PlacedTensor, layer: int, d: int) -> PlacedTensor:
         """One layer: the gradient of what it read, in the order of steps; `above`: that of its states."""
-        md, space = self.md, {name: each.run(layer, d) for name, each in self.workspace.items()}
+        md, space = self.md, {name: tensor.run(layer, d) for name, tensor in self.workspace.items()}
         shape = (md.steps, md.batch, self.cell.gates, md.channels)
         diff_gates = self.writer.temporary(shape)
         is_lbr, is_gru = self.cell.kind == "lbr_gru", self.cell.kind == "vanilla_gru"
@@ -306,7 +306,7 @@ class BackwardWriter:
             timed |= {"sums": space["sums"], "inner": inner}
         if is_gru:
             timed["reset_h"] = reset
-        self._steps({name: each.flipped() for name, each in timed.items()}, layer, d)
+        self._steps({name: tensor.flipped() for name, tensor in timed.items()}, layer, d)
         self._weights(before, reset, inner, layer, d)
         self._bias(diff_gates, inner, layer, d)
         return self._source(diff_gates, layer, d)
@@ -318,13 +318,13 @@ class BackwardWriter:
         name = "diff_c" if self.cell.has_cell_state else "carry"
         if self.cell.kind != "vanilla_rnn":
             single[name] = self.writer.temporary((md.batch, md.channels)).slice()
-        last = single | {key: each.step() for key, each in timed.items()}
+        last = single | {key: tensor.step() for key, tensor in timed.items()}
         for short, source in (("last_h", "diff_dst_iter"), ("last_c", "diff_dst_iter_c")):
             if source in self.stored:
                 last[short] = self.stored[source].slice(layer, d)
         self.writer.repeated(1, self._loops(last, is_last=True), last)
         if md.steps > 1:
-            others = single | {key: each.step(1) for key, each in timed.items()}
+            others = single | {key: tensor.step(1) for key, tensor in timed.items()}
             others |= self._later(timed, 0)
             self.writer.repeated(md.steps - 1, self._loops(others, is_last=False), others)
         if "diff_src_iter" in self.stored:
@@ -334,8 +334,8 @@ class BackwardWriter:
             self.writer.once(loops.first_state(), first)
         if "diff_src_iter_c" in self.stored:
             copied = {"x0": single["diff_c"], "dst": self.stored["diff_src_iter_c"].slice(layer, d)}
-            named = named_tensors(copied)
-            self.writer.once(copy_loop(named["dst"], named["x0"]), copied)
+            by_name = named_tensors(copied)
+            self.writer.once(copy_loop(by_name["dst"], by_name["x0"]), copied)
 
     @staticmethod
     def _later(timed: dict[str, PlacedTensor], step: int) -> dict[str, StepTensor]:
@@ -362,8 +362,8 @@ class BackwardWriter:
     def _weight_gradient(
         self, x: PlacedTensor, gates: PlacedTensor, target: PlacedTensor, layer: int, d: int
     ) -> None:
-        found = {"x": x.slice(), "diff_gates": gates.slice(), "diff_weights": target.slice(layer, d)}
-        self.writer.once(weight_gradient(named_tensors(found), adds=self.problem.adds), found)
+        tensors = {"x": x.slice(), "diff_gates": gates.slice(), "diff_weights": target.slice(layer, d)}
+        self.writer.once(weight_gradient(named_tensors(tensors), adds=self.problem.adds), tensors)
 
     def _bias(self, diff_gates: PlacedTensor, inner: PlacedTensor, layer: int, d: int) -> None:
         if "diff_bias" not in self.stored:
@@ -373,8 +373,8 @@ class BackwardWriter:
         if self.cell.biases > gates:
             parts.append((inner.part(2, 2, 1), target.part(2, gates, 1)))
         for source, part in parts:
-            found = {"diff_gates": source.slice(), "diff_bias": part.slice(layer, d)}
-            self.writer.once(bias_gradient(named_tensors(found), adds=self.problem.adds), found)
+            tensors = {"diff_gates": source.slice(), "diff_bias": part.slice(layer, d)}
+            self.writer.once(bias_gradient(named_tensors(tensors), adds=self.problem.adds), tensors)
 
     def _source(self, diff_gates: PlacedTensor, layer: int, d: int) -> PlacedTensor:
         """The gradients of what a layer has read, and of its weights."""
@@ -387,10 +387,10 @@ class BackwardWriter:
             x = below.part(0, 1, md.steps).part(2, 0, md.channels)
             target = self.writer.temporary((md.steps, md.batch, md.channels))
         self._weight_gradient(x, gates, self.stored["diff_weights_layer"], layer, d)
-        found = {
+        tensors = {
             "diff_gates": gates.slice(),
             "weights": self.stored["weights_layer"].slice(layer, d),
             "diff_x": target.slice(),
         }
-        self.writer.once(source_gradient(named_tensors(found), adds=is_first and d > 0), found)
+        self.writer.once(source_gradient(named_tensors(tensors), adds=is_first and d > 0), tensors)
         return target

@@ -159,8 +159,8 @@ class CpuExecutable:
         single.kernel(dst).run(src, dst, words)
 
     def _call_list(self, src: int, dst: int, words: int, scratch: int = 0) -> None:
-        held = None if scratch or not self.scratch_bytes else allocate(self.scratch_bytes)
-        scratch = held.address if held else scratch
+        buffer = None if scratch or not self.scratch_bytes else allocate(self.scratch_bytes)
+        scratch = buffer.address if buffer else scratch
         if self._is_native and (native_list := self._native_list(dst, scratch)) is not None:
             native_list.run(src, dst, words, scratch)
             return
@@ -213,4 +213,4 @@ def _is_shared(launch: Launch) -> bool:
 
 
 def _nothing(src: int, dst: int, words: int) -> None:
-    """What a program without elements does."""
+    """The work of a program without elements."""

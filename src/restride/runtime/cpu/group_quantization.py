@@ -63,9 +63,9 @@ def group_program(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: Sca
     """The program for tensors of equal dims, where `scale` has 1 along the axes within a group."""
     key = (src, dst, scale, rule)
 
-    def made() -> GroupProgram:
+    def make() -> GroupProgram:
         is_folded = src.data_type in Op.amax.types and src.data_type.bits <= 32
         return GroupProgram(group_quantization(src, dst, scale, rule) if is_folded else None)
 
-    program, _ = _programs.get_or_make(key, made)
+    program, _ = _programs.get_or_make(key, make)
     return program

@@ -1,4 +1,4 @@
-"""Where nests write, page by page, so that the pages can be asked for before the nests run.
+"""The pages that nests write, in order, so that they can be asked for before the nests run.
 
 The first write to a page of a fresh destination waits until the system has found and cleared it: up to ten
 milliseconds for a huge page. One step of a transpose may write a little to every page of its destination,
@@ -71,7 +71,7 @@ def _sums(positions: list[Array], strides: Iterable[Stride]) -> Array:
 
 
 def _reach(axis: Axis) -> int:
-    """How far an axis goes in the destination, in elements."""
+    """The reach of an axis in the destination, in elements."""
     return highest(axis.dst, axis.extent) - lowest(axis.dst, axis.extent)
 
 

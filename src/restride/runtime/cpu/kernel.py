@@ -32,7 +32,7 @@ LOCKED_BYTES = 1 << 16
 
 
 class LoweredWork(Compilable, Protocol):
-    """What was lowered, and how finely threads can share it."""
+    """Lowered work, and the parts in which threads can share it."""
 
     @property
     def kind(self) -> str:
@@ -154,7 +154,7 @@ def kernel_of(lowered: LoweredWork, work_bytes: int, numbers: Sequence[int] = ()
 
 
 class KernelWords:
-    """What a computation reads, where kernels read it: addresses of operands, then scalars as doubles.
+    """The words of a computation, laid out for kernels: addresses of operands, then scalars as doubles.
 
     Keep it alive while a kernel may run; the addresses are the caller's to keep.
     """

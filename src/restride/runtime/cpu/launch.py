@@ -42,7 +42,7 @@ class Addresses:
 
 
 class _LoweredStep(LoweredWork, Protocol):
-    """What a step was lowered to, and the reason for it."""
+    """The lowered form of a step, and the reason for it."""
 
     @property
     def why(self) -> str:
@@ -50,7 +50,7 @@ class _LoweredStep(LoweredWork, Protocol):
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """What each launch brings for code of several sizes."""
+        """The numbers that each launch passes to code of several sizes."""
 
 
 _StepT = TypeVar("_StepT", NestStep, TreeStep)
@@ -224,10 +224,10 @@ class TreeLaunch(_OfTree):
         first, count = self.step.scalars
         addresses = [memory.at(place) for place in self.step.places]
         params = KernelWords(memory.scalars[first : first + count], addresses)
-        written = 0
+        alignment_bits = 0
         for place in self.step.targets:
-            written |= memory.at(place)
-        kernel = self.kernel(written)
+            alignment_bits |= memory.at(place)
+        kernel = self.kernel(alignment_bits)
         kernel.run(kernel.numbers_address, memory.at(self.dst), params.address)
 
 
@@ -271,11 +271,11 @@ class RepeatLaunch:
 
     def part(self, first: int, turns: int) -> RepeatLaunch:
         """Some of the turns, the first of them number `first`."""
-        moved = tuple(
+        launches = tuple(
             replace(launch, step=replace(launch.step, places=moved_places(launch.places, strides, first)))
             for launch, strides in zip(self.launches, self.strides, strict=True)
         )
-        return RepeatLaunch(turns, moved, self.strides)
+        return RepeatLaunch(turns, launches, self.strides)
 
     def run(self, memory: Addresses) -> None:
         """Run on checked memory, one launch after the other."""
@@ -364,7 +364,7 @@ class FusedSumsLaunch:
 
 
 class _Outputs:
-    """Where sums go. One output is found, the others are multiples of it, as -128 is of -1."""
+    """The destinations of sums. One output is found, the others are multiples of it, as -128 is of -1."""
 
     __slots__ = ("_count", "_others", "address", "factor")
 

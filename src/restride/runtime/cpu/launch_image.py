@@ -59,7 +59,7 @@ _WORD = np.dtype(np.int64)
 
 
 class MemoryPlace(NamedTuple):
-    """Where something lies: `offset` bytes behind memory `number`, which may be known to begin at a line."""
+    """A place in memory: `offset` bytes behind memory `number`, which may be known to begin at a line."""
 
     number: int
     offset: int = 0
@@ -207,7 +207,7 @@ def of_process(code: KernelCode) -> LinkedKernel:
 
 
 def row(memories: Sequence[int], scalars: Sequence[float]) -> Array:
-    """What a run reads: the address of each memory, and the scalars as doubles."""
+    """The row that a run reads: the address of each memory, and the scalars as doubles."""
     words = np.empty(len(memories) + len(scalars), _WORD)
     words[: len(memories)] = memories
     words[len(memories) :].view(np.float64)[:] = scalars

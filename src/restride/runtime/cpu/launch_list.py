@@ -24,7 +24,7 @@ _SCRATCH = -1
 
 
 class PlaceWords(Protocol):
-    """Where the places of a program lie, as the words of a table say it."""
+    """The places of a program, as the words of a table say them."""
 
     def words(self, place: Place) -> tuple[int, int]:
         """The number of the buffer, and how many bytes behind its begin."""
@@ -52,7 +52,7 @@ class LaunchList:
     def __init__(
         self, launches: Sequence[NativeLaunch], offsets: Sequence[int], slots: int, is_aligned: bool
     ) -> None:
-        single = [each for launch in launches for each in _launches(launch)]
+        single = [part for launch in launches for part in _launches(launch)]
         most = max(map(most_params, launches), default=0)
         words, places = [len(single), max(most, 1), slots - 2], _ProgramPlaces(tuple(offsets), is_aligned)
         for launch in launches:
@@ -142,12 +142,12 @@ class _ProgramPlaces:
 
 
 def launch_words(launch: NativeLaunch, places: PlaceWords, first_scalar: int = 0) -> LaunchWords:
-    """What a table says of a launch. `first_scalar`: the number of the first scalar of its program."""
+    """The words of a launch in a table. `first_scalar`: the number of the first scalar of its program."""
     if not isinstance(launch, RepeatLaunch):
         return _one_launch_words(launch, (0,) * len(launch.places), places, first_scalar)
     words = LaunchWords([0, launch.turns, len(launch.launches)], [])
-    for each, strides in zip(launch.launches, launch.strides, strict=True):
-        one = _one_launch_words(each, strides, places, first_scalar)
+    for part, strides in zip(launch.launches, launch.strides, strict=True):
+        one = _one_launch_words(part, strides, places, first_scalar)
         words.kernels.extend((len(words.words) + at, kernel) for at, kernel in one.kernels)
         words.words.extend(one.words)
     return words
@@ -186,7 +186,7 @@ def count_launches(launch: NativeLaunch) -> int:
 
 def most_params(launch: NativeLaunch) -> int:
     """The most words that one of its kernels reads."""
-    return max(len(each.places) + _scalars(each)[1] for each in _launches(launch))
+    return max(len(part.places) + _scalars(part)[1] for part in _launches(launch))
 
 
 def _kernel(launch: OneLaunch, places: PlaceWords) -> Kernel:

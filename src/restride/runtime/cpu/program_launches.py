@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from ...loading import load_whole
 from ...plan.machine import LINE
-from ...plan.nest import LoopNest
 from ...plan.program import (
     DST,
     NestStep,
@@ -114,14 +113,14 @@ def _repeat_launch(step: RepeatStep, isa: Isa, caches: CacheSizes) -> RepeatLaun
     """A launch for each outermost loop of each tree, one after the other in every turn."""
     launches: list[TreeLaunch] = []
     strides: list[tuple[int, ...]] = []
-    for tree, moved in zip(step.steps, step.strides, strict=True):
+    for tree, tree_strides in zip(step.steps, step.strides, strict=True):
         for launch in _tree_launches(tree, isa, caches):
             if not isinstance(launch, TreeLaunch):
                 raise ValueError(f"padding would be cleared in every turn of\n{step}")
             # Places move, to where no cache line may begin.
             plain = launch.lower_unaligned() if launch.lower_unaligned else launch.lowered
             launches.append(TreeLaunch(tree, plain))
-            strides.append(moved)
+            strides.append(tree_strides)
     return RepeatLaunch(step.turns, tuple(launches), tuple(strides))
 
 
@@ -173,17 +172,15 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Interle
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_interleaved
 
-    moved = [_with_base(step) for step in nests]
-    lowered = lower_interleaved(moved, isa, caches)
+    # Each nest with its begin in the destination, which is one for all of them.
+    loops = [
+        replace(n.nest, dst_base=n.nest.dst_base + n.dst.offset * 8 // n.nest.dst_type.bits) for n in nests
+    ]
+    lowered = lower_interleaved(loops, isa, caches)
     if lowered is None:
         return None
     places = tuple(step.src for step in nests)
-    return InterleavedLaunch(lowered, places, Place(DST), sum(nest.moved_bytes for nest in moved))
-
-
-def _with_base(step: NestStep) -> LoopNest:
-    """The nest with where it begins in the destination, which is one for all nests in step."""
-    return replace(step.nest, dst_base=step.nest.dst_base + step.dst.offset * 8 // step.nest.dst_type.bits)
+    return InterleavedLaunch(lowered, places, Place(DST), sum(nest.moved_bytes for nest in loops))
 
 
 def _fused(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) -> FusedSumsLaunch | None:
@@ -204,15 +201,15 @@ def _fused(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) -> 
 
 def name_and_reason(launches: Sequence[Launch], isa: Isa) -> tuple[str, str]:
     """A name and a reason for all launches that are named: `jit:avx512:copy+transpose`."""
-    named = [launch for launch in launches if launch.kind]
-    if not named:
+    work = [launch for launch in launches if launch.kind]
+    if not work:
         return "jit:nothing", "there are no elements"
-    kinds, whys = dict.fromkeys(each.kind for each in named), dict.fromkeys(each.why for each in named)
+    kinds, whys = (dict.fromkeys(item.kind for item in work), dict.fromkeys(item.why for item in work))
     return f"jit:{isa.name}:{'+'.join(kinds)}", "; ".join(whys)
 
 
 def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Where each temporary begins in scratch, in whole cache lines, and how long scratch is."""
+    """The offset of each temporary in scratch, in whole cache lines, and the length of scratch."""
     offsets, end = [], 0
     for nbytes in temporaries:
         offsets.append(end)
@@ -223,7 +220,7 @@ def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
 def threads_of(launch: Launch) -> int:
     """The number of threads a launch may use."""
     if isinstance(launch, RepeatLaunch):
-        return max((threads_of(each) for each in launch.launches), default=1)
+        return max((threads_of(part) for part in launch.launches), default=1)
     if not isinstance(launch, NestLaunch | TreeLaunch) or is_small(launch.lowered.steps, launch.work_bytes):
         return 1
     return min(default_pool().threads, launch.lowered.steps)

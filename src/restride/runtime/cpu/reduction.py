@@ -58,13 +58,13 @@ class ReductionProgram:
 
     def write_sums(self, src: int, out: int, factor: int) -> None:
         """Overwrite the s32 array of the kept dims, row-major, at `out`: factor * sum, modulo 2**32."""
-        held, nbytes = _SumFactor(factor), 4 * self.reduction.outputs
+        sum_factor, nbytes = _SumFactor(factor), 4 * self.reduction.outputs
         if self._lowered is not None and self._lowered.planes == 1 and out % 4 == 0:
             ctypes.memset(out, 0, nbytes)
-            self._fold(src, out, held)
+            self._fold(src, out, sum_factor)
             return
-        (found,) = self.run(src, held)
-        whole = np.ascontiguousarray(found)
+        (sums,) = self.run(src, sum_factor)
+        whole = np.ascontiguousarray(sums)
         ctypes.memmove(out, address_of(whole), nbytes)
 
     def run(self, src: int, factor: _SumFactor = _ONE) -> tuple[Array, ...]:
@@ -94,8 +94,8 @@ _programs: LruCache[ReductionProgram] = cache_level("sums")
 
 def reduction_program(reduction: ReductionNest) -> ReductionProgram:
     """The program of a reduction, from the cache or planned now."""
-    made, _ = _programs.get_or_make(reduction, lambda: ReductionProgram(reduction))
-    return made
+    program, _ = _programs.get_or_make(reduction, lambda: ReductionProgram(reduction))
+    return program
 
 
 def sum_over(md: MemoryDesc, address: int, keep_mask: int, *, factor: int, padded: bool) -> Array:
@@ -106,10 +106,10 @@ def sum_over(md: MemoryDesc, address: int, keep_mask: int, *, factor: int, padde
     mask with bits for other dims, Unimplemented for another type.
     """
     program = reduction_program(reduction_of(md, keep_mask, Op.total))
-    (found,) = program.run(address, _SumFactor(factor))
+    (sums,) = program.run(address, _SumFactor(factor))
     logical = tuple(n for d, n in enumerate(md.dims) if keep_mask >> d & 1)
     shape = program.reduction.shape if padded else logical
-    return np.array(found[tuple(map(slice, shape))], order="C")
+    return np.array(sums[tuple(map(slice, shape))], order="C")
 
 
 def amax(md: MemoryDesc, address: int, keep_mask: int) -> Array:
@@ -118,8 +118,8 @@ def amax(md: MemoryDesc, address: int, keep_mask: int) -> Array:
     float32 (float64 of f64), of the kept dims in logical order. Raises InvalidArguments for a mask with bits
     for other dims, Unimplemented for a type that is no float.
     """
-    (found,) = reduction_program(reduction_of(md, keep_mask, Op.amax)).run(address)
-    return found
+    (largest,) = reduction_program(reduction_of(md, keep_mask, Op.amax)).run(address)
+    return largest
 
 
 def min_max(md: MemoryDesc, address: int, keep_mask: int) -> tuple[Array, Array]:

@@ -120,11 +120,11 @@ class ThreadPool:
 
     def resize(self, threads: int) -> None:
         """Use `threads` threads from the next region on. Regions that are running end as they began."""
-        wanted = _parse_threads(threads)
+        count = _parse_threads(threads)
         with self._starting:
-            if wanted == self._threads:
+            if count == self._threads:
                 return
-            self._threads = wanted
+            self._threads = count
             team, self._team = self._team, None
         if team is not None:
             team.close()

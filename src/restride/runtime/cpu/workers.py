@@ -42,7 +42,7 @@ Run = NativeCall
 
 
 class Team(Protocol):
-    """What a pool needs of its workers."""
+    """The methods that a pool needs of its workers."""
 
     @property
     def run(self) -> Run:

@@ -28,7 +28,7 @@ _KEPT: list[object] = []
 
 @dataclass(frozen=True, slots=True)
 class XlaOperand:
-    """What a handler must be given or give: XLA's number of a type, and how many elements."""
+    """The required operand of a handler: XLA's number of a type, and the number of elements."""
 
     type_number: int
     elements: int
@@ -36,7 +36,7 @@ class XlaOperand:
 
 @dataclass(frozen=True, slots=True)
 class XlaWork:
-    """What a handler does. `whole`: a kernel void(src, dst, params) that one thread runs, or 0; `run`: the
+    """The work of a handler. `whole`: a kernel void(src, dst, params) that one thread runs, or 0; `run`: the
     same for all other work, called from a thread of XLA's with the addresses of sources and destination;
     `keep`: what both need to live on."""
 
@@ -53,7 +53,7 @@ def make_handler(work: XlaWork, sources: Sequence[XlaOperand], dst: XlaOperand) 
     callback = _CALLBACK(_guarded(work.run, len(sources)))
     address = ctypes.cast(callback, ctypes.c_void_p).value or 0
     absent = [XlaOperand(0, 0)] * (MOST_SOURCES - len(sources))
-    operands = [(each.type_number, each.elements) for each in (dst, *sources, *absent)]
+    operands = [(operand.type_number, operand.elements) for operand in (dst, *sources, *absent)]
     facts = (ctypes.c_uint64 * len(FACT_NAMES)).from_address(library.address(FACTS))
     facts[:] = [
         work.whole,

@@ -45,7 +45,7 @@ class SyclDevice(Device):
         self.queue = self.usm_queue = sdk.dpctl.SyclQueue(context, device, property="in_order")
         # Asked at every execution, so without a call of Python.
         self._pointer_type, self._context_at = sdk.pointer_type, context.addressof_ref()
-        self.name, self.index = _named(device)
+        self.name, self.index = _name_and_number(device)
         self.kind = device.device_type.name if device.is_cpu or device.is_gpu else "any"
         # Others cannot be opened again by their names.
         self.is_default = device.parent_device is None and context == sdk.default_context(device)
@@ -195,8 +195,8 @@ class SyclDevice(Device):
     def kernel(self, plan: DevicePlan) -> Any:
         """The compiled kernel of a plan, from the cache of kernels or now."""
         key = ("spirv", plan, self.device, self.context)
-        found, _ = _kernels.get_or_make(key, lambda: self._build(plan))
-        return found
+        kernel, _ = _kernels.get_or_make(key, lambda: self._build(plan))
+        return kernel
 
     def _build(self, plan: DevicePlan) -> Any:
         code = spirv_code(LoweredSpirv(plan))
@@ -206,13 +206,13 @@ class SyclDevice(Device):
             raise refuse("RS-D03:device-compiler-refused", owner=self, reason=str(error)[:500]) from error
 
 
-def readable(held: Array) -> Array:
+def readable(array: Array) -> Array:
     """Bytes that dpctl copies from: it takes what it could write to, too, so others are copied first."""
-    return held if held.flags.writeable else held.copy()
+    return array if array.flags.writeable else array.copy()
 
 
 def _facts(device: Any) -> DeviceFacts:
-    """What schedules depend on."""
+    """The facts that schedules depend on."""
     if device.is_cpu:
         # Items run one after the other, with vector registers, and no memory is that of one group alone.
         return DeviceFacts(group=1, sub_group=1, vector_bytes=_VECTOR_BYTES)
@@ -263,7 +263,7 @@ def checked_device(what: str, device: Any, context: Any) -> SyclDevice:
         "RS-P08:device-not-context",
         what=what,
         name=device.name,
-        context=[held.name for held in context.get_devices()],
+        context=[member.name for member in context.get_devices()],
     )
 
 
@@ -293,20 +293,20 @@ def no_sycl_device(what: str, why: str) -> Error:
     return refuse("RS-P08:engine-no-sycl", what=what, why=why)
 
 
-def _check_is(what: str, name: str, given: object, kind: type) -> None:
-    if isinstance(given, kind):
+def _check_is(what: str, name: str, value: object, kind: type) -> None:
+    if isinstance(value, kind):
         return
-    raise refuse("RS-P08:no-dpctl", what=what, name=name, type=type(given).__name__, kind=kind.__name__)
+    raise refuse("RS-P08:no-dpctl", what=what, name=name, type=type(value).__name__, kind=kind.__name__)
 
 
-def _named(device: Any) -> tuple[str, int]:
-    """What an engine of the device is called; a part of a device has no number of its own."""
+def _name_and_number(device: Any) -> tuple[str, int]:
+    """The name of the device's engine; a part of a device has no number of its own."""
     name = f"sycl:{device.backend.name}:{device.device_type.name}"
     return name, 0 if device.parent_device else int(device.filter_string.rpartition(":")[2])
 
 
 def why_none() -> tuple[str, str]:
-    """Why a SYCL device is missing, and what to do about it."""
+    """The reason why a SYCL device is missing, and what to do about it."""
     if find_sdk() is None:
         return "dpctl is not installed, or does not load", INSTALL
     return (

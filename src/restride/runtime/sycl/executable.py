@@ -44,24 +44,24 @@ class SyclExecutable:
     def __init__(self, program: Program, device: SyclDevice) -> None:
         self.program = _passed(program, device.facts)
         self.launches = tuple(_launches(self.program, device))
-        self.name, self.why = _name_of(self._named())
+        self.name, self.why = _name_of(self._work())
 
     @property
     def threads(self) -> int:
         """The number of work-items."""
-        return max((launch.plan.groups * launch.plan.device.group for launch in self._named()), default=1)
+        return max((launch.plan.groups * launch.plan.device.group for launch in self._work()), default=1)
 
     @property
     def lowered(self) -> LoweredSpirv | None:
         """The kernel of the step that does the work; None where there is nothing to do."""
-        return next((LoweredSpirv(launch.plan) for launch in self._named()), None)
+        return next((LoweredSpirv(launch.plan) for launch in self._work()), None)
 
     def prepare(self) -> None:
         """Compile."""
         for launch in self.launches:
             launch.prepare()
 
-    def _named(self) -> list[ItemLaunch | ItemTreeLaunch]:
+    def _work(self) -> list[ItemLaunch | ItemTreeLaunch]:
         """The launches that do the work, not those that serve others."""
         return [
             launch
@@ -124,9 +124,9 @@ def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[DeviceLaun
 
 def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[DeviceLaunch]:
     """The launches of all turns, which share their kernels."""
-    kernels = [_tree_kernels(each.tree, device) for each in step.steps]
-    for each, of_tree in zip(step.unrolled(), cycle(kernels)):
-        yield from _tree_launches(each, of_tree)
+    kernels = [_tree_kernels(inner.tree, device) for inner in step.steps]
+    for inner, of_tree in zip(step.unrolled(), cycle(kernels)):
+        yield from _tree_launches(inner, of_tree)
 
 
 def _name_of(launches: Sequence[ItemLaunch | ItemTreeLaunch]) -> tuple[str, str]:

@@ -40,7 +40,7 @@ Places = tuple[tuple[int, int, ctypes.c_int64], ...]
 
 
 class DeviceLaunch(Protocol):
-    """What every launch does."""
+    """The interface of every launch."""
 
     def prepare(self) -> None:
         """Compile."""

@@ -1,4 +1,4 @@
-"""What has been submitted to SYCL devices and may still run.
+"""The work that has been submitted to SYCL devices and may still run.
 
 It knows nothing of devices, so that streams and memories can ask without one.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class SubmittedEvent(Protocol):
-    """What is known of dpctl's events."""
+    """The part of dpctl's events that is used."""
 
     execution_status: Enum
 
@@ -27,7 +27,7 @@ Work = list[tuple[SubmittedEvent, tuple[object, ...]]]
 
 
 class Pending:
-    """What has been submitted and may still run: each event, and what must live until it is done."""
+    """The work that has been submitted and may still run: each event, and what must live until it is done."""
 
     def __init__(self) -> None:
         # Reentrant: a signal's handler may submit while the code it interrupts looks at what is running.
@@ -36,10 +36,10 @@ class Pending:
         self._abandoned: list[object] = []
         self._look_at = 16
 
-    def add(self, event: SubmittedEvent, held: Sequence[object]) -> None:
-        """Keep `held` until `event` is done."""
+    def add(self, event: SubmittedEvent, owners: Sequence[object]) -> None:
+        """Keep `owners` until `event` is done."""
         with self._lock:
-            self._running.append((event, tuple(held)))
+            self._running.append((event, tuple(owners)))
             if len(self._running) >= self._look_at:
                 self._release_finished()
                 self._look_at = max(16, 2 * len(self._running))
@@ -49,8 +49,8 @@ class Pending:
         low, high = _span(owner)
         with self._lock:
             running = list(self._running)
-        for event, held in running:
-            if any(start < high and low < end for start, end in map(_span, held)):
+        for event, owners in running:
+            if any(start < high and low < end for start, end in map(_span, owners)):
                 event.wait()
 
     def wait_all(self) -> None:
@@ -79,10 +79,10 @@ class Pending:
         self._abandoned, self._running = [*self._abandoned, *self._running], []
 
 
-def _span(held: object) -> tuple[int, int]:
+def _span(owner: object) -> tuple[int, int]:
     """The addresses of USM, first and one past the last; none of anything else."""
-    start = getattr(held, "_pointer", None)
-    return (0, 0) if start is None else (start, start + int(getattr(held, "nbytes", 0)))
+    start = getattr(owner, "_pointer", None)
+    return (0, 0) if start is None else (start, start + int(getattr(owner, "nbytes", 0)))
 
 
 pending = Pending()
@@ -93,5 +93,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def _still_running(work: Work) -> Work:
-    """What has not ended. The name of a status is read as a plain attribute: every event is asked."""
+    """Work that has not ended. The name of a status is read as a plain attribute: every event is asked."""
     return [one for one in work if one[0].execution_status._name_ != "complete"]

@@ -28,14 +28,14 @@ _DRIVERS_VARIABLE = "OCL_ICD_FILENAMES"
 
 
 class Usm(Protocol):
-    """What is used of memory of dpctl."""
+    """The part of dpctl's memory that is used."""
 
     _pointer: int
     nbytes: int
 
 
 class SyclQueue(Protocol):
-    """What is used of a queue of dpctl."""
+    """The part of a dpctl queue that is used."""
 
     def wait(self) -> object:
         """Block until all work on the queue has ended."""
@@ -59,7 +59,7 @@ class SyclQueue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """What of dpctl is used. `build(queue, code, name)` makes the kernel `name` of SPIR-V.
+    """The part of dpctl that is used. `build(queue, code, name)` makes the kernel `name` of SPIR-V.
 
     `pointer_type(address, context.addressof_ref())` is 0 for memory that is no USM of the context: of the
     host, of another context, or freed.

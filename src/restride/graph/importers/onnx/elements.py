@@ -23,16 +23,16 @@ _INFINITY = float("inf")
 def _cast(call: OperatorCall, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     if not isinstance(x, str):
         return cast(x, to)
-    wanted, before = DataType.parse(ELEMENTS[to]), call.type_of(x)
-    if wanted is before:
+    after, before = DataType.parse(ELEMENTS[to]), call.type_of(x)
+    if after is before:
         return x
-    if wanted.is_integral and not before.is_integral:
+    if after.is_integral and not before.is_integral:
         raise call.unimplemented("it cuts off fractions, where restride rounds", "compute with floats there")
-    if wanted.is_integral and wanted is not DataType.s32:
+    if after.is_integral and after is not DataType.s32:
         raise call.unimplemented(
             f"it keeps the low bits of {before}, where restride saturates", "QuantizeLinear saturates too"
         )
-    return call.add(ReorderOperation(wanted), x)
+    return call.add(ReorderOperation(after), x)
 
 
 @ONNX("Clip")
@@ -78,17 +78,17 @@ def _prelu(call: OperatorCall, x: Tensor, slope: Operand) -> Value:
 def _sum(call: OperatorCall, *xs: Operand) -> Value:
     if len(xs) > 2 and len({call.dims(x) for x in xs}) == 1:
         return call.add(SumOperation((1.0,) * len(xs)), *xs)
-    made = xs[0]
+    total = xs[0]
     for x in xs[1:]:
-        made = call.binary("add", made, x)
-    return made
+        total = call.binary("add", total, x)
+    return total
 
 
 @ONNX("Where")
 def _where(call: OperatorCall, condition: Chosen, x: Chosen, y: Chosen) -> Value:
     values = [x, y, condition]
-    arrays = [each for each in values if not isinstance(each, str)]
+    arrays = [value for value in values if not isinstance(value, str)]
     if len(arrays) == 3:
         return np.where(arrays[2], *arrays[:2])
-    rank = max(len(call.dims(each)) for each in values)
-    return call.add(BinaryOperation("binary_select"), *(call.of_rank(each, rank) for each in values))
+    rank = max(len(call.dims(value)) for value in values)
+    return call.add(BinaryOperation("binary_select"), *(call.of_rank(value, rank) for value in values))

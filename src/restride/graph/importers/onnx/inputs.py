@@ -1,4 +1,4 @@
-"""What a caller says of an ONNX model's inputs: values that they always have, and dims that are open."""
+"""Choices of a caller for the inputs of an ONNX model: values that they always have, dims that are open."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ def with_values(model: OnnxModel, values: Mapping[str, object]) -> OnnxModel:
     """
     if not isinstance(values, Mapping):
         raise refuse("RS-G03:values", values=short_repr(values), type=type(values).__name__)
-    by_name = {each.name: each for each in model.inputs}
+    by_name = {tensor.name: tensor for tensor in model.inputs}
     _check_names("values", values, list(by_name))
-    known = {name: _known_input(by_name[name], value) for name, value in values.items()}
-    inputs = tuple(each for each in model.inputs if each.name not in known)
-    return replace(model, inputs=inputs, tensors={**model.tensors, **known})
+    constants = {name: _constant_input(by_name[name], value) for name, value in values.items()}
+    inputs = tuple(tensor for tensor in model.inputs if tensor.name not in constants)
+    return replace(model, inputs=inputs, tensors={**model.tensors, **constants})
 
 
-def _known_input(wanted: OnnxInput, value: object) -> Array:
+def _constant_input(tensor: OnnxInput, value: object) -> Array:
     """The values of an input, in its type and dims; one value serves for any dims of 1."""
     try:
-        found = np.asarray(value)
-        made = found.astype(ELEMENTS[wanted.element])
-        is_same = bool(np.all((made == found) | (found != found)))
+        array = np.asarray(value)
+        constant = array.astype(ELEMENTS[tensor.element])
+        is_same = bool(np.all((constant == array) | (array != array)))
     except (KeyError, ValueError, TypeError, OverflowError) as error:
         raise refuse(
-            "RS-G03:value-input-not", name=wanted.name, type=type(error).__name__, reason=str(error)[:200]
+            "RS-G03:value-input-not", name=tensor.name, type=type(error).__name__, reason=str(error)[:200]
         ) from None
     if not is_same:
-        raise refuse("RS-G03:no", name=wanted.name, value=short_repr(value), dtype=made.dtype)
-    dims = wanted.dims
+        raise refuse("RS-G03:no", name=tensor.name, value=short_repr(value), dtype=constant.dtype)
+    dims = tensor.dims
     if dims is None:
-        return made
-    if made.size == 1 and all(n in (None, 1) or isinstance(n, str) for n in dims):
-        return made.reshape((1,) * len(dims))
-    if len(dims) != made.ndim or any(
-        isinstance(n, int) and n != m for n, m in zip(dims, made.shape, strict=True)
+        return constant
+    if constant.size == 1 and all(n in (None, 1) or isinstance(n, str) for n in dims):
+        return constant.reshape((1,) * len(dims))
+    if len(dims) != constant.ndim or any(
+        isinstance(n, int) and n != m for n, m in zip(dims, constant.shape, strict=True)
     ):
-        raise refuse("RS-G03:dims-model", name=wanted.name, shape=made.shape, dims=dims)
-    return made
+        raise refuse("RS-G03:dims-model", name=tensor.name, shape=constant.shape, dims=dims)
+    return constant
 
 
 def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None:
@@ -69,17 +69,17 @@ def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None
 def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
     """The inputs of a model, some with other dims than it says."""
     dims = parse_field("dims", Mapping[str, Any], dims)
-    _check_names("dims", dims, [each.name for each in model.inputs])
-    return [_input(each, dims.get(each.name)) for each in model.inputs]
+    _check_names("dims", dims, [model_input.name for model_input in model.inputs])
+    return [_input(model_input, dims.get(model_input.name)) for model_input in model.inputs]
 
 
-def _input(each: OnnxInput, wanted: Sequence[int] | None) -> NetworkInput:
-    kind = data_type_of(each.name, each.element)
-    if wanted is not None:
-        return NetworkInput(each.name, tuple(parse_ints(wanted, f"dims of {each.name}")), kind)
-    dims = each.dims
+def _input(model_input: OnnxInput, extents: Sequence[int] | None) -> NetworkInput:
+    kind = data_type_of(model_input.name, model_input.element)
+    if extents is not None:
+        return NetworkInput(model_input.name, tuple(parse_ints(extents, f"dims of {model_input.name}")), kind)
+    dims = model_input.dims
     open_dims = None if dims is None else tuple(n if isinstance(n, int) else None for n in dims)
-    return NetworkInput(each.name, open_dims, kind)
+    return NetworkInput(model_input.name, open_dims, kind)
 
 
 def translated_for(
@@ -93,9 +93,9 @@ def translated_for(
     try:
         return translated(model, dims)
     except InvalidArguments as error:
-        is_open = any(each.dims is None or None in each.dims for each in inputs)
+        is_open = any(network_input.dims is None or None in network_input.dims for network_input in inputs)
         if not (is_open or values):
             raise
-        brought = [f"{name} {by(extents)}" for name, extents in dims.items()]
-        known = [f"{name} = {short_repr(value)}" for name, value in values.items()]
-        raise refuse("RS-G03:model-not-take", where=", ".join([*brought, *known]), reason=error) from None
+        shapes = [f"{name} {by(extents)}" for name, extents in dims.items()]
+        constants = [f"{name} = {short_repr(value)}" for name, value in values.items()]
+        raise refuse("RS-G03:model-not-take", where=", ".join([*shapes, *constants]), reason=error) from None

@@ -29,13 +29,13 @@ def axis_of(number: object, rank: int, what: str = "axis") -> int:
     return axis % rank
 
 
-def new_dims(dims: Sequence[int], wanted: Sequence[int], keeps_zeros: bool = False) -> tuple[int, ...]:
+def new_dims(dims: Sequence[int], pattern: Sequence[int], keeps_zeros: bool = False) -> tuple[int, ...]:
     """The dims of a Reshape: 0 is the dim of the source, where it does not stay 0; -1 is what is left."""
-    made = [dims[i] if n == 0 and not keeps_zeros else n for i, n in enumerate(wanted)]
-    if made.count(-1) > 1 or any(n < -1 for n in made):
-        raise ValueError(f"the new dims are {tuple(wanted)}")
-    rest = prod(n for n in made if n != -1)
-    return tuple(prod(dims) // max(rest, 1) if n == -1 else n for n in made)
+    sizes = [dims[i] if n == 0 and not keeps_zeros else n for i, n in enumerate(pattern)]
+    if sizes.count(-1) > 1 or any(n < -1 for n in sizes):
+        raise ValueError(f"the new dims are {tuple(pattern)}")
+    rest = prod(n for n in sizes if n != -1)
+    return tuple(prod(dims) // max(rest, 1) if n == -1 else n for n in sizes)
 
 
 def squeezed(dims: Sequence[int], axes: Sequence[int] | None) -> tuple[int, ...]:
@@ -88,7 +88,7 @@ def _expand(call: OperatorCall, x: Array, shape: Ints) -> Value:
 
 @ONNX("Range")
 def _range(call: OperatorCall, start: Array, limit: Array, delta: Array) -> Value:
-    first, last, step = (each.item() for each in (start, limit, delta))
+    first, last, step = (bound.item() for bound in (start, limit, delta))
     check_room(8 * int(max((last - first) / step, 0)))
     return np.asarray(np.arange(first, last, step), start.dtype)
 
@@ -106,8 +106,8 @@ def _divided(left: Array, right: Array) -> Array:
 
 def _of_elements(function: Callable[..., Any]) -> Callable[..., Array]:
     def run(*values: Array) -> Array:
-        made = np.asarray(function(*values))
-        return made if made.dtype == np.bool_ else made.astype(values[-1].dtype, copy=False)
+        result = np.asarray(function(*values))
+        return result if result.dtype == np.bool_ else result.astype(values[-1].dtype, copy=False)
 
     return run
 

@@ -108,15 +108,15 @@ def _gemm(
             bias = np.broadcast_to(added.reshape(-1) * np.float32(beta), outputs)
             return call.add(InnerProductOperation(), *operands, bias)
     right = call.placed(right)
-    made = call.builder.add(MatmulOperation(), left, call.transposed(right, (1, 0)) if transB else right)
+    product = call.builder.add(MatmulOperation(), left, call.transposed(right, (1, 0)) if transB else right)
     if alpha != 1:
-        made = call.builder.add(EltwiseOperation("eltwise_linear", alpha), made)
+        product = call.builder.add(EltwiseOperation("eltwise_linear", alpha), product)
     if added is None or not beta:
-        return made
+        return product
     added = call.placed(added)
     if beta != 1:
         added = call.builder.add(EltwiseOperation("eltwise_linear", beta), added)
-    return call.binary("add", made, added)
+    return call.binary("add", product, added)
 
 
 @ONNX("MatMul")
@@ -130,12 +130,12 @@ def _matmul(call: OperatorCall, left: Tensor, right: Tensor) -> Value:
     if len(dims[1]) == 2 < len(dims[0]):
         # Rows of all matrices times one matrix: a single product.
         flat = call.reshaped(left, (prod(dims[0][:-1]), dims[0][-1]))
-        made = call.builder.add(MatmulOperation(), flat, right)
+        product = call.builder.add(MatmulOperation(), flat, right)
         full: tuple[int, ...] = (*dims[0][:-1], dims[1][-1])
     else:
         rank = max(map(len, dims))
-        made = call.builder.add(MatmulOperation(), *(call.of_rank(each, rank) for each in (left, right)))
-        full = call.dims(made)
+        product = call.builder.add(MatmulOperation(), *(call.of_rank(x, rank) for x in (left, right)))
+        full = call.dims(product)
     if ranks[0] == 1:
         full = (*full[:-2], full[-1])
-    return call.reshaped(made, full[:-1] if ranks[1] == 1 else full)
+    return call.reshaped(product, full[:-1] if ranks[1] == 1 else full)

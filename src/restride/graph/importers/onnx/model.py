@@ -46,7 +46,7 @@ class OnnxBranch:
 
 @dataclass(frozen=True, slots=True)
 class OnnxInput:
-    """What a run brings: extents are numbers, or names of what is known only then, or None."""
+    """An input of a run: extents are numbers, or names of those that only a run knows, or None."""
 
     name: str
     dims: tuple[int | str | None, ...] | None
@@ -86,14 +86,14 @@ def read_model(source: object) -> OnnxModel:
     elif isinstance(source, bytes | bytearray | memoryview):
         content = memoryview(bytes(source))
     else:
-        content = _written(source)
+        content = _model_bytes(source)
     try:
         return reader.model(_parsed(content))
     except MemoryError:
         raise refuse("RS-D01:onnx") from None
 
 
-def _written(source: Any) -> memoryview:
+def _model_bytes(source: Any) -> memoryview:
     """The bytes of a `ModelProto`."""
     if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
         raise refuse("RS-V08:no-onnx-model", type=type(source).__name__)
@@ -128,13 +128,13 @@ class _ModelReader:
 
     def model(self, model: Message) -> OnnxModel:
         graph = model.graph
-        tensors = {each.name: self._array(each, f"tensor {each.name!r}") for each in graph.initializer}
+        tensors = {item.name: self._array(item, f"tensor {item.name!r}") for item in graph.initializer}
         if graph.sparse_initializer:
             raise _no_model("sparse tensors are not read")
         nodes = tuple(map(self._node, graph.node))
-        inputs = tuple(_input(each) for each in graph.input if each.name not in tensors)
-        versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
-        outputs, files = tuple(each.name for each in graph.output), tuple(self._files.values())
+        inputs = tuple(_input(info) for info in graph.input if info.name not in tensors)
+        versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+        outputs, files = (tuple(info.name for info in graph.output), tuple(self._files.values()))
         for file in files:
             file.release_pages()
         return OnnxModel(nodes, tensors, inputs, outputs, max(versions, default=1), files)
@@ -143,7 +143,7 @@ class _ModelReader:
         domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         outputs = tuple(node.output)
         name = node.name or (outputs[0] if outputs else "")
-        attributes = {each.name: self._attribute(each, name) for each in node.attribute}
+        attributes = {attribute.name: self._attribute(attribute, name) for attribute in node.attribute}
         return OnnxNode(f"{domain}{node.op_type}", name, tuple(node.input), outputs, attributes)
 
     def _attribute(self, attribute: Message, node: str) -> Any:
@@ -160,10 +160,10 @@ class _ModelReader:
             raise _no_model("sparse tensors are not read")
         owner = f"of node {node!r}"
         tensors = {
-            each.name: self._array(each, f"tensor {each.name!r} {owner}") for each in graph.initializer
+            item.name: self._array(item, f"tensor {item.name!r} {owner}") for item in graph.initializer
         }
         return OnnxBranch(
-            tuple(map(self._node, graph.node)), tensors, tuple(each.name for each in graph.output)
+            tuple(map(self._node, graph.node)), tensors, tuple(info.name for info in graph.output)
         )
 
     # --- tensors --------------------------------------------------------------------------------------------
@@ -184,22 +184,22 @@ class _ModelReader:
 
     def _beside(self, tensor: Message, what: str) -> memoryview:
         """The bytes of a tensor that lie in a file beside the model."""
-        entries = {each.key: each.value for each in tensor.external_data}
+        entries = {entry.key: entry.value for entry in tensor.external_data}
         if self._folder is None:
             raise _no_model(f"{what} lies in a file beside the model, and bytes have no folder")
         location = entries.get("location", "")
         try:
-            held = self.mapped(_inside(self._folder, location, what))
+            data = self.mapped(_inside(self._folder, location, what))
             start = int(entries.get("offset", 0))
-            length = int(entries["length"]) if "length" in entries else len(held) - start
+            length = int(entries["length"]) if "length" in entries else len(data) - start
         except (Error, OSError, ValueError) as error:
             if isinstance(error, InvalidArguments) and error.code == "RS-F04":
                 raise
             raise _no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
-        if min(start, length) < 0 or start + length > len(held):
-            left = max(len(held) - start, 0)
+        if min(start, length) < 0 or start + length > len(data):
+            left = max(len(data) - start, 0)
             raise _no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
-        return held[start : start + length]
+        return data[start : start + length]
 
 
 def _input(value: Message) -> OnnxInput:
@@ -225,7 +225,7 @@ _PLAIN_ATTRIBUTES: Mapping[int, Callable[[Message], Any]] = {
     _STRING: lambda attribute: str(attribute.s, "utf-8", "replace"),
     _FLOATS: lambda attribute: tuple(attribute.floats),
     _INTS: lambda attribute: tuple(attribute.ints),
-    _STRINGS: lambda attribute: tuple(str(each, "utf-8", "replace") for each in attribute.strings),
+    _STRINGS: lambda attribute: tuple(str(string, "utf-8", "replace") for string in attribute.strings),
 }
 _EXTERNAL = 1
 

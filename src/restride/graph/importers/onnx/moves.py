@@ -100,8 +100,8 @@ def _split(
 ) -> Made:
     dims, parts = call.dims(x), len(call.node.outputs)
     axis = axis_of(axis, len(dims))
-    each = -(-dims[axis] // parts)
-    sizes = (*(each,) * (parts - 1), dims[axis] - each * (parts - 1)) if split is None else split
+    part_size = -(-dims[axis] // parts)
+    sizes = (*(part_size,) * (parts - 1), dims[axis] - part_size * (parts - 1)) if split is None else split
     if sum(sizes) != dims[axis] or len(sizes) != parts or min(sizes) < 0:
         raise ValueError(f"parts of {list(sizes)} of {dims[axis]} elements, and {parts} outputs")
     return tuple(_part(call, x, axis, sum(sizes[:at]), size) for at, size in enumerate(sizes))
@@ -132,13 +132,13 @@ def _slice(
         spans[axis] = span(dims[axis], *ends_and_step)
     if not isinstance(x, str):
         # What Python calls -1 is the last element, not the end of a walk backwards.
-        return x[tuple(slice(each.start, None if each.stop < 0 else each.stop, each.step) for each in spans)]
+        return x[tuple(slice(walk.start, None if walk.stop < 0 else walk.stop, walk.step) for walk in spans)]
     sizes = tuple(map(len, spans))
     # Of one element, or none, there is no next one.
-    strides = tuple(each.step if len(each) > 1 else 1 for each in spans)
+    strides = tuple(walk.step if len(walk) > 1 else 1 for walk in spans)
     if sizes == dims and min(strides, default=1) > 0:
         return x
-    return call.add(SliceOperation(tuple(each.start if each else 0 for each in spans), sizes, strides), x)
+    return call.add(SliceOperation(tuple(walk.start if walk else 0 for walk in spans), sizes, strides), x)
 
 
 @ONNX("Gather")

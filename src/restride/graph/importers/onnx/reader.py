@@ -33,10 +33,10 @@ def check_operators(model: OnnxModel) -> None:
 
     Of branches only those are looked at that are taken, when they are.
     """
-    _check_known(model.nodes)
+    _check_operators(model.nodes)
 
 
-def _check_known(nodes: Sequence[OnnxNode]) -> None:
+def _check_operators(nodes: Sequence[OnnxNode]) -> None:
     missing: dict[str, list[str]] = {}
     for node in nodes:
         if node.operator not in OPERATORS:
@@ -57,33 +57,33 @@ def refuse_missing(what: str, missing: Mapping[str, Sequence[str]]) -> None:
 
 def check_order(model: OnnxModel) -> None:
     """Raise InvalidArguments, which names the node, for what is read before it is made, and made twice."""
-    _check_nodes(model, {"", *model.tensors, *(each.name for each in model.inputs)})
+    _check_nodes(model, {"", *model.tensors, *(model_input.name for model_input in model.inputs)})
     if not model.outputs:
         raise refuse("RS-G01:no-node-makes", where=listed([]))
 
 
-def _check_nodes(graph: OnnxModel | OnnxBranch, made: set[str]) -> None:
+def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
     own: set[str] = set(graph.tensors)
     if isinstance(graph, OnnxModel):
-        names = [each.name for each in graph.inputs]
+        names = [model_input.name for model_input in graph.inputs]
         twice = [name for at, name in enumerate(names) if name in names[:at]]
         if twice:
             raise refuse("RS-G01:input-tensor-already", twice=listed(twice))
         own.update(names)
     for node in graph.nodes:
-        missing = [name for name in node.inputs if name not in made]
+        missing = [name for name in node.inputs if name not in available]
         if missing:
             raise refuse("RS-G01:onnx-no-origin", node=node, missing=listed(missing))
-        written = [name for name in node.outputs if name]
-        twice = [name for at, name in enumerate(written) if name in own or name in written[:at]]
+        outputs = [name for name in node.outputs if name]
+        twice = [name for at, name in enumerate(outputs) if name in own or name in outputs[:at]]
         if twice:
             raise refuse("RS-G01:node-makes-tensor-already", node=node, twice=listed(twice))
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
-                _check_nodes(branch, made | set(branch.tensors))
+                _check_nodes(branch, available | set(branch.tensors))
         own.update(node.outputs)
-        made.update(node.outputs)
-    unmade = [name for name in graph.outputs if name not in made]
+        available.update(node.outputs)
+    unmade = [name for name in graph.outputs if name not in available]
     if unmade:
         raise refuse("RS-G01:no-node-makes", where=listed(unmade))
 
@@ -93,26 +93,26 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
-    return _written(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate))
+    return _write_graph(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate))
 
 
 def follows_batch(
-    model: OnnxModel, asked: Sequence[Mapping[str, Dims]], translate: Translator = ONNX.translate
+    model: OnnxModel, input_dims: Sequence[Mapping[str, Dims]], translate: Translator = ONNX.translate
 ) -> bool:
     """True where the model decides the same for all these dims, which differ in the batch alone."""
     batches = []
-    for dims in asked:
+    for dims in input_dims:
         batches.append(list[Note]())
-        _written(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate, notes=batches[-1]))
+        _write_graph(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate, notes=batches[-1]))
     return are_alike(batches)
 
 
-def _written(model: OnnxModel, dims: Mapping[str, Dims], writer: _GraphWriter) -> Graph:
+def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: _GraphWriter) -> Graph:
     values: dict[str, Value] = dict(model.tensors)
-    for each in model.inputs:
-        kind = data_type_of(each.name, each.element)
-        values[each.name] = writer.builder.input(each.name, dims[each.name], kind)
-        writer.origins[each.name] = frozenset((each.name,))
+    for model_input in model.inputs:
+        kind = data_type_of(model_input.name, model_input.element)
+        values[model_input.name] = writer.builder.input(model_input.name, dims[model_input.name], kind)
+        writer.origins[model_input.name] = frozenset((model_input.name,))
     writer.run(model.nodes, values)
     writer.name_outputs(model.outputs, values)
     return writer.builder.graph(*model.outputs)
@@ -134,22 +134,23 @@ class _GraphWriter:
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
         """Add what the nodes make to `values`."""
         for node in nodes:
-            found = self._branch(node, values) if node.operator == CONDITIONAL else self._made(node, values)
+            run = self._branch if node.operator == CONDITIONAL else self._translate
+            results = run(node, values)
             inputs = self._origins(node)
             if self.notes is not None:
-                self._note(self.notes, node, values, found)
-            for name, value in zip(node.outputs, found, strict=False):
+                self._note(self.notes, node, values, results)
+            for name, value in zip(node.outputs, results, strict=False):
                 if name:
                     values[name] = value
                     self.origins.setdefault(name, inputs)
 
-    def _made(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
+    def _translate(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
         read = [_value_of(values, name) if name else None for name in node.inputs]
         call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
         return _translated(call, self.translate)
 
     def _note(
-        self, notes: list[Note], node: OnnxNode, values: Mapping[str, Value], found: Sequence[Value]
+        self, notes: list[Note], node: OnnxNode, values: Mapping[str, Value], results: Sequence[Value]
     ) -> None:
         """Keep what a node decides on numbers that follow from extents; its results follow from them too."""
         if node.operator in EXTENTS:
@@ -157,17 +158,17 @@ class _GraphWriter:
         if self.of_extents.isdisjoint(node.inputs):
             return
         read = [value for name in node.inputs if isinstance(value := values.get(name), np.ndarray)]
-        made = [value for value in found if isinstance(value, np.ndarray)]
-        if made:
-            note = note_of(node.operator, read, made[0])
+        arrays = [value for value in results if isinstance(value, np.ndarray)]
+        if arrays:
+            note = note_of(node.operator, read, arrays[0])
             notes += [] if note is None else [note]
             self.of_extents.update(node.outputs)
 
     def _origins(self, node: OnnxNode) -> frozenset[str]:
-        return frozenset(name for each in node.inputs for name in self.origins.get(each, ()))
+        return frozenset(name for source in node.inputs for name in self.origins.get(source, ()))
 
     def _branch(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        """What the branch makes that a known condition takes; the other one leaves nothing."""
+        """The results of the branch that a known condition takes; the other one leaves nothing."""
         condition = _value_of(values, node.inputs[0]) if node.inputs else None
         if not isinstance(condition, np.ndarray):
             call = OperatorCall(node, [condition], self.builder, self.opset, self._origins(node))
@@ -175,29 +176,29 @@ class _GraphWriter:
         branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
         if condition.size != 1 or not isinstance(branch, OnnxBranch):
             raise refuse("RS-G01:condition-values-branch", node=node, size=condition.size)
-        _check_known(branch.nodes)
+        _check_operators(branch.nodes)
         inner: dict[str, Value] = {**values, **branch.tensors}
         self.run(branch.nodes, inner)
-        found = tuple(_value_of(inner, name) for name in branch.outputs)
+        results = tuple(_value_of(inner, name) for name in branch.outputs)
         for outer, name in zip(node.outputs, branch.outputs, strict=False):
             self.origins[outer] = self.origins.get(name, frozenset())
             if name in self.of_extents:
                 self.of_extents.add(outer)
-        return found
+        return results
 
     def name_outputs(self, names: Sequence[str], values: Mapping[str, Value]) -> None:
         """Make tensors of the graph that are called as the outputs of the model are."""
-        found: dict[str, str] = {}
+        new_names: dict[str, str] = {}
         for name in names:
             value = _value_of(values, name)
-            made = value if isinstance(value, str) else self._constant(name, value)
-            if made == name:
+            tensor = value if isinstance(value, str) else self._constant(name, value)
+            if tensor == name:
                 continue
-            if made in found or made in names or not self.builder.is_made(made):
+            if tensor in new_names or tensor in names or not self.builder.is_made(tensor):
                 # Another output, an input or a constant keeps its name: the output is a copy.
-                made = self.builder.add(ReshapeOperation(self.builder.type(made).dims), made)
-            found[made] = name
-        self.builder.rename(found)
+                tensor = self.builder.add(ReshapeOperation(self.builder.type(tensor).dims), tensor)
+            new_names[tensor] = name
+        self.builder.rename(new_names)
 
     def _constant(self, name: str, value: Array) -> str:
         try:
@@ -228,7 +229,7 @@ def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
     try:
         # What NumPy warns of is as the operator says: infinities, and numbers that are none.
         with np.errstate(all="ignore"):
-            made = translate(call)
+            result = translate(call)
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
     except InvalidArguments as error:
@@ -243,4 +244,4 @@ def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
             type=type(error).__name__,
             reason=str(error)[:200],
         ) from None
-    return made if isinstance(made, tuple) else (made,)
+    return result if isinstance(result, tuple) else (result,)

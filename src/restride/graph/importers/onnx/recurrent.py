@@ -54,7 +54,7 @@ class _RecurrentForm:
 
 @ONNX("RNN")
 def _rnn(call: OperatorCall, *inputs: Value | None, form: _RecurrentForm) -> Made:
-    words = {each.lower(): each for each in _ACTIVATIONS}
+    words = {activation.lower(): activation for activation in _ACTIVATIONS}
     function = words.get(form.activations[0].lower() if form.activations else "", "Tanh")
     return _Recurrent.of(call, inputs, form, "vanilla_rnn", function).results()
 
@@ -97,28 +97,28 @@ class _Recurrent:
         if form.direction not in _DIRECTIONS:
             raise ValueError(f"there is no direction {form.direction!r}, there are {', '.join(_DIRECTIONS)}")
         operation = RecurrentOperation(cell, _DIRECTIONS[form.direction], _ACTIVATIONS.get(function, ""))
-        named = {name: value for name, value in zip(_NAMES, inputs, strict=False) if value is not None}
-        made = _Recurrent(call, named, form, operation)
+        values = {name: value for name, value in zip(_NAMES, inputs, strict=False) if value is not None}
+        recurrent = _Recurrent(call, values, form, operation)
         for at, name in enumerate(_NAMES[:3]):
-            if name not in named:
+            if name not in values:
                 raise ValueError(f"input {at} is missing")
-        made._check_functions(_FUNCTIONS.get(cell, (function,)) * operation.directions)
+        recurrent._check_functions(_FUNCTIONS.get(cell, (function,)) * operation.directions)
         if form.layout not in (0, 1):
             raise ValueError(f"its layout is {form.layout}, there are 0 and 1")
-        made._check_dims()
-        made._check_types()
-        made._check_forms()
-        return made
+        recurrent._check_dims()
+        recurrent._check_types()
+        recurrent._check_forms()
+        return recurrent
 
-    def _check_functions(self, wanted: tuple[str, ...]) -> None:
+    def _check_functions(self, functions: tuple[str, ...]) -> None:
         names = self.form.activations
-        if names and len(names) != len(wanted):
-            raise ValueError(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(wanted)}")
-        if not names or [each.lower() for each in names] == [each.lower() for each in wanted]:
+        if names and len(names) != len(functions):
+            raise ValueError(f"it has {len(names)} functions, {', '.join(names)}, and needs {len(functions)}")
+        if not names or [name.lower() for name in names] == [function.lower() for function in functions]:
             return
-        choices = [wanted]
+        choices = [functions]
         if self.operation.activation:
-            choices = [(each,) * len(wanted) for each in _ACTIVATIONS]
+            choices = [(activation,) * len(functions) for activation in _ACTIVATIONS]
         hint = f"they may be {'; or '.join(map(', '.join, choices))}"
         raise self.call.unimplemented(f"its functions are {', '.join(names)}", hint)
 
@@ -136,7 +136,7 @@ class _Recurrent:
         ):
             raise ValueError(f"its hidden_size is {size}, R is for {recurrent[2]}: {recurrent}")
         state = (dims[0], runs, size) if self.form.layout else (runs, dims[1], size)
-        wanted = {
+        expected = {
             "W": (runs, gates * size, dims[2]),
             "R": (runs, gates * size, size),
             "B": (runs, 2 * gates * size),
@@ -144,10 +144,10 @@ class _Recurrent:
             "initial_c": state,
             "P": (runs, 3 * size),
         }
-        for name, each in wanted.items():
-            if name in self.inputs and self._dims(name) != each:
+        for name, expected_dims in expected.items():
+            if name in self.inputs and self._dims(name) != expected_dims:
                 raise ValueError(
-                    f"{name} is {self._dims(name)}, it should be {each}: X is {dims}, "
+                    f"{name} is {self._dims(name)}, it should be {expected_dims}: X is {dims}, "
                     f"directions: {runs}, gates: {gates}, hidden_size: {size}"
                 )
 
@@ -165,11 +165,11 @@ class _Recurrent:
 
     def _check_forms(self) -> None:
         call = self.call
-        if "P" in self.inputs and self._known("P").any():
+        if "P" in self.inputs and self._constant("P").any():
             raise call.unimplemented("it has peepholes")
         if "sequence_lens" not in self.inputs:
             return
-        lengths = self._known("sequence_lens")
+        lengths = self._constant("sequence_lens")
         steps, sequences = self._dims("X")[:2][:: -1 if self.form.layout else 1]
         if lengths.shape != (sequences,) or lengths.dtype.kind not in "iu":
             raise ValueError(f"sequence_lens is {lengths.dtype} {lengths.shape}, of {sequences} sequences")
@@ -190,7 +190,7 @@ class _Recurrent:
     def _dims(self, name: str) -> tuple[int, ...]:
         return self.call.dims(self.inputs[name])
 
-    def _known(self, name: str) -> Array:
+    def _constant(self, name: str) -> Array:
         value = self.inputs[name]
         if isinstance(value, str):
             raise self.call.unimplemented(f"{name} is known only in a run", "make it a constant of the model")
@@ -204,21 +204,21 @@ class _Recurrent:
         call, runs, is_batch_first = self.call, self.operation.directions, bool(self.form.layout)
         x = self._placed(self.inputs["X"])
         x = call.transposed(x, (1, 0, 2)) if is_batch_first else x
-        weights = self._by_gate(self._known("W")), self._by_gate(self._known("R")), self._bias()
+        weights = self._by_gate(self._constant("W")), self._by_gate(self._constant("R")), self._bias()
         inputs = [x, *map(call.builder.constant, weights), *self._states(x)]
         name = call.node.outputs[0] if call.node.outputs else ""
-        made = call.builder.add_all(self.operation, *inputs, name=f"{name}.states" if name else "")
-        steps, batch, wide = call.dims(made[0])
-        apart = call.reshaped(made[0], (steps, batch, runs, wide // runs))
+        outputs = call.builder.add_all(self.operation, *inputs, name=f"{name}.states" if name else "")
+        steps, batch, wide = call.dims(outputs[0])
+        apart = call.reshaped(outputs[0], (steps, batch, runs, wide // runs))
         first = call.transposed(apart, (1, 0, 2, 3) if is_batch_first else (0, 2, 1, 3))
-        lasts = [call.reshaped(each, (runs, batch, wide // runs)) for each in made[1:]]
+        lasts = [call.reshaped(state, (runs, batch, wide // runs)) for state in outputs[1:]]
         if is_batch_first:
-            lasts = [call.transposed(each, (1, 0, 2)) for each in lasts]
+            lasts = [call.transposed(state, (1, 0, 2)) for state in lasts]
         return (first, *lasts)
 
     @property
     def _order(self) -> tuple[int, ...]:
-        """Where ONNX has each gate."""
+        """The place of each gate in ONNX."""
         return (
             (0, 2, 3, 1)
             if self.operation.cell == "vanilla_lstm"
@@ -229,20 +229,20 @@ class _Recurrent:
         """(D, gates * C, I) as (1, D, I, gates, C)."""
         runs, rows, inputs = weights.shape
         gates = self.operation.rnn_cell.gates
-        found = weights.reshape(runs, gates, rows // gates, inputs)[:, self._order]
-        return np.ascontiguousarray(found.transpose(0, 3, 1, 2)[None])
+        by_gate = weights.reshape(runs, gates, rows // gates, inputs)[:, self._order]
+        return np.ascontiguousarray(by_gate.transpose(0, 3, 1, 2)[None])
 
     def _bias(self) -> Array:
         cell, runs, channels = self.operation.rnn_cell, self.operation.directions, self._dims("R")[-1]
         if "B" not in self.inputs:
             return np.zeros((1, runs, cell.biases, channels), np.float32)
         # A bias may be f32 beside all types: the sum is not rounded once more.
-        rows = self._known("B").astype(np.float32)
+        rows = self._constant("B").astype(np.float32)
         both = rows.reshape(runs, 2, cell.gates, channels)[:, :, self._order]
-        found: Array = both.sum(axis=1)
+        bias: Array = both.sum(axis=1)
         if cell.biases > cell.gates:
-            found = np.concatenate([found[:, :-1], both[:, 0, -1:], both[:, 1, -1:]], axis=1)
-        return found[None]
+            bias = np.concatenate([bias[:, :-1], both[:, 0, -1:], both[:, 1, -1:]], axis=1)
+        return bias[None]
 
     def _states(self, x: str) -> list[str]:
         """The first states, h and c; none where both begin with zeros."""
@@ -252,7 +252,7 @@ class _Recurrent:
         call, kind = self.call, self.call.builder.type(x)
         dims = (kind.dims[1], self.operation.directions, self._dims("R")[-1])
         zeros = np.zeros(dims if self.form.layout else (dims[1], dims[0], dims[2]), kind.data_type.numpy)
-        found = [self._placed(self.inputs.get(name, zeros)) for name in names]
+        states = [self._placed(self.inputs.get(name, zeros)) for name in names]
         if self.form.layout:
-            found = [call.transposed(each, (1, 0, 2)) for each in found]
-        return [call.reshaped(each, (1, *call.dims(each))) for each in found]
+            states = [call.transposed(state, (1, 0, 2)) for state in states]
+        return [call.reshaped(state, (1, *call.dims(state))) for state in states]

@@ -47,16 +47,16 @@ def _binary(parameters: Callable[..., Sequence[Any]]) -> Function:
     (algorithm,) = parameters()
 
     def run(call: OperatorCall, *xs: Operand, axis: int | None = None, broadcast: int = 0) -> Value:
-        made = xs[0]
+        result = xs[0]
         for x in xs[1:]:
-            ranks = len(call.dims(made)), len(call.dims(x))
+            ranks = len(call.dims(result)), len(call.dims(x))
             if axis is not None and axis not in (ranks[0] - ranks[1], -ranks[1]):
                 raise call.unimplemented(
                     f"it aligns its second input at axis {axis}, as before version 7",
                     "convert the model: onnx.version_converter.convert_version",
                 )
-            made = call.binary(algorithm, made, x)
-        return made
+            result = call.binary(algorithm, result, x)
+        return result
 
     return run
 
@@ -77,8 +77,8 @@ def _reduction(parameters: Callable[..., Sequence[Any]]) -> Function:
             axes = tuple(range(len(dims)))
         which = tuple(sorted({axis_of(axis, len(dims)) for axis in axes or ()}))
         if not isinstance(x, str) and algorithm in _ON_ARRAYS:
-            made = np.asarray(_ON_ARRAYS[algorithm](x, axis=which, keepdims=keepdims))
-            return made.astype(x.dtype, copy=False)
+            result = np.asarray(_ON_ARRAYS[algorithm](x, axis=which, keepdims=keepdims))
+            return result.astype(x.dtype, copy=False)
         if not which:
             return call.function(x, _OF_ONE[algorithm]) if algorithm in _OF_ONE else call.placed(x)
         if call.type_of(x) is DataType.boolean and not prod(dims[i] for i in which):
@@ -104,12 +104,12 @@ def _function_of_row(kind: str, row: Any) -> Any:
     function: Any = _KINDS[kind](parameters)
     if not callable(row) and parameters()[0] in _CHOICES:
         function.__annotations__ |= {name: Chosen for name in ("x", "xs") if name in function.__annotations__}
-    shown = list(inspect.signature(function).parameters.values())
-    if shown[-1].kind is shown[-1].VAR_KEYWORD:
-        shown[-1:] = [
-            each.replace(kind=each.KEYWORD_ONLY, default=_as_f32([each.default])[0]) for each in attributes
+    params = list(inspect.signature(function).parameters.values())
+    if params[-1].kind is params[-1].VAR_KEYWORD:
+        params[-1:] = [
+            item.replace(kind=item.KEYWORD_ONLY, default=_as_f32([item.default])[0]) for item in attributes
         ]
-    function.__signature__ = inspect.Signature(shown)
+    function.__signature__ = inspect.Signature(params)
     return function
 
 
@@ -125,7 +125,7 @@ def _by_onnx(operator: str) -> Function:
 
 def _as_f32(numbers: Sequence[Any]) -> tuple[Any, ...]:
     """The numbers of a row as ONNX has them; what a model brings stays as it is."""
-    return tuple(float(np.float32(each)) if isinstance(each, float) else each for each in numbers)
+    return tuple(float(np.float32(number)) if isinstance(number, float) else number for number in numbers)
 
 
 for _specification in specifications():

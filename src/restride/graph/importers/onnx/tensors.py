@@ -35,12 +35,12 @@ def tensor_values(tensor: Message, content: memoryview | None) -> Array:
     if dtype is None:
         return _by_package(tensor, content)
     if content is None:
-        return _listed(tensor, dtype).reshape(tensor.dims)
-    made = np.frombuffer(content, dtype.newbyteorder("<"))
-    return made.astype(dtype, copy=False).reshape(tensor.dims)
+        return _from_lists(tensor, dtype).reshape(tensor.dims)
+    values = np.frombuffer(content, dtype.newbyteorder("<"))
+    return values.astype(dtype, copy=False).reshape(tensor.dims)
 
 
-def _listed(tensor: Message, dtype: np.dtype[Any]) -> Array:
+def _from_lists(tensor: Message, dtype: np.dtype[Any]) -> Array:
     kind = tensor.data_type
     if kind == _FLOAT:
         return np.asarray(tensor.float_data, dtype)
@@ -61,8 +61,8 @@ def _by_package(tensor: Message, content: memoryview | None) -> Array:
         from onnx import numpy_helper
     except ImportError:
         raise refuse("RS-G04:tensor-onnx-model", tensor=tensor) from None
-    made = onnx.TensorProto.FromString(bytes(tensor.content))
+    proto = onnx.TensorProto.FromString(bytes(tensor.content))
     if content is not None:
-        made.raw_data = bytes(content)
-        made.data_location = onnx.TensorProto.DEFAULT
-    return np.asarray(numpy_helper.to_array(made))
+        proto.raw_data = bytes(content)
+        proto.data_location = onnx.TensorProto.DEFAULT
+    return np.asarray(numpy_helper.to_array(proto))

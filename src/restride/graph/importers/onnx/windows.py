@@ -17,7 +17,7 @@ from ..operator_call import ONNX, Chosen, Ints, Operand, OperatorCall, Tensor, U
 
 
 class _Places(NamedTuple):
-    """Where a window lies, for each spatial dim; a dilation of 0 is dense."""
+    """The places of a window, for each spatial dim; a dilation of 0 is dense."""
 
     kernel: Dims
     strides: Dims
@@ -53,17 +53,17 @@ class _OnnxWindow:
             raise ValueError(f"pads has {len(pads)} numbers for {rank} spatial dims")
         if min(pads, default=0) < 0:
             raise ValueError(f"pads are {pads}, and none is below 0")
-        given = pads[:rank], pads[rank:]
-        ends = {"NOTSET": given, "VALID": given, "SAME_UPPER": (small, large), "SAME_LOWER": (large, small)}
+        own = pads[:rank], pads[rank:]
+        ends = {"NOTSET": own, "VALID": own, "SAME_UPPER": (small, large), "SAME_LOWER": (large, small)}
         if self.auto_pad not in ends:
             raise ValueError(f"auto_pad is {self.auto_pad!r}")
         return _Places(kernel, strides, tuple(n - 1 for n in dilations), *ends[self.auto_pad])
 
     def _spatial(self, name: str, rank: int, default: int) -> Dims:
-        found: Dims = getattr(self, name) or (default,) * rank
-        if len(found) != rank:
-            raise ValueError(f"{name} has {len(found)} numbers for {rank} spatial dims")
-        return found
+        values: Dims = getattr(self, name) or (default,) * rank
+        if len(values) != rank:
+            raise ValueError(f"{name} has {len(values)} numbers for {rank} spatial dims")
+        return values
 
 
 # --- convolutions -------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def _convolution(
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """Which places of a ConvTranspose are left out: what follows from the result is not there."""
+    """The padding of a ConvTranspose, but for the attributes that follow from its result."""
 
     output_padding: Ints = ()
     output_shape: Annotated[Ints, Usual("its padding follows from the result", "give it pads")] = ()
@@ -192,7 +192,7 @@ _Sizes = Annotated[Ints, "the new size"]
 
 @dataclass(frozen=True, slots=True)
 class _Sampling:
-    """Where a Resize samples; `cubic_coeff_a` and `extrapolation_value` are of forms that there are not."""
+    """The sampling of a Resize; `cubic_coeff_a` and `extrapolation_value` are of forms that there are not."""
 
     mode: str = "nearest"
     coordinate_transformation_mode: str = "half_pixel"
@@ -230,7 +230,7 @@ def _upsample(call: OperatorCall, x: Tensor, scales: _Scales, *, mode: str = "ne
 
 
 def _by_scales(call: OperatorCall, x: str, scales: Array, sampling: _Sampling) -> Value:
-    dims, factors = call.dims(x), [float(each) for each in scales]
+    dims, factors = call.dims(x), [float(scale) for scale in scales]
     _check_rank(factors, dims)
     sizes = tuple(floor(n * factor) for n, factor in zip(dims, factors, strict=True))
     return _resampled(call, x, sizes, factors, sampling)
@@ -251,9 +251,9 @@ def _resampled(
     return call.add(ResamplingOperation(f"resampling_{mode}", sizes[2:]), x)
 
 
-def _check_rank(found: Sequence[float], dims: Dims) -> None:
-    if len(found) != len(dims) or len(dims) < 3:
-        raise ValueError(f"{len(found)} sizes for {len(dims)} dims")
+def _check_rank(sizes: Sequence[float], dims: Dims) -> None:
+    if len(sizes) != len(dims) or len(dims) < 3:
+        raise ValueError(f"{len(sizes)} sizes for {len(dims)} dims")
 
 
 _POSITIONS: dict[str, Callable[[Array, int, int, float], Array]] = {

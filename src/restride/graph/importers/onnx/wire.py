@@ -77,17 +77,17 @@ def read_message(kind: str, content: Bytes, depth: int = 0) -> Message:
     """A message of a kind of the table. Raises ValueError for bytes that are none."""
     if depth > _MOST_DEPTH:
         raise ValueError("messages lie too deep inside each other")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for number, way, value in _fields(content):
         name, field = _SCHEMA[kind].get(number, ("", ""))
         if field in _ARRAYS:
-            made = _array(field, way, value)
-            found[name] = np.concatenate([found[name], made]) if name in found else made
+            array = _array(field, way, value)
+            values[name] = np.concatenate([values[name], array]) if name in values else array
         elif field.endswith("*"):
-            found.setdefault(name, []).extend(_listed(field[:-1], way, value, depth))
+            values.setdefault(name, []).extend(_elements(field[:-1], way, value, depth))
         elif name:  # of a field that is no list the last one counts
-            found[name] = _single(field, way, value, depth)
-    return Message(kind, content, found)
+            values[name] = _single(field, way, value, depth)
+    return Message(kind, content, values)
 
 
 def _default(field: str) -> Any:
@@ -98,8 +98,8 @@ def _default(field: str) -> Any:
     return _DEFAULTS[field] if field in _DEFAULTS else Message(field, memoryview(b""), {})
 
 
-def _listed(field: str, way: int, value: Any, depth: int) -> list[Any]:
-    """What a field adds to a list; numbers may be packed, so that one field has many."""
+def _elements(field: str, way: int, value: Any, depth: int) -> list[Any]:
+    """The elements that a field adds to a list; numbers may be packed, so that one field has many."""
     if way == _BYTES and field == "int":
         return list(map(_signed, _varints(value)))
     if way == _BYTES and field == "float":
@@ -108,9 +108,9 @@ def _listed(field: str, way: int, value: Any, depth: int) -> list[Any]:
 
 
 def _single(field: str, way: int, value: Any, depth: int) -> Any:
-    wanted = _WAYS.get(field, _BYTES)
-    if way != wanted:
-        raise ValueError(f"a field is written in way {way}, not {wanted}")
+    expected = _WAYS.get(field, _BYTES)
+    if way != expected:
+        raise ValueError(f"a field is written in way {way}, not {expected}")
     if field == "int":
         return _signed(value)
     if field == "float":
@@ -121,8 +121,8 @@ def _single(field: str, way: int, value: Any, depth: int) -> Any:
 
 
 def _array(field: str, way: int, value: Any) -> Array:
-    wanted, dtype = _ARRAYS[field]
-    if way not in (_BYTES, wanted):
+    expected, dtype = _ARRAYS[field]
+    if way not in (_BYTES, expected):
         raise ValueError(f"a field of numbers is written in way {way}")
     # Raises ValueError where bytes are left over.
     return np.frombuffer(value, dtype)

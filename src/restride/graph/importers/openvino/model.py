@@ -73,10 +73,10 @@ class _IrReader:
 
     def _begin(self, attributes: dict[str, str]) -> None:
         layer_id = attributes.get("id", "")
-        made = IrLayer(layer_id, attributes.get("name", layer_id), attributes.get("type", ""))
+        layer = IrLayer(layer_id, attributes.get("name", layer_id), attributes.get("type", ""))
         if layer_id in self.layers or len(self.layers) == _MOST_LAYERS:
             _refuse(f"layer {layer_id!r} is there twice, or there are too many")
-        self.layers[layer_id] = self._layer = made
+        self.layers[layer_id] = self._layer = layer
 
     def _inside(self, layer: IrLayer, path: tuple[str, ...], attributes: dict[str, str]) -> None:
         if path == ("data",):
@@ -104,10 +104,10 @@ def read_ir_model(source: str | os.PathLike[str], weights: str | os.PathLike[str
 def _check_types(layers: Mapping[str, IrLayer]) -> None:
     if not layers:
         _refuse("there are no layers in it")
-    known = {"Parameter", "Const", "Result", *OPENVINO_TRANSLATORS}
+    kinds = {"Parameter", "Const", "Result", *OPENVINO_TRANSLATORS}
     missing: dict[str, list[str]] = {}
     for layer in layers.values():
-        if layer.kind not in known:
+        if layer.kind not in kinds:
             missing.setdefault(layer.kind, []).append(layer.name)
     if missing:
         raise refuse(
@@ -132,18 +132,18 @@ class _WeightsFile:
             to_int(part, f"shape of {layer}") for part in data.get("shape", "").split(",") if part.strip()
         ]
         start, size = (to_int(data.get(name, "-1"), f"{name} of {layer}") for name in ("offset", "size"))
-        held = self._held()
-        if min(start, size, *dims, 0) < 0 or start + size > held.size:
-            _refuse(f"{layer} takes {size} bytes from {start}, and its file has {held.size}")
-        wanted = twin.itemsize * int(np.prod(dims, dtype=object))
-        if not wanted:
+        weights = self._content()
+        if min(start, size, *dims, 0) < 0 or start + size > weights.size:
+            _refuse(f"{layer} takes {size} bytes from {start}, and its file has {weights.size}")
+        nbytes = twin.itemsize * int(np.prod(dims, dtype=object))
+        if not nbytes:
             # OpenVINO writes a byte for what has no elements.
             return np.zeros(dims, twin)
-        if wanted != size:
-            _refuse(f"{layer} has {size} bytes for {wanted}")
-        return np.frombuffer(held[start : start + size].tobytes(), twin).reshape(dims)
+        if nbytes != size:
+            _refuse(f"{layer} has {size} bytes for {nbytes}")
+        return np.frombuffer(weights[start : start + size].tobytes(), twin).reshape(dims)
 
-    def _held(self) -> Array:
+    def _content(self) -> Array:
         if self._bytes is None:
             try:
                 is_empty = self._path.stat().st_size == 0
@@ -162,17 +162,17 @@ def _model(reader: _IrReader, weights: _WeightsFile) -> OnnxModel:
     tensors, inputs, nodes, outputs = {}, [], [], {}
     for layer in _in_order(reader):
         read = [names.get(reader.edges.get((layer.id, port), ("", "")), "") for port in layer.inputs]
-        written = tuple(names[layer.id, port] for port in layer.outputs)
+        own_outputs = tuple(names[layer.id, port] for port in layer.outputs)
         if layer.kind == "Const":
-            tensors[_only(layer, written)] = weights.array(layer)
+            tensors[_only(layer, own_outputs)] = weights.array(layer)
         elif layer.kind == "Parameter":
-            inputs.append(_input(layer, _only(layer, written)))
+            inputs.append(_input(layer, _only(layer, own_outputs)))
         elif layer.kind == "Result":
             outputs[layer.id] = _only(layer, read)
         else:
-            nodes.append(OnnxNode(layer.kind, layer.name, tuple(read), written, layer.data))
+            nodes.append(OnnxNode(layer.kind, layer.name, tuple(read), own_outputs, layer.data))
     # Results come as the file has them, in whatever order they are made.
-    results = tuple(outputs[each] for each in reader.layers if each in outputs)
+    results = tuple(outputs[layer_id] for layer_id in reader.layers if layer_id in outputs)
     return OnnxModel(tuple(nodes), tensors, tuple(inputs), results, 17)
 
 
@@ -184,25 +184,25 @@ def _in_order(reader: _IrReader) -> list[IrLayer]:
         if to in waits and origin in waits:
             readers.setdefault(origin, []).append(to)
             waits[to] += 1
-    ready = [each for each, count in waits.items() if not count]
-    for each in ready:
-        for other in readers.get(each, []):
+    ready = [layer_id for layer_id, count in waits.items() if not count]
+    for layer_id in ready:
+        for other in readers.get(layer_id, []):
             waits[other] -= 1
             if not waits[other]:
                 ready.append(other)
-    found = dict.fromkeys([*ready, *reader.layers])
-    return [reader.layers[each] for each in found]
+    order = dict.fromkeys([*ready, *reader.layers])
+    return [reader.layers[layer_id] for layer_id in order]
 
 
 def _tensor_names(layers: Mapping[str, IrLayer]) -> dict[tuple[str, str], str]:
     """The name of each output: the one that the file gives it, else that of the layer."""
     names: dict[tuple[str, str], str] = {}
-    taken: set[str] = set()
+    used: set[str] = set()
     for layer in layers.values():
         for at, (port, name) in enumerate(layer.outputs.items()):
             own = name or (f"{layer.name}.{at}" if at else layer.name)
-            names[layer.id, port] = own if own not in taken else f"{own}#{layer.id}.{port}"
-            taken.add(names[layer.id, port])
+            names[layer.id, port] = own if own not in used else f"{own}#{layer.id}.{port}"
+            used.add(names[layer.id, port])
     return names
 
 

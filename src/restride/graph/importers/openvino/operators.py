@@ -23,7 +23,7 @@ from ..onnx.rows import enter_rows, specifications
 from ..operator_call import OPENVINO, Function, Ints, Made, Moved, OperatorCall, Value
 from . import recurrent
 
-__all__ = ["NUMBERS", "OPENVINO_TRANSLATORS", "made_of_openvino", "operators", "recurrent"]
+__all__ = ["NUMBERS", "OPENVINO_TRANSLATORS", "operators", "recurrent", "translate_layer"]
 
 _AUTO_PAD = {"explicit": "NOTSET", "valid": "VALID", "same_upper": "SAME_UPPER", "same_lower": "SAME_LOWER"}
 _Axes = Annotated[Ints, "the list of axes"]
@@ -36,12 +36,12 @@ NUMBERS = {
 """The numbers that ONNX has for element types, by OpenVINO's words."""
 
 
-def made_of_openvino(call: OperatorCall) -> Made:
-    """What a layer becomes."""
-    named = {name.replace("-", "_"): value for name, value in call.node.attributes.items()}
-    if named.get("auto_broadcast", "numpy") not in ("numpy", "none"):
+def translate_layer(call: OperatorCall) -> Made:
+    """The values and tensors that stand for a layer."""
+    attributes = {name.replace("-", "_"): value for name, value in call.node.attributes.items()}
+    if attributes.get("auto_broadcast", "numpy") not in ("numpy", "none"):
         raise call.unimplemented("it aligns the dims of its inputs at an axis")
-    return OPENVINO.run(call, call.values, named)
+    return OPENVINO.run(call, call.values, attributes)
 
 
 for _specification in specifications():
@@ -95,10 +95,10 @@ def _pooling(
 ) -> Made:
     if rounding_type == "ceil" and _begins_behind(call.dims(x), kernel, window):
         raise call.unimplemented("its last windows begin behind the source", "save it with ceil_torch")
-    named = window.onnx() | {"kernel_shape": kernel, "ceil_mode": rounding_type != "floor"}
+    attributes = window.onnx() | {"kernel_shape": kernel, "ceil_mode": rounding_type != "floor"}
     if call.node.operator == "MaxPool":
-        return call.with_outputs(1).onnx("MaxPool", x, **named)
-    return call.onnx("AveragePool", x, count_include_pad=not exclude_pad, **named)
+        return call.with_outputs(1).onnx("MaxPool", x, **attributes)
+    return call.onnx("AveragePool", x, count_include_pad=not exclude_pad, **attributes)
 
 
 def _begins_behind(dims: Sequence[int], kernel: Ints, window: _LayerWindow) -> bool:
@@ -196,8 +196,8 @@ def _matmul(
     call: OperatorCall, left: Value, right: Value, *, transpose_a: bool = False, transpose_b: bool = False
 ) -> Made:
     left, right = (
-        call.matrices_transposed(each) if turns and len(call.dims(each)) > 1 else each
-        for each, turns in ((left, transpose_a), (right, transpose_b))
+        call.matrices_transposed(matrix) if turns and len(call.dims(matrix)) > 1 else matrix
+        for matrix, turns in ((left, transpose_a), (right, transpose_b))
     )
     is_product = len(call.dims(left)) == 2 and isinstance(right, np.ndarray) and right.ndim == 2
     return call.onnx("Gemm" if is_product else "MatMul", left, right)

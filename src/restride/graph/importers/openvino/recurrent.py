@@ -38,13 +38,13 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
     operator = call.node.operator.removesuffix("Sequence")
     *states, lengths = inputs[: 3 if operator == "LSTM" else 2]
     weights = []
-    for name, each in zip("WRB", inputs[len(states) + 1 :], strict=False):
-        if isinstance(each, str):
+    for name, weight in zip("WRB", inputs[len(states) + 1 :], strict=False):
+        if isinstance(weight, str):
             raise call.unimplemented(f"{name} is known only in a run", "make it a constant of the model")
-        weights.append(each)
+        weights.append(weight)
     w, r, b = weights
-    named: dict[str, object] = {"linear_before_reset": form.linear_before_reset} if operator == "GRU" else {}
-    made = call.onnx(
+    extra: dict[str, object] = {"linear_before_reset": form.linear_before_reset} if operator == "GRU" else {}
+    outputs = call.onnx(
         operator,
         *(
             x,
@@ -61,9 +61,9 @@ def _sequence(call: OperatorCall, x: Value, *inputs: Value, form: _SequenceForm)
         activation_alpha=form.activations_alpha,
         activation_beta=form.activations_beta,
         clip=form.clip or None,
-        **named,
+        **extra,
     )
-    return (call.transposed(made[0], (0, 2, 1, 3)), *made[1:])
+    return (call.transposed(outputs[0], (0, 2, 1, 3)), *outputs[1:])
 
 
 def _ordered(weights: Array, operator: str) -> Array:

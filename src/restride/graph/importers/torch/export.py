@@ -19,7 +19,7 @@ from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from ..onnx.reader import refuse_missing, translated
-from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, made_of_torch
+from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, translate_aten
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 
@@ -41,19 +41,19 @@ class ExportedModule:
 
     def graph(self, dims: Mapping[str, Dims]) -> Graph:
         """The graph, for the dims that it was exported for."""
-        return translated(self.model, dims, made_of_torch)
+        return translated(self.model, dims, translate_aten)
 
 
 def element_of(x: torch.Tensor) -> int:
     """The number that ONNX has for the type of a tensor. Raises Unimplemented for types of no network."""
-    found = _ELEMENTS.get(x.dtype)
-    if found is None:
+    element = _ELEMENTS.get(x.dtype)
+    if element is None:
         raise refuse("RS-G02:example-another-type", dtype=x.dtype)
-    return found
+    return element
 
 
 def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> ExportedModule:
-    """What a module does with tensors like these. Nothing of it is run on their values.
+    """The operations of a module for tensors like these. Nothing of it is run on their values.
 
     Raises InvalidArguments where torch cannot export it, Unimplemented for operators that restride has not,
     all at once.
@@ -86,13 +86,13 @@ def exported(module: torch.nn.Module, example: Sequence[torch.Tensor]) -> Export
 
 
 def follows_batch(
-    module: torch.nn.Module, example: Sequence[torch.Tensor], asked: Sequence[Sequence[Dims]]
+    module: torch.nn.Module, example: Sequence[torch.Tensor], dims: Sequence[Sequence[Dims]]
 ) -> bool:
     """True where torch proves that extents follow the batch on a line, and nothing else follows it.
 
-    `asked`: dims of the inputs for several batches, the least first.
+    `dims`: dims of the inputs for several batches, the least first.
     """
-    pairs = [list(zip(least, most, strict=True)) for least, most in zip(asked[0], asked[-1], strict=True)]
+    pairs = [list(zip(least, most, strict=True)) for least, most in zip(dims[0], dims[-1], strict=True)]
     ends = next(pair for own in pairs for pair in own if pair[0] != pair[1])
     batch = torch.export.Dim("batch", min=ends[0], max=ends[1])
     shapes = [{axis: batch for axis, pair in enumerate(own) if pair == ends} for own in pairs]
@@ -110,9 +110,9 @@ def _is_on_line(number: Any) -> bool:
     """True for a constant, and an integer that is so many times the batch and so many more."""
     if not isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
         return True
-    found = number.node.expr
-    is_sum = isinstance(number, torch.SymInt) and found.is_polynomial(*found.free_symbols)
-    return is_sum and all(found.diff(symbol).is_number for symbol in found.free_symbols)
+    expression = number.node.expr
+    is_sum = isinstance(number, torch.SymInt) and expression.is_polynomial(*expression.free_symbols)
+    return is_sum and all(expression.diff(symbol).is_number for symbol in expression.free_symbols)
 
 
 def _decompositions(table: Any) -> Any:
@@ -143,35 +143,35 @@ class _ProgramReader:
             elif node.op == "output":
                 outputs = node.args[0]
         refuse_missing("the module", self._missing)
-        if any(not hasattr(each, "name") for each in outputs):
+        if any(not hasattr(output, "name") for output in outputs):
             raise refuse(
                 "RS-G05:module-gives-no",
-                outputs=", ".join(str(each) for each in outputs if not hasattr(each, "name")),
+                outputs=", ".join(str(output) for output in outputs if not hasattr(output, "name")),
             )
         signature = self._program.graph_signature
-        written = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
-        if written:
-            raise refuse("RS-G05:module-writes-into", written=", ".join(map(str, written.values())))
+        targets = {**signature.buffers_to_mutate, **signature.user_inputs_to_mutate}
+        if targets:
+            raise refuse("RS-G05:module-writes-into", written=", ".join(map(str, targets.values())))
         inputs = tuple(
             OnnxInput(name, tuple(x.shape), element_of(x))
             for name, x in zip(signature.user_inputs, self._example, strict=True)
         )
         tensors = dict(self._tensors(signature))
-        names = tuple(self._names.get(each.name, each.name) for each in outputs)
+        names = tuple(self._names.get(output.name, output.name) for output in outputs)
         return ExportedModule(
             OnnxModel(tuple(self._nodes), tensors, inputs, names, opset=18), self._program.call_spec.out_spec
         )
 
     def _tensors(self, signature: Any) -> Any:
         """Parameters, buffers and constants by the names of their placeholders."""
-        stored = {**self._program.constants, **self._program.state_dict}
+        tensors = {**self._program.constants, **self._program.state_dict}
         for table in (
             signature.inputs_to_parameters,
             signature.inputs_to_buffers,
             signature.inputs_to_lifted_tensor_constants,
         ):
             for name, target in table.items():
-                yield name, _array_of(stored[target])
+                yield name, _array_of(tensors[target])
 
     def _add(self, node: Any) -> None:
         value, name = node.meta.get("val"), f"{node.name}{_line_of(node)}"
@@ -184,19 +184,19 @@ class _ProgramReader:
             self._missing.setdefault(word, []).append(name)
             return
         schema = node.target._schema.arguments
-        passed = {**{each.name: x for each, x in zip(schema, node.args, strict=False)}, **node.kwargs}
+        passed = {**{argument.name: x for argument, x in zip(schema, node.args, strict=False)}, **node.kwargs}
         inputs: list[str] = []
         attributes = {
-            each.name: self._argument(passed.get(each.name, each.default_value), inputs) for each in schema
+            arg.name: self._argument(passed.get(arg.name, arg.default_value), inputs) for arg in schema
         }
         marked = {
-            each.name
-            for each in schema
-            if (x := passed.get(each.name)) not in (None, False)
-            and not (each.has_default_value() and x == each.default_value)
+            argument.name
+            for argument in schema
+            if (x := passed.get(argument.name)) not in (None, False)
+            and not (argument.has_default_value() and x == argument.default_value)
         }
         attributes[CALL] = AtenCall(
-            tuple(each.name for each in schema if not each.kwarg_only),
+            tuple(argument.name for argument in schema if not argument.kwarg_only),
             frozenset(marked),
             tuple((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results),
         )
@@ -207,14 +207,14 @@ class _ProgramReader:
             inputs.append(self._names.get(value.name, value.name))
             return TensorArgument(len(inputs) - 1)
         if isinstance(value, list | tuple):
-            return tuple(self._argument(each, inputs) for each in value)
+            return tuple(self._argument(item, inputs) for item in value)
         return value
 
 
 def _line_of(node: Any) -> str:
     """The line of the module's code that a call comes from, or the part of it: that of torch says nothing."""
     frames = re.findall(r'File "(.*?)", line (\d+)', node.meta.get("stack_trace") or "")
-    own = [each for each in frames if not each[0].startswith(_OF_TORCH)]
+    own = [frame for frame in frames if not frame[0].startswith(_OF_TORCH)]
     if own:
         return f" at {PurePath(own[-1][0]).name}:{own[-1][1]}"
     parts = [part for part, _ in (node.meta.get("nn_module_stack") or {}).values() if part]

@@ -42,7 +42,7 @@ def compile_module(
 
 
 class CompiledModule:
-    """What `compile_module` makes: called as the module is, with tensors by position, without gradients.
+    """The result of `compile_module`: called as the module is, with tensors by position, without gradients.
 
     Weights are packed once. A change of a parameter or a buffer in place, as an optimizer makes it, or of its
     storage, and another part in the place of one, are noticed at the next call, which packs them anew. What
@@ -56,9 +56,9 @@ class CompiledModule:
         if not isinstance(module, torch.nn.Module):
             raise refuse("RS-V08:no-module", type=type(module).__name__)
         self._module, self._rule, self._lock = module, rule, threading.RLock()
-        self._example = tuple(each.detach() for each in example)
+        self._example = tuple(tensor.detach() for tensor in example)
         self._state: tuple[Any, ...] = ()
-        self._network, self._tree, self._state = self._made()
+        self._network, self._tree, self._state = self._compile()
 
     @property
     def network(self) -> Network:
@@ -66,7 +66,7 @@ class CompiledModule:
         return self._current()[0]
 
     def __call__(self, *inputs: torch.Tensor) -> Any:
-        """What the module gives for these tensors, in the same structure.
+        """The outputs of the module for these tensors, in the same structure.
 
         Raises InvalidArguments for other inputs than the example's, and tensors that record gradients.
         """
@@ -83,11 +83,11 @@ class CompiledModule:
         return f"<CompiledModule {type(self._module).__name__}: {self._network!r}>"
 
     def _run(self, network: Network, tree: Any, inputs: Sequence[torch.Tensor]) -> Any:
-        brought = {each.name: x for each, x in zip(network.inputs, inputs, strict=True)}
-        found = network(brought)
+        by_name = {network_input.name: x for network_input, x in zip(network.inputs, inputs, strict=True)}
+        results = network(by_name)
         # The outputs of the graph, of which one may be given twice.
         names = network.plan(*(tuple(x.shape) for x in inputs)).graph.outputs
-        leaves = [found[name] if isinstance(found, dict) else found for name in names]
+        leaves = [results[name] if isinstance(results, dict) else results for name in names]
         return torch.utils._pytree.tree_unflatten(leaves, tree)
 
     # --- weights --------------------------------------------------------------------------------------------
@@ -97,26 +97,26 @@ class CompiledModule:
             with self._lock:
                 if self._state_now() != self._state:
                     # The state last: others look at it without the lock.
-                    self._network, self._tree, self._state = self._made()
+                    self._network, self._tree, self._state = self._compile()
         return self._network, self._tree
 
     def _state_now(self) -> tuple[Any, ...]:
         """Its parts, and whether each trains; where all weights lie, and how often each was changed."""
         module = self._module
-        parts = tuple((each, each.training) for each in module.modules())
+        parts = tuple((part, part.training) for part in module.modules())
         tensors = (*module.parameters(), *module.buffers())
         if any(x.is_inference() for x in tensors):
             raise refuse("RS-G05:inference-mode", type=type(module).__name__)
         return (parts, *((x.data_ptr(), x._version, x.shape) for x in tensors))
 
-    def _made(self) -> tuple[Network, Any, tuple[Any, ...]]:
+    def _compile(self) -> tuple[Network, Any, tuple[Any, ...]]:
         module, example = self._module, self._example
-        if any(each.training for each in module.modules()):
+        if any(part.training for part in module.modules()):
             raise refuse("RS-G05:module-training-mode", type=type(module).__name__)
         state, first = self._state_now(), exported(module, example)
-        names = [each.name for each in first.model.inputs]
+        names = [model_input.name for model_input in first.model.inputs]
         of_example = {name: tuple(x.shape) for name, x in zip(names, example, strict=True)}
-        known = first.graph(of_example)
+        example_graph = first.graph(of_example)
 
         def like_example(dims: Mapping[str, Dims]) -> list[torch.Tensor]:
             pairs = [(x, dims[name]) for name, x in zip(names, example, strict=True)]
@@ -125,18 +125,18 @@ class CompiledModule:
 
         def graph(dims: Mapping[str, Dims]) -> Graph:
             if dims == of_example:
-                return known
+                return example_graph
             return exported(module, like_example(dims)).graph(dims)
 
-        def is_linear(asked: Sequence[Mapping[str, Dims]]) -> bool:
-            in_order = [[dims[name] for name in names] for dims in asked]
-            return follows_batch(module, like_example(asked[1]), in_order)
+        def is_linear(batches: Sequence[Mapping[str, Dims]]) -> bool:
+            in_order = [[dims[name] for name in names] for dims in batches]
+            return follows_batch(module, like_example(batches[1]), in_order)
 
         inputs = [
             NetworkInput(name, (None,) * x.dim(), data_type_of(name, element_of(x)))
             for name, x in zip(names, example, strict=True)
         ]
-        made = Network.of_source(
+        network = Network.of_source(
             inputs,
             first.model.outputs,
             graph,
@@ -144,12 +144,12 @@ class CompiledModule:
             dims=tuple(of_example.values()),
             is_linear=is_linear,
         )
-        return made, first.tree, state
+        return network, first.tree, state
 
 
-def _tensors(what: str, found: Any) -> tuple[torch.Tensor, ...]:
-    tensors = tuple(found) if isinstance(found, Sequence) else (found,)
-    for each in tensors:
-        if not isinstance(each, torch.Tensor):
-            raise refuse("RS-V08:no-tensors", what=what, type=type(each).__name__)
+def _tensors(what: str, values: Any) -> tuple[torch.Tensor, ...]:
+    tensors = tuple(values) if isinstance(values, Sequence) else (values,)
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise refuse("RS-V08:no-tensors", what=what, type=type(tensor).__name__)
     return tensors

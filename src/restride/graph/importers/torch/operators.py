@@ -22,7 +22,7 @@ from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows, specifications
 from ..operator_call import ATEN, Function, Made, OperatorCall
 
-__all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "made_of_torch", "operators"]
+__all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "operators", "translate_aten"]
 
 _F32 = np.float32
 CALL = ""
@@ -38,8 +38,8 @@ class TensorArgument:
 
 @dataclass(frozen=True, slots=True)
 class AtenCall:
-    """What torch says of a call: the names of its arguments by position; which of all arguments are not their
-    defaults, so that they must be read; dims and data type of each result.
+    """The schema and results of a call by torch: the names of its arguments by position; those of all
+    arguments that are not their defaults, so that they must be read; dims and data type of each result.
     """
 
     positional: tuple[str, ...]
@@ -47,38 +47,38 @@ class AtenCall:
     results: tuple[tuple[tuple[int, ...], str], ...]
 
 
-def made_of_torch(call: OperatorCall) -> Made:
-    """What a call becomes. Raises Unimplemented, which names it, for arguments that its function has not,
-    and where the result is not what torch says.
+def translate_aten(call: OperatorCall) -> Made:
+    """The values and tensors that stand for a call. Raises Unimplemented, which names it, for arguments that
+    its function has not, and where the result is not what torch says.
     """
     arguments = dict(call.node.attributes)
     aten: AtenCall = arguments.pop(CALL)
     arguments = {name: _argument(call, value) for name, value in arguments.items()}
     inputs = [arguments[name] for name in aten.positional]
     try:
-        made = ATEN.run(call.with_outputs(1), inputs, arguments, aten.positional, aten.marked)
+        result = ATEN.run(call.with_outputs(1), inputs, arguments, aten.positional, aten.marked)
     except Unimplemented as error:
         raise error.with_context(f"node {call.node}") from None
-    values = made if isinstance(made, tuple) else (made,)
+    values = result if isinstance(result, tuple) else (result,)
     for value, (dims, data_type) in zip(values, aten.results, strict=False):
         kind = call.builder.type(value) if isinstance(value, str) else None
         if call.dims(value) != dims or (kind and str(kind.data_type.numpy) != data_type):
             raise call.unimplemented(
                 f"its result would be {kind or call.dims(value)}, torch makes {data_type} {by(dims)}"
             )
-    return made
+    return result
 
 
 def _argument(call: OperatorCall, value: Any) -> Any:
     if isinstance(value, tuple):
-        return tuple(_argument(call, each) for each in value)
+        return tuple(_argument(call, item) for item in value)
     return call.values[value.place] if isinstance(value, TensorArgument) else value
 
 
 def _of_axes(values: Sequence[int] | int, rank: int) -> tuple[int, ...]:
     """Numbers of all axes, of which one number may stand for all."""
-    found = (values,) if isinstance(values, int) else tuple(values)
-    return found * rank if len(found) == 1 else found
+    numbers = (values,) if isinstance(values, int) else tuple(values)
+    return numbers * rank if len(numbers) == 1 else numbers
 
 
 for _specification in specifications():
@@ -99,7 +99,7 @@ def _clamp(call: OperatorCall, x: Any, low: float = -inf, high: float = inf) -> 
         raise call.unimplemented("a limit is no number")
     if (low, high) == (0.0, inf):
         return call.onnx("Relu", x)
-    return call.onnx("Clip", x, *(each if isfinite(each) else None for each in (low, high)))
+    return call.onnx("Clip", x, *(limit if isfinite(limit) else None for limit in (low, high)))
 
 
 @ATEN("prelu")
@@ -118,8 +118,8 @@ def _batch_normalization(
     call: OperatorCall, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *, eps: float
 ) -> Made:
     scale, shift = (
-        make(call.dims(mean), _F32) if each is None else each
-        for make, each in ((np.ones, weight), (np.zeros, bias))
+        make(call.dims(mean), _F32) if tensor is None else tensor
+        for make, tensor in ((np.ones, weight), (np.zeros, bias))
     )
     return call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
 
@@ -141,16 +141,16 @@ def _normalized_rows(
     the first of `order`.
     """
     dims = call.dims(x)
-    moved, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
+    shape, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
     rows = groups * (dims[0] if order[0] == 0 else 1)
-    made = call.onnx("Reshape", call.onnx("Transpose", x, perm=order), (rows, prod(dims) // rows))
-    made = call.onnx("LayerNormalization", made, np.ones(prod(dims) // rows, _F32), axis=-1, epsilon=eps)
-    made = call.onnx("Transpose", call.onnx("Reshape", made, moved), perm=back)
+    result = call.onnx("Reshape", call.onnx("Transpose", x, perm=order), (rows, prod(dims) // rows))
+    result = call.onnx("LayerNormalization", result, np.ones(prod(dims) // rows, _F32), axis=-1, epsilon=eps)
+    result = call.onnx("Transpose", call.onnx("Reshape", result, shape), perm=back)
     for operator, values in zip(("Mul", "Add"), affine, strict=True):
         if values is not None:
             channels = call.onnx("Reshape", values, (1, -1, *(1,) * (len(dims) - 2)))
-            made = call.onnx(operator, made, channels)
-    return made
+            result = call.onnx(operator, result, channels)
+    return result
 
 
 @ATEN("native_group_norm")
@@ -235,18 +235,18 @@ def _convolution(call: OperatorCall, x: Any, weights: Any, bias: Any, *numbers: 
     strides, padding, dilations, is_transposed, more, group = numbers
     rank = len(call.dims(weights)) - 2
     names = "strides", "dilations", "pads", "output_padding"
-    named = {
-        name: _of_axes(each, rank)
-        for name, each in zip(names, (strides, dilations, padding, more), strict=True)
+    options = {
+        name: _of_axes(value, rank)
+        for name, value in zip(names, (strides, dilations, padding, more), strict=True)
         if is_transposed or name != "output_padding"
     }
-    named["pads"] *= 2
-    return call.onnx("ConvTranspose" if is_transposed else "Conv", x, weights, bias, group=group, **named)
+    options["pads"] *= 2
+    return call.onnx("ConvTranspose" if is_transposed else "Conv", x, weights, bias, group=group, **options)
 
 
 @dataclass(frozen=True, slots=True)
 class _PoolArguments:
-    """What poolings have behind the kernel."""
+    """The arguments of poolings behind the kernel."""
 
     stride: Any = None
     padding: Any = 0
@@ -263,8 +263,8 @@ class _PoolArguments:
 def _average_pooling(
     call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, count_include_pad: bool = True
 ) -> Made:
-    named = pool.onnx(kernel_size, int(call.node.operator[-2]))
-    return call.onnx("AveragePool", x, count_include_pad=count_include_pad, **named)
+    attributes = pool.onnx(kernel_size, int(call.node.operator[-2]))
+    return call.onnx("AveragePool", x, count_include_pad=count_include_pad, **attributes)
 
 
 @ATEN("max_pool2d_with_indices", "max_pool3d_with_indices")
@@ -322,10 +322,10 @@ def _squeeze(call: OperatorCall, x: Any, axes: Any) -> Made:
 
 
 @ATEN("expand")
-def _expand(call: OperatorCall, x: Any, wanted: Any) -> Made:
+def _expand(call: OperatorCall, x: Any, extents: Any) -> Made:
     dims = call.dims(x)
-    full = (1,) * (len(wanted) - len(dims)) + dims
-    if not all(size in (-1, n) for n, size in zip(full, wanted, strict=True)):
+    full = (1,) * (len(extents) - len(dims)) + dims
+    if not all(size in (-1, n) for n, size in zip(full, extents, strict=True)):
         raise call.unimplemented("it repeats elements", "operators repeat dims of 1 by themselves")
     return call.onnx("Reshape", x, full)
 
