@@ -35,7 +35,7 @@ _GROUPS = {
     "kernels": "kernel convert pack neon blocks interleaved nibble_operands reduction fused_sums large",
     "targets": "cpu_target isa jit objects",
     "reorder": "reorder_primitive reorder_fuzz arrays flushed_reorder",
-    "shuffle": "shuffle_primitive shuffles shuffle_fuzz",
+    "shuffle": "shuffle_primitive shuffles",
     "concat": "concat concat_and_sum",
     "sum": "sum several ordered_sums",
     "numerics": "eltwise compute arithmetic same_bits",

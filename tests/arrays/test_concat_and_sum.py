@@ -35,13 +35,6 @@ def test_strides_of_any_kind():
     np.testing.assert_array_equal(rs.concat(arrays, 1), np.concatenate(arrays, 1))
 
 
-def test_the_layout_of_the_first_array_is_kept():
-    nhwc = [ramp(2, 5, 3, 4).transpose(0, 3, 1, 2) for _ in range(2)]
-    made = rs.concat([*nhwc, ramp(2, 4, 5, 3)], 1)
-    assert made.shape == (2, 12, 5, 3)
-    assert made.transpose(0, 2, 3, 1).flags.c_contiguous
-
-
 def test_a_layout_by_name():
     x, y = ramp(2, 3, 5, 7), ramp(2, 14, 5, 7, start=1000)
     whole = np.concatenate([x, y], 1)
@@ -190,7 +183,6 @@ def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
         (lambda x: rs.concat(rs.Memory.from_numpy(x)), ("concat: arrays is no list", "write [x]")),
         (lambda x: rs.concat(5), ("concat: arrays is no list", "it is int")),
         (lambda x: rs.concat([]), ("concat: from 1 to 1024 arrays", "pass at least one array")),
-        (lambda x: rs.concat([x, "x"]), ("concat: array 1 cannot be read", "str is no NumPy array")),
         (lambda x: rs.concat([x, x.astype(np.int64)]), ("concat: array 1 cannot be read", "int64")),
         (lambda x: rs.concat([x, rs.Memory()]), ("concat: array 1 is an empty memory",)),
         (lambda x: rs.concat([x, x[0]]), ("array 0 has 2 dims, array 1 has 1",)),
@@ -202,16 +194,14 @@ def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
         (lambda x: rs.concat([x], 0, None, "f33"), ("concat: dtype is no data type",)),
         (lambda x: rs.concat([x], 0, (0, 1)), ("share memory", "(N8)")),
         (lambda x: rs.concat([x], out=x[:1]), ("concat: out is of another shape", "leave out out")),
-        (lambda x: rs.concat([x], out=[0]), ("concat: out cannot be written",)),
         (lambda x: rs.concat([x], dst="ba", out=x.copy()), ("out does not lie as dst says",)),
         (lambda x: rs.concat([x], dtype="s8", out=x.copy()), ("concat: dtype is s8", "leave dtype out")),
         (lambda x: rs.concat([x], dst=rs.MemoryDesc((2, 3), "s8"), dtype="f32"), ("dtype is f32",)),
-        (lambda x: rs.concat([x], out=np.broadcast_to(x, x.shape)), ("concat: out is read-only",)),
         (lambda x: rs.concat([x], 0, "qq"), ("concat: dst: bad format tag 'qq'",)),
         (lambda x: rs.concat([x], 0, "qq", out=x.copy()), ("concat: dst: bad format tag 'qq'",)),
         (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 4), "f32")), ("concat: dst is of another shape",)),
     ],
-    ids=range(24),
+    ids=range(21),
 )
 def test_what_cannot_be_joined_is_refused(call, texts):
     with refused(*texts):
@@ -226,11 +216,6 @@ def test_add_n_adds_with_scales():
     np.testing.assert_array_equal(rs.add_n([x, y, z]), x + y + z)
     np.testing.assert_array_equal(rs.add_n([x, y, z], [2, -0.5, 0.25]), 2 * x - y / 2 + z / 4)
     np.testing.assert_array_equal(rs.add_n(x for x in (x, y)), x + y)
-
-
-def test_add_n_of_many():
-    arrays = [ramp(3, 7, start=i) for i in range(100)]
-    np.testing.assert_array_equal(rs.add_n(arrays), np.sum(arrays, 0))
 
 
 def test_add_n_of_integers_is_exact_and_saturates():
@@ -270,10 +255,9 @@ def test_add_n_of_memories_and_of_mixed_types():
         (lambda x: rs.add_n([x, x[:1]]), ("add_n: tensors of different shapes", "array 1 (1, 3)")),
         (lambda x: rs.add_n([]), ("add_n: from 1 to 1024 arrays",)),
         (lambda x: rs.add_n([x.astype(np.int64)] * 2), ("add_n: array 0 cannot be read", "int64")),
-        (lambda x: rs.add_n([x], out=np.broadcast_to(x, x.shape)), ("add_n: out is read-only",)),
         (lambda x: rs.add_n([x], out=x[:1]), ("different shapes",)),
     ],
-    ids=range(8),
+    ids=range(7),
 )
 def test_what_cannot_be_added_is_refused(call, texts):
     with refused(*texts):

@@ -12,7 +12,7 @@ import restride as rs
 from support.errors import refused
 from support.shuffles import shuffled
 
-CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
+CPU = rs.Engine("cpu")
 # O06: twelve element types; then those that OpenVINO has not, and NumPy's others of 1, 2, 4 and 8 bytes.
 _INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 TYPES = [*_INTEGERS, "bfloat16", "float16", "float32", "float64"]
@@ -70,12 +70,6 @@ def test_openvino_reference_values(shape, axis, group, channels, dtype):
     check(rs.shuffle(x, group_size=shape[axis] // group, axis=axis % len(shape)), made)
 
 
-def test_the_example_of_the_openvino_specification():
-    x = np.random.default_rng(0).random((5, 12, 200, 400), np.float32)
-    made = rs.shuffle_channels(x, group=3)
-    check(made, x.reshape(5, 3, 4, -1).transpose(0, 2, 1, 3).reshape(x.shape))
-
-
 def test_defaults_are_one_group_and_axis_1():
     x = _counted((2, 6, 3), "int32")
     check(rs.shuffle_channels(x), x)
@@ -120,12 +114,6 @@ def test_arrays_lie_as_they_like_and_so_may_out(dtype):
             np.testing.assert_array_equal(out, wanted, err_msg=source_name)
 
 
-def test_a_result_has_the_layout_of_its_source_dense():
-    x = np.moveaxis(_counted((2, 3, 4, 12), "float32"), -1, 1)
-    assert rs.shuffle(x, group_size=4).strides == x.strides
-    assert rs.shuffle(x[::-1, :, ::2], group_size=4).strides == (384, 4, 192, 48)
-
-
 def test_a_broadcast_source_is_read_and_what_is_beside_out_is_kept():
     x = np.broadcast_to(np.arange(6, dtype=np.int16)[:, None], (2, 6, 5))
     room = np.full((2, 6, 9), 77, np.int16)
@@ -168,35 +156,9 @@ def test_subclasses_of_arrays_are_arrays():
 
     x = _counted((2, 6), "int32").view(Named)
     np.testing.assert_array_equal(rs.shuffle(x, group_size=2), shuffled(np.asarray(x), 1, 2))
-    with refused("x"):
-        rs.shuffle(np.ma.masked_array(np.zeros((2, 6)), np.zeros((2, 6), bool)), group_size=2)
 
 
 # --- memories ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("engine", [CPU, REF], ids=lambda engine: engine.kind)
-def test_a_blocked_memory_gives_one_of_its_format(engine):
-    x = _counted((2, 36, 3, 5), "float32")
-    blocked = rs.reorder(x, "nChw16c")
-    source = rs.Memory(blocked.desc, engine, blocked)
-    made = rs.shuffle_channels(source, group=4)
-    assert made.desc == blocked.desc
-    assert made.engine is engine
-    np.testing.assert_array_equal(made.to_numpy(), shuffled(x, 1, 9))
-    assert (np.asarray(made.physical())[:, -1, ..., 4:] == 0).all()
-
-
-def test_memories_and_arrays_mix():
-    x = _counted((2, 36, 3, 5), "float32")
-    wanted = shuffled(x, 1, 9)
-    blocked = rs.reorder(x, "nChw16c")
-    out = np.zeros_like(x)
-    assert rs.shuffle(blocked, group_size=9, out=out) is out
-    np.testing.assert_array_equal(out, wanted)
-    into = rs.Memory(rs.MemoryDesc(x.shape, "f32", "nChw8c"), CPU)
-    assert rs.shuffle(x, group_size=9, out=into) is into
-    np.testing.assert_array_equal(into.to_numpy(), wanted)
 
 
 def test_memories_of_4_bit_elements():
@@ -293,10 +255,6 @@ def test_what_holds_no_numbers_is_refused(x):
 
 def test_an_out_that_will_not_do_is_refused_before_it_is_written():
     x = _counted((2, 6, 4), "float32")
-    readonly = np.zeros_like(x)
-    readonly.flags.writeable = False
-    with refused("out is read-only"):
-        rs.shuffle(x, group_size=2, out=readonly)
     with refused("of different types"):
         rs.shuffle(x, group_size=2, out=np.zeros(x.shape, np.int32))
     with refused("dims"):
@@ -307,8 +265,6 @@ def test_an_out_that_will_not_do_is_refused_before_it_is_written():
     repeated = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), x.shape, (0, 0, 4))
     with refused():
         rs.shuffle(x, group_size=2, out=repeated)
-    with pytest.raises(rs.InvalidArguments):
-        rs.shuffle(x, group_size=2, out=[1, 2])
     np.testing.assert_array_equal(x, _counted((2, 6, 4), "float32"))
 
 
@@ -317,8 +273,6 @@ def test_memories_that_will_not_do_are_refused():
     memory = rs.Memory(md, CPU)
     with refused("overlap"):
         rs.shuffle(memory, group_size=2, out=memory)
-    with refused("the memory is empty"):
-        rs.shuffle(rs.Memory(), group_size=2)
     with refused("two data types", kind=rs.Unimplemented):
         rs.shuffle(memory, group_size=2, out=rs.Memory(rs.MemoryDesc((2, 6), "s32", "ab"), CPU))
 

@@ -270,20 +270,6 @@ def test_a_reference_implementation_is_reported_where_it_is_not_wanted(
 # --- shuffles --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "--shuffle --group=4 2x12x3",
-        "--shuffle --dir=FWD_I --dt=s8 --tag=axb --group=3 2x12x3",
-        "--shuffle --dir=BWD_D --dt=bf16 --tag=aBx8b --group=4 2x12x3",
-        "--shuffle --dir=BWD_D --dt=u8 --axis=2 --group=2 2x3x6",
-        "--shuffle --dt=f64 --axis=0 --group=2 --tag=BA8b4a2b 12x5",
-    ],
-)
-def test_shuffles_pass(line: str) -> None:
-    assert _run(line).status is Outcome.PASSED
-
-
 def test_a_shuffle_the_wrong_way_round_fails() -> None:
     def other_way(primitive: Any, stream: rs.Stream, args: Args) -> None:
         _bytes(args[rs.ARG_DST])[:] = np.roll(_bytes(args[rs.ARG_SRC]), 1)

@@ -3,6 +3,9 @@
 A line gives one case for each combination of its values; of these every change runs so many that each pair
 of values is in one of them. Formats are plain, permuted, in blocks with and without padding, and strides
 with gaps; extents are small, and fill no vector.
+
+Reorders and shuffles have no formula in the driver: they have the bits of the interpreter, which is held
+against `MemoryDesc.offset` in tests/ops.
 """
 
 from __future__ import annotations
@@ -35,7 +38,10 @@ _ZERO_POINTS = (
 _GROUPS = "src:per_ocic:f32:1x32+wei:per_ocic:f32:32x1,src:per_ocic:f16:1x16+wei:per_ocic:f16:64x1"
 _BINARY = "ADD,SUB,MUL,DIV,MIN,MAX,GE,GT,LE,LT,EQ,NE,SELECT"
 
-_NINETEEN = ":".join(["f32"] * 19)
+
+def _types(count: int, kind: str = "f32") -> str:
+    return ":".join([kind] * count)
+
 
 _POOL_WINDOWS = (
     "mb2ic5_iw13kw3sw2pw1 mb2ic17_ih7iw6kh3kw2sh2sw1ph1pw0 mb1ic3_ih9iw8kh2kw3sh1sw2dh2dw1ph0pw1 "
@@ -92,6 +98,18 @@ PROBLEMS: dict[str, str] = {
     "shuffle along an axis": (
         "--shuffle --dir=FWD_D,BWD_D --axis=0,2,3 --group=2,4 --dt=u8,f32 --tag=abx,axb,aBx16b 4x17x8x12"
     ),
+    "shuffle of types": (
+        "--shuffle --dir=FWD_D,BWD_D --dt=f32,f16,bf16,s32,s8,boolean,f8_e5m2,f8_e4m3,e8m0,s4,u4,f4_e2m1 "
+        "--tag=abx,axb,aBx16b,aBx8b --axis=1 --group=4 2x36x7x5 2x24x1x3"
+    ),
+    "shuffle in stages": (
+        "--shuffle --dir=FWD_D,BWD_D --dt=f32,u8,s4 --tag=abx,axb,aBx16b,aBx8b,aBx4b --axis=1 --group=4,9,12 "
+        "2x36x17x19"
+    ),
+    "shuffle of two blocked axes, of long ones, of none": (
+        "--shuffle --dir=FWD_D,BWD_D --dt=f32,u8 --tag=BAc8b4a2b,ABc16b16a --axis=0,1 --group=6,4 48x48x3 "
+        "--tag=A8a,a --axis=0 --group=5 30 --tag=abc --axis=1 --group=4 0x12x3 2x12x0"
+    ),
     "concat": (
         "--concat --sdt=f32,s8,bf16 --ddt=f32,u8,s8,f16 --stag=abx,axb,aBx16b --dtag=abx,axb,aBx8b,any "
         "--axis=1 --attr-scales=,msrc0:common:1.5+msrc1:common:0.5 2x16x5:2x17x5"
@@ -108,15 +126,34 @@ PROBLEMS: dict[str, str] = {
     "concat of 4-bit elements": (
         "--concat --sdt=s4,u4 --ddt=s4 --axis=0,2 --stag=abc,acb --dtag=abc,cab 3x5x8:3x5x8"
     ),
+    "concat of one, of large blocks, of much": (
+        "--concat --stag=Ab48a,ab --sdt=bf16,f32 --ddt=bf16,s8 --dtag=Ab32a,ba --axis=0 5x3:200x3:40x3 17x5 "
+        "400x99:801x99:7x99"
+    ),
+    "concat of blocks of every dim": (
+        "--concat --dtag=FEDCBA2f2e2d2c2b2a --sdt=f32,s8 --ddt=f32 --axis=0 3x3x3x3x3x3:3x3x3x3x3x3"
+    ),
     "concat without elements": (
         "--concat --stag=abx,aBx8b --axis=1 --dtag=any,abx 2x0x3:2x5x3 2x0x3:2x0x3 0x4x3:0x5x3"
     ),
     "sum of many": (
-        f"--sum --sdt={_NINETEEN},f32:u8:f32:f64:u8:s8:s32{':f32' * 12} --ddt=f32,s8 --stag=ab,ba "
+        f"--sum --sdt={_types(19)},f32:u8:f32:f64:u8:s8:s32{':f32' * 12} --ddt=f32,s8 --stag=ab,ba "
         "--dtag=ab,ba --scales=1 3x67"
     ),
+    "sum of one, of a pass, of several passes": (
+        f"--sum --sdt=bf16,{_types(16, 's8')},{_types(17)},{_types(33, 'f64')} --ddt=f32,s8,s4 "
+        "--stag=abc,aBc16b,acb --dtag=aBc16b,abc --scales=0.5 2x21x5"
+    ),
     "sum of 4-bit elements": (
-        "--sum --sdt=s4:u4:f32 --ddt=s4,f32 --stag=ab:ba:ab,ab --dtag=ab,ba --scales=1:1:1 3x7 33x18"
+        "--sum --sdt=s4:u4:f32,f4_e2m1:f4_e3m0:s4 --ddt=s4,f32 --stag=ab:ba:ab,ab --dtag=ab,ba "
+        "--scales=1:1:1 3x7 33x18"
+    ),
+    "sum of 4-bit elements in other orders": (
+        "--sum --sdt=f4_e2m1:s4:u4,f4_e2m1:f4_e3m0:f4_e3m0 --ddt=s8,f32 --stag=bcad:abcd:cdba "
+        "--dtag=dbac,abcd --scales=1:2:0.5 5x4x1x5"
+    ),
+    "sum of much and of nothing": (
+        "--sum --sdt=f32:f32:f32 --ddt=f32,bf16 --dtag=ab,aB16b --scales=1:0.5:0.25 700x999 0x3"
     ),
     "sum of integers": "--sum --sdt=s32:u8:s32,s8:s8:s8 --ddt=s32,s8,f64 --scales=1:1:1,0.5:1:2 517 3x67",
     "sum": (
@@ -151,8 +188,8 @@ PROBLEMS: dict[str, str] = {
         "--stag=abx:any,axb:abx,aBx16b:any --dtag=any,abx 2x17x5:2x17x5 2x17x5:1x17x1 1x17x5:2x1x5"
     ),
     "binary with attributes": (
-        "--binary --alg=ADD,MUL --ddt=f32,s8 --attr-scales=,src:common:0.5+src1:common:0.25 "
-        f"--attr-post-ops={_PAIRS} 5x3x2x9:5x3x2x9"
+        "--binary --alg=ADD,MUL --ddt=f32,s8 --attr-scales=,src:common:0.5+src1:common:0.25,src1:per_dim_1 "
+        f"--attr-post-ops={_PAIRS} 5x3x2x9:5x3x2x9 5x3x2x9:1x3x1x1"
     ),
     "binary in place": (
         "--binary --alg=SUB,DIV --inplace=true --stag=abx:axb,axb:any --attr-post-ops=,linear:2:0.125 "
@@ -278,6 +315,10 @@ PROBLEMS: dict[str, str] = {
         "--lnorm --dir=BWD_D,BWD_DW --flags=,CH,G,GCH,CM --dt=f32,bf16 --tag=abx,axb --stat_tag=abx,axb "
         "4x3x17 3x70 2x3x5x33 6x40x512"
     ),
+    "layer normalization gradient of rows in pieces": (
+        "--lnorm --dir=BWD_DW --flags=CH,GH,CM --inplace=true,false --tag=abc,bac 6x40x512 2x64x600 "
+        "--tag=ba 40x20"
+    ),
     "group normalization": (
         f"--gnorm --dir=FWD_D,FWD_I --flags=,CH,GCH,CM --dt=f32,bf16,f16 --tag={_FORMATS} mb2g3ic12ih5 "
         "g1ic5iw9 g4ic32ih3"
@@ -364,6 +405,13 @@ PROBLEMS: dict[str, str] = {
         "--conv --dir=BWD_D,BWD_W,BWD_WB --dt=f32,bf16,f16,f64 --stag=any,axb,abx --wtag=any,abx "
         f"--dtag=any,axb {_CONVOLUTIONS}"
     ),
+    "convolution of other windows": (
+        "--conv --dir=FWD_B,BWD_D,BWD_WB --stag=any,axb,abx --dtag=any,axb,abx "
+        "mb2ic20oc24_ih6iw7kh3kw3ph1pw1 mb2g20ic20oc20_ih6iw7kh3kw3sh1sw2ph1pw1 mb1g2ic32oc32_ih5kh1 "
+        "mb1g3ic15oc6_iw7kw3sw2dw1pw2 mb1ic8oc16_id3ih4iw5kd2kh2kw2sd1sh2sw1pd0ph0pw1 "
+        "mb1ic16oc16_ih5kh3ph1 mb2ic64oc64_ih9iw11kh3kw3sh2ph1pw1 mb0ic20oc24_ih6kh3ph1"
+    ),
+    "convolution of much": "--conv --dir=FWD_I,BWD_W mb3ic32oc48_ih20kh3ph1",
     "deconvolution": (
         "--deconv --dir=FWD_B,FWD_I --dt=f32,bf16,u8:s8:f32 --stag=any,axb --wtag=any,abx "
         "--dtag=any,axb,aBx16b g2oc6ic4_oh9ih5kh3sh2ph1 mb1oc5ic17_iw5kw3sw2 oc3ic4_id3kd2pd0"
@@ -406,7 +454,13 @@ PROBLEMS: dict[str, str] = {
     ),
     "matmul with zero points": (
         "--matmul --dt=s8:s8:f32,u8:s8:u8,s8:s8:s32 "
-        "--attr-zero-points=src:common:1+wei:common:-1,src:per_dim_1+dst:common:2 5x16:16x6 2x5x16:2x16x9"
+        "--stag=any,ab --wtag=any,ab,ba "
+        "--attr-zero-points=src:common:1+wei:common:-1,src:common:100+wei:per_oc,wei:per_oc:s32 5x16:16x6 "
+        "40x39:39x33 1x1:1x17"
+    ),
+    "matmul of batches with zero points": (
+        "--matmul --dt=s8:s8:f32,u8:s8:u8 --attr-zero-points=src:per_dim_1+dst:common:2,wei:common:-1 "
+        "2x5x16:2x16x9"
     ),
     "matmul of packed weights": (
         "--matmul --dt=bf16:u4:f32,f32:s8:f32,f16:s4:f16 --wtag=any,ab,ba "
@@ -446,8 +500,8 @@ PROBLEMS: dict[str, str] = {
         "--flags=,O --direction=left2right,right2left,concat,sum l1t3mb2_sic8_slc5 l2t2mb3_sic9"
     ),
     "rnn of bytes": (
-        "--rnn --prop=FWD_I --alg=VANILLA_LSTM,VANILLA_GRU --activation=UNDEF "
-        "--cfg=u8u8u8u8,u8u8u8f32,f32u8f32u8,f32u8f32f32 --direction=left2right,sum "
-        "--scaling=common,per_oc l1t3mb3_sic20"
+        "--rnn --prop=FWD_I --alg=VANILLA_LSTM,VANILLA_GRU,LBR_GRU --activation=UNDEF "
+        "--cfg=u8u8u8u8,u8u8u8f32,f32u8f32u8,f32u8f32f32 --direction=left2right,right2left,concat,sum "
+        "--scaling=common,per_oc l1t3mb3_sic20 l2t4mb3_sic20"
     ),
 }

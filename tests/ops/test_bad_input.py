@@ -115,6 +115,14 @@ def _reduction() -> Any:
     return rs.Reduction.PrimitiveDesc(CPU, "reduction_sum", _MD, _PER_CHANNEL)
 
 
+def _shuffle() -> Any:
+    return rs.ShuffleForward.PrimitiveDesc(CPU, "forward_training", _MD, _MD, 2, 2)
+
+
+def _shuffle_back() -> Any:
+    return rs.ShuffleBackward.PrimitiveDesc(CPU, _MD, _MD, 2, 2, _shuffle())
+
+
 _SRC, _EITHER = (rs.ARG_SRC,), (rs.ARG_SRC, rs.ARG_DIFF_DST)
 CASES = {
     "eltwise": Case(rs.EltwiseForward, _eltwise, _SRC),
@@ -143,6 +151,8 @@ CASES = {
     "reduction": Case(rs.Reduction, _reduction),
     "resampling": Case(rs.ResamplingForward, _resampling),
     "resampling backward": Case(rs.ResamplingBackward, _resampling_back),
+    "shuffle": Case(rs.ShuffleForward, _shuffle),
+    "shuffle backward": Case(rs.ShuffleBackward, _shuffle_back),
 }
 
 

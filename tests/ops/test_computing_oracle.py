@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import restride as rs
-from onednn_computing import ComputingOneDNN
 from restride.errors import Status
 from restride_bench.driver.check import logical
 from restride_bench.driver.compare import Tolerance, are_near, epsilon, points_of
@@ -19,6 +18,7 @@ from restride_bench.driver.operands import CaseOperand
 from restride_bench.driver.skips import why_skipped
 from restride_bench.driver.work import CaseWork
 from restride_bench.onednn_library import OneDNNError
+from support.onednn_computing import ComputingOneDNN
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 

@@ -69,15 +69,6 @@ def weights(kind, seed):
 # --- forward ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_inference_writes_no_statistics(engine, kind):
-    x = random(DIMS)
-    pd = forward_pd(kind, engine, _md(), _md(), "none", "forward_inference")
-    assert pd.mean_desc().is_zero()
-    dst = computed(FORWARD[kind], pd, engine, {rs.ARG_SRC: x}, rs.ARG_DST)[rs.ARG_DST]
-    np.testing.assert_allclose(elements(dst), normal(x, kind)[0], rtol=1e-5, atol=1e-5)
-
-
 def test_variance_far_from_zero_and_of_many_pieces(engine):
     x = (random((4, 3, 50, 60)) + 1e4).astype(np.float32)
     pd = forward_pd("batch", engine, _md(x.shape), _md(x.shape), "none")
@@ -192,39 +183,6 @@ def test_groups_of_many_images_are_those_of_few(engine, format, flags):
 # --- backward -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize(("dims", "format"), [((6, 40, 512), "abc"), ((40, 20), "ba"), ((2, 64, 600), "bac")])
-@pytest.mark.parametrize("flags", ["use_scale|use_shift", "use_global_stats|use_shift", "rms_norm|use_scale"])
-@pytest.mark.parametrize("in_place", [False, True])
-def test_rows_in_pieces_give_all_gradients_at_once(engine, dims, format, flags, in_place):
-    """Of several pieces, and of one; the gradient of the source may be written over what is read."""
-    x, dy, scale = random(dims) + 1, random(dims, 1), random(dims[-1:], 2)
-    is_rms = "rms" in flags
-    wide = x.astype(np.float64)
-    mean = np.zeros(dims[:-1]) if is_rms else wide.mean(-1)
-    variance = ((wide - mean[..., None]) ** 2).mean(-1)
-    md = _md(dims, format)
-    pd = backward_pd("layer", engine, md, md, md, flags)
-    values = {rs.ARG_SRC: x, rs.ARG_DIFF_DST: dy, rs.ARG_VARIANCE: variance.astype(np.float32)}
-    values |= {} if is_rms else {rs.ARG_MEAN: mean.astype(np.float32)}
-    values |= {rs.ARG_SCALE: scale} if "scale" in flags else {}
-    args = {arg: memory_of(pd.query_md("exec_arg_md", arg), value, engine) for arg, value in values.items()}
-    weights = rs.ARG_DIFF_SCALE if "use_scale" in flags else rs.ARG_DIFF_SHIFT
-    args[rs.ARG_DIFF_SRC] = args[rs.ARG_DIFF_DST] if in_place else memory_of(md, x * 0, engine)
-    for arg in (weights, *([rs.ARG_DIFF_SHIFT] if "use_shift" in flags else [])):
-        args[arg] = memory_of(rs.MemoryDesc(dims[-1:], "f32", "a"), scale * 0, engine)
-    run(rs.LayerNormalizationBackward(pd), engine, args)
-    inverse = 1 / np.sqrt(variance + EPS)[..., None]
-    y = (wide - mean[..., None]) * inverse
-    g = dy * (scale.astype(np.float64) if "scale" in flags else 1.0)
-    rest = g if "global" in flags else g - y * (g * y).mean(-1, keepdims=True)
-    rest = rest if is_rms or "global" in flags else rest - g.mean(-1, keepdims=True)
-    np.testing.assert_allclose(elements(args[rs.ARG_DIFF_SRC]), rest * inverse, rtol=1e-4, atol=1e-4)
-    over = tuple(range(len(dims) - 1))
-    total = (dy * y if "use_scale" in flags else dy.astype(np.float64)).sum(over)
-    np.testing.assert_allclose(elements(args[weights]), total, rtol=2e-4, atol=2e-3)
-
-
 @pytest.mark.parametrize("format", ["abcd", "acdb", "aBcd16b"])
 def test_gradients_of_scales_of_batches_lose_nothing_where_terms_cancel(engine, format):
     """Of whole numbers the sum is exact: only the deviation, and its product with the sum, are rounded."""
@@ -267,22 +225,6 @@ def test_statistics_of_gradients_lie_as_those_of_the_hint(stat):
 # --- descriptors --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_descriptor_answers_and_is_copied(kind):
-    engine = rs.Engine("cpu")
-    pd = forward_pd(kind, engine, _md(), any_like(_md()), rs.NormalizationFlags.use_scale)
-    assert pd.get_kind() == f"{kind}_normalization"
-    assert pd.get_flags() is rs.NormalizationFlags.use_scale
-    assert pd.get_epsilon() == np.float32(EPS)
-    assert pd.mean_desc() == pd.variance_desc()
-    back = backward_pd(kind, engine, _md(), _md(), _md(), "use_scale", hint=pd)
-    assert back.diff_weights_desc() == back.weights_desc() == pd.weights_desc()
-    assert back.get_prop_kind() is rs.PropKind.backward
-    for made in (pd, back):
-        assert pickle.loads(pickle.dumps(made)).get_flags() == made.get_flags()
-    assert not type(pd)()
-
-
 def test_what_makes_no_sense_is_refused():
     engine = rs.Engine("cpu")
     with refused("epsilon is -1"):
@@ -322,7 +264,3 @@ def test_what_makes_no_sense_is_refused():
     with refused("the workspace of the hint will not do", "another format"):
         backward_pd("batch", engine, any_like(blocked), any_like(blocked), blocked, flag, hint=hint)
     assert backward_pd("batch", engine, any_like(blocked), _md(), blocked, flag, hint=hint)
-    pd = forward_pd("batch", engine, _md(), _md(), "use_global_stats")
-    src, dst = rs.Memory(_md(), engine), rs.Memory(_md(), engine)
-    with refused("bad number of inputs"):
-        rs.BatchNormalizationForward(pd).execute(rs.Stream(engine), {rs.ARG_SRC: src, rs.ARG_DST: dst})

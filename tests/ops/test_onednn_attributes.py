@@ -1,4 +1,4 @@
-"""Attributes beside a real oneDNN: bit for bit, but for what `oracle_attributes` says of its kernels."""
+"""Attributes beside a real oneDNN, bit for bit but for what `onednn_oracle_attributes` excuses."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onednn_api import OneDNNAttributes, reorder
-from oracle_attributes import AttributeCase, case_of, fill, mismatch, run_onednn, run_restride
 from restride.dtypes import DataType
 from restride.errors import Status
 from restride_bench.onednn import Handle, OneDNN
 from restride_bench.onednn_library import OneDNNError
 from support.attributed import Some
 from support.attributes import Factor, Given, Sum
+from support.onednn_api import OneDNNAttributes, reorder
+from support.onednn_oracle_attributes import AttributeCase, case_of, fill, mismatch, run_onednn, run_restride
 
 pytestmark = [pytest.mark.peer]
 

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import restride as rs
-from onednn_api import Convolution, OneDNNAttributes, bits_of_desc, desc_of_bits, reorder
 from restride_bench.onednn import OneDNN, OneDNNDesc
 from restride_bench.onednn_library import OneDNNError
+from support.onednn_api import Convolution, OneDNNAttributes, bits_of_desc, desc_of_bits, reorder
 
 pytestmark = pytest.mark.peer
 

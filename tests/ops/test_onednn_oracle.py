@@ -10,7 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import restride as rs
-from oracle import (
+from restride.errors import Status
+from restride_bench.onednn import OneDNN, OneDNNDesc
+from restride_bench.onednn_library import OneDNNError
+from support.onednn_oracle import (
     Case,
     Results,
     Side,
@@ -21,10 +24,7 @@ from oracle import (
     run_onednn,
     run_restride,
 )
-from oracle_cases import cases
-from restride.errors import Status
-from restride_bench.onednn import OneDNN, OneDNNDesc
-from restride_bench.onednn_library import OneDNNError
+from support.onednn_oracle_cases import cases
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
 import restride as rs
-from support.computed import any_like, computed, elements, random
+from support.computed import computed, elements, random
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -47,18 +45,11 @@ def test_one_channel_behind_the_whole_vectors_is_written_alone(engine, data_type
     np.testing.assert_array_equal(elements(made[rs.ARG_DIFF_SRC]), wanted)
 
 
-def test_a_descriptor_answers_and_is_copied():
-    pd = PD(CPU, "forward_training", _md(), _md((1, 17, 1, 1)), any_like(_md()))
-    assert (pd.get_kind(), pd.weights_desc(), pd.dst_desc()) == ("prelu", _md((1, 17, 1, 1)), _md())
-    assert pickle.loads(pickle.dumps(pd)).weights_desc() == _md((1, 17, 1, 1))
-
-
 @pytest.mark.parametrize(
     ("args", "texts"),
     [
         ((CPU, "forward_training", _md(), _md((1, 16, 1, 1)), _md()), ("weights do not fit",)),
         ((CPU, "forward_training", _md(), _md((17,), "a"), _md()), ("weights do not fit",)),
-        ((CPU, "forward_training", any_like(_md()), _md(), _md()), ("src has no format",)),
         ((CPU, "forward_training", _md(), _md(), _md((2, 17, 5, 4))), ("different shapes",)),
         ((CPU, "undef", _md(), _md(), _md()), ("prop_kind is undef",)),
     ],

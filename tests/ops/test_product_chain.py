@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import restride as rs
 from restride.ops.matmul import MatmulProblem
-from support.computed import computed, elements, memory_of
-from support.effort import examples
+from support.computed import computed, elements
 from support.errors import refused
 
 CPU = rs.Engine("cpu")
@@ -20,51 +17,6 @@ LIMITS = {"u8": (0, 256), "s8": (-128, 128), "u4": (0, 16), "s4": (-8, 8)}
 def whole(data_type: str, dims: tuple[int, ...], seed: int) -> np.ndarray:
     """Numbers of all of a type."""
     return np.random.default_rng(seed).integers(*LIMITS[data_type], dims)
-
-
-_N = st.integers(1, 40)
-
-
-@settings(max_examples=examples(40))
-@given(
-    sizes=st.tuples(_N, _N, _N),
-    types=st.sampled_from(("u8 s8", "s8 s8", "u8 u8", "s8 u8")),
-    format=st.sampled_from(("any", None, "ba")),
-    has_source=st.booleans(),
-    of_weights=st.sampled_from(("none", "one", "columns")),
-    is_later=st.booleans(),
-)
-def test_zero_points_of_both_factors_come_out_of_the_sum(
-    sizes, types, format, has_source, of_weights, is_later
-):
-    m, k, n = sizes
-    first, second = types.split()
-    attr, more = rs.PrimitiveAttr(), {}
-    zero = 100 if has_source else 0
-    zeros = np.random.default_rng(3).integers(-60, 60, 1 if of_weights == "one" else n, np.int32)
-    zeros = np.zeros(1, np.int32) if of_weights == "none" else zeros
-    if has_source:
-        attr.set_zero_points(rs.ARG_SRC, 0, [zero])
-    if of_weights != "none":
-        mask = 2 if of_weights == "columns" else 0
-        attr.set_zero_points(rs.ARG_WEIGHTS, mask, None if is_later else zeros)
-        if is_later:
-            more[rs.ARG_ATTR_ZERO_POINTS | rs.ARG_WEIGHTS] = rs.Memory.from_numpy(zeros)
-    mds = [
-        rs.MemoryDesc(dims, kind, tag)
-        for dims, kind, tag in zip(
-            ((m, k), (k, n), (m, n)), (first, second, "s32"), (None, format, None), strict=True
-        )
-    ]
-    pd = rs.Matmul.PrimitiveDesc(CPU, *mds, attr)
-    x, w = whole(first, (m, k), 1), whole(second, (k, n), 2)
-    memories = {
-        rs.ARG_SRC: memory_of(pd.src_desc(), x, CPU),
-        rs.ARG_WEIGHTS: memory_of(pd.weights_desc(), w, CPU),
-    }
-    memories[rs.ARG_DST] = rs.Memory(pd.dst_desc(), CPU)
-    rs.Matmul(pd).execute(rs.Stream(CPU), memories | more)
-    np.testing.assert_array_equal(elements(memories[rs.ARG_DST]), (x - zero) @ (w - zeros))
 
 
 def test_other_values_of_attributes_share_an_executable():

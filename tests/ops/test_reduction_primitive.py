@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 
 import restride as rs
-from support.computed import any_like, computed, elements, random
+from support.computed import computed, elements, random
 from support.errors import refused
 
 DIMS = (2, 19, 5, 3)
@@ -51,16 +49,6 @@ def test_nothing_folded_is_what_folds_begin_with(engine):
     for alg, value in (("sum", 0), ("mul", 1), ("max", -np.inf), ("min", np.inf)):
         made = reduced(engine, alg, np.zeros(src.dims, np.float32), src, dst)
         assert (elements(made) == value).all()
-
-
-def test_a_descriptor_answers_and_is_copied():
-    engine = rs.Engine("cpu")
-    pd = PD(engine, "reduction_norm_lp_sum", _md(format="aBcd16b"), any_like(_md((2, 1, 5, 3))), 3.0, 0.25)
-    assert (pd.get_algorithm(), pd.get_p(), pd.get_epsilon()) == ("reduction_norm_lp_sum", 3.0, 0.25)
-    assert (pd.get_kind(), pd.get_prop_kind()) == ("reduction", rs.PropKind.undef)
-    assert pickle.loads(pickle.dumps(pd)).get_p() == 3.0
-    assert PD(engine, "sum", _md(), _md((1, 19, 1, 1)), 3.0).get_p() == 0.0
-    assert not PD()
 
 
 def test_what_makes_no_sense_is_refused():

@@ -52,16 +52,6 @@ def test_without_a_bias_it_is_zero(cell):
     _check(*_results(_SHAPES["layers"], cell, "unidirectional_left2right", bias=None)[:2])
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("layer", ["tnc", "ntc", "any"])
-@pytest.mark.parametrize("weights", ["ldigo", "ldgoi", "abEcd8e", "any"])
-def test_every_format_gives_the_same_states(layer, weights):
-    shape = Shape(6, 3, 20, 20, 2)
-    formats = {"layer": layer, "weights": weights}
-    for cell in ("LSTM", "GRU"):
-        _check(*_results(shape, cell, "bidirectional_concat", **formats)[:2])
-
-
 def test_steps_of_one_network_are_one_native_call():
     shape = Shape(40, 1, 16, 16, 2)
     pd = forward(CPU, shape, "LSTM", "unidirectional_left2right", weights="any")

@@ -87,57 +87,6 @@ def test_networks_without_states_and_bias_have_gradients_too(cell):
     _check(cell, "unidirectional_left2right", *found)
 
 
-@pytest.mark.sweep(1)
-@pytest.mark.parametrize("weights", ["ldgoi", "any"])
-@pytest.mark.parametrize("cell", CELLS)
-def test_every_format_of_weights_has_the_same_gradients(cell, weights):
-    shape = Shape(6, 2, 20, 20, 1)
-    found = _gradients(CPU, shape, cell, "unidirectional_right2left", weights=weights, layer="ntc")
-    _check(cell, "unidirectional_right2left", *found)
-
-
-@pytest.mark.parametrize("activation", ["eltwise_relu", "eltwise_logistic"])
-def test_every_activation_has_a_derivative(activation):
-    shape, direction = Shape(3, 2, 4, 4, 1), "unidirectional_left2right"
-    options = {"activation": activation, "alpha": 0.25}
-    hint = forward(CPU, shape, "VanillaRNN", direction, "forward_training", **options)
-    back = backward(CPU, hint, shape, "VanillaRNN", direction)
-    values = arguments(shape, "VanillaRNN", direction, 4)
-
-    def results(x):
-        args = {1: x.astype(np.float32), **{arg: each for arg, each in values.items() if arg != 1}}
-        memories = {
-            arg: memory_of(hint.query_md("exec_arg_md", arg), each, CPU) for arg, each in args.items()
-        }
-        for arg in (17, 18, 64):
-            memories[arg] = rs.Memory(hint.query_md("exec_arg_md", arg), CPU)
-        run(rs.VanillaRNNForward(hint), CPU, memories)
-        return memories
-
-    memories, step = results(values[1]), np.random.default_rng(5).standard_normal(values[1].shape) * 1e-2
-    ahead, behind = (elements(results(values[1] + sign * step)[17]).astype(float).sum() for sign in (1, -1))
-    for arg in back._exec_args():
-        if arg not in memories:
-            is_first = arg == rs.ARG_DIFF_DST_LAYER
-            md = back.query_md("exec_arg_md", arg)
-            memories[arg] = memory_of(md, np.full(md.dims, float(is_first), np.float32), CPU)
-    run(rs.VanillaRNNBackward(back), CPU, memories)
-    along = float((elements(memories[rs.ARG_DIFF_SRC_LAYER]) * step).sum())
-    assert along == pytest.approx((ahead - behind) / 2, rel=2e-2, abs=1e-4)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_gradients_of_weights_are_written_over_what_is_there_if_flags_say_so(cell):
-    shape, direction = Shape(3, 2, 5, 5, 2), "bidirectional_concat"
-    found = {}
-    for flags in (rs.RNNFlags.undef, "diff_weights_overwrite"):
-        *_, found[flags] = _gradients(CPU, shape, cell, direction, flags=flags)
-    for arg, value in found[rs.RNNFlags.undef].items():
-        # What is there before is 1, and has been taken away: of sums the gradient is left, else it less 1.
-        other = found["diff_weights_overwrite"][arg] + (arg in (33, 34, 41))
-        np.testing.assert_allclose(other, value, atol=1e-5)
-
-
 def test_flags_that_are_not_there_are_refused():
     hint = forward(CPU, _SHAPE, "GRU", "unidirectional_left2right", "forward_training")
     for flags in ("overwrite", 1, None):

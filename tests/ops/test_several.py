@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from restride.model.several import SeveralPrimitive
 from restride.ops.concat import concat_problem
 from restride.ops.sum import sum_problem
 from support.errors import refused
-from support.several import CPU, REF
+from support.several import CPU, REF, scaled
 
 MD = rs.MemoryDesc((2, 3, 5), "f32")
 TWICE = rs.MemoryDesc((2, 6, 5), "f32")
@@ -131,3 +133,128 @@ def test_a_primitive_descriptor_holds_its_callers_descriptors() -> None:
         pd = rs.Sum.PrimitiveDesc(CPU, [1, 1], [one, one], one)
         assert pd.src_desc(1) is one
         assert pd.dst_desc() is one
+
+
+# --- the programming model ----------------------------------------------------------------------------------
+
+ONE, OTHER = rs.MemoryDesc((2, 3), "f32"), rs.MemoryDesc((2, 3), "s8", "ba")
+# A primitive, its own argument, what it makes of two sources, and its fields of a verbose line.
+KINDS = {
+    "concat": (rs.Concat, "axis", 1, rs.MemoryDesc((2, 6), "f32"), "axis:1", "2x3:2x3"),
+    "sum": (rs.Sum, "scales", [1, 0.1], rs.MemoryDesc((2, 3), "f32", "ba"), "scales:1:0.1", "2x3"),
+}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def of_kind(kind: str, engine: rs.Engine = CPU) -> tuple[rs.Concat | rs.Sum, list[rs.Memory], rs.Memory]:
+    """A primitive of two sources, and memories for it."""
+    primitive, _, own, dst, *_ = KINDS[kind]
+    pd = primitive.PrimitiveDesc(engine, own, [ONE, OTHER], dst)
+    return primitive(pd), [rs.Memory(md, engine) for md in (ONE, OTHER)], rs.Memory(dst, engine)
+
+
+@every_kind
+def test_both_orders_of_arguments_and_queries(kind: str) -> None:
+    primitive, name, own, dst, *_ = KINDS[kind]
+    make = primitive.PrimitiveDesc
+    for pd in (
+        make(CPU, own, [ONE, OTHER], dst),
+        make(CPU, dst, own, [ONE, OTHER]),
+        make(engine=CPU, srcs=[ONE, OTHER], dst=dst, **{name: own}),
+        make(CPU, dst, srcs=[ONE, OTHER], **{name: own}),
+    ):
+        assert bool(pd)
+        assert (pd.src_desc(), pd.src_desc(1), pd.src_desc(2)) == (ONE, OTHER, rs.MemoryDesc())
+        assert pd.query_md("src", 1) == pd.query_md("exec_arg_md", rs.ARG_MULTIPLE_SRC + 1) == OTHER
+        assert pd.query_md("dst") == pd.dst_desc() == pd.query_md("exec_arg_md", rs.ARG_DST) == dst
+        assert (pd.get_kind(), pd.get_engine(), pd.scratchpad_desc()) == (kind, CPU, rs.MemoryDesc())
+        assert pd.impl_info_str.startswith("jit:")
+        assert pd.get_axis() == pd.query_s64("axis_s32") == 1 if kind == "concat" else pd.get_scales()[0] == 1
+    attr = rs.PrimitiveAttr()
+    attr.set_scratchpad_mode("user")
+    pd = make(CPU, own, [ONE, OTHER], None, attr)
+    assert pd.get_primitive_attr().get_scratchpad_mode() == "user"
+
+
+@every_kind
+def test_what_is_empty_is_false_and_refuses(kind: str) -> None:
+    primitive, _, own, dst, *_ = KINDS[kind]
+    pd = primitive.PrimitiveDesc()
+    assert not pd
+    assert repr(pd) == f"restride.{primitive.__name__}.PrimitiveDesc()"
+    assert pd.src_desc() == rs.MemoryDesc()
+    with refused("the primitive is empty"):
+        primitive().execute(STREAM, {})
+    with refused("the primitive descriptor is empty"):
+        primitive(pd)
+    with refused("no primitive descriptor"):
+        primitive("pd")
+    wrong = [ONE, rs.MemoryDesc((4, 4), "f32")]
+    for args in ((CPU, own, wrong, None, None), (CPU, dst, own, wrong, None)):
+        assert not primitive.PrimitiveDesc(*args, True)
+        assert not primitive.PrimitiveDesc(*args, allow_empty=True)
+        with refused("shape"):
+            primitive.PrimitiveDesc(*args, False)
+
+
+@every_kind
+def test_pickling_makes_the_primitive_anew(kind: str) -> None:
+    primitive, _, own, *_ = KINDS[kind]
+    attr = scaled([1.0, 0.5]) if kind == "concat" else None
+    pd = primitive.PrimitiveDesc(REF, own, [OTHER, ONE], None, attr)
+    for again in (
+        pickle.loads(pickle.dumps(pd)),
+        pickle.loads(pickle.dumps(primitive(pd))).get_primitive_desc(),
+    ):
+        assert (again.get_engine(), again.dst_desc()) == (REF, pd.dst_desc())
+        assert [again.src_desc(i) for i in range(2)] == [OTHER, ONE]
+        assert again.get_primitive_attr() == pd.get_primitive_attr()
+        assert again.get_axis() == 1 if kind == "concat" else again.get_scales() == pd.get_scales()
+    assert not pickle.loads(pickle.dumps(primitive.PrimitiveDesc()))
+    assert not pickle.loads(pickle.dumps(primitive()))
+
+
+def test_scales_of_either_zero_stay_apart_in_pickles() -> None:
+    pd = rs.Sum.PrimitiveDesc(REF, [2, -0.0], [ONE, OTHER])
+    assert [str(scale) for scale in pickle.loads(pickle.dumps(pd)).get_scales()] == ["2.0", "-0.0"]
+
+
+@every_kind
+def test_arguments_of_executions_and_their_errors(kind: str) -> None:
+    made, srcs, dst = of_kind(kind)
+    args = {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_MULTIPLE_SRC + 1: srcs[1], rs.ARG_DST: dst}
+    made.execute(STREAM, args)
+    made.execute(STREAM, list(args.items()))
+    made.execute(STREAM, {**args, rs.ARG_MULTIPLE_SRC + 2: dst})  # unknown inputs are ignored
+    with refused("bad number of inputs (expected 2 got 1)", "1025 (ARG_MULTIPLE_SRC + 1) is missing"):
+        made.execute(STREAM, {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_DST: dst})
+    with refused("bad number of outputs (expected 1 got 0)"):
+        made.execute(STREAM, {rs.ARG_MULTIPLE_SRC: srcs[0], rs.ARG_MULTIPLE_SRC + 1: srcs[1]})
+    with refused("bad number of outputs (expected 1 got 2)"):
+        made.execute(STREAM, {**args, rs.ARG_DST_1: dst})
+    with refused("The same argument kind 1024 is passed multiple times"):
+        made.execute(STREAM, [*args.items(), (rs.ARG_MULTIPLE_SRC, srcs[0])])
+    with refused("bad number of inputs", "2 sources are wanted, 1 were given"):
+        made.execute(STREAM, srcs[:1], dst)
+    with refused("bad number of inputs", "Memory was given"):
+        made.execute(STREAM, srcs[0], dst)
+    with refused("dst will not do", "ndarray is no rs.Memory"):
+        made.execute(STREAM, srcs, np.zeros((2, 8)))
+    with refused("no stream"):
+        made.execute(None, srcs, dst)
+
+
+@every_kind
+def test_verbose_lines(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    _, _, _, _, aux, dims = KINDS[kind]
+    with rs.set_verbose("profile"):
+        made, srcs, dst = of_kind(kind)
+        made.execute(STREAM, srcs, dst)
+    lines = [line.split(",") for line in capfd.readouterr().err.splitlines() if f",{kind}," in line]
+    assert [line[3] for line in lines if line[3] != "cache:evict"][-1] == "exec"
+    tag = dst.desc.tag
+    for line in lines:
+        assert line[4:6] == ["cpu", kind]
+        assert line[8] == f"src:f32::blocked:ab::f0 src:s8::blocked:ba::f0 dst:f32::blocked:{tag}::f0"
+        assert line[10].startswith(f"{aux} why:")
+        assert line[11] == dims

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from onednn_several import Several, SeveralOneDNN
 from restride.errors import Status
 from restride_bench.onednn_library import OneDNNError
 from support.by_offset import positions
+from support.onednn_several import Several, SeveralOneDNN
 
 pytestmark = pytest.mark.peer
 

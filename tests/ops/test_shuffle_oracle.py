@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import restride as rs
-from oracle import places
 from restride.errors import Status
 from restride.targets.isa import host_isa
 from restride_bench.onednn import OneDNN
 from restride_bench.onednn_library import OneDNNError
+from support.onednn_oracle import places
 from support.shuffles import backward, forward
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]

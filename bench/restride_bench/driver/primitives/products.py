@@ -6,6 +6,7 @@ Factors are whole numbers so small that sums are exact in any order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -420,7 +421,7 @@ class ConvCase(ProductCase):
         for tap, window, point in self.taps():
             part = out[point]
             part += (weights[tap] @ _flat(x[window])).reshape(part.shape)
-        return out.reshape(len(x), -1, *sizes)
+        return out.reshape(len(x), out.shape[1] * out.shape[2], *sizes)
 
     def under(self, y: Array, weights: Array) -> Array:
         """For each element under windows the sum of the points that it is part of, times the weights."""
@@ -429,7 +430,7 @@ class ConvCase(ProductCase):
         for tap, window, point in self.taps():
             part = out[window]
             part += (np.swapaxes(weights[tap], 1, 2) @ _flat(y[point])).reshape(part.shape)
-        return out.reshape(len(y), -1, *sizes)
+        return out.reshape(len(y), out.shape[1] * out.shape[2], *sizes)
 
     def correlated(self, x: Array, y: Array) -> Array:
         """For each weight the sum of elements under windows times points."""
@@ -454,7 +455,7 @@ class ConvCase(ProductCase):
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(*x.shape[:3], -1)
+    return x.reshape(*x.shape[:3], math.prod(x.shape[3:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
-from onednn_api import OneDNNAttributes, reorder
-from oracle import excused
 from restride.dtypes import DataType
 from restride_bench.onednn import OneDNN, OneDNNMemory
 from support.attributed import Some, attr_of, factors_of, filled, room_of
 from support.attributes import Bytes, Factor, Given, Sum, each_of, places, value_of
+from support.onednn_api import OneDNNAttributes, reorder
+from support.onednn_oracle import excused
 from support.packed import bytes_of, elements_of
 from support.rounding import Bits, Reals, bits_of, reals_of
 

@@ -6,8 +6,8 @@ import math
 
 from hypothesis import strategies as st
 
-from oracle import Case, Side
 from restride_bench.onednn import OneDNN
+from support.onednn_oracle import Case, Side
 
 TYPES = ("f32", "bf16", "f16", "s32", "s8", "u8", "f8_e5m2", "f8_e4m3")
 _MEETS_TINY_FLOATS = {"f32", "bf16", "f16"}
