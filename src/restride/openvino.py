@@ -1,4 +1,4 @@
-"""ShuffleChannels layers of OpenVINO models, read from the .xml file, ready to be called (seed 002).
+"""ShuffleChannels layers of OpenVINO models, read from the .xml file, ready to be called.
 
 OpenVINO is not needed, and not imported.
 

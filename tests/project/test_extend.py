@@ -80,6 +80,41 @@ _FLIP = (
         ".. autoclass:: restride.onednn.Flip\n",
     ),
 )
+_SQUAREPLUS = (
+    _Edit(
+        "src/restride/plan/eltwise_formulas.py",
+        f"# --- exponential, in f64 {'-' * 84}\n",
+        "\n\ndef _squareplus(s: Term[V], alpha: Term[V]) -> Term[V]:\n"
+        "    return (s + (s * s + alpha).sqrt()) * 0.5\n\n\n",
+    ),
+    _Edit(
+        "src/restride/plan/eltwise_formulas.py",
+        "FUNCTIONS = {\n",
+        '    "squareplus": EltwiseFunction(_squareplus, 2),\n',
+    ),
+    _Edit(
+        "src/restride/plan/eltwise_gradients.py",
+        "_BELL_HEIGHT = 1 / math.sqrt(2 * math.pi)\n",
+        "\n\ndef _squareplus(s: Term[V], alpha: Term[V]) -> Term[V]:\n"
+        "    return s / (s * s + alpha).sqrt() * 0.5 + 0.5\n",
+    ),
+    _Edit(
+        "src/restride/plan/eltwise_gradients.py",
+        "GRADIENTS = {\n",
+        '    "squareplus_gradient": EltwiseFunction(_squareplus, 2),\n',
+    ),
+    _Edit("src/restride/desc/post_op_values.py", '    "sqrt": (),\n', '    "squareplus": (4.0,),\n'),
+    _Edit(
+        "src/restride/desc/algorithm.py",
+        '    eltwise_sqrt = "eltwise_sqrt"\n',
+        '    eltwise_squareplus = "eltwise_squareplus"\n',
+    ),
+    _Edit(
+        "src/restride/ops/eltwise.py",
+        '        "Softplus": ("soft_relu", 1.0),\n',
+        '        "Squareplus": lambda b=4.0: ("squareplus", b),\n',
+    ),
+)
 _FLIP_FILES = {
     "src/restride/ops/flip.py": "flip.py",
     "tests/ops/test_flip.py": "check_flip.py",
@@ -169,7 +204,15 @@ def test_a_primitive_takes_the_files_that_the_page_lists(tree: Path) -> None:
     _test(tree, (*_OF_FLIP, *_OF_PUBLIC_NAMES))
 
 
-@pytest.mark.parametrize("heading", ["A data type", "A primitive", "An attribute", "An engine"])
+def test_an_activation_takes_the_files_that_the_page_lists(tree: Path) -> None:
+    assert _apply(tree, _SQUAREPLUS) == set(_files("An activation"))
+    shutil.copy(_ADDITIONS / "check_squareplus.py", tree / "tests" / "ops" / "test_squareplus.py")
+    _test(tree, ("tests/ops/test_squareplus.py",))
+
+
+@pytest.mark.parametrize(
+    "heading", ["A data type", "A primitive", "An activation", "An attribute", "An engine"]
+)
 def test_files_that_the_page_lists_are_there(heading: str) -> None:
     found = _files(heading)
     assert len(set(found)) == len(found) > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 
 from ..dtypes import DataType
@@ -15,12 +15,34 @@ from .text_forms import order_tag
 MAX_POST_OPS = 32
 """The longest chain."""
 
-ELTWISE = (
-    *("abs", "clip", "clip_v2", "elu", "exp", "gelu_erf", "gelu_tanh", "hardsigmoid", "hardswish", "linear"),
-    *("log", "logistic", "mish", "nan_to_zero", "pow", "relu", "round", "soft_relu", "sqrt", "square"),
-    *("swish", "tanh"),
-)
-"""The eltwise algorithms of oneDNN, by name, and nan_to_zero."""
+ELTWISE: Mapping[str, tuple[float, ...]] = {
+    "abs": (),
+    "clip": (),
+    "clip_v2": (),
+    "elu": (1.0,),
+    "exp": (),
+    "gelu_erf": (),
+    "gelu_tanh": (),
+    "hardsigmoid": (1 / 6, 0.5),
+    "hardswish": (1 / 6, 0.5),
+    "linear": (),
+    "log": (),
+    "logistic": (),
+    "mish": (),
+    "nan_to_zero": (),
+    "pow": (),
+    "relu": (),
+    "round": (),
+    "soft_relu": (1.0,),
+    "sqrt": (),
+    "square": (),
+    "swish": (1.0,),
+    "tanh": (),
+}
+"""The eltwise algorithms of oneDNN, by name, and nan_to_zero.
+
+Of functions that are nothing without their numbers those that a word alone stands for, as in torch.
+"""
 
 _USE_DST = "_use_dst_for_bwd"
 ELTWISE_OF_DST = tuple(

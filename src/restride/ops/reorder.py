@@ -1,4 +1,4 @@
-"""Reorder: copy a tensor between memory formats and data types (seed 001)."""
+"""Reorder: copy a tensor between memory formats and data types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shuffle, forward and backward: channels exchanged between groups, and put back (seed 000).
+"""Shuffle, forward and backward: channels exchanged between groups, and put back.
 
     dst[u + v * C/G] = src[u * G + v]    along an axis of C channels, G the group size
 

@@ -1,7 +1,7 @@
 """Arithmetic as a parameter: what a formula needs of numbers, and NumPy's answer.
 
-`plan/eltwise.py` writes each function once, over `Term`s. NumPy gives its meaning, `emit/compute.py` its
-code; because every operation here is one IEEE operation, rounded once, both give the same bits.
+`plan/eltwise_formulas.py` writes each function once, over `Term`s. NumPy gives its meaning, `emit/compute.py`
+its code; because every operation here is one IEEE operation, rounded once, both give the same bits.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ...desc.arguments import (
 from ...desc.attr import RUNTIME_F32_VAL, PrimitiveAttr
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import is_scalar, parse_int, short_repr, to_f32
-from ...desc.post_op_values import BINARY, BinaryOp, PReLUOp
+from ...desc.post_op_values import BINARY, ELTWISE, BinaryOp, PReLUOp
 from ...desc.post_ops import PostOps
 from ...errors import Error, refuse
 from ...foreign import attribute_of, is_masked, plain_text
@@ -280,17 +280,9 @@ def _append(chain: PostOps, attrs: BoundAttributes, entry: Any, dst: MemoryDesc,
         least, words, example = _NEEDED.get(plain, (0, "", ""))
         if len(params) < least:
             raise refuse("RS-A12:takes", entry=short_repr(entry), name=plain, words=words, example=example)
-        chain.append_eltwise(alg, *(params or _USUAL.get(plain, ())))
+        chain.append_eltwise(alg, *(params or ELTWISE.get(plain, ())))
 
 
-# What functions that are nothing without their numbers take where none is given: torch's.
-_USUAL = {
-    "hardswish": (1 / 6, 0.5),
-    "hardsigmoid": (1 / 6, 0.5),
-    "elu": (1.0,),
-    "swish": (1.0,),
-    "soft_relu": (1.0,),
-}
 _NEEDED = {
     "clip": (2, "a lower and an upper bound", '("clip", 0, 6)'),
     "clip_v2": (2, "a lower and an upper bound", '("clip_v2", 0, 6)'),
