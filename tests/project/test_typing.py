@@ -92,6 +92,7 @@ def test_types_for_annotations_are_public() -> None:
     [
         ("__init__.pyi", onednn_stub.package_text),
         ("onednn.pyi", onednn_stub.onednn_text),
+        ("ops/__init__.pyi", onednn_stub.ops_text),
         ("arrays/functions.pyi", array_stub.text),
     ],
 )

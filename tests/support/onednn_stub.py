@@ -82,6 +82,52 @@ def package_text() -> str:
     )
 
 
+def ops_text() -> str:
+    """The stub of `restride.ops`: its functions, and the table of primitives, which the library reads."""
+    functions = "".join(f"{_function(name)}\n" for name in restride.ops.__all__)
+    return (
+        '"""Operators, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""\n\n'
+        "from collections.abc import Mapping, Sequence\nfrom typing import Any\n\n"
+        f"PRIMITIVES: Mapping[str, str]\n\n{functions}"
+    )
+
+
+def _function(name: str) -> str:
+    """A function of `restride.ops`: the types of attributes are those of their defaults."""
+    shown = inspect.signature(getattr(restride.ops, name))
+    parameters = []
+    for parameter in shown.parameters.values():
+        kind = "Any"
+        if parameter.name == "outputs":
+            kind = "int | None"
+        elif parameter.kind is parameter.KEYWORD_ONLY and isinstance(
+            parameter.default, bool | int | float | str
+        ):
+            kind = type(parameter.default).__name__
+        elif isinstance(parameter.default, tuple):
+            kind = "Sequence[Any]"
+        default = parameter.empty if parameter.default is parameter.empty else _Default()
+        parameters.append(parameter.replace(annotation=_Word(kind), default=default))
+    return f"def {name}{shown.replace(parameters=parameters)} -> Any: ..."
+
+
+class _Word:
+    """An annotation that is written as it is."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+
+    def __repr__(self) -> str:
+        return self._word
+
+
+class _Default:
+    """A default value, which a stub leaves out."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
 def _is_derived(name: str) -> bool:
     value = getattr(onednn, name)
     return isinstance(value, type) and issubclass(value, Primitive) and name not in ("Primitive", "Reorder")

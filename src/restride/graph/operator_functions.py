@@ -7,9 +7,13 @@ What becomes several nodes is a network of row-major tensors, which is kept too.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
@@ -19,17 +23,19 @@ from ..arrays.calls.binder import CallKey
 from ..arrays.calls.carriers import NumpyType
 from ..arrays.calls.function import ArrayFunction
 from ..arrays.calls.operands import engine_of, memory_of
-from ..arrays.calls.tensors import as_array, back_to
+from ..arrays.calls.tensors import as_array, back_to, numpy_of
 from ..arrays.reorders import reorder
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int
+from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..model.pointwise import check_same_dims
+from ..model.query import Query
 from ..ops.product import ProductProblem
 from ..runtime.alloc import Array
 from ..runtime.describe import Subject
 from ..runtime.memory import Memory
+from ..runtime.result_pool import on_empty
 from .dims import Dims
 from .graph import Graph, Node
 from .importers.onnx import operators as _operators  # noqa: F401 - enters them
@@ -45,61 +51,73 @@ POSITIONAL_OR_KEYWORD, VAR_POSITIONAL = (
     inspect.Parameter.POSITIONAL_OR_KEYWORD,
     inspect.Parameter.VAR_POSITIONAL,
 )
-# So many networks are kept, each with the memory that it runs in.
+# So many networks are kept, each with the memory that it runs in, until `rs.empty_cache()`.
 _MOST_NETWORKS = 64
 _MOST_OPEN = 8
+# Constants of so many bytes are compared whole, larger ones by their digest.
+_MOST_BYTES = 1024
 # What these make is known before a run, and no tensor: an array has `shape` and `size`.
 _OF_DIMS = ("Shape", "Size")
+# These take weights that are constants of a model: `rs.onnx` and `rs.onednn` have them.
+_OF_CONSTANTS = ("GRU", "LSTM", "RNN")
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), DataType.bf16.numpy)
 _NUMBERS: dict[NumpyType | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}
+# What a message says of the node that an operator is in a graph.
+_OF_NODES = re.compile(r"node \w+ '(rs\.ops\.\w+)'(?:: node '[^']*' \(\w+\))?")
 Shape = tuple[Dims, NumpyType | None]
 
 
-class _Known(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Known:
     """An array as a key: what an operator must know before it runs."""
 
     dtype: NumpyType
     dims: Dims
     content: bytes
+    values: Array = field(compare=False)
 
-    @property
-    def values(self) -> Array:
-        """The array."""
-        return np.frombuffer(self.content, self.dtype).reshape(self.dims)
+    @classmethod
+    def of(cls, values: Array) -> _Known:
+        """The key of an array, which is copied."""
+        values = values.copy()
+        values.flags.writeable = False
+        content = values.tobytes()
+        content = content if len(content) <= _MOST_BYTES else hashlib.blake2b(content).digest()
+        return cls(values.dtype, values.shape, content, values)
 
 
 class _Invocation(NamedTuple):
     """A call without the bytes of its tensors: an operator, its inputs and attributes.
 
-    `inputs`: True for a tensor, None for one that is left out. Floats are equal where they print alike, so
-    that 0 and -0 differ.
+    `names`: of the inputs; `inputs`: True for a tensor, None for one that is left out. Attributes are
+    numbers, words and tuples of these; `text` has them too, so that 0 is neither -0 nor False.
     """
 
     operator: str
+    names: tuple[str, ...]
     inputs: tuple[_Known | bool | None, ...]
-    attributes: tuple[tuple[str, object, str], ...]
+    attributes: tuple[tuple[str, object], ...]
+    text: str
     outputs: int
 
     def graph(self, shapes: Sequence[Shape]) -> Graph:
         """The graph of the operator alone, for tensors of these dims and types. Raises as a model's does."""
-        names = [f"x{i}" if value is not None else "" for i, value in enumerate(self.inputs)]
-        tensors = {
+        known = {
             name: value.values
-            for name, value in zip(names, self.inputs, strict=True)
+            for name, value in zip(self.names, self.inputs, strict=True)
             if isinstance(value, _Known)
         }
-        brought = [name for name, value in zip(names, self.inputs, strict=True) if value is True]
-        attributes = {
-            name: value.values if isinstance(value, _Known) else value for name, value, _ in self.attributes
-        }
-        outputs = tuple(f"y{i}" for i in range(self.outputs))
-        node = OnnxNode(self.operator, f"rs.ops.{self.operator}", tuple(names), outputs, attributes)
-        inputs = [
+        tensors = [name for name, value in zip(self.names, self.inputs, strict=True) if value is True]
+        names = (name if value else "" for name, value in zip(self.names, self.inputs, strict=True))
+        outputs = tuple(f"result {i}" for i in range(self.outputs)) if self.outputs > 1 else ("the result",)
+        name = f"rs.ops.{self.operator}"
+        node = OnnxNode(self.operator, name, tuple(names), outputs, dict(self.attributes))
+        inputs = tuple(
             OnnxInput(name, dims, _NUMBERS.get(dtype, 0))
-            for name, (dims, dtype) in zip(brought, shapes, strict=True)
-        ]
-        model = OnnxModel((node,), tensors, tuple(inputs), outputs, NEWEST_OPSET)
-        return translated(model, dict(zip(brought, (dims for dims, _ in shapes), strict=True)))
+            for name, (dims, dtype) in zip(tensors, shapes, strict=True)
+        )
+        model = OnnxModel((node,), known, inputs, outputs, NEWEST_OPSET)
+        return translated(model, dict(zip(tensors, (dims for dims, _ in shapes), strict=True)))
 
 
 @lru_cache(maxsize=_MOST_NETWORKS)
@@ -112,15 +130,20 @@ def _network_of(invocation: _Invocation, shapes: tuple[Shape, ...]) -> Network:
     return Network(_graph_of(invocation, shapes))
 
 
+for _cache in (_graph_of, _network_of):
+    on_empty(_cache.cache_clear)
+
+
 class OperatorFunction:
     """An operator of ONNX as a function: its inputs by position, its attributes by name.
 
-    Tensors are arrays of NumPy, lists, tensors of torch, what has `__dlpack__`, or memories; numbers are
-    tensors of one element, of the type of the first tensor. What the operator must know, such as axes, are
-    tuples of integers. The result is of the library of the first tensor, and a `Memory` for a `Memory`.
+    Tensors are arrays of NumPy, lists, tensors of torch, what has `__dlpack__`, or memories, of one type;
+    numbers are tensors of one element, of the type of the first tensor of floats. What the operator must
+    know, such as axes, are tuples of integers. The result is of the library of the first tensor, and a
+    `Memory` for a `Memory`.
 
-    out      where to write the result, in any layout; it is returned
-    outputs  how many results are asked for, of an operator that has several: a tuple where it is not 1
+    out      where to write the result, in any layout and type; it is returned
+    outputs  how many results are asked for, a tuple where it is not 1; of parts, as many as there are
 
     Raises what a model with this operator raises, and InvalidArguments for inputs and attributes that it has
     not.
@@ -132,17 +155,18 @@ class OperatorFunction:
         self.__doc__ = f"ONNX's operator {name} on arrays.\n\n{inspect.getdoc(type(self))}"
         parameters = [each for parameter in ONNX.parameters(name) for each in parameter.parts or (parameter,)]
         self.__signature__ = _signature(parameters)
-        self._attributes = {each.name for each in parameters if each.kind is KEYWORD_ONLY}
-        self._inputs = [each for each in parameters if each.kind is not KEYWORD_ONLY]
-        self._function = ArrayFunction(f"ops.{name}", others=tuple(each.name for each in self._inputs[1:]))
-        is_open = any(each.kind is VAR_POSITIONAL for each in self._inputs)
-        least = sum(each.default is inspect.Parameter.empty for each in self._inputs) - is_open
-        most = _MOST_OPEN if is_open else len(self._inputs)
+        self._attributes = {parameter.name for parameter in parameters if parameter.kind is KEYWORD_ONLY}
+        self._inputs = [parameter for parameter in parameters if parameter.kind is not KEYWORD_ONLY]
+        others = tuple(parameter.name for parameter in self._inputs[1:])
+        self._function = ArrayFunction(f"rs.ops.{name}", others=others)
+        self._is_open = any(parameter.kind is VAR_POSITIONAL for parameter in self._inputs)
+        required = [parameter.default is inspect.Parameter.empty for parameter in self._inputs]
+        most = _MOST_OPEN if self._is_open else len(self._inputs)
         # The calls of so many tensors, and nothing else.
         self._usual = {
-            count: _Invocation(name, (True,) * count, (), 1)
-            for count in range(max(least, 1), most + 1)
-            if not any(each.is_known for each in self._inputs[:count])
+            count: _Invocation(name, self._names(count), (True,) * count, (), "", 1)
+            for count in range(max(sum(required) - self._is_open, 1), most + 1)
+            if not any(parameter.is_known for parameter in self._inputs[:count])
         }
 
     def __repr__(self) -> str:
@@ -151,65 +175,131 @@ class OperatorFunction:
     def __reduce__(self) -> tuple[Any, ...]:
         return operator_function, (self.__name__,)
 
-    def __call__(self, *inputs: Any, out: Any = None, outputs: int = 1, **attributes: Any) -> Any:
+    def __call__(self, *inputs: Any, out: Any = None, outputs: int | None = None, **attributes: Any) -> Any:
         """Run the operator. The class says what it takes."""
-        invocation = self._usual.get(len(inputs)) if not attributes and outputs == 1 else None
+        invocation = self._usual.get(len(inputs)) if not attributes and outputs is None else None
         if invocation is None or not all(map(_is_tensor, inputs)):
             invocation = self._invocation(inputs, out, outputs, attributes)
             inputs = tuple(x for x, slot in zip(inputs, invocation.inputs, strict=True) if slot is True)
         x, *others = inputs
-        results = self._function.call(self._run, invocation, invocation, x, out, others)
-        return tuple(back_to(x, each) for each in results) if isinstance(results, tuple) else results
+        try:
+            results = self._function.call(self._run, invocation, invocation, x, out, others)
+        except Error as error:
+            raise error.with_context(_OF_NODES.sub(r"\1", error.what)) from None
+        return tuple(back_to(x, result) for result in results) if isinstance(results, tuple) else results
+
+    # --- what a call says -----------------------------------------------------------------------------------
+
+    def _names(self, count: int) -> tuple[str, ...]:
+        """The names of so many inputs."""
+        own = [parameter.name for parameter in self._inputs]
+        last = [f"{own[-1]}[{i}]" for i in range(count - len(own) + 1)] if self._is_open else own[-1:]
+        return (*own[:-1], *last)[:count]
 
     def _invocation(
         self, inputs: Sequence[Any], out: Any, outputs: Any, attributes: Mapping[str, Any]
     ) -> _Invocation:
         """The call without the bytes of its tensors. Raises InvalidArguments for one that does not fit."""
-        more = [name for name in attributes if name not in self._attributes]
-        if more:
-            raise self._wrong_call(f"it has no attribute {more[0]!r}")
-        is_open = any(each.kind is VAR_POSITIONAL for each in self._inputs)
-        if len(inputs) > len(self._inputs) and not is_open:
+        unknown = [name for name in attributes if name not in self._attributes]
+        if unknown:
+            raise self._wrong_call(f"it has no attribute {unknown[0]!r}")
+        if len(inputs) > len(self._inputs) and not self._is_open:
             raise self._wrong_call(f"it has {len(self._inputs)} inputs, not {len(inputs)}")
-        count = parse_int(outputs, f"ops.{self.__name__}: outputs")
-        if count < 1 or (count > 1 and out is not None):
-            raise self._wrong_call(f"it cannot write {count} outputs" + " into out" * (out is not None))
-        are_known = [each.is_known for each in self._inputs]
+        are_known = [parameter.is_known for parameter in self._inputs]
         are_known += are_known[-1:] * (len(inputs) - len(are_known))
+        beside, names = _type_beside(inputs, are_known), self._names(len(inputs))
         slots: list[_Known | bool | None] = []
-        first = next(map(_dtype_of, filter(_is_tensor, inputs)), None)
-        for value, is_known in zip(inputs, are_known, strict=False):
-            if value is not None and (is_known or not _is_tensor(value)):
-                slots.append(_known(value, None if is_known else first))
-            else:
+        for name, value, is_known in zip(names, inputs, are_known, strict=False):
+            if value is None or (_is_tensor(value) and not is_known):
                 slots.append(None if value is None else True)
+            else:
+                slots.append(self._known(name, value, None if is_known else beside))
         if True not in slots:
             raise self._wrong_call("none of its inputs is a tensor")
-        named = tuple((name, _hashable(value), repr(value)) for name, value in sorted(attributes.items()))
-        return _Invocation(self.__name__, tuple(slots), named, count)
+        named = tuple((name, self._plain(name, value)) for name, value in sorted(attributes.items()))
+        count = self._count(outputs, dict(named), dict(zip(names, slots, strict=True)))
+        if count < 1 or (count > 1 and out is not None):
+            raise self._wrong_call(f"it cannot write {count} outputs" + " into out" * (out is not None))
+        return _Invocation(self.__name__, names, tuple(slots), named, repr(named), count)
+
+    def _count(self, outputs: Any, attributes: Mapping[str, Any], inputs: Mapping[str, Any]) -> int:
+        """The number of results: of parts as many as there are, where a call does not say."""
+        if outputs is not None:
+            return parse_int(outputs, f"rs.ops.{self.__name__}: outputs")
+        parts = inputs.get("split")
+        if isinstance(parts, _Known):
+            return int(parts.values.size)
+        number = attributes.get("num_outputs", 0)
+        return number if isinstance(number, int) and number > 0 else 1
+
+    def _known(self, name: str, value: Any, dtype: NumpyType | None) -> _Known:
+        """What an operator must know, or a number beside tensors of `dtype`, as a key."""
+        try:
+            with np.errstate(over="ignore"):
+                is_one = isinstance(value, int | float)
+                values = np.asarray(value if is_one else numpy_of(value, name))
+                if is_one and dtype is not None:
+                    values, exact = values.astype(dtype), values
+                    if dtype not in _FLOATS and values != exact:
+                        raise self._wrong_call(f"{name} is {value}, which {dtype} has not")
+                elif is_one and dtype is None and values.dtype.kind in "iu":
+                    values = values.astype(np.int64)
+        except (ValueError, TypeError, OverflowError, RecursionError, RuntimeError) as error:
+            if isinstance(error, Error):
+                raise
+            raise self._wrong_call(f"{name} is {short_repr(value)}: {str(error)[:100]}") from None
+        if values.dtype.hasobject:
+            raise self._wrong_call(f"{name} is {short_repr(value)}, which is no number")
+        return _Known.of(values)
+
+    def _plain(self, name: str, value: Any) -> Any:
+        """An attribute as a number, a word, or a tuple of these. Raises InvalidArguments for all else."""
+        if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+            value = value.tolist()
+        if isinstance(value, float):
+            # One object for all that are no number, so that they are one key.
+            return math.nan if math.isnan(value) else float(value)
+        if value is None or isinstance(value, int | str):
+            return value
+        if isinstance(value, list | tuple | range):
+            plain = tuple(part for part in value if isinstance(part, int | float | str | np.generic))
+            if len(plain) == len(value):
+                return tuple(self._plain(name, part) for part in plain)
+        raise self._wrong_call(f"{name} is {short_repr(value)}: no number, no word, no sequence of these")
 
     def _wrong_call(self, why: str) -> Error:
         return refuse("RS-G02:operator-call", name=self.__name__, why=why, signature=str(self.__signature__))
 
+    # --- what it runs ---------------------------------------------------------------------------------------
+
     def _run(self, x: Any, out: Any, operands: Sequence[Any], parameters: Any, signed: CallKey | None) -> Any:
         name, invocation = self._function.name, parameters
-        tensors = [x, *(as_array(value, f"{name}: input {i}") for i, value in enumerate(operands, 1))]
-        engine, subject = engine_of(x, out, None), Subject.source(name)
-        sources = [memory_of(value, engine, subject) for value in tensors]
+        names = [each for each, slot in zip(invocation.names, invocation.inputs, strict=True) if slot is True]
+        tensors = [x, *(_beside(x, value, each) for value, each in zip(operands, names[1:], strict=True))]
+        engine = engine_of(x, out, None)
+        sources = [
+            memory_of(_with_axes(value), engine, Subject.source(name, each))
+            for value, each in zip(tensors, names, strict=True)
+        ]
         shapes = tuple(_shape_of(value, memory) for value, memory in zip(tensors, sources, strict=True))
         graph = _graph_of(invocation, shapes)
+        result = graph.tensors[graph.outputs[0]]
+        if out is not None:
+            target = self._function.destination(_with_axes(out), engine)
+            wanted = MemoryDesc(result.desc_dims, result.data_type)
+            check_same_dims(name, [("the result", wanted), ("out", target.desc)])
         node = _only_node(graph)
-        if node is None or node.operation._spec is None:
+        if node is None or node.operation._spec is None or () in (result.dims, *(dims for dims, _ in shapes)):
             return self._run_network(tensors, out, invocation, shapes)
-        result, like = graph.tensors[node.output], sources[0].desc
+        like = sources[0].desc
         if len(result.dims) != like.ndims:
             like = MemoryDesc(result.dims, result.data_type)
         target = self._function.target(out, like.as_type(result.data_type), result.dims, engine)
-        check_same_dims(
-            name, [("the result", MemoryDesc(result.dims, result.data_type)), ("out", target.desc)]
-        )
         lowered = lower_node(node, [memory.desc for memory in sources], [target.desc], engine)
         memories = dict(zip(lowered.reads, sources, strict=True)) | {lowered.writes[0]: target}
+        if any(lowered.pd.query_md(Query.exec_arg_md, arg) != each.desc for arg, each in memories.items()):
+            # The primitive reads an input in one format alone: of a vector, with all elements in a row.
+            return self._run_network(tensors, out, invocation, shapes)
         function = replace(self._function, may_be_in_place=node.operation._spec.in_place)
         function.execute(lowered.pd._implementation(), memories, signed)
         return target
@@ -221,24 +311,25 @@ class OperatorFunction:
         if not engine.device.is_host:
             raise refuse("RS-G02:operator-engine", name=self.__name__, engine=engine)
         network = _network_of(invocation, shapes)
-        names = [each.name for each in network.inputs]
-        is_array = out is None or not isinstance(out, Memory)
-        results = network(dict(zip(names, tensors, strict=True)), out=out if is_array else None)
-        if not is_array:
-            return reorder(results, out=out)
-        results = tuple(results[name] for name in network.outputs) if invocation.outputs > 1 else results
-        if not isinstance(tensors[0], Memory):
-            return results
-        several = results if isinstance(results, tuple) else (results,)
-        memories = tuple(Memory(MemoryDesc(each.shape, each.dtype), engine, each) for each in several)
-        return memories if invocation.outputs > 1 else memories[0]
+        results = network(dict(zip((each.name for each in network.inputs), tensors, strict=True)))
+        if out is not None:
+            reorder(_with_axes(results), out=_with_axes(out))
+            return out
+        several = tuple(results[name] for name in network.outputs) if invocation.outputs > 1 else (results,)
+        if isinstance(tensors[0], Memory):
+            arrays = map(_with_axes, several)
+            several = tuple(Memory(MemoryDesc(each.shape, each.dtype), engine, each) for each in arrays)
+        return several if invocation.outputs > 1 else several[0]
 
 
 @cache
 def operator_function(name: str) -> OperatorFunction:
     """The function of an operator. Raises AttributeError for a name that none has."""
     if name not in operator_names():
-        raise AttributeError(f"module 'restride.ops' has no attribute {name!r}", name=name)
+        what = f"module 'restride.ops' has no attribute {name!r}"
+        if name in (*_OF_DIMS, *_OF_CONSTANTS):
+            what += ": an array has shape and size" if name in _OF_DIMS else ": rs.onnx and rs.onednn have it"
+        raise AttributeError(what, name=name, obj=sys.modules["restride.ops"])
     return OperatorFunction(name)
 
 
@@ -249,10 +340,10 @@ def operator_names() -> tuple[str, ...]:
         sorted(
             name
             for name in ONNX
-            if name not in _OF_DIMS
+            if name not in (*_OF_DIMS, *_OF_CONSTANTS)
             and any(
-                each.kind in (POSITIONAL_OR_KEYWORD, VAR_POSITIONAL) and not each.is_known
-                for each in ONNX.parameters(name)
+                parameter.kind in (POSITIONAL_OR_KEYWORD, VAR_POSITIONAL) and not parameter.is_known
+                for parameter in ONNX.parameters(name)
             )
         )
     )
@@ -262,18 +353,15 @@ def _signature(parameters: Sequence[OperatorParameter]) -> inspect.Signature:
     """The signature of a function, with `out` and `outputs` behind what the operator has."""
     own = [
         inspect.Parameter(
-            each.name,
-            POSITIONAL_ONLY if each.kind is POSITIONAL_OR_KEYWORD else each.kind,
-            default=inspect.Parameter.empty if each.kind is VAR_POSITIONAL else each.default,
+            parameter.name,
+            POSITIONAL_ONLY if parameter.kind is POSITIONAL_OR_KEYWORD else parameter.kind,
+            default=inspect.Parameter.empty if parameter.kind is VAR_POSITIONAL else parameter.default,
         )
-        for each in sorted(parameters, key=lambda each: each.kind)
-        if each.kind is not inspect.Parameter.VAR_KEYWORD
+        for parameter in sorted(parameters, key=lambda parameter: parameter.kind)
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
-    more = [
-        inspect.Parameter("out", KEYWORD_ONLY, default=None),
-        inspect.Parameter("outputs", KEYWORD_ONLY, default=1),
-    ]
-    return inspect.Signature([*own, *more])
+    shared = [inspect.Parameter(name, KEYWORD_ONLY, default=None) for name in ("out", "outputs")]
+    return inspect.Signature([*own, *shared])
 
 
 def _is_tensor(value: object) -> bool:
@@ -281,26 +369,28 @@ def _is_tensor(value: object) -> bool:
     return not (value is None or isinstance(value, int | float))
 
 
-def _dtype_of(tensor: Any) -> NumpyType | None:
-    """The NumPy type of floats; None for all else, beside which numbers are f32."""
-    array = as_array(tensor, "tensor")
-    kind = array.desc.data_type.numpy if isinstance(array, Memory) else getattr(array, "dtype", None)
-    return kind if isinstance(kind, np.dtype) and kind in _FLOATS else None
+def _type_beside(inputs: Sequence[Any], are_known: Sequence[bool]) -> NumpyType:
+    """The type of numbers beside these tensors: of the first that has floats, else of the first numbers."""
+    kinds = []
+    for value, is_known in zip(inputs, are_known, strict=False):
+        if _is_tensor(value) and not is_known:
+            array = as_array(value, "a tensor")
+            kind = array.desc.data_type.numpy if isinstance(array, Memory) else getattr(array, "dtype", None)
+            kinds += [kind] if isinstance(kind, np.dtype) and kind != np.bool_ else []
+    return next((kind for kind in kinds if kind in _FLOATS), kinds[0] if kinds else np.dtype(np.float32))
 
 
-def _known(value: Any, dtype: NumpyType | None) -> _Known:
-    """A value that is known as a key; a number as one of `dtype`, where that is given, else as f32."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    array = np.asarray(value, (dtype or np.float32) if is_number else None)
-    return _Known(array.dtype, array.shape, array.tobytes())
+def _beside(x: Any, value: Any, name: str) -> Any:
+    """An operand as an array or a memory; numbers in a list are of the type of `x`, where that has floats."""
+    array = as_array(value, name)
+    is_listed = isinstance(value, list | tuple)
+    kind = getattr(x, "dtype", None)
+    return array.astype(kind) if is_listed and isinstance(x, np.ndarray) and kind in _FLOATS else array
 
 
-def _hashable(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return tuple(map(_hashable, value))
-    if isinstance(value, np.ndarray):
-        return _known(value, None)
-    return value if isinstance(value, Hashable) else repr(value)
+def _with_axes(value: Any) -> Any:
+    """An array of no axes as one of one axis, over the same bytes: so memories hold it. All else as it is."""
+    return value.reshape(1) if isinstance(value, np.ndarray) and not value.ndim else value
 
 
 def _shape_of(value: Any, memory: Memory) -> Shape:

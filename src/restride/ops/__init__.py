@@ -14,6 +14,7 @@ array([3., 3.], dtype=float32)
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..loading import load_whole
@@ -49,8 +50,10 @@ def __getattr__(name: str) -> Any:
     """The function of an operator of ONNX, made when it is first asked for (PEP 562)."""
     if name == "__all__":
         return __dir__()
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+    if not name[:1].isupper():  # submodules are asked for so, before they are loaded
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+        )
     globals()[name] = function = load_whole(_FUNCTIONS).operator_function(name)
     return function
 

@@ -43,7 +43,7 @@ class EltwiseProblem(PointwiseProblem):
     onnx = {
         **{name: name.lower() for name in ("Abs", "Exp", "Log", "Mish", "Relu", "Round", "Sqrt", "Tanh")},
         "Elu": lambda alpha=1.0: ("elu", alpha),
-        "Gelu": lambda approximate="none": ("gelu_tanh" if approximate == "tanh" else "gelu_erf",),
+        "Gelu": lambda approximate="none": ({"none": "gelu_erf", "tanh": "gelu_tanh"}[approximate],),
         "HardSigmoid": lambda alpha=0.2, beta=0.5: ("hardsigmoid", alpha, beta),
         "HardSwish": ("hardswish", 1 / 6, 0.5),
         "LeakyRelu": lambda alpha=0.01: ("relu", alpha),

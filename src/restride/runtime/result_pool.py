@@ -16,6 +16,7 @@ import contextlib
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -272,7 +273,17 @@ def empty_cache() -> int:
 
     That happens by itself, too: after ten seconds, and where memory runs short.
     """
+    for release in _owners:
+        release()
     return sum(pool.trim() for pool in _pools.values())
+
+
+_owners: list[Callable[[], None]] = []
+
+
+def on_empty(release: Callable[[], None]) -> None:
+    """Let `empty_cache` call `release` first: what holds memory between calls then lets it go."""
+    _owners.append(release)
 
 
 trim = empty_cache  # by which earlier versions have pickled it

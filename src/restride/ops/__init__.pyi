@@ -1,0 +1,362 @@
+"""Operators, as tests/support/onednn_stub.py writes them (pytest --update-golden)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PRIMITIVES: Mapping[str, str]
+
+def Abs(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Add(
+    *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def AveragePool(
+    x: Any,
+    /,
+    *,
+    kernel_shape: Sequence[Any] = ...,
+    strides: Sequence[Any] = ...,
+    dilations: Sequence[Any] = ...,
+    pads: Sequence[Any] = ...,
+    auto_pad: str = ...,
+    ceil_mode: bool = ...,
+    count_include_pad: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def BatchNormalization(
+    x: Any,
+    /,
+    *parameters: Any,
+    epsilon: float = ...,
+    training_mode: bool = ...,
+    spatial: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Cast(
+    x: Any,
+    /,
+    *,
+    to: Any,
+    saturate: int = ...,
+    round_mode: str = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Clip(x: Any, min: Any = ..., max: Any = ..., /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Concat(*xs: Any, axis: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Conv(
+    x: Any,
+    weights: Any,
+    bias: Any = ...,
+    /,
+    *,
+    kernel_shape: Sequence[Any] = ...,
+    strides: Sequence[Any] = ...,
+    dilations: Sequence[Any] = ...,
+    pads: Sequence[Any] = ...,
+    auto_pad: str = ...,
+    group: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ConvTranspose(
+    x: Any,
+    weights: Any,
+    bias: Any = ...,
+    /,
+    *,
+    kernel_shape: Sequence[Any] = ...,
+    strides: Sequence[Any] = ...,
+    dilations: Sequence[Any] = ...,
+    pads: Sequence[Any] = ...,
+    auto_pad: str = ...,
+    output_padding: Sequence[Any] = ...,
+    output_shape: Sequence[Any] = ...,
+    group: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def DequantizeLinear(
+    x: Any,
+    scale: Any,
+    zero: Any = ...,
+    /,
+    *,
+    axis: int = ...,
+    block_size: int = ...,
+    output_dtype: int = ...,
+    precision: int = ...,
+    saturate: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Div(
+    *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def Dropout(
+    x: Any,
+    ratio: Any = ...,
+    training_mode: Any = ...,
+    /,
+    *,
+    seed: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Elu(x: Any, /, *, alpha: float = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Exp(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Flatten(x: Any, /, *, axis: int = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Gather(x: Any, indices: Any, /, *, axis: int = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Gelu(x: Any, /, *, approximate: str = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Gemm(
+    left: Any,
+    right: Any,
+    added: Any = ...,
+    /,
+    *,
+    alpha: float = ...,
+    beta: float = ...,
+    transA: bool = ...,
+    transB: bool = ...,
+    broadcast: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def GlobalAveragePool(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def GlobalMaxPool(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def HardSigmoid(
+    x: Any, /, *, alpha: float = ..., beta: float = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def HardSwish(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Identity(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def LRN(
+    x: Any,
+    /,
+    *,
+    size: Any,
+    alpha: float = ...,
+    beta: float = ...,
+    bias: float = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def LayerNormalization(
+    x: Any,
+    scale: Any,
+    shift: Any = ...,
+    /,
+    *,
+    axis: int = ...,
+    epsilon: float = ...,
+    stash_type: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def LeakyRelu(x: Any, /, *, alpha: float = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Log(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def LogSoftmax(x: Any, /, *, axis: int = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def MatMul(left: Any, right: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Max(
+    *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def MaxPool(
+    x: Any,
+    /,
+    *,
+    kernel_shape: Sequence[Any] = ...,
+    strides: Sequence[Any] = ...,
+    dilations: Sequence[Any] = ...,
+    pads: Sequence[Any] = ...,
+    auto_pad: str = ...,
+    ceil_mode: bool = ...,
+    storage_order: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Min(
+    *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def Mish(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Mul(
+    *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def Neg(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def PRelu(x: Any, slope: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Pad(
+    x: Any,
+    pads: Sequence[Any] = ...,
+    value: Any = ...,
+    axes: Any = ...,
+    /,
+    *,
+    mode: str = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Pow(
+    x: Any,
+    exponent: Any,
+    /,
+    *,
+    axis: Any = ...,
+    broadcast: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def QuantizeLinear(
+    x: Any,
+    scale: Any,
+    zero: Any = ...,
+    /,
+    *,
+    axis: int = ...,
+    block_size: int = ...,
+    output_dtype: int = ...,
+    precision: int = ...,
+    saturate: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Reciprocal(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def ReduceL1(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceL2(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceMax(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceMean(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceMin(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceProd(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceSum(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def ReduceSumSquare(
+    x: Any,
+    axes: Any = ...,
+    /,
+    *,
+    keepdims: bool = ...,
+    noop_with_empty_axes: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Relu(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Reshape(
+    x: Any, shape: Sequence[Any] = ..., /, *, allowzero: bool = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def Resize(
+    x: Any,
+    roi: Any = ...,
+    scales: Any = ...,
+    sizes: Sequence[Any] = ...,
+    /,
+    *,
+    mode: str = ...,
+    coordinate_transformation_mode: str = ...,
+    nearest_mode: str = ...,
+    cubic_coeff_a: float = ...,
+    extrapolation_value: float = ...,
+    antialias: int = ...,
+    axes: Sequence[Any] = ...,
+    exclude_outside: int = ...,
+    keep_aspect_ratio_policy: str = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Round(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Sigmoid(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Slice(
+    x: Any,
+    starts: Any,
+    ends: Any,
+    axes: Any = ...,
+    steps: Any = ...,
+    /,
+    *,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Softmax(x: Any, /, *, axis: int = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Softplus(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Split(
+    x: Any,
+    split: Any = ...,
+    /,
+    *,
+    axis: int = ...,
+    num_outputs: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def Sqrt(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Squeeze(x: Any, axes: Any = ..., /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Sub(
+    *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def Sum(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Tanh(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Transpose(x: Any, /, *, perm: Sequence[Any] = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Unsqueeze(x: Any, axes: Sequence[Any] = ..., /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def Upsample(
+    x: Any, scales: Any, /, *, mode: str = ..., out: Any = ..., outputs: int | None = ...
+) -> Any: ...
+def Where(condition: Any, x: Any, y: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
