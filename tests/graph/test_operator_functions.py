@@ -199,6 +199,13 @@ def test_attributes_are_read_at_each_call() -> None:
     alpha[...] = 0.25
     assert first == -0.5
     assert rs.ops.LeakyRelu(-np.ones(1, np.float32), alpha=alpha) == -0.25
+    axes: list[Any] = [1]
+    assert rs.ops.ReduceSum(X, axes).shape == (2, 1, 6, 5)
+    axes[0] = 2
+    assert rs.ops.ReduceSum(X, axes).shape == (2, 20, 1, 5)
+    axes[0] = axes
+    with refused("rs.ops.Transpose does not take"):
+        rs.ops.Transpose(X, perm=axes)
     assert rs.ops.Transpose(X[0, 0], perm=np.array([1, 0])).shape == (5, 6)
     assert rs.ops.Transpose(X[0, 0], perm=range(1, -1, -1)).shape == (5, 6)
 

@@ -12,7 +12,7 @@ import inspect
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -53,7 +53,7 @@ POSITIONAL_OR_KEYWORD, VAR_POSITIONAL = (
 )
 # So many networks are kept, each with the memory that it runs in, until `rs.empty_cache()`.
 _MOST_NETWORKS = 64
-_MOST_OPEN = 8
+_MOST_SEEN = 256
 # Constants of so many bytes are compared whole, larger ones by their digest.
 _MOST_BYTES = 1024
 # What these make is known before a run, and no tensor: an array has `shape` and `size`.
@@ -99,6 +99,7 @@ class _Invocation(NamedTuple):
     attributes: tuple[tuple[str, object], ...]
     text: str
     outputs: int
+    tensors: int
 
     def graph(self, shapes: Sequence[Shape]) -> Graph:
         """The graph of the operator alone, for tensors of these dims and types. Raises as a model's does."""
@@ -159,15 +160,10 @@ class OperatorFunction:
         self._inputs = [parameter for parameter in parameters if parameter.kind is not KEYWORD_ONLY]
         others = tuple(parameter.name for parameter in self._inputs[1:])
         self._function = ArrayFunction(f"rs.ops.{name}", others=others)
+        self._are_known = [parameter.is_known for parameter in self._inputs]
         self._is_open = any(parameter.kind is VAR_POSITIONAL for parameter in self._inputs)
-        required = [parameter.default is inspect.Parameter.empty for parameter in self._inputs]
-        most = _MOST_OPEN if self._is_open else len(self._inputs)
-        # The calls of so many tensors, and nothing else.
-        self._usual = {
-            count: _Invocation(name, self._names(count), (True,) * count, (), "", 1)
-            for count in range(max(sum(required) - self._is_open, 1), most + 1)
-            if not any(parameter.is_known for parameter in self._inputs[:count])
-        }
+        # Calls by what they say beside their tensors.
+        self._seen: dict[Hashable, _Invocation] = {}
 
     def __repr__(self) -> str:
         return f"<function restride.ops.{self.__name__}{self.__signature__}>"
@@ -177,11 +173,17 @@ class OperatorFunction:
 
     def __call__(self, *inputs: Any, out: Any = None, outputs: int | None = None, **attributes: Any) -> Any:
         """Run the operator. The class says what it takes."""
-        invocation = self._usual.get(len(inputs)) if not attributes and outputs is None else None
-        if invocation is None or not all(map(_is_tensor, inputs)):
+        key = self._key(inputs, outputs, attributes)
+        invocation = self._seen.get(key)
+        if invocation is None or (out is not None and invocation.outputs > 1):
             invocation = self._invocation(inputs, out, outputs, attributes)
-            inputs = tuple(x for x, slot in zip(inputs, invocation.inputs, strict=True) if slot is True)
-        x, *others = inputs
+            if key is not None and len(self._seen) < _MOST_SEEN:
+                self._seen[key] = invocation
+        x, *others = (
+            inputs
+            if len(inputs) == invocation.tensors
+            else [x for x, slot in zip(inputs, invocation.inputs, strict=True) if slot is True]
+        )
         try:
             results = self._function.call(self._run, invocation, invocation, x, out, others)
         except Error as error:
@@ -196,6 +198,27 @@ class OperatorFunction:
         last = [f"{own[-1]}[{i}]" for i in range(count - len(own) + 1)] if self._is_open else own[-1:]
         return (*own[:-1], *last)[:count]
 
+    def _key(self, inputs: Sequence[Any], outputs: Any, attributes: Mapping[str, Any]) -> Hashable | None:
+        """The values of a call beside its tensors; None where they are more than numbers, words and tuples.
+
+        A number in the place of a tensor is none of them: its type follows from the tensors.
+        """
+        are_known = self._are_known
+        parts: list[Any] = [len(inputs)]
+        try:
+            for value, is_known in zip(inputs, are_known, strict=False):
+                if is_known:
+                    parts.append(_exact(value))
+                elif not _is_tensor(value):
+                    return None
+            if len(inputs) > len(are_known) and not all(map(_is_tensor, inputs[len(are_known) :])):
+                return None
+            if attributes:
+                parts += [(name, _exact(value)) for name, value in attributes.items()]
+            return (*parts, None if outputs is None else _exact(outputs))
+        except (_NotPlain, RecursionError):
+            return None
+
     def _invocation(
         self, inputs: Sequence[Any], out: Any, outputs: Any, attributes: Mapping[str, Any]
     ) -> _Invocation:
@@ -205,8 +228,7 @@ class OperatorFunction:
             raise self._wrong_call(f"it has no attribute {unknown[0]!r}")
         if len(inputs) > len(self._inputs) and not self._is_open:
             raise self._wrong_call(f"it has {len(self._inputs)} inputs, not {len(inputs)}")
-        are_known = [parameter.is_known for parameter in self._inputs]
-        are_known += are_known[-1:] * (len(inputs) - len(are_known))
+        are_known = self._are_known + self._are_known[-1:] * (len(inputs) - len(self._are_known))
         beside, names = _type_beside(inputs, are_known), self._names(len(inputs))
         slots: list[_Known | bool | None] = []
         for name, value, is_known in zip(names, inputs, are_known, strict=False):
@@ -220,7 +242,7 @@ class OperatorFunction:
         count = self._count(outputs, dict(named), dict(zip(names, slots, strict=True)))
         if count < 1 or (count > 1 and out is not None):
             raise self._wrong_call(f"it cannot write {count} outputs" + " into out" * (out is not None))
-        return _Invocation(self.__name__, names, tuple(slots), named, repr(named), count)
+        return _Invocation(self.__name__, names, tuple(slots), named, repr(named), count, slots.count(True))
 
     def _count(self, outputs: Any, attributes: Mapping[str, Any], inputs: Mapping[str, Any]) -> int:
         """The number of results: of parts as many as there are, where a call does not say."""
@@ -362,6 +384,22 @@ def _signature(parameters: Sequence[OperatorParameter]) -> inspect.Signature:
     ]
     shared = [inspect.Parameter(name, KEYWORD_ONLY, default=None) for name in ("out", "outputs")]
     return inspect.Signature([*own, *shared])
+
+
+class _NotPlain(Exception):
+    """A value that is no number, no word and no tuple of these."""
+
+
+def _exact(value: Any) -> Hashable:
+    """A plain value as a key: 0 is neither -0.0 nor False. Raises _NotPlain for all else, which may change."""
+    kind = type(value)
+    if kind is float:
+        return str(value.hex())
+    if kind is int or kind is bool or kind is str or value is None:
+        return kind, value
+    if kind is tuple or kind is list:
+        return tuple(map(_exact, value))
+    raise _NotPlain
 
 
 def _is_tensor(value: object) -> bool:
