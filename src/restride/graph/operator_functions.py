@@ -391,7 +391,7 @@ class _NotPlain(Exception):
 
 
 def _exact(value: Any) -> Hashable:
-    """A plain value as a key: 0 is neither -0.0 nor False. Raises _NotPlain for all else, which may change."""
+    """A plain value as a key: 0 is neither -0.0 nor False. Raises _NotPlain for all that may change."""
     kind = type(value)
     if kind is float:
         return str(value.hex())
