@@ -38,6 +38,14 @@ def test_any_sources_into_any_destination(engine, case, src_start, dst_start):
     check_concat(mds, dst, axis, engine, scales, (src_start, dst_start))
 
 
+def test_a_part_of_padding_alone_takes_no_scales(engine):
+    def column(size, tag="abcd"):
+        return desc((size, 1, 1, 1), "f64", tag)
+
+    mds, scales = [*map(column, (1, 1, 1, 3)), column(40, "Abcd5a")], [1.0, 1.0, 1.0, 1.0, 0.5]
+    check_concat(mds, column(46, "Abcd5a"), 0, engine, scales, (0, 0))
+
+
 def test_sources_of_the_same_shape_share_a_kernel():
     pd = rs.Concat.PrimitiveDesc(CPU, 1, [desc((4, 32, 9)) for _ in range(64)])
     kernels = {launch.kernel(0).code for launch in pd._impl.executable.launches}

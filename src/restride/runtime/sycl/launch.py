@@ -125,12 +125,15 @@ class ItemLaunch(_StepItems[ItemPlan, NestStep]):
     def __init__(self, step: NestStep, device: SyclDevice) -> None:
         plan = plan_items(step.nest, device.facts)
         _check_fits(step.nest, plan, device)
-        places = _arguments(step.src, step.dst, *step.operands)
+        # A part that writes padding alone reads no operands.
+        places = _arguments(step.src, step.dst, *step.operands[: len(plan.nest.operands)])
         super().__init__(step, SyclKernel(plan, device), places, is_wide=_is_wide(step.nest))
         self._constants = [self._real(value) for value in step.constants]
 
     def _numbers(self, scalars: Sequence[float]) -> Iterable[object]:
-        return self._constants or map(self._real, scalars)
+        # A part that writes padding alone computes nothing, and its kernel takes no scalars.
+        read = self.plan.nest.compute.scalars
+        return self._constants[:read] or map(self._real, scalars[:read])
 
 
 class ItemTreeLaunch(_StepItems[TreePlan, TreeStep]):
