@@ -34,6 +34,7 @@ from ..model.query import Query
 from ..ops.product import ProductProblem
 from ..runtime.alloc import Array
 from ..runtime.describe import Subject
+from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.result_pool import on_empty
 from .dims import Dims
@@ -121,9 +122,7 @@ class _Invocation(NamedTuple):
         return translated(model, dict(zip(tensors, (dims for dims, _ in shapes), strict=True)))
 
 
-@lru_cache(maxsize=_MOST_NETWORKS)
-def _graph_of(invocation: _Invocation, shapes: tuple[Shape, ...]) -> Graph:
-    return invocation.graph(shapes)
+_graph_of = lru_cache(maxsize=_MOST_NETWORKS)(_Invocation.graph)
 
 
 @lru_cache(maxsize=_MOST_NETWORKS)
@@ -312,7 +311,7 @@ class OperatorFunction:
             check_same_dims(name, [("the result", wanted), ("out", target.desc)])
         node = _only_node(graph)
         if node is None or node.operation._spec is None or () in (result.dims, *(dims for dims, _ in shapes)):
-            return self._run_network(tensors, out, invocation, shapes)
+            return self._run_network(tensors, out, engine, invocation, shapes)
         like = sources[0].desc
         if len(result.dims) != like.ndims:
             like = MemoryDesc(result.dims, result.data_type)
@@ -321,15 +320,19 @@ class OperatorFunction:
         memories = dict(zip(lowered.reads, sources, strict=True)) | {lowered.writes[0]: target}
         if any(lowered.pd.query_md(Query.exec_arg_md, arg) != each.desc for arg, each in memories.items()):
             # The primitive reads an input in one format alone: of a vector, with all elements in a row.
-            return self._run_network(tensors, out, invocation, shapes)
+            return self._run_network(tensors, out, engine, invocation, shapes)
         function = replace(self._function, may_be_in_place=node.operation._spec.in_place)
         function.execute(lowered.pd._implementation(), memories, signed)
         return target
 
     def _run_network(
-        self, tensors: Sequence[Any], out: Any, invocation: _Invocation, shapes: tuple[Shape, ...]
+        self,
+        tensors: Sequence[Any],
+        out: Any,
+        engine: Engine,
+        invocation: _Invocation,
+        shapes: tuple[Shape, ...],
     ) -> Any:
-        engine = engine_of(tensors[0], out, None)
         if not engine.device.is_host:
             raise refuse("RS-G02:operator-engine", name=self.__name__, engine=engine)
         network = _network_of(invocation, shapes)
