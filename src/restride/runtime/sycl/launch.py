@@ -120,7 +120,7 @@ class _StepItems(Generic[_StepPlan, _Step]):
 class ItemLaunch(_StepItems[ItemPlan, NestStep]):
     """A nest."""
 
-    __slots__ = ("_constants",)
+    __slots__ = ("_constants", "_read")
 
     def __init__(self, step: NestStep, device: SyclDevice) -> None:
         plan = plan_items(step.nest, device.facts)
@@ -128,12 +128,12 @@ class ItemLaunch(_StepItems[ItemPlan, NestStep]):
         # A part that writes padding alone reads no operands.
         places = _arguments(step.src, step.dst, *step.operands[: len(plan.nest.operands)])
         super().__init__(step, SyclKernel(plan, device), places, is_wide=_is_wide(step.nest))
-        self._constants = [self._real(value) for value in step.constants]
+        # Neither does it take scalars.
+        self._read = plan.nest.compute.scalars
+        self._constants = [self._real(value) for value in step.constants[: self._read]]
 
     def _numbers(self, scalars: Sequence[float]) -> Iterable[object]:
-        # A part that writes padding alone computes nothing, and its kernel takes no scalars.
-        read = self.plan.nest.compute.scalars
-        return self._constants[:read] or map(self._real, scalars[:read])
+        return self._constants or map(self._real, scalars[: self._read])
 
 
 class ItemTreeLaunch(_StepItems[TreePlan, TreeStep]):
