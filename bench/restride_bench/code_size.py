@@ -16,8 +16,8 @@ from dataclasses import replace
 from math import prod
 
 from restride import DataType, MemoryDesc
-from restride.plan.nest import linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import linear
 from restride.targets import cpu, jit
 from restride.targets.isa import CacheSizes, Isa
 

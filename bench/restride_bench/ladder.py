@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 import restride as rs
-from restride.plan.nest import linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import linear
 from restride.runtime.cpu.kernel import kernel_of
 from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import Isa, host_caches, host_isa

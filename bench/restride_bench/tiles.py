@@ -15,8 +15,8 @@ from math import prod
 
 import numpy as np
 
-from restride.plan.program import TreeStep
-from restride.plan.tree import LoopTree
+from restride.ir.program import TreeStep
+from restride.ir.tree import LoopTree
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import Kernel, KernelWords, kernel_of
 from restride.runtime.result_pool import allocate

@@ -112,7 +112,5 @@ def __dir__() -> list[str]:
 
 _install_moved_modules()
 
-# Loading the package `plan` and the module `verbose`, which are not public, has put them where the
-# functions of these names belong.
-for _name in ("plan", "verbose"):
-    globals().pop(_name, None)
+# Loading the module `verbose`, which is not public, has put it where the function of this name belongs.
+globals().pop("verbose", None)

@@ -12,7 +12,7 @@ from .desc.memory_desc import MemoryDesc as MemoryDesc
 from .graph.network.network import Network as Network
 from .errors import OutOfMemory as OutOfMemory
 from .arrays.reorder_plan import Plan as Plan
-from .plan.cost import Prediction as Prediction
+from .schedule.cost import Prediction as Prediction
 from .arrays.scaling.quantized_tensor import QuantizedTensor as QuantizedTensor
 from .errors import RuntimeFailure as RuntimeFailure
 from .errors import Unimplemented as Unimplemented

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from support.engines import allocated, memory_over, storage
 from support.packed import bytes_of, elements_of, values_of
 from support.rounding import bits_of

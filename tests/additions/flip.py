@@ -12,9 +12,9 @@ from ..model.derived import make_primitive
 from ..model.operation import OperationProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..plan.nest import Axis, Compute, LoopNest
-from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
-from ..plan.reorder import common_digits, index_digits, nest_of, offsets
+from ..ir.nest import Axis, Compute, LoopNest
+from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
+from ..ir.digits import common_digits, index_digits, nest_of, offsets
 
 
 @dataclass(frozen=True, slots=True)

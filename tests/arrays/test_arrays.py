@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from support.effort import examples
 from support.errors import refused
 from support.images import CPU, DIMS, REF, check_nhwc, image

@@ -7,7 +7,7 @@ import pytest
 
 import restride as rs
 from restride.dtypes import DataType
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from restride_bench.driver.fill import bits_for, operand_for, scales_for, values_for, zero_points_for
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from restride.typing import WayName
 from support.by_offset import attr_of, check_reorder
 from support.errors import refused

@@ -12,7 +12,7 @@ import pytest
 from restride.dtypes import DataType
 from restride.emit.builder import Builder, Value
 from restride.emit.compute import VectorArithmetic
-from restride.plan.arithmetic import Arithmetic, NumpyArithmetic, Term, V
+from restride.ir.arithmetic import Arithmetic, NumpyArithmetic, Term, V
 from restride.targets.isa import Isa
 from support.formulas import ISAS, TYPES, Compiled, Formula, Reals, unlike
 from support.kernels import isa_id

@@ -11,7 +11,7 @@ import restride as rs
 from restride.dtypes import DataType
 from restride.emit.code_tables import can_tabulate
 from restride.emit.convert import Abilities
-from restride.plan.nest import Compute, Step
+from restride.ir.nest import Compute, Step
 from support.values import patterns
 
 _NUMBERS = {

@@ -9,7 +9,7 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.contraction_kernel import LaunchNumber
+from restride.schedule.contraction.kernel import LaunchNumber
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from support.contractions import ConvolutionShape, check_contraction, convolution_tree, product_tree

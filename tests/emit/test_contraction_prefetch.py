@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.ir.program import RepeatStep
 from restride.ops.programs.rnn_cells import RnnCell
 from restride.ops.programs.rnn_descs import RnnTensors
 from restride.ops.rnn import RnnProblem
-from restride.plan.contraction_prefetch import Prefetch
-from restride.plan.program import RepeatStep
+from restride.schedule.contraction.prefetch import Prefetch
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from support.contractions import check_contraction, product_tree

@@ -20,11 +20,11 @@ from restride.dtypes import DataType
 from restride.emit.builder import Builder, Value, i64, vector
 from restride.emit.compute import StepInputs, load_scalars, run_steps
 from restride.emit.convert import bits_type, carrier_bits, convert, entries, real_type
-from restride.plan.conversion import PROVIDED, storage_dtype
-from restride.plan.conversion import Inputs as ContractInputs
-from restride.plan.conversion import convert as contract
-from restride.plan.nest import Compute, linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.conversion import PROVIDED, storage_dtype
+from restride.ir.conversion import Inputs as ContractInputs
+from restride.ir.conversion import convert as contract
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Compute, linear
 from restride.targets import cpu, jit
 from restride.targets.cpu_ir import style_of
 from restride.targets.isa import Isa

@@ -12,9 +12,9 @@ import pytest
 
 from restride.desc.post_op_values import ELTWISE, FIXED_POWERS
 from restride.dtypes import DataType
-from restride.plan.arithmetic import NumpyArithmetic
-from restride.plan.eltwise import apply
-from restride.plan.eltwise_formulas import FUNCTIONS, POWERS
+from restride.ir.arithmetic import NumpyArithmetic
+from restride.ir.eltwise import apply
+from restride.ir.eltwise_formulas import FUNCTIONS, POWERS
 from restride.targets import jit
 from restride.targets.isa import Isa
 from support.formulas import ISAS, TYPES, Compiled, Reals, module, unlike

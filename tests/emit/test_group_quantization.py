@@ -17,11 +17,11 @@ from restride.arrays.scaling.grouped import split_views
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.group_quantization import GroupQuantization, group_quantization
-from restride.plan.group_schedule import schedule_groups
-from restride.plan.machine import Machine
-from restride.plan.scale_rule import ScaleRule
+from restride.ir.group_quantization import GroupQuantization, group_quantization
+from restride.ir.scale_rule import ScaleRule
 from restride.runtime.cpu.kernel import KernelWords
+from restride.schedule.groups import schedule_groups
+from restride.schedule.machine import Machine
 from restride.targets.cpu_kernels import LoweredGroups, lower_groups
 from restride.targets.isa import CacheSizes, Isa
 from support.kernels import isa_id, runnable

@@ -14,8 +14,8 @@ import pytest
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.nest import Axis, Compute, LoopNest, linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Axis, Compute, LoopNest, linear
 from restride.targets import cpu, jit
 from restride.targets.isa import Isa, host_isa
 from support.cases import CASES, Case, named

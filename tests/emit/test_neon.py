@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.nest import linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import linear
 from restride.targets import cpu, jit
 from restride.targets.isa import Isa
 from restride.targets.llvm import llvm

@@ -13,8 +13,8 @@ from restride.dtypes import DataType
 from restride.emit.pack import can_pack, packed_order, parts_of
 from restride.emit.register_permutation import NOTHING
 from restride.emit.tile_shape import TileAxis, recipe
-from restride.plan.nest import Compute, linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Compute, linear
 from support.kernels import check, destination, elements, room, runnable
 from support.values import patterns
 

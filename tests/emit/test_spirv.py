@@ -7,9 +7,9 @@ import struct
 import pytest
 
 import restride as rs
-from restride.plan.machine import DeviceFacts
-from restride.plan.nest import Compute, Step, linear
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Compute, Step, linear
+from restride.schedule.machine import DeviceFacts
 from restride.targets.spirv import has_unique_numbers, lower, renumber, spirv_code
 
 MAGIC = 0x07230203

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from support.compiling import Move, overdue
 
 _LEVELS = ("avx512", "avx512+vbmi", "avx2", "sse41", "generic", "neon")

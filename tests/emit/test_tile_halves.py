@@ -11,7 +11,7 @@ from restride.dtypes import DataType
 from restride.emit.builder import Builder
 from restride.emit.tile_halves import byte_tile, can_exchange, exchanged
 from restride.emit.tile_shape import TileAxis
-from restride.plan.nest import Axis, LoopNest
+from restride.ir.nest import Axis, LoopNest
 from restride.targets.isa import Isa
 from support.kernels import COMMON, TINY, Kernel, expected, isa_id, room, runnable
 

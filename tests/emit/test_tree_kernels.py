@@ -12,18 +12,18 @@ from hypothesis import given, settings
 
 from restride.desc.attr import Attr
 from restride.desc.memory_desc import MemoryDesc
+from restride.ir.conversion import Array, to_real
+from restride.ir.expression import Ref, Scalar, TreeAxis, apply
+from restride.ir.interpret_tree import interpret_tree
+from restride.ir.program import TreeStep
+from restride.ir.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.ops.pooling import PoolingBackwardProblem
 from restride.ops.programs.resampling_rows import ResamplingRows
 from restride.ops.programs.windows import Windows
-from restride.plan.conversion import Array, to_real
-from restride.plan.expression import Ref, Scalar, TreeAxis, apply
-from restride.plan.interpret_tree import interpret_tree
-from restride.plan.program import TreeStep
-from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
-from restride.plan.tree_schedule import schedule_tree
-from restride.plan.tree_streams import has_streams
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import KernelWords, kernel_of
+from restride.schedule.trees.schedule import schedule_tree
+from restride.schedule.trees.streams import has_streams
 from restride.targets.cpu_kernels import LoweredTree
 from restride.targets.isa import Isa, host_isa
 from support.trees import flat_of, pointwise_trees, reduction_trees, run_kernels, softmax_tree, window_tree

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.machine import DeviceFacts
-from restride.plan.nest import Compute
-from restride.plan.reduction import Op, interpret, reduction_of
-from restride.plan.reorder import reorder_nest
-from restride.plan.rewrites import packing, unpacking
-from restride.plan.work_items import plan_items, plan_sums
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Compute
+from restride.ir.nest_rewrites import packing, unpacking
+from restride.ir.reduction import Op, interpret, reduction_of
+from restride.schedule.machine import DeviceFacts
+from restride.schedule.work_items import plan_items, plan_sums
 from restride.targets import spirv
 
 # --- work items --------------------------------------------------------------

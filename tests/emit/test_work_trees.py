@@ -9,15 +9,15 @@ from hypothesis import given, settings
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.conversion import to_real
-from restride.plan.expression import Ref, Scalar, TreeAxis, apply
-from restride.plan.interpret_tree import interpret_tree
-from restride.plan.machine import DeviceFacts
-from restride.plan.program import Place, Program, Slot, TreeStep
-from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
-from restride.plan.work_trees import TreePlan, move_rows, plan_trees
+from restride.ir.conversion import to_real
+from restride.ir.expression import Ref, Scalar, TreeAxis, apply
+from restride.ir.interpret_tree import interpret_tree
+from restride.ir.program import Place, Program, Slot, TreeStep
+from restride.ir.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.runtime.alloc import Buffer, address_of
 from restride.runtime.arguments import Arguments
+from restride.schedule.machine import DeviceFacts
+from restride.schedule.work_trees import TreePlan, move_rows, plan_trees
 from restride.targets import spirv
 from support.sycl import sycl_engine
 from support.trees import flat_of, pointwise_trees, reduction_trees, softmax_tree, window_tree

@@ -16,8 +16,8 @@ import pytest
 
 import restride as rs
 from restride.formats import example_shape, named, names
-from restride.plan.nest import Compute
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Compute
 from restride.targets.isa import Isa
 from support.errors import refused
 from support.kernels import TINY, Kernel, isa_id, runnable

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.errors import Unimplemented
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
 from restride.targets.isa import Isa
 from support.descriptors import crowded, pairs
 from support.effort import examples
@@ -54,7 +54,7 @@ class Case:
 
 @st.composite
 def _cases(draw: st.DrawFn, ends: st.SearchStrategy[tuple[MemoryDesc, MemoryDesc]]) -> Case:
-    # Kernels move whole bytes; tests/plan/test_rewrites.py has what becomes of 4-bit types.
+    # Kernels move whole bytes; tests/ir/test_rewrites.py has what becomes of 4-bit types.
     src, dst = draw(ends.filter(lambda pair: all(md.data_type.bits >= 8 for md in pair)))
     streams = draw(st.booleans())
     return Case(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import restride as rs
-from restride.plan.program import RepeatStep
+from restride.ir.program import RepeatStep
 from support.computed import computed, elements
 from support.errors import refused
 from support.rnn import CELLS, Shape, arguments, forward, reference

@@ -258,7 +258,7 @@ def test_tables_are_whole(page: Path) -> None:
 
 @each_page
 def test_files_that_are_named_exist(page: Path) -> None:
-    """From the root, from a folder of packages, or, as `plan/nest.py`, from the library."""
+    """From the root, from a folder of packages, or, as `ir/nest.py`, from the library."""
     named = set(re.findall(r"`((?:\w+/)+[\w.]+\.(?:py|md|toml))`", _prose(page)))
     bases = (_ROOT, _ROOT / "src", _ROOT / "bench", _SOURCES)
     assert {path for path in named if not any((base / path).exists() for base in bases)} == set()

@@ -23,7 +23,7 @@ _COPIED_FILES = (
         "tests/conftest.py",
         "tests/desc/test_dtypes.py",
         "tests/project/test_docs_reference.py",
-        "tests/plan/test_conversion.py",
+        "tests/ir/test_conversion.py",
         "tests/project/test_typing.py",
         "tests/desc/test_accessors.py",
         "tests/project/test_docs.py",
@@ -82,24 +82,24 @@ _FLIP = (
 )
 _SQUAREPLUS = (
     _Edit(
-        "src/restride/plan/eltwise_formulas.py",
+        "src/restride/ir/eltwise_formulas.py",
         f"# --- exponential, in f64 {'-' * 84}\n",
         "\n\ndef _squareplus(s: Term[V], alpha: Term[V]) -> Term[V]:\n"
         "    return (s + (s * s + alpha).sqrt()) * 0.5\n\n\n",
     ),
     _Edit(
-        "src/restride/plan/eltwise_formulas.py",
+        "src/restride/ir/eltwise_formulas.py",
         "FUNCTIONS = {\n",
         '    "squareplus": EltwiseFunction(_squareplus, 2),\n',
     ),
     _Edit(
-        "src/restride/plan/eltwise_gradients.py",
+        "src/restride/ir/eltwise_gradients.py",
         "_BELL_HEIGHT = 1 / math.sqrt(2 * math.pi)\n",
         "\n\ndef _squareplus(s: Term[V], alpha: Term[V]) -> Term[V]:\n"
         "    return s / (s * s + alpha).sqrt() * 0.5 + 0.5\n",
     ),
     _Edit(
-        "src/restride/plan/eltwise_gradients.py",
+        "src/restride/ir/eltwise_gradients.py",
         "GRADIENTS = {\n",
         '    "squareplus_gradient": EltwiseFunction(_squareplus, 2),\n',
     ),
@@ -178,7 +178,7 @@ _OF_PUBLIC_NAMES = (
 )
 _OF_S16 = (
     *("-k", "s16 or other_types or words_of_types or numbered or public_name"),
-    *("tests/desc/test_s16.py", "tests/plan/test_conversion.py"),
+    *("tests/desc/test_s16.py", "tests/ir/test_conversion.py"),
     "tests/desc/test_dtypes.py::test_there_are_no_other_types",
     "tests/project/test_typing.py::test_the_words_of_types_are_all_there_are",
     "tests/ops/test_model.py::test_status_values_and_types_are_numbered_from_0_as_in_the_documents",

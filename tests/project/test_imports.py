@@ -45,15 +45,15 @@ _OURS = (
     "arrays.concat_and_sum",
     "openvino",
     "ops.programs.compensation",
-    "plan.interpret",
+    "ir.interpret_nest",
     "ops.programs.concat",
-    "plan.cost",
-    "plan.interleaved",
-    "plan.passes",
-    "plan.reduction",
+    "schedule.cost",
+    "schedule.moves.interleaved",
+    "schedule.passes",
+    "ir.reduction",
     "ops.programs.shuffle",
-    "plan.blocks",
-    "plan.work_items",
+    "schedule.moves.blocks",
+    "schedule.work_items",
     "arrays.reorder_plan",
     "ops.concat",
     "model.several",
@@ -84,7 +84,7 @@ _LATER = (
 )
 _WRITERS = tuple(
     f"restride.{name}"
-    for name in ("emit.kernel", "emit.tile", "plan.conversion", "plan.eltwise", "targets.cpu_ir")
+    for name in ("emit.kernel", "emit.tile", "ir.conversion", "ir.eltwise", "targets.cpu_ir")
 )
 _IMPORT = "import sys, numpy as np; before = set(sys.modules); import restride as rs"
 _REORDER = f"{_IMPORT}; rs.reorder(np.zeros((2, 3, 4, 5), 'f4'), 'nhwc', dtype='s8', scale=0.5)"
@@ -224,28 +224,6 @@ def test_a_name_that_is_not_there_is_told_with_the_one_that_was_meant(line: str,
     code = f"import restride as rs; {line}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert told in done.stderr.splitlines()[-1], done.stderr
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        "",
-        "import restride.plan.nest; ",
-        "import restride.ops.programs.concat; ",
-        "from restride.plan import staged; ",
-    ],
-    ids=["alone", "after a loaded module", "after a late module", "after a module of the package"],
-)
-def test_plan_is_the_function_whatever_of_the_package_is_imported(before: str) -> None:
-    code = (
-        f"{before}import restride as rs; from restride import plan; from restride.plan import blocks;"
-        " from restride.plan.nest import Axis;"
-        " print(type(plan).__name__, rs.plan is plan, blocks.__name__, Axis.__module__)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
-    assert done.stdout.split() == ["function", "True", "restride.plan.blocks", "restride.plan.nest"], (
-        done.stderr
-    )
 
 
 def test_plan_shows_its_own_signature() -> None:

@@ -57,7 +57,8 @@ _ROWS = (
         "version",
     ),
     ("desc",),
-    ("plan",),
+    ("ir",),
+    ("schedule",),
     ("emit",),
     ("targets",),
     ("runtime",),
@@ -92,24 +93,24 @@ _LATE = {
     ("targets.cpu_ir", "emit.blocks"): "that kernel has blocks",
     ("targets.objects", "targets.compile_pool"): "a kernel is not in the store, and is compiled",
     ("targets.compile_pool", "targets.compile_worker"): "a compile had better be in a process of its own",
-    ("targets.cpu", "plan.staged"): "work may be faster in stages",
-    ("targets.cpu", "plan.blocks"): "work is larger than the caches",
+    ("targets.cpu", "schedule.moves.staged"): "work may be faster in stages",
+    ("targets.cpu", "schedule.moves.blocks"): "work is larger than the caches",
     ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
         "runtime.cpu.program_launches",
         "targets.cpu_kernels",
     ): "a program has several nests, sums of what it writes, or loop trees",
-    ("runtime.cpu.program_launches", "plan.passes"): "a program has elements of 4 bits, or is a sum",
-    ("runtime.cpu.program_launches", "plan.staged"): "work is larger than the caches",
+    ("runtime.cpu.program_launches", "schedule.passes"): "a program has elements of 4 bits, or is a sum",
+    ("runtime.cpu.program_launches", "schedule.moves.staged"): "work is larger than the caches",
     ("runtime.cpu.program_launches", "runtime.cpu.reduction"): "a program has sums",
     ("runtime.cpu.executable", "runtime.cpu.launch_list"): "a program has more than one kernel",
     ("runtime.cpu.kernel", "targets.objects"): "the first kernel is loaded",
     ("runtime.cpu.kernel", "runtime.cpu.native"): "the first kernel is loaded",
     ("runtime.result_pool", "runtime.result_block"): "the first result of 256 KB or more",
     ("runtime.cpu.thread_pool", "runtime.cpu.workers"): "the first region is opened",
-    ("runtime.reference", "plan.reduction"): "a program of the reference engine has sums",
-    ("runtime.reference", "plan.interpret_tree"): "a program of the reference engine has loop trees",
+    ("runtime.reference", "ir.reduction"): "a program of the reference engine has sums",
+    ("runtime.reference", "ir.interpret_tree"): "a program of the reference engine has loop trees",
     ("graph.formats.node_formats", "arrays.reorder_plan"): "the first reorder of a network is priced",
     (
         "graph.network.network",
@@ -193,7 +194,7 @@ def _from_targets(node: ast.ImportFrom, package: tuple[str, ...]) -> list[str]:
 
 
 def _resolve(origin: str, name: str) -> str:
-    """`from restride.plan import nest` imports a module, `from restride.plan.nest import Axis` a name."""
+    """`from restride.plan import nest` imports a module, `from restride.ir.nest import Axis` a name."""
     if origin.split(".")[0] not in (_ROOT.name, _BENCH.name):
         return origin
     top = _ROOT if origin.split(".")[0] == _ROOT.name else _BENCH
@@ -307,9 +308,11 @@ def test_code_generation_never_sees_a_descriptor(top: str) -> None:
     assert not [pair for pair in seen if (_own(pair[1]) or "").split(".")[0] == "desc"]
 
 
-@pytest.mark.parametrize("name", ["nest", "schedule", "interpret", "conversion", "machine"])
-def test_only_the_planners_know_descriptors_among_the_plan_modules(name: str) -> None:
-    (module,) = [m for m in _modules() if m.name == f"plan.{name}"]
+@pytest.mark.parametrize(
+    "name", ["ir.nest", "ir.interpret_nest", "ir.conversion", "schedule.moves.schedule", "schedule.machine"]
+)
+def test_nests_and_schedules_never_see_a_descriptor(name: str) -> None:
+    (module,) = [m for m in _modules() if m.name == name]
     assert not [i for i in module.imports if (_own(i.target) or "").split(".")[0] == "desc"]
 
 
@@ -358,7 +361,7 @@ def test_the_checks_recognise_a_wrong_import(tmp_path: Path) -> None:
     assert by_target["dpctl"].in_function
     assert by_target["llvmlite.binding"].in_function
     assert not by_target["torch"].in_function
-    assert _row("runtime.cpu.thread_pool") > _row("plan.nest")
+    assert _row("runtime.cpu.thread_pool") > _row("ir.nest")
     assert _cycle("a", {"a": {"b"}, "b": {"c"}, "c": {"b"}}, {}, []) == ["b", "c", "b"]
 
 
@@ -388,7 +391,7 @@ def test_operations_are_imported_where_they_are_offered_alone() -> None:
     assert {"ops", "arrays", "graph"} <= importers <= {"", *_OF_OPERATIONS}
 
 
-@pytest.mark.parametrize("package", ["plan", "emit", "targets", "runtime", "model"])
+@pytest.mark.parametrize("package", ["ir", "schedule", "emit", "targets", "runtime", "model"])
 def test_nothing_below_operations_knows_the_name_of_one(package: str) -> None:
     found = [
         f"{path.relative_to(_ROOT)}:{line}: {word}"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import restride as rs
 from restride.dtypes import DataType
-from restride.plan.nest import Axis, Compute, LoopNest
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import Axis, Compute, LoopNest
 from restride.runtime.cpu import huge_pages, kernel
 from restride.runtime.cpu.huge_pages import page_offsets
 from restride.runtime.cpu.thread_pool import ThreadPool

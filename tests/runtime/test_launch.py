@@ -7,12 +7,12 @@ import pytest
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import linear
+from restride.ir.program import DST, SRC, NestStep, Place
 from restride.model.base import DEFAULT_ATTR
 from restride.model.checks import Names
 from restride.ops.concat import concat_problem
-from restride.plan.nest import linear
-from restride.plan.program import DST, SRC, NestStep, Place
-from restride.plan.reorder import reorder_nest
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu import device as cpu
 from restride.runtime.cpu import launch

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 import restride as rs
-from restride.plan.conversion import Inputs, convert
-from restride.plan.nest import linear
+from restride.ir.conversion import Inputs, convert
+from restride.ir.nest import linear
 from support.engines import memory_over, run, storage
 from support.kernels import factors_of
 from support.packed import elements_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.nest import LoopNest
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import LoopNest
 
 from .kernels import compute_of
 

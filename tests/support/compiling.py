@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.nest import SCALAR, Compute, Step, linear
-from restride.plan.reorder import TensorOperand, reorder_nest
+from restride.ir.digits import TensorOperand, reorder_nest
+from restride.ir.nest import SCALAR, Compute, Step, linear
 from restride.targets.cpu import LoweredNest, lower
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import compile_ir

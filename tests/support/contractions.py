@@ -11,9 +11,9 @@ import numpy as np
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.expression import Affine, Expr, Ref, TreeAxis, apply, index_of
-from restride.plan.interpret_tree import interpret_tree
-from restride.plan.tree import Each, Guard, LoopTree, TreeTensor, fold_over
+from restride.ir.expression import Affine, Expr, Ref, TreeAxis, apply, index_of
+from restride.ir.interpret_tree import interpret_tree
+from restride.ir.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 

@@ -10,7 +10,7 @@ from restride.desc.inner_blocks import usual_steps
 from restride.desc.memory_desc import MemoryDesc
 from restride.desc.tags import Tag
 from restride.dtypes import DataType
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 
 TYPES = PROVIDED
 # Extents around the sizes of registers, tiles and blocks, where tails begin.

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
-from restride.plan.nest import LoopNest, linear
-from restride.plan.reduction import Op, reduction_of
-from restride.plan.reorder import reorder_nest
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import LoopNest, linear
+from restride.ir.reduction import Op, reduction_of
 from restride.runtime.cpu.kernel import KernelWords
 from restride.targets.cpu_kernels import LoweredFusedSums, lower_fused_sums
 from restride.targets.isa import CacheSizes, Isa

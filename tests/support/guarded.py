@@ -21,7 +21,7 @@ import numpy as np
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
-from restride.plan.nest import Axis, LoopNest
+from restride.ir.nest import Axis, LoopNest
 from restride.targets import cpu
 from restride.targets.isa import Isa
 

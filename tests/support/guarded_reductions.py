@@ -12,8 +12,8 @@ import sys
 
 import numpy as np
 
-from restride.plan.reduction import Op
-from restride.plan.reduction_schedule import finish, new_planes
+from restride.ir.reduction import Op
+from restride.schedule.reduction import finish, new_planes
 from restride.targets.isa import CacheSizes, Isa
 
 from .guarded import Guarded

@@ -33,11 +33,11 @@ from restride.emit import entry
 from restride.emit.python_call import call_ir
 from restride.emit.thread_pool_ir import pool_ir
 from restride.emit.xla_handler import xla_handler_ir
-from restride.plan.machine import DeviceFacts
-from restride.plan.program import Program
+from restride.ir.program import Program
 from restride.runtime.alloc import Buffer
 from restride.runtime.cpu import reduction
 from restride.runtime.sycl.executable import SyclExecutable
+from restride.schedule.machine import DeviceFacts
 from restride.targets import isa as isa_module
 from restride.targets import jit, objects
 from restride.targets.isa import CacheSizes, Isa, host_isa

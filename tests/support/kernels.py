@@ -13,9 +13,9 @@ import numpy.typing as npt
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.conversion import storage_dtype
-from restride.plan.interpret import interpret
-from restride.plan.nest import Compute, LoopNest, linear
+from restride.ir.conversion import storage_dtype
+from restride.ir.interpret_nest import interpret
+from restride.ir.nest import Compute, LoopNest, linear
 from restride.runtime.cpu.kernel import KernelWords
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa

@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from restride.dtypes import DataType
-from restride.plan.conversion import Array, storage_dtype
-from restride.plan.interpret import interpret
-from restride.plan.nest import Axis, Bound, LoopNest, Stride, linear
+from restride.ir.conversion import Array, storage_dtype
+from restride.ir.interpret_nest import interpret
+from restride.ir.nest import Axis, Bound, LoopNest, Stride, linear
 from support.kernels import factors_of
 
 _POISON = 0xFF

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from restride.plan.program import Program
+from restride.ir.program import Program
 from restride.runtime.cpu.executable import CpuExecutable
 from restride.targets.isa import host_caches, host_isa
 

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import restride as rs
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from support.primitive_problem import RandomProblem
 from support.random_descs import Dims, random_desc, random_dims
 

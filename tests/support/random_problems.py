@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from math import prod
 
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from support.attributes import BINARY
 from support.ir_problem import COMMON, SMALL, TINY, Dims, Problem, Step, Tensor, concat
 

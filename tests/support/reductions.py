@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
-from restride.plan.conversion import storage_dtype
-from restride.plan.reduction import Op, ReductionNest, reduction_of
-from restride.plan.reduction_schedule import finish, new_planes
+from restride.ir.conversion import storage_dtype
+from restride.ir.reduction import Op, ReductionNest, reduction_of
+from restride.schedule.reduction import finish, new_planes
 from restride.targets.cpu_kernels import lower_reduction
 from restride.targets.isa import CacheSizes, Isa
 

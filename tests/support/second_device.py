@@ -13,7 +13,7 @@ import numpy as np
 
 from restride.dtypes import DataType
 from restride.errors import InvalidArguments
-from restride.plan.program import Program
+from restride.ir.program import Program
 from restride.runtime.alloc import Array, Buffer, address_of
 from restride.runtime.arguments import Arguments
 from restride.runtime.cpu.device import CpuDevice

@@ -9,9 +9,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.plan.conversion import Inputs, convert, from_real, storage_dtype, to_real
-from restride.plan.interpret import gather, scatter
-from restride.plan.nest import linear
+from restride.ir.conversion import Inputs, convert, from_real, storage_dtype, to_real
+from restride.ir.interpret_nest import gather, scatter
+from restride.ir.nest import linear
 
 from .by_offset import Array, Guarded, guarded, positions, random_bits
 from .descriptors import data_types, destinations, meet_soon, sources

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
+from restride.ir.interpret_nest import interpret
+from restride.ir.nest import LoopNest
+from restride.ir.staged_nest import StagedNest
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
-from restride.plan.interpret import interpret
-from restride.plan.machine import Machine
-from restride.plan.nest import LoopNest
-from restride.plan.staged import StagedNest, stage, stream
+from restride.schedule.machine import Machine
+from restride.schedule.moves.staged import stage, stream
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 

@@ -10,9 +10,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.plan.arithmetic import NumpyArithmetic
-from restride.plan.conversion import Array, from_real, storage_dtype, to_real
-from restride.plan.expression import (
+from restride.ir.arithmetic import NumpyArithmetic
+from restride.ir.conversion import Array, from_real, storage_dtype, to_real
+from restride.ir.expression import (
     FOLDS,
     Affine,
     Apply,
@@ -27,8 +27,8 @@ from restride.plan.expression import (
     evaluate,
     fold,
 )
-from restride.plan.interpret import interpret
-from restride.plan.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
+from restride.ir.interpret_nest import interpret
+from restride.ir.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.targets.cpu_kernels import lower_tree
@@ -114,7 +114,7 @@ def window_tree(src: MemoryDesc, dst: MemoryDesc, kernel: int, step: int, pad: i
 
 
 class OneByOne:
-    """The docstring of `plan/tree.py`, literally: one position after the other."""
+    """The docstring of `ir/tree.py`, literally: one position after the other."""
 
     def __init__(self, tree: LoopTree, flats: Mapping[str, Array], scalars: tuple[float, ...] = ()) -> None:
         self.tree, self.flats, self.scalars = tree, flats, scalars

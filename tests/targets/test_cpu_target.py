@@ -14,10 +14,10 @@ from restride import emit
 from restride.desc.memory_desc import MemoryDesc
 from restride.dtypes import DataType
 from restride.emit import entry
-from restride.plan.expression import TreeAxis, apply
-from restride.plan.nest import Compute, linear
-from restride.plan.reorder import reorder_nest
-from restride.plan.tree import Each, LoopTree, TreeTensor
+from restride.ir.digits import reorder_nest
+from restride.ir.expression import TreeAxis, apply
+from restride.ir.nest import Compute, linear
+from restride.ir.tree import Each, LoopTree, TreeTensor
 from restride.targets import compile_pool, cpu, jit, objects
 from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import CacheSizes, Isa

@@ -6,13 +6,13 @@ import pytest
 
 import restride as rs
 from restride.errors import Unimplemented
+from restride.ir.program import Program
 from restride.ops.concat import ConcatProblem
 from restride.ops.reorder import ReorderProblem
 from restride.ops.shuffle import ShuffleProblem
 from restride.ops.sum import SumProblem
-from restride.plan.machine import DeviceFacts
-from restride.plan.program import Program
 from restride.runtime.sycl.executable import SyclExecutable
+from restride.schedule.machine import DeviceFacts
 from restride.targets.spirv import LoweredSpirv
 
 

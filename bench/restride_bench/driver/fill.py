@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from restride import DataType, MemoryDesc
-from restride.plan.conversion import INTEGER_LIMITS, storage_dtype
+from restride.ir.conversion import INTEGER_LIMITS, storage_dtype
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import inf
 
 import restride as rs
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 from restride.runtime.cpu.thread_pool import MOST_THREADS
 from restride.runtime.timing import available_memory
 

@@ -16,13 +16,13 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import Error, refuse
 from ..model.implementation import compiled
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
-from ..plan.cost import KernelWork, Prediction, predict
 from ..runtime.arguments import Executable, LoweredKernel
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.timing import Measured, available_memory, quartiles, time_call
+from ..schedule.cost import KernelWork, Prediction, predict
 from ..targets.compile_pool import assembly
 from ..targets.cpu import LoweredNest, machine_of
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
@@ -112,7 +112,7 @@ class Plan:
     def predicted(self) -> Prediction | None:
         """The predicted time of an execution; None where nothing is compiled, and on a SYCL device.
 
-        Foretold by `plan/cost.py` from rates of another machine: for comparing plans, not for quoting.
+        Foretold by `schedule/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
         if not isinstance(lowered, LoweredNest):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
-from ..plan.machine import LINE
+from ..schedule.machine import LINE
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
 from .register_permutation import NOTHING, Lanes

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..plan.blocks import BlockRange, Blocks, FusedSums
-from ..plan.interleaved import InterleavedNests
-from ..plan.machine import LINE
-from ..plan.staged import Flush
+from ..ir.staged_nest import Flush
+from ..schedule.machine import LINE
+from ..schedule.moves.blocks import BlockRange, Blocks, FusedSums
+from ..schedule.moves.interleaved import InterleavedNests
 from .builder import Builder, Value, i64
 from .kernel import KernelParams, NestWriter, Style, load_params, load_pointer, module_text, share_of
 from .reduction import ReductionWriter

@@ -14,9 +14,9 @@ from itertools import groupby
 import numpy as np
 
 from ..dtypes import DataType
-from ..plan.conversion import Inputs
-from ..plan.conversion import convert as convert_codes
-from ..plan.nest import Compute
+from ..ir.conversion import Inputs
+from ..ir.conversion import convert as convert_codes
+from ..ir.nest import Compute
 from .builder import Builder, Value, lanes_of, vector
 from .compute import StepInputs, run_steps
 from .convert import Abilities, real_type

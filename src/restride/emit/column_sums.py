@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..plan.contraction import SECOND
-from ..plan.contraction_kernel import ColumnTable, ContractionKernel, SummedLoop
-from ..plan.contraction_tiles import Rows
+from ..schedule.contraction.kernel import ColumnTable, ContractionKernel, SummedLoop
+from ..schedule.contraction.strides import SECOND
+from ..schedule.contraction.tiles import Rows
 from .builder import Builder, Value, i64, vector
 from .contraction_loops import ContractionTile, Factors, SumLoops
 from .contraction_numbers import number_of

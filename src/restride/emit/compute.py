@@ -1,4 +1,4 @@
-"""The steps of a computation on one register of values (N1). `plan/conversion.py` is the definition."""
+"""The steps of a computation on one register of values (N1). `ir/conversion.py` is the definition."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ..dtypes import DataType
-from ..plan.eltwise import ALGORITHMS
-from ..plan.eltwise import apply as eltwise
-from ..plan.expression import evaluate, is_costly
-from ..plan.nest import SCALAR, Compute, Step
+from ..ir.eltwise import ALGORITHMS
+from ..ir.eltwise import apply as eltwise
+from ..ir.expression import evaluate, is_costly
+from ..ir.nest import SCALAR, Compute, Step
 from .access import are_close, are_scattered, load_apart, load_close, load_run
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import Abilities, bits_type, from_real, real_type, to_real
 from .register_permutation import NOTHING, Lanes
 
 # --- arithmetic --------------------------------------------------------------
-# The arithmetic of `plan/arithmetic.py` as LLVM IR, on vectors of any number of lanes (N1).
+# The arithmetic of `ir/arithmetic.py` as LLVM IR, on vectors of any number of lanes (N1).
 
 _BITS = {"float": "i32", "double": "i64"}
 _REALS = {bits: real for real, bits in _BITS.items()}
@@ -240,7 +240,7 @@ def _append(b: Builder, value: Value, part: Value, kind: str) -> Value:
 
 
 # --- compute -----------------------------------------------------------------
-# The steps of a computation on one register of values (N1). `plan/conversion.py` is the definition.
+# The steps of a computation on one register of values (N1). `ir/conversion.py` is the definition.
 
 _CHOICES = {"min": "fcmp olt", "max": "fcmp ogt"}
 _SLOPES = ("prelu", "prelu_slope")

@@ -1,9 +1,9 @@
 """Kernels of contractions -> the text of one LLVM module with the entry of all kernels.
 
 `params` points at slots of 8 bytes: the addresses of all tensors of the tree in their order, then the scalars
-as doubles; `src` at the numbers of the launch (`plan/contraction_kernel.py`). A **microkernel** makes one
-tile: its sums are values of the loops (phi), so that they stay in registers; `plan/contraction_schedule.py`
-says how large it is and why.
+as doubles; `src` at the numbers of the launch (`schedule/contraction/kernel.py`). A **microkernel** makes one
+tile: its sums are values of the loops (phi), so that they stay in registers;
+`schedule/contraction/schedule.py` says how large it is and why.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ..plan.contraction_kernel import ColumnTile, ContractionKernel, LaunchNumber
+from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LaunchNumber
 from .builder import Builder, Value, i64
 from .column_sums import ColumnSumTable
 from .contraction_loops import ContractionTile, TilePosition, window_ends

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby
 
-from ..plan.contraction import FIRST, SECOND
-from ..plan.contraction_kernel import ColumnTile, ContractionKernel, LoopEnd, SummedLoop
-from ..plan.contraction_tiles import Rows, RowTile
+from ..schedule.contraction.kernel import ColumnTile, ContractionKernel, LoopEnd, SummedLoop
+from ..schedule.contraction.strides import FIRST, SECOND
+from ..schedule.contraction.tiles import Rows, RowTile
 from .builder import Builder, Value, i64, vector
 from .contraction_numbers import Distance, distance_of, number_of, times
 from .contraction_products import Products

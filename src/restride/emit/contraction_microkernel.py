@@ -8,7 +8,7 @@
         multiply it with each vector, and add
     for each row and vector: convert the sum, and store it
 
-How large a tile is, and why, is said in `plan/contraction_tiles.py`; what one instruction multiplies in
+How large a tile is, and why, is said in `schedule/contraction/tiles.py`; what one instruction multiplies in
 `emit/contraction_products.py`.
 
 Most tiles need the sums of products alone. Where zero points are subtracted, or elements are moved so that
@@ -18,10 +18,10 @@ and of rows. They are found by the same loops.
 
 from __future__ import annotations
 
-from ..plan.contraction import FIRST, SECOND
-from ..plan.contraction_kernel import ContractionKernel
-from ..plan.contraction_parts import COLUMN_SUMS, ROW_SUMS
-from ..plan.contraction_tiles import Rows
+from ..schedule.contraction.kernel import ContractionKernel
+from ..schedule.contraction.parts import COLUMN_SUMS, ROW_SUMS
+from ..schedule.contraction.strides import FIRST, SECOND
+from ..schedule.contraction.tiles import Rows
 from .builder import Builder, Value
 from .column_sums import ColumnSums, ColumnSumTable
 from .contraction_loops import ContractionTile, Factors, SumLoops

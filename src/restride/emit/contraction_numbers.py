@@ -5,7 +5,7 @@ They are words of 8 bytes, and lie where the source of other kernels is: `src` o
 
 from __future__ import annotations
 
-from ..plan.contraction_kernel import LaunchNumber, Number
+from ..schedule.contraction.kernel import LaunchNumber, Number
 from .builder import Builder, Value, i64
 
 _NUMBERS = Value("ptr", "%src")

@@ -1,13 +1,13 @@
-"""How a tile asks ahead for what it reads, and for the next columns: `plan/contraction_prefetch.py`.
+"""How a tile asks ahead for what it reads, and for the next columns: `schedule/contraction/prefetch.py`.
 
 They never fault: behind the last columns they may point past the end.
 """
 
 from __future__ import annotations
 
-from ..plan.contraction import SECOND
-from ..plan.contraction_kernel import ContractionKernel
-from ..plan.machine import LINE
+from ..schedule.contraction.kernel import ContractionKernel
+from ..schedule.contraction.strides import SECOND
+from ..schedule.machine import LINE
 from .builder import Builder, Value
 from .contraction_loops import ContractionTile
 from .contraction_numbers import distance_of, number_of, times

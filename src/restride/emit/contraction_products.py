@@ -15,8 +15,8 @@ A pack is 32 bits; of one that is not full only the leading places count.
 from __future__ import annotations
 
 from ..dtypes import DataType
-from ..plan.contraction import FIRST, SECOND
-from ..plan.contraction_kernel import ContractionKernel
+from ..schedule.contraction.kernel import ContractionKernel
+from ..schedule.contraction.strides import FIRST, SECOND
 from .builder import Builder, Value, lanes_of, vector
 from .contraction_vectors import load_vector, load_words
 from .convert import to_real
@@ -179,7 +179,7 @@ class _Packs(Products):
 
 
 class ByteDots(_Packs):
-    """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`plan/contraction_parts.py`)."""
+    """`vpdpbusd`: u8 by s8. Sums wrap, and what is left in the end fits (`schedule/contraction/parts.py`)."""
 
     def row(self, pointer: Value, count: int, *, is_alone: bool = False) -> Factor:
         """A pack; of s8 by s8 each of its elements and 128, as u8."""

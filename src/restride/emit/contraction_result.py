@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..dtypes import DataType
-from ..plan.contraction import DESTINATION
-from ..plan.contraction_kernel import ContractionKernel
-from ..plan.expression import Ref
+from ..ir.expression import Ref
+from ..schedule.contraction.kernel import ContractionKernel
+from ..schedule.contraction.strides import DESTINATION
 from .builder import Builder, Value
 from .contraction_values import ResultValues, TilePlace, TileSums
 from .contraction_vectors import only_leading, store_vector

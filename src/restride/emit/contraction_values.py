@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DataType
-from ..plan.contraction import DESTINATION
-from ..plan.contraction_kernel import ColumnTile, ContractionKernel
-from ..plan.contraction_parts import COLUMN_SUMS, ROW_SUMS, part_of_total
-from ..plan.expression import OPERATIONS, Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
+from ..ir.expression import OPERATIONS, Apply, Const, Expr, Load, Ref, Scalar, evaluate, is_costly
+from ..schedule.contraction.kernel import ColumnTile, ContractionKernel
+from ..schedule.contraction.parts import COLUMN_SUMS, ROW_SUMS, part_of_total
+from ..schedule.contraction.strides import DESTINATION
 from .builder import Builder, Value
 from .compute import VectorArithmetic
 from .contraction_numbers import distance_of, times

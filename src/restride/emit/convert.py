@@ -1,11 +1,11 @@
 """One vector of values from one data type to another, by arithmetic or by a table (N1 to N7).
 
-The table is what `plan/conversion.py`, the definition, makes of every code. Types of 4 bits have 16 codes,
+The table is what `ir/conversion.py`, the definition, makes of every code. Types of 4 bits have 16 codes,
 which nearly every processor looks up in one register; types of 8 have 256, for which AVX-512 VBMI and NEON
 have instructions.
 
 Vectors carry bits: the element type of every value here is an integer as wide as the data type.
-`plan/conversion.py` is the definition; this must match it bit for bit on every instruction set.
+`ir/conversion.py` is the definition; this must match it bit for bit on every instruction set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dtypes import DataType
-from ..plan.conversion import (
+from ..ir.conversion import (
     DOUBLE_LIMITS,
     F4_MAGNITUDES,
     FLOAT_LIMITS,
@@ -25,8 +25,8 @@ from ..plan.conversion import (
     is_integer_move,
     is_wide,
 )
-from ..plan.conversion import convert as convert_codes
-from ..plan.nest import Compute
+from ..ir.conversion import convert as convert_codes
+from ..ir.nest import Compute
 from . import neon
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .neon import narrow, nearest_integers

@@ -3,7 +3,7 @@
 Sums accumulate as 32-bit integers. Ranges accumulate without leaving the bits of their data type: as integers
 in the order of the values (**keys**), with a bias that lets values that are not finite wrap around to below
 all others. So one `max` of integers is all that a range needs, and every instruction set finds the same bits.
-`plan/reduction_schedule.py` says what keys mean.
+`schedule/reduction.py` says what keys mean.
 
 Each lane of a register belongs to one output, given as its distance from the first in elements, or to none.
 """
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ..dtypes import DataType
-from ..plan.reduction import Op
-from ..plan.reduction_schedule import bias_of
+from ..ir.reduction import Op
+from ..schedule.reduction import bias_of
 from .builder import Builder, Value, lanes_of, vector
 
 # --- accumulate --------------------------------------------------------------

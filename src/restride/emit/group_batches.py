@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..plan.group_quantization import GroupAxis
+from ..ir.group_quantization import GroupAxis
 from .builder import Value, i64, vector
 from .group_elements import Operands
 from .group_vectors import Codes, GroupCursor, GroupVectors, VectorAt

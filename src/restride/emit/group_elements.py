@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dtypes import DataType
-from ..plan.nest import Compute
-from ..plan.scale_rule import ScaleRule
+from ..ir.nest import Compute
+from ..ir.scale_rule import ScaleRule
 from .builder import Builder, Value, lanes_of, vector
 from .compute import StepInputs, VectorArithmetic, real_steps, run_steps
 from .convert import Abilities, canonical_nan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..plan.group_quantization import GroupAxis
+from ..ir.group_quantization import GroupAxis
 from .builder import Value, i64
 from .group_elements import Operands
 from .group_vectors import Codes, GroupCursor, GroupVectors, Keys, VectorAt

@@ -9,7 +9,7 @@ others.
 
 from __future__ import annotations
 
-from ..plan.group_schedule import GroupSchedule
+from ..schedule.groups import GroupSchedule
 from .builder import Builder, Value, i64
 from .group_batches import BatchWriter
 from .group_passes import PassWriter

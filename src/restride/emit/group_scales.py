@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dtypes import DataType
-from ..plan.arithmetic import Term
-from ..plan.reduction import NOT_FINITE
-from ..plan.reduction_schedule import bias_of
-from ..plan.scale_rule import ScaleRule
+from ..ir.arithmetic import Term
+from ..ir.reduction import NOT_FINITE
+from ..ir.scale_rule import ScaleRule
+from ..schedule.reduction import bias_of
 from .builder import Builder, Value, element_of, lanes_of
 from .compute import VectorArithmetic
 from .convert import Abilities, from_real, to_real
@@ -48,7 +48,7 @@ class ScaleWriter:
         return ((1.0 / used).value if self.rule.is_power else used.value,)
 
     def _ends(self, keys: Sequence[Value]) -> tuple[Term[Value], Term[Value]]:
-        """The smallest and the largest values; 0 where nothing is finite (`plan/reduction_schedule.py`)."""
+        """The smallest and the largest values; 0 where nothing is finite (`schedule/reduction.py`)."""
         b, ends = self.b, []
         bias, limit = bias_of(self.src_type), NOT_FINITE[self.src_type]
         for key in keys:

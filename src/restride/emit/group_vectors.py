@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..plan.group_quantization import GroupAxis
-from ..plan.group_schedule import GroupSchedule
-from ..plan.machine import LINE
-from ..plan.reduction import Op
+from ..ir.group_quantization import GroupAxis
+from ..ir.reduction import Op
+from ..schedule.groups import GroupSchedule
+from ..schedule.machine import LINE
 from .access import alignment
 from .builder import Builder, Value, i64, lanes_of, vector
 from .convert import bits_type

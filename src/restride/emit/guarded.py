@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..plan.nest import LoopNest
-from ..plan.schedule import Schedule
+from ..ir.nest import LoopNest
+from ..schedule.moves.schedule import Schedule
 from .builder import Value, i64
 from .kernel import Cursor, NestWriter, Style, load_params, module_text
 from .tile import emit_tile

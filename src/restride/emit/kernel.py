@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..dtypes import DataType
-from ..plan.nest import Axis, LoopNest, Stride
-from ..plan.rewrites import splits_operand
-from ..plan.schedule import Schedule
+from ..ir.nest import Axis, LoopNest, Stride
+from ..schedule.moves.schedule import Schedule, splits_operand
 from .access import HALVES, halves_at
 from .builder import ANYWHERE, Builder, Value, i64
 from .compute import load_scalars

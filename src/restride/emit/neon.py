@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dtypes import DataType
-from ..plan.conversion import FLOAT_LIMITS, INTEGER_LIMITS
+from ..ir.conversion import FLOAT_LIMITS, INTEGER_LIMITS
 from .builder import Builder, Value, element_of, lanes_of, vector
 
 REGISTER = 16

@@ -9,8 +9,8 @@ quarter of the instructions, and no lower limit, which the packs know.
 from __future__ import annotations
 
 from ..dtypes import DataType
-from ..plan.conversion import FLOAT_LIMITS, is_integer_move
-from ..plan.nest import Compute
+from ..ir.conversion import FLOAT_LIMITS, is_integer_move
+from ..ir.nest import Compute
 from .builder import Builder, Value, element_of, lanes_of, vector
 from .convert import splat_limits
 from .register_permutation import Lanes

@@ -1,6 +1,6 @@
 """Scheduled reductions -> the text of one LLVM module with the entry of all kernels.
 
-`src` is the tensor, `dst` the planes of outputs (`plan/reduction_schedule.py`), into which
+`src` is the tensor, `dst` the planes of outputs (`schedule/reduction.py`), into which
 they are folded. `params` points at one s32, the factor of sums. The entry runs the share `part` of `parts` of
 every box's grid.
 """
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..plan.reduction import Op, ReductionNest
-from ..plan.reduction_schedule import Lanes, Loop, ReductionPlan
+from ..ir.reduction import Op, ReductionNest
+from ..schedule.reduction import Lanes, Loop, ReductionPlan
 from .access import load_masked, load_prefix
 from .builder import Builder, Value, i64, vector
 from .fold import Accumulation, LaneOutputs, fold_into, only

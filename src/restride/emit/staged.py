@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ..plan.machine import LINE
-from ..plan.nest import Axis, Stride
-from ..plan.staged import ChunkStages, Flush, StagedSchedule, StridedRun
+from ..ir.nest import Axis, Stride
+from ..ir.staged_nest import Flush, StridedRun
+from ..schedule.machine import LINE
+from ..schedule.moves.staged import ChunkStages, StagedSchedule
 from .builder import Builder, Value, i64, vector
 from .kernel import Cursor, KernelParams, NestWriter, Style, module_text, share_of
 from .tile_registers import TileAddresses

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..plan.nest import as_int
+from ..ir.nest import as_int
 from .builder import Builder, Value, lanes_of, vector
 from .register_permutation import Lanes
 from .tile_shape import TileAxis

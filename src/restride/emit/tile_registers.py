@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
-from ..plan.conversion import is_integer_move
-from ..plan.expression import is_costly
-from ..plan.machine import LINE
-from ..plan.nest import Compute
+from ..ir.conversion import is_integer_move
+from ..ir.expression import is_costly
+from ..ir.nest import Compute
+from ..schedule.machine import LINE
 from .access import Side, load, span_of, store
 from .builder import Builder, Value, element_of, vector
 from .code_tables import CodeTables, can_tabulate

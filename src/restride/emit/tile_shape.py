@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from ..plan.nest import Stride, as_int
+from ..ir.nest import Stride, as_int
 from .pack import packed_order
 from .register_permutation import NOTHING, Lanes, RegisterPermutation, exchange, merge, ordered_after
 

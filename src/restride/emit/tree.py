@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
 
-from ..plan.expression import Expr
-from ..plan.tree import Each, Fold, Guard, Let, Store
-from ..plan.tree_access import Access, has_long_function, items_of
-from ..plan.tree_interior import interior
-from ..plan.tree_plan import (
+from ..ir.accesses import Access, has_long_function, items_of
+from ..ir.expression import Expr
+from ..ir.tree import Each, Fold, Guard, Let, Store
+from ..schedule.trees.interior import interior
+from ..schedule.trees.plan import (
     AxisLimits,
     EachPlan,
     TreeDigit,

@@ -8,13 +8,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
-from ..plan.expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, fold, parts_of
-from ..plan.nest import Stride
-from ..plan.reorder import IndexDigits
-from ..plan.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
-from ..plan.tree_access import Access, items_of
-from ..plan.tree_plan import TreeSchedule
-from ..plan.tree_streams import streamed
+from ..ir.accesses import Access, items_of
+from ..ir.digits import IndexDigits
+from ..ir.expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, fold, parts_of
+from ..ir.nest import Stride
+from ..ir.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
+from ..schedule.trees.plan import TreeSchedule
+from ..schedule.trees.streams import streamed
 from .builder import Builder, Value, i64, lanes_of, vector
 from .compute import VectorArithmetic
 from .convert import bits_type, to_real

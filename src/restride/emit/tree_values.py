@@ -1,7 +1,7 @@
 """Values of loop trees as LLVM IR: vectors of real numbers, loads and stores of them, masks.
 
 A value has as many lanes as the vectors of its loop, or one lane where it is the same for all of them;
-`align` makes operands alike. `plan/conversion.py` and `plan/expression.py` are the definition.
+`align` makes operands alike. `ir/conversion.py` and `ir/expression.py` are the definition.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..dtypes import DataType
-from ..plan.expression import evaluate, is_costly
-from ..plan.nest import Stride
+from ..ir.expression import evaluate, is_costly
+from ..ir.nest import Stride
 from .access import load_masked, load_prefix, prefix_mask, prefix_of, store_masked
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .compute import VectorArithmetic, call_function, lanes_together

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..dtypes import DataType
-from ..plan.conversion import Inputs
-from ..plan.conversion import convert as convert_codes
-from ..plan.nest import Compute
+from ..ir.conversion import Inputs
+from ..ir.conversion import convert as convert_codes
+from ..ir.nest import Compute
 from .builder import Builder, Value, lanes_of, vector
 
 _MOVE = Compute()

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
 
-from ..plan.reduction import ReductionAxis
-from ..plan.schedule import Schedule
-from ..plan.work_items import ItemPlan, Items, SumItems, SumPlan
+from ..ir.reduction import ReductionAxis
+from ..schedule.moves.schedule import Schedule
+from ..schedule.work_items import ItemPlan, Items, SumItems, SumPlan
 from .builder import Builder, Value, i64, vector
 from .convert import Abilities, bits_type, real_type
 from .entry import ENTRY

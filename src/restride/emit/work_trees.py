@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..plan.work_items import ItemPlan, SumPlan
-from ..plan.work_trees import DevicePlan, TreePlan
+from ..schedule.work_items import ItemPlan, SumPlan
+from ..schedule.work_trees import DevicePlan, TreePlan
 from .builder import Builder, Value, i64
 from .tree import TreeWriter
 from .tree_items import ItemWriter

@@ -10,7 +10,7 @@ from ..desc.attr_value import above_one, fits_extents
 from ..desc.layout import Layout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments, refuse
-from ..plan.computation import OperandSource
+from ..ir.computation import OperandSource
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.overlap import share_bytes_at

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, Self
 
 from ..desc.memory_desc import MemoryDesc
 from ..errors import OutOfMemory, Unimplemented, refuse
-from ..plan.computation import Computation, OperandSource
-from ..plan.program import Program
+from ..ir.computation import Computation, OperandSource
+from ..ir.program import Program
 from ..runtime.alloc import Buffer, address_of
 from ..runtime.arguments import Arguments, Executable
 from ..runtime.cache import cache_level, on_eviction

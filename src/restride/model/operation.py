@@ -23,11 +23,11 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..plan.pointwise import moved_bytes, pointwise_program
-from ..plan.problem import ProblemBase
-from ..plan.program import DST, Place, Program, Slot, TreeStep
-from ..plan.tree import LoopTree
-from ..plan.tree_split import split_folds
+from ..ir.pointwise import moved_bytes, pointwise_program
+from ..ir.problem import ProblemBase
+from ..ir.program import DST, Place, Program, Slot, TreeStep
+from ..ir.tree import LoopTree
+from ..schedule.trees.split_folds import split_folds
 from .prop_kind import PropKind
 from .result_dims import Shaped
 

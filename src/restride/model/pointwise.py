@@ -9,7 +9,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import one_of, short_repr
 from ..errors import refuse
 from ..foreign import plain_text
-from ..plan.conversion import PROVIDED
+from ..ir.conversion import PROVIDED
 from .base import PrimitiveDescBase
 from .parse import WrongHint, check_described
 

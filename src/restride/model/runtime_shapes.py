@@ -6,7 +6,7 @@ from ..desc.arguments import ARG_DST, ARG_SRC
 from ..desc.layout import RUNTIME_DIM, Layout
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
-from ..plan.program import Program, Slot
+from ..ir.program import Program, Slot
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from .implementation import Problem

@@ -13,7 +13,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
-from ..plan.program import DST
+from ..ir.program import DST
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from .checks import Names, share_bytes

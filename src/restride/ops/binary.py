@@ -18,6 +18,9 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BINARY
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Computation, ComputationWriter
+from ..ir.nest import Step
+from ..ir.pointwise import function_bytes
 from ..model.any_format import resolved, resolved_operand
 from ..model.derived import make_primitive
 from ..model.forms import Args, CallArguments, Form, NamedArgs, WrongCall, form_of
@@ -25,9 +28,6 @@ from ..model.operation import PointwiseProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, broadcast, broadcast_extent
-from ..plan.computation import Computation, ComputationWriter
-from ..plan.nest import Step
-from ..plan.pointwise import function_bytes
 
 _SOURCES = "src0", "src1", "src2"
 _TERNARY = form_of(

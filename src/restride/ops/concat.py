@@ -11,6 +11,9 @@ from ..desc.arguments import ARG_DST, ARG_MULTIPLE_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
+from ..ir.computation import Computation, OperandSource, scaled
+from ..ir.nest import Compute
+from ..ir.program import DST, NestStep, Place, Program, Slot
 from ..model.checks import Names
 from ..model.derived import make_primitive
 from ..model.parse import check_described, check_written
@@ -26,9 +29,6 @@ from ..model.several import (
     parse_target,
     source_slot,
 )
-from ..plan.computation import Computation, OperandSource, scaled
-from ..plan.nest import Compute
-from ..plan.program import DST, NestStep, Place, Program, Slot
 from ..runtime.memory import Memory
 from .programs.concat import Window, WindowMove, window_moves
 

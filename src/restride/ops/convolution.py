@@ -25,15 +25,15 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.post_op_values import DepthwiseOp, SumOp
 from ..errors import refuse
+from ..ir.computation import Computation
+from ..ir.expression import Expr, Load
+from ..ir.program import Program
+from ..ir.tree import Each, TreeTensor
 from ..model.operation import OperationProblem
 from ..model.parse import check_written
 from ..model.pointwise import check_attributes
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.computation import Computation
-from ..plan.expression import Expr, Load
-from ..plan.program import Program
-from ..plan.tree import Each, TreeTensor
 from .product import (
     BACKWARD_DATA,
     ProductProblem,

@@ -17,13 +17,13 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import ELTWISE, ELTWISE_OF_DST, EltwiseOp, check_eltwise
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Computation, ComputationWriter
+from ..ir.eltwise import ALGORITHMS
+from ..ir.nest import Step
+from ..ir.pointwise import function_bytes
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, PointwiseProblem
 from ..model.reader import ArgumentReader
-from ..plan.computation import Computation, ComputationWriter
-from ..plan.eltwise import ALGORITHMS
-from ..plan.nest import Step
-from ..plan.pointwise import function_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from typing import Any
 from ..desc.arguments import ARG_DST, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
+from ..ir.expression import Expr, Ref, TreeAxis, index_of
+from ..ir.tree import Each, TreeTensor, fold_over
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.expression import Expr, Ref, TreeAxis, index_of
-from ..plan.tree import Each, TreeTensor, fold_over
 from .product import (
     LETTERS,
     NAMES,

@@ -23,15 +23,15 @@ from ..desc.parse import short_repr
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Computation
+from ..ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
+from ..ir.nest import Compute
+from ..ir.program import DST, SRC, Place, Program, Slot, TreeStep
+from ..ir.tree import Each, Guard, Item, Let, LoopTree, Store, TreeTensor, fold_over
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.computation import Computation
-from ..plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
-from ..plan.nest import Compute
-from ..plan.program import DST, SRC, Place, Program, Slot, TreeStep
-from ..plan.tree import Each, Guard, Item, Let, LoopTree, Store, TreeTensor, fold_over
 
 ACROSS, WITHIN = "across_channels", "within_channel"
 # A power takes as long as to move so many bytes; that of three quarters is two roots.

@@ -18,6 +18,10 @@ from ..desc.layout import RUNTIME_DIM
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.digits import TensorOperand
+from ..ir.expression import Ref, TreeAxis, index_of
+from ..ir.program import Slot
+from ..ir.tree import Each, TreeTensor, fold_over
 from ..model.checks import Names, check_memory
 from ..model.derived import DerivedPrimitiveDesc, make_primitive
 from ..model.implementation import Implementation, compiled, find_implementation
@@ -28,10 +32,6 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, broadcast
 from ..model.runtime_shapes import check_fits, deferred_to_slots
-from ..plan.expression import Ref, TreeAxis, index_of
-from ..plan.program import Slot
-from ..plan.reorder import TensorOperand
-from ..plan.tree import Each, TreeTensor, fold_over
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from .product import (

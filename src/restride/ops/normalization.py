@@ -38,17 +38,17 @@ from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import LookupType, ValueLookup, refuse
 from ..foreign import plain_text
+from ..ir.attribute_chain import old_element, old_tensors, operand_loads, operand_tensors, with_steps
+from ..ir.computation import Computation, computation_of
+from ..ir.expression import Const, Expr, Ref, TreeAxis, apply
+from ..ir.program import Program
+from ..ir.tree import Each, Item, Let, Store, fold_over
 from ..model.derived import DerivedPrimitiveDesc
 from ..model.operation import GradientProblem, OperationProblem
 from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.computation import Computation, computation_of
-from ..plan.expression import Const, Expr, Ref, TreeAxis, apply
-from ..plan.program import Program
-from ..plan.tree import Each, Item, Let, Store, fold_over
-from ..plan.tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 from .programs.channel_groups import (
     ChannelAxes,
     ChannelLoops,

@@ -24,6 +24,13 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.attribute_chain import AttributeChain, operand_tensors
+from ..ir.computation import Computation, ComputationWriter, OperandSource
+from ..ir.conversion import F4_MAGNITUDES, INTEGER_LIMITS
+from ..ir.digits import TensorOperand
+from ..ir.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
+from ..ir.nest import Compute
+from ..ir.tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
 from ..model.any_format import resolved
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
@@ -31,13 +38,6 @@ from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.computation import Computation, ComputationWriter, OperandSource
-from ..plan.conversion import F4_MAGNITUDES, INTEGER_LIMITS
-from ..plan.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
-from ..plan.nest import Compute
-from ..plan.reorder import TensorOperand
-from ..plan.tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
-from ..plan.tree_steps import AttributeChain, operand_tensors
 from .programs.pooling_gradient_rows import PoolingGradientRows
 from .programs.pooling_rows import PoolingRows
 from .programs.windows import WindowPhase, Windows

@@ -15,16 +15,16 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Computation, ComputationWriter
+from ..ir.expression import Ref, TreeAxis, apply
+from ..ir.nest import Step
+from ..ir.tree import Each, Item, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, PointwiseProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, broadcast
-from ..plan.computation import Computation, ComputationWriter
-from ..plan.expression import Ref, TreeAxis, apply
-from ..plan.nest import Step
-from ..plan.tree import Each, Item, LoopTree, TreeTensor, fold_over
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,17 +30,17 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import SumOp
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Computation
+from ..ir.digits import TensorOperand
+from ..ir.program import Program, Slot
+from ..ir.tree import Each, TreeTensor
 from ..model.derived import make_primitive
 from ..model.forms import Args, NamedArgs
 from ..model.operation import OperationProblem
 from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..plan.computation import Computation
-from ..plan.contraction_pack import packed_count
-from ..plan.program import Program, Slot
-from ..plan.reorder import TensorOperand
-from ..plan.tree import Each, TreeTensor
+from ..schedule.contraction.pack import packed_count
 from ..targets.isa import host_isa
 from .programs.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
 from .programs.product_chain import NO_CHAIN, ProductChain, product_chain
@@ -408,7 +408,7 @@ def check_zero_points(what: str, attr: Attr, masks: Mapping[int, tuple[int, ...]
 
 
 def kernel_pack(first: DataType, second: DataType) -> int:
-    """The products of two types that kernels of this machine add at once: see `plan/contraction_pack.py`."""
+    """The products of two types that kernels here add at once: see `schedule/contraction/pack.py`."""
     count = packed_count(first, second)
     # Bytes need an instruction for pairs at least, as every x86-64 has it.
     return count if count < 4 or host_isa().triple.startswith("x86_64") else 1

@@ -17,16 +17,16 @@ from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
 from ..errors import refuse
+from ..ir.attribute_chain import AttributeChain
+from ..ir.computation import Computation, computation_of
+from ..ir.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
+from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand
 from ..model.derived import make_primitive
 from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis
-from ..plan.computation import Computation, computation_of
-from ..plan.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
-from ..plan.tree import Each, LoopTree, TreeTensor, fold_over
-from ..plan.tree_steps import AttributeChain
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
 """The algorithms that have p and eps."""

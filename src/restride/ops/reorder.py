@@ -15,6 +15,12 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..frozen import dataclass
+from ..ir.computation import Computation, computation_of
+from ..ir.digits import reorder_nest
+from ..ir.nest import LoopNest
+from ..ir.pointwise import function_bytes, moved_bytes
+from ..ir.problem import ProblemBase
+from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..loading import load_whole
 from ..model.any_format import resolved
 from ..model.base import DEFAULT_ATTR, PrimitiveDescBase
@@ -23,12 +29,6 @@ from ..model.forms import Form, signature
 from ..model.implementation import Implementation, compiled, find_implementation, named_descs
 from ..model.primitive import Memories, Primitive, run
 from ..model.runtime_shapes import check_fits, deferred
-from ..plan.computation import Computation, computation_of
-from ..plan.nest import LoopNest
-from ..plan.pointwise import function_bytes, moved_bytes
-from ..plan.problem import ProblemBase
-from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
-from ..plan.reorder import reorder_nest
 from ..runtime.arguments import Executable
 from ..runtime.device import Waitable
 from ..runtime.engine import Engine

@@ -25,6 +25,11 @@ from ..desc.parse import short_repr, to_f32
 from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Array, Computation, ComputationWriter, OperandSource
+from ..ir.digits import TensorOperand
+from ..ir.nest import Compute, LoopNest, Step
+from ..ir.pointwise import moved_bytes
+from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.any_format import resolved
 from ..model.derived import make_primitive
 from ..model.forms import Args, NamedArgs
@@ -32,11 +37,6 @@ from ..model.operation import GradientProblem, OperationProblem
 from ..model.pointwise import check_known, check_open
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.computation import Array, Computation, ComputationWriter, OperandSource
-from ..plan.nest import Compute, LoopNest, Step
-from ..plan.pointwise import moved_bytes
-from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
-from ..plan.reorder import TensorOperand
 from .programs.resampling_rows import ResamplingRows
 from .programs.resampling_terms import ALGORITHMS, LINEAR, DimTerm, Tap, dim_terms, gradient_terms, taps_of
 from .programs.table_nest import TableOperand, parts_of, table_nest

@@ -32,16 +32,16 @@ from ..desc.attr import Attr
 from ..desc.attr_value import RnnQparams
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
+from ..ir.computation import NOTHING, Computation, OperandSource
+from ..ir.digits import TensorOperand
+from ..ir.nest import Compute
+from ..ir.program import Program
 from ..model.derived import DerivedPrimitiveDesc, make_primitive
 from ..model.operation import OperationProblem
 from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
-from ..plan.computation import NOTHING, Computation, OperandSource
-from ..plan.nest import Compute
-from ..plan.program import Program
-from ..plan.reorder import TensorOperand
 from .product import kernel_block, kernel_pack
 from .programs.rnn import BackwardWriter, ForwardWriter
 from .programs.rnn_cells import RnnCell

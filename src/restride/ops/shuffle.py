@@ -22,6 +22,8 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..desc.text_forms import read_text
 from ..errors import Error, refuse
+from ..ir.nest import LoopNest
+from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model import result_dims
 from ..model.any_format import resolved
 from ..model.derived import DerivedPrimitiveDesc, describe_operation, make_primitive
@@ -33,8 +35,6 @@ from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped
-from ..plan.nest import LoopNest
-from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
 from ..runtime.arguments import Executable
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory

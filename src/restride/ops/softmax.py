@@ -15,14 +15,14 @@ from typing import Any
 from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_SRC
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
+from ..ir.attribute_chain import AttributeChain
+from ..ir.computation import Computation, computation_of
+from ..ir.expression import Expr, Ref, TreeAxis, apply
+from ..ir.tree import Each, Let, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis
-from ..plan.computation import Computation, computation_of
-from ..plan.expression import Expr, Ref, TreeAxis, apply
-from ..plan.tree import Each, Let, LoopTree, TreeTensor, fold_over
-from ..plan.tree_steps import AttributeChain
 
 # Rows up to so many elements have their powers kept: a core's caches hold that for each lane of a vector.
 _MOST_KEPT = 2048

@@ -23,6 +23,10 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import is_scalar, short_repr, to_f32
 from ..dtypes import DataType
 from ..errors import refuse
+from ..ir.computation import Computation
+from ..ir.digits import TensorOperand, reorder_nest
+from ..ir.nest import SCALAR, Compute, Step
+from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.checks import Names, overlaps
 from ..model.derived import make_primitive
 from ..model.parse import check_described, check_written
@@ -38,10 +42,6 @@ from ..model.several import (
     parse_target,
     source_slot,
 )
-from ..plan.computation import Computation
-from ..plan.nest import SCALAR, Compute, Step
-from ..plan.program import DST, SRC, NestStep, Place, Program, Slot
-from ..plan.reorder import TensorOperand, reorder_nest
 from ..runtime.memory import Memory
 
 # Bits of integers that f32 holds.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..frozen import dataclass
-from ..plan.program import Program
+from ..ir.program import Program
 from .alloc import Buffer
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ..dtypes import DataType
-from ..plan.program import Program
+from ..ir.program import Program
 from .alloc import Buffer
 from .arguments import Arguments, Executable
 

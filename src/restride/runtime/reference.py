@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..dtypes import DataType
+from ..ir.conversion import Array, storage_dtype
+from ..ir.interpret_nest import interpret
+from ..ir.program import NestStep, Place, Program, RepeatStep, SumStep, TreeStep
 from ..loading import load_whole
-from ..plan.conversion import Array, storage_dtype
-from ..plan.interpret import interpret
-from ..plan.program import NestStep, Place, Program, RepeatStep, SumStep, TreeStep
 from .alloc import Buffer, address_of
 from .arguments import Arguments, Executable
 from .device import Queue
@@ -101,8 +101,8 @@ def _run_nest(step: NestStep, memory: _ProgramMemory, scalars: Sequence[float]) 
 
 
 def _run_sums(step: SumStep, memory: _ProgramMemory) -> None:
-    load_whole("restride.plan.reduction")
-    from ..plan.reduction import interpret as interpret_reduction
+    load_whole("restride.ir.reduction")
+    from ..ir.reduction import interpret as interpret_reduction
 
     reduction = step.reduction
     src, at = memory.flat(step.src, reduction.data_type)
@@ -114,8 +114,8 @@ def _run_sums(step: SumStep, memory: _ProgramMemory) -> None:
 
 
 def _run_tree(step: TreeStep, memory: _ProgramMemory, scalars: Sequence[float]) -> None:
-    load_whole("restride.plan.interpret_tree")
-    from ..plan.interpret_tree import interpret_tree
+    load_whole("restride.ir.interpret_tree")
+    from ..ir.interpret_tree import interpret_tree
 
     pairs = zip(step.tree.tensors, step.places, strict=True)
     flats = [memory.flat(place, tensor.data_type) for tensor, place in pairs]

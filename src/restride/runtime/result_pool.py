@@ -23,7 +23,7 @@ import numpy as np
 
 from ..errors import refuse
 from ..loading import load_whole
-from ..plan.machine import LINE
+from ..schedule.machine import LINE
 from ..settings import lookup_int
 from .alloc import PAGE, Array, Buffer, NumpyType, address_of
 from .free_memory import free_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..plan.nest import LoopNest
+from ..ir.nest import LoopNest
 from .isa import Isa
 
 

@@ -7,16 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
+from ..ir.nest import LoopNest
+from ..ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
 from ..loading import load_whole
-from ..plan.machine import LINE, Machine
-from ..plan.nest import LoopNest
-from ..plan.rewrites import in_pairs, moves_whole_bytes, normalise, peel, peeled_boxes
-from ..plan.schedule import Schedule, scatters_rows, schedule
+from ..schedule.machine import LINE, Machine
+from ..schedule.moves.schedule import Schedule, moves_whole_bytes, scatters_rows, schedule
 from .isa import CacheSizes, Isa
 
 if TYPE_CHECKING:
-    from ..plan.blocks import Blocks
-    from ..plan.staged import StagedNest, StagedSchedule
+    from ..ir.staged_nest import StagedNest
+    from ..schedule.moves.blocks import Blocks
+    from ..schedule.moves.staged import StagedSchedule
 
 # Past this many boxes the code would outgrow its use; the guarded form is smaller.
 _MOST_BOXES = 48
@@ -134,8 +135,8 @@ def _block(direct: LoweredNest, machine: Machine, may_stream: bool) -> Blocks | 
     if any(plan.kind == "strided" for plan in direct.schedules):
         # Reading one element of each line is all that takes time there.
         return None
-    load_whole("restride.plan.blocks")
-    from ..plan.blocks import blocks_through_scratch
+    load_whole("restride.schedule.moves.blocks")
+    from ..schedule.moves.blocks import blocks_through_scratch
 
     return blocks_through_scratch(direct.nest, machine)
 
@@ -150,8 +151,8 @@ def _stage(
     """
     if chain is None or direct.nest.moved_bytes < _STAGED_BYTES:
         return None
-    load_whole("restride.plan.staged")
-    from ..plan.staged import stage, stream
+    load_whole("restride.schedule.moves.staged")
+    from ..schedule.moves.staged import stage, stream
 
     is_large = direct.nest.moved_bytes >= machine.l3
     if direct.kind == "gather" and (not is_large or all(plan.streams for plan in direct.schedules)):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..emit.contraction import emit_contraction
-from ..plan.contraction import find_contraction
-from ..plan.contraction_kernel import ContractionKernel
-from ..plan.contraction_numbers import kernel_of_plan
-from ..plan.contraction_schedule import ContractionPlan, schedule_contraction
-from ..plan.tree import LoopTree
+from ..ir.tree import LoopTree
+from ..schedule.contraction.kernel import ContractionKernel
+from ..schedule.contraction.numbers import kernel_of_plan
+from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
+from ..schedule.contraction.strides import find_contraction
 from .compilable import WrittenInOrder
 from .cpu import machine_of
 from .cpu_ir import style_of

@@ -11,18 +11,18 @@ from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.group_quantization import emit_group_quantization
 from ..emit.reduction import emit_reduction
 from ..emit.tree import emit_tree
-from ..plan.blocks import FusedSums, fuse_sums
-from ..plan.group_quantization import GroupQuantization
-from ..plan.group_schedule import GroupSchedule, schedule_groups
-from ..plan.interleaved import InterleavedNests, interleave
-from ..plan.nest import LoopNest
-from ..plan.reduction import ReductionNest
-from ..plan.reduction_schedule import ReductionPlan, schedule_reduction
-from ..plan.tree import LoopTree
-from ..plan.tree_padding import padding_nests
-from ..plan.tree_plan import TreeSchedule, grid_of
-from ..plan.tree_schedule import schedule_tree
-from ..plan.tree_streams import has_streams
+from ..ir.group_quantization import GroupQuantization
+from ..ir.nest import LoopNest
+from ..ir.reduction import ReductionNest
+from ..ir.tree import LoopTree
+from ..schedule.groups import GroupSchedule, schedule_groups
+from ..schedule.moves.blocks import FusedSums, fuse_sums
+from ..schedule.moves.interleaved import InterleavedNests, interleave
+from ..schedule.reduction import ReductionPlan, schedule_reduction
+from ..schedule.trees.padding import padding_nests
+from ..schedule.trees.plan import TreeSchedule, grid_of
+from ..schedule.trees.schedule import schedule_tree
+from ..schedule.trees.streams import has_streams
 from .compilable import WrittenInOrder
 from .cpu import machine_of
 from .cpu_contraction import LoweredContraction, lower_contraction

@@ -222,4 +222,6 @@ def _revision() -> str:
 
 def _sources() -> Iterable[Path]:
     package = Path(__file__).parent.parent
-    return sorted(path for row in ("plan", "emit", "targets") for path in (package / row).glob("*.py"))
+    return sorted(
+        path for row in ("ir", "schedule", "emit", "targets") for path in (package / row).rglob("*.py")
+    )

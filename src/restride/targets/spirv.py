@@ -11,11 +11,11 @@ from ..emit.builder import Builder, Value
 from ..emit.work_items import Dialect
 from ..emit.work_trees import emit_plan
 from ..errors import refuse
-from ..plan.machine import DeviceFacts
-from ..plan.nest import LoopNest
-from ..plan.reduction import ReductionNest
-from ..plan.work_items import plan_items, plan_sums
-from ..plan.work_trees import DevicePlan
+from ..ir.nest import LoopNest
+from ..ir.reduction import ReductionNest
+from ..schedule.machine import DeviceFacts
+from ..schedule.work_items import plan_items, plan_sums
+from ..schedule.work_trees import DevicePlan
 from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
 __all__ = ["LoweredSpirv", "lower", "spirv_code"]

@@ -14,7 +14,7 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
-from restride.plan.conversion import INTEGER_LIMITS
+from restride.ir.conversion import INTEGER_LIMITS
 
 from .. import fill, knobs
 from ..attr_text import BINARY_NAMES, ELTWISE_NAMES, OF_DST

@@ -13,7 +13,7 @@ import numpy as np
 
 import restride as rs
 from restride import DataType
-from restride.plan.conversion import PROVIDED
+from restride.ir.conversion import PROVIDED
 
 from .. import fill, knobs
 from ..attr_text import Factors, Flags, parse_flags, parse_scales, wrong

@@ -18,9 +18,9 @@ from ...desc.arguments import (
 )
 from ...desc.attr import Attr
 from ...desc.memory_desc import MemoryDesc
+from ...ir.computation import Computation, Origin
 from ...model.checks import is_same_place
 from ...model.implementation import Implementation
-from ...plan.computation import Computation, Origin
 from ...runtime.alloc import Array, address_of, extent
 from ...runtime.cache import calls
 from ...runtime.cpu.executable import CpuExecutable

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...errors import refuse
-from ...plan.machine import LINE
 from ...runtime.alloc import Array, address_of
 from ...runtime.capsules import Exported, imported, is_named
 from ...runtime.result_pool import allocate
+from ...schedule.machine import LINE
 
 # What JAX makes of these unless it is told to keep 64 bits.
 _NARROWED = {

@@ -17,8 +17,8 @@ import numpy as np
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import refuse
-from ...plan.arithmetic import NumpyArithmetic, Term
-from ...plan.scale_rule import ENDS, LARGEST, MIDDLE, ScaleRule
+from ...ir.arithmetic import NumpyArithmetic, Term
+from ...ir.scale_rule import ENDS, LARGEST, MIDDLE, ScaleRule
 from ...runtime.alloc import Array
 from ...runtime.cache import calls
 from ...runtime.cpu.group_quantization import GroupAddresses, GroupProgram, group_program

@@ -16,8 +16,8 @@ from ...desc.parse import parse_bool, parse_int, parse_ints, short_repr
 from ...dtypes import DataType
 from ...errors import InvalidArguments, refuse
 from ...foreign import plain_text
+from ...ir.scale_rule import ENDS, LARGEST, ScaleRule
 from ...nearest import nearest
-from ...plan.scale_rule import ENDS, LARGEST, ScaleRule
 from ..calls.formats import parse_type
 from .grouped import Dims
 

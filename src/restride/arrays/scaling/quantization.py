@@ -12,8 +12,8 @@ from ...desc.parse import parse_bool, parse_int, short_repr
 from ...dtypes import DataType
 from ...errors import raises_at_the_call, refuse
 from ...foreign import plain_text
+from ...ir.reduction import Op
 from ...model.checks import check_memory
-from ...plan.reduction import Op
 from ...runtime.alloc import Array
 from ...runtime.cpu.reduction import amax, min_max
 from ...runtime.describe import Subject

@@ -11,7 +11,7 @@ import numpy as np
 from ...arrays.reorders import reorder
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.scale_rule import ENDS, LARGEST
+from ...ir.scale_rule import ENDS, LARGEST
 from ...runtime.alloc import Array
 from ...runtime.memory import Memory
 from .tiles import Ints

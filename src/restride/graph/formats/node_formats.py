@@ -24,17 +24,17 @@ from typing import Any
 from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...errors import Error, refuse
+from ...ir.digits import reorder_nest
+from ...ir.nest import Compute
 from ...loading import load_whole
 from ...model.any_format import resolved, resolved_operand
 from ...ops.convolution import ConvolutionProblem
 from ...ops.product import ProductProblem, kernel_block, kernel_pack
 from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
-from ...plan.cost import MEMORY_RATE
-from ...plan.nest import Compute
-from ...plan.reorder import reorder_nest
 from ...runtime.cpu.thread_pool import get_num_threads
 from ...runtime.engine import Engine
+from ...schedule.cost import MEMORY_RATE
 from ...targets.cpu import machine_of
 from ...targets.isa import host_caches, host_isa
 from ..graph import Graph, Node

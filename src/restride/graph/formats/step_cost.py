@@ -4,7 +4,8 @@
     all others         bytes read and written, as a copy takes, times how well the format suits
 
 The factors are rounded means of what the steps of nine networks took, each in three formats, on the machine
-of `plan/cost.py`. They say which of two formats is faster, and by how much about; not how long a step takes.
+of `schedule/cost.py`. They say which of two formats is faster, and by how much about; not how long a step
+takes.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass, field
 from math import prod
 
 from ...desc.memory_desc import MemoryDesc
-from ...plan.cost import KernelWork, predict
-from ...plan.machine import Machine
+from ...schedule.cost import KernelWork, predict
+from ...schedule.machine import Machine
 
 __all__ = ["EDGES", "CostModel", "order_of_channels"]
 

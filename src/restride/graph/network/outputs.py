@@ -15,8 +15,8 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import OutOfMemory, refuse
-from ...plan.machine import LINE
 from ...runtime.alloc import Array, address_of
+from ...schedule.machine import LINE
 from ..dims import Dims, by
 
 # How long NumPy may search for an element that lies in both of two arrays: up to a millisecond.

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ...desc.memory_desc import MemoryDesc
 from ...files.mapped_file import is_mapped, release_pages
 from ...ops.reorder import Reorder
-from ...plan.machine import LINE
 from ...runtime.alloc import Buffer
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ...runtime.result_pool import allocate
 from ...runtime.stream import Stream
+from ...schedule.machine import LINE
 from ..graph import Constant
 from ..nodes.operations import TensorType
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from ...desc.memory_desc import MemoryDesc
-from ...plan.expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
-from ...plan.tree import Each, Item, Let, Store, TreeTensor, fold_over
+from ...ir.expression import Affine, Const, Expr, Load, Ref, TreeAxis, index_of
+from ...ir.tree import Each, Item, Let, Store, TreeTensor, fold_over
 from .normalization import NormAxes, inverse
 from .normalization_parts import ProgramParts
 

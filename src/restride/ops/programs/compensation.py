@@ -23,11 +23,11 @@ from ...desc.attr import Compensation
 from ...desc.layout import RUNTIME_DIM
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.nest import Compute, linear
-from ...plan.program import DST, NestStep, Place, Program, Slot, Step, SumStep
-from ...plan.reduction import Op, reduction_of
-from ...plan.reorder import reorder_nest
-from ...plan.rewrites import wide_type
+from ...ir.digits import reorder_nest
+from ...ir.nest import Compute, linear
+from ...ir.nest_rewrites import wide_type
+from ...ir.program import DST, NestStep, Place, Program, Slot, Step, SumStep
+from ...ir.reduction import Op, reduction_of
 
 FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
 """By what the sums are multiplied, by argument."""

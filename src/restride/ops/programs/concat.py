@@ -19,9 +19,9 @@ from math import lcm
 from ...desc.layout import axis_offset, extent_range
 from ...desc.memory_desc import MemoryDesc
 from ...errors import refuse
-from ...plan.nest import Axis, Compute, LoopNest
-from ...plan.reorder import TensorOperand, index_digits, reorder_nest
-from ...plan.rewrites import Span, peel, slice_axis
+from ...ir.digits import TensorOperand, index_digits, reorder_nest
+from ...ir.nest import Axis, Compute, LoopNest
+from ...ir.nest_rewrites import Span, peel, slice_axis
 
 # Past this many pieces the code would outgrow its use.
 _MOST_PIECES = 256

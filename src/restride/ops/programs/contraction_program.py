@@ -5,7 +5,7 @@ the kernel wants, into temporaries, and what it wrote comes back: as few element
 
 | rate | what a kernel does |
 | --- | --- |
-| 3 | multiplies vectors of f32, or packs (`plan/contraction_pack.py`) |
+| 3 | multiplies vectors of f32, or packs (`schedule/contraction/pack.py`) |
 | 2 | the same, of rows that push each other out of the caches: a multiple of 4096 bytes apart, say |
 | 1 | has vectors, but widens each element before it multiplies |
 | 0 | goes element by element |
@@ -23,14 +23,14 @@ from math import prod
 from ...desc.arguments import ARG_DIFF_BIAS, ARG_DIFF_DST
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.contraction import SECOND, Contraction, find_contraction
-from ...plan.contraction_schedule import schedule_contraction
-from ...plan.expression import Ref, TreeAxis, index_of
-from ...plan.machine import Machine
-from ...plan.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
-from ...plan.reorder import TensorOperand, reorder_nest
-from ...plan.tree import Each, LoopTree, TreeTensor, fold_over
-from ...plan.tree_steps import move_step, old_tensors
+from ...ir.attribute_chain import move_step, old_tensors
+from ...ir.digits import TensorOperand, reorder_nest
+from ...ir.expression import Ref, TreeAxis, index_of
+from ...ir.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
+from ...ir.tree import Each, LoopTree, TreeTensor, fold_over
+from ...schedule.contraction.schedule import schedule_contraction
+from ...schedule.contraction.strides import SECOND, Contraction, find_contraction
+from ...schedule.machine import Machine
 from .product_chain import ProductChain
 
 # Any machine with vectors: whether a layout has them is the same for all; and one that multiplies bytes.

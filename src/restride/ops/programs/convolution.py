@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
-from ...plan.expression import Affine, Const, Expr, Load, Ref, TreeAxis
-from ...plan.tree import Each, Guard, Item, TreeTensor, fold_over
+from ...ir.expression import Affine, Const, Expr, Load, Ref, TreeAxis
+from ...ir.tree import Each, Guard, Item, TreeTensor, fold_over
 
 Index = tuple[Affine | TreeAxis | int, ...]
 

@@ -11,7 +11,7 @@
 | else | `nChw16c` | `OIhw16i16o` | `nChw16c` |
 | the same, in packs of 4 | `nChw16c` | `OIhw4i16o4i` | `nChw16c` |
 
-A pack (`plan/contraction_pack.py`) is along the channels that are summed. Of weights
+A pack (`schedule/contraction/pack.py`) is along the channels that are summed. Of weights
 the innermost block is along the channels of what is written; of their gradients, along those of y. Blocks are
 16 where vectors have 64 bytes, else 8.
 """

@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
-from ...plan.program import Place, TreeStep
-from ...plan.tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
-from ...plan.tree_pieces import pieces_of
+from ...ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
+from ...ir.program import Place, TreeStep
+from ...ir.tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
+from ...schedule.trees.pieces import pieces_of
 
 # Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
 _PIECE = 1 << 10

@@ -23,10 +23,10 @@ from ...desc.arguments import (
 )
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.expression import Const, TreeAxis
-from ...plan.program import Place, Program, Slot, TreeStep
-from ...plan.tree import Each, TreeTensor
-from ...plan.tree_split import split_folds
+from ...ir.expression import Const, TreeAxis
+from ...ir.program import Place, Program, Slot, TreeStep
+from ...ir.tree import Each, TreeTensor
+from ...schedule.trees.split_folds import split_folds
 from .normalization import dense, step_of
 
 _NAMES = {

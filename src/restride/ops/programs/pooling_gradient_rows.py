@@ -15,8 +15,8 @@ from math import prod
 from typing import NamedTuple
 
 from ...desc.memory_desc import MemoryDesc
-from ...plan.expression import Affine, Const, Expr, Load, Ref, TreeAxis
-from ...plan.tree import Each, Item, Store, TreeTensor, fold_over
+from ...ir.expression import Affine, Const, Expr, Load, Ref, TreeAxis
+from ...ir.tree import Each, Item, Store, TreeTensor, fold_over
 from .windows import WindowPhase, Windows
 
 # Elements of the rows of sums for one row of the source, at most: they stay in the first cache.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from math import prod
 
 from ...desc.memory_desc import MemoryDesc
-from ...plan.expression import Const, Expr, Ref, TreeAxis
-from ...plan.tree import Each, Item, Store, TreeTensor, fold_over
+from ...ir.expression import Const, Expr, Ref, TreeAxis
+from ...ir.tree import Each, Item, Store, TreeTensor, fold_over
 from .windows import Windows
 
 # Elements of a row, at most: it stays in the first cache, as doubles too.

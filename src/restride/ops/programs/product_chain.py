@@ -25,12 +25,12 @@ from ...desc.attr import Attr
 from ...desc.attr_value import Factor
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.computation import NOTHING, Computation, ComputationWriter
-from ...plan.expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
-from ...plan.nest import Step
-from ...plan.reorder import TensorOperand
-from ...plan.tree import TreeTensor
-from ...plan.tree_steps import old_element, old_tensors, operand_loads, operand_tensors, with_steps
+from ...ir.attribute_chain import old_element, old_tensors, operand_loads, operand_tensors, with_steps
+from ...ir.computation import NOTHING, Computation, ComputationWriter
+from ...ir.digits import TensorOperand
+from ...ir.expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
+from ...ir.nest import Step
+from ...ir.tree import TreeTensor
 
 FACTORS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3)
 """Floats that are multiplied as they are."""

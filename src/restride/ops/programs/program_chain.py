@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...plan.program import DST, SRC, NestStep, Place, Program, RepeatStep, Step, SumStep, TreeStep
+from ...ir.program import DST, SRC, NestStep, Place, Program, RepeatStep, Step, SumStep, TreeStep
 
 Moved = Callable[[Place], Place]
 

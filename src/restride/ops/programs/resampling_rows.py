@@ -22,12 +22,12 @@ import numpy as np
 
 from ...desc.attr import Attr
 from ...desc.memory_desc import MemoryDesc
-from ...plan.computation import Computation, ComputationWriter
-from ...plan.expression import Affine, Expr, Load, TreeAxis
-from ...plan.pointwise import moved_bytes
-from ...plan.program import Place, Program, Slot, TreeStep
-from ...plan.tree import Each, Guard, Item, LoopTree, TreeTensor
-from ...plan.tree_steps import operand_loads, operand_tensors, with_steps
+from ...ir.attribute_chain import operand_loads, operand_tensors, with_steps
+from ...ir.computation import Computation, ComputationWriter
+from ...ir.expression import Affine, Expr, Load, TreeAxis
+from ...ir.pointwise import moved_bytes
+from ...ir.program import Place, Program, Slot, TreeStep
+from ...ir.tree import Each, Guard, Item, LoopTree, TreeTensor
 from .resampling_terms import LINEAR, dim_terms
 
 # Elements of a row with several channels, where their number is free, and of any row, at most.

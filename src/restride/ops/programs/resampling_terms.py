@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...plan.computation import Array
+from ...ir.computation import Array
 
 NEAREST = "nearest"
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ...desc.arguments import ARG_WORKSPACE
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.program import Program
-from ...plan.tree import Each
+from ...ir.program import Program
+from ...ir.tree import Each
 from .rnn_cells import StepLoops, copy_loop, input_loop, offset_loop, ones_loop
 from .rnn_descs import FACTORS, GRADIENTS, LEAST_STEPS, NAMES, OUTPUTS, is_backwards
 from .rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient

@@ -20,8 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...dtypes import DataType
-from ...plan.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, in_single, index_of
-from ...plan.tree import Each, Item, Let, TreeTensor, fold_over
+from ...ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, in_single, index_of
+from ...ir.tree import Each, Item, Let, TreeTensor, fold_over
 
 GATES = {"vanilla_rnn": 1, "vanilla_lstm": 4, "vanilla_gru": 3, "lbr_gru": 3}
 """The cells, and how many gates each has."""

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...plan.expression import Const, Expr, Load, Ref, TreeAxis, apply
-from ...plan.tree import Each, Item, Let, TreeTensor, fold_over
+from ...ir.expression import Const, Expr, Load, Ref, TreeAxis, apply
+from ...ir.tree import Each, Item, Let, TreeTensor, fold_over
 from .rnn_cells import RnnCell
 
 

@@ -12,12 +12,12 @@ from math import prod
 
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.contraction_pack import packed_count
-from ...plan.expression import Load, parts_of
-from ...plan.nest import Compute
-from ...plan.program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
-from ...plan.reorder import index_digits, offset_at, reorder_nest
-from ...plan.tree import Each, LoopTree, TreeTensor
+from ...ir.digits import index_digits, offset_at, reorder_nest
+from ...ir.expression import Load, parts_of
+from ...ir.nest import Compute
+from ...ir.program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
+from ...ir.tree import Each, LoopTree, TreeTensor
+from ...schedule.contraction.pack import packed_count
 
 # Multiply-adds, or packs of them, that take as long as to move a byte; and bytes that could be moved in the
 # time of a gate.

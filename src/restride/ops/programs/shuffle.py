@@ -16,9 +16,7 @@ from math import prod
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...errors import Unimplemented
-from ...plan.machine import LINE
-from ...plan.nest import Axis, Bound, Compute, LoopNest, as_int
-from ...plan.reorder import (
+from ...ir.digits import (
     IndexDigit,
     IndexDigits,
     axes_of_digits,
@@ -27,9 +25,12 @@ from ...plan.reorder import (
     index_digits,
     nest_of,
 )
-from ...plan.rewrites import normalise
-from ...plan.shuffled_axis import ShuffledAxis
-from ...plan.staged import LONGEST_ROW, Flush, StagedNest, StridedRun, one_stage, runs_of
+from ...ir.nest import Axis, Bound, Compute, LoopNest, as_int
+from ...ir.nest_rewrites import normalise
+from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
+from ...schedule.machine import LINE
+from ...schedule.moves.shuffled_axis import ShuffledAxis
+from ...schedule.moves.staged import LONGEST_ROW, one_stage
 
 # --- exchange ----------------------------------------------------------------
 # The shuffled axis alone: digits of its index that move by a stride on both sides, where there are such.

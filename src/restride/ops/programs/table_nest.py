@@ -11,9 +11,9 @@ import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
-from ...plan.computation import Array
-from ...plan.nest import Axis, Bound, Compute, LoopNest, Operand, Stride
-from ...plan.reorder import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
+from ...ir.computation import Array
+from ...ir.digits import IndexDigits, TensorOperand, axes_of_digits, digits_of, index_digits, offset_at
+from ...ir.nest import Axis, Bound, Compute, LoopNest, Operand, Stride
 
 # Longer runs of one source element are no tiles.
 _LONGEST_PERIOD = 16

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ...plan.expression import Affine, TreeAxis
-from ...plan.tree import Guard
+from ...ir.expression import Affine, TreeAxis
+from ...ir.tree import Guard
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int, ...]

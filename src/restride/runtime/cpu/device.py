@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...plan.program import Program
+from ...ir.program import Program
 from ...targets.isa import host_caches, host_isa
 from ..arguments import Arguments, Executable
 from ..device import Queue

@@ -13,14 +13,14 @@ import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...loading import load_whole
-from ...plan.machine import LINE
-from ...plan.program import (
+from ...ir.program import (
     DST,
     SRC,
     Place,
     Program,
 )
+from ...loading import load_whole
+from ...schedule.machine import LINE
 from ...targets.isa import CacheSizes, Isa
 from ..result_pool import allocate
 from .kernel import REPEAT_BYTES, SHORT_BYTES, is_small

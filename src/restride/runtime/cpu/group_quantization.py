@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...desc.memory_desc import MemoryDesc
-from ...plan.group_quantization import GroupQuantization, group_quantization
-from ...plan.machine import LINE
-from ...plan.reduction import Op
-from ...plan.scale_rule import ScaleRule
+from ...ir.group_quantization import GroupQuantization, group_quantization
+from ...ir.reduction import Op
+from ...ir.scale_rule import ScaleRule
+from ...schedule.machine import LINE
 from ...targets.cpu_kernels import LoweredGroups, lower_groups
 from ...targets.isa import host_caches, host_isa
 from ..cache import LruCache, cache_level

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ...plan.nest import Axis, LoopNest, Stride, highest, lowest
+from ...ir.nest import Axis, LoopNest, Stride, highest, lowest
 from ..alloc import Array
 
 # In bytes; of nearly all systems. Larger ones are asked for more than once, which costs little; smaller ones

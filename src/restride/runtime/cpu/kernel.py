@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ...emit.entry import ENTRY, WHOLE
+from ...ir.nest import LoopNest
 from ...loading import load_whole
-from ...plan.nest import LoopNest
 from ...targets.compilable import Compilable
 from ..alloc import Array, address_of
 from ..cache import LruCache, cache_level

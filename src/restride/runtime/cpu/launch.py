@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 
 from ...frozen import dataclass
-from ...plan.machine import LINE
-from ...plan.program import NestStep, Place, SumStep, TreeStep, moved_places
+from ...ir.program import NestStep, Place, SumStep, TreeStep, moved_places
+from ...schedule.machine import LINE
 from ..alloc import Array, address_of
 from .kernel import Kernel, KernelWords, LoweredWork, kernel_of, packed_address
 

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...emit.launches import HEAD_WORDS
-from ...plan.machine import LINE
-from ...plan.program import Place
+from ...ir.program import Place
+from ...schedule.machine import LINE
 from ..alloc import Array, address_of
 from .executable import CpuExecutable
 from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode

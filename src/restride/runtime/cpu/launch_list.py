@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from ...emit.launches import LAUNCHES, launches_ir
-from ...plan.machine import LINE
-from ...plan.program import DST, SRC, Place
+from ...ir.program import DST, SRC, Place
+from ...schedule.machine import LINE
 from ...targets import jit, store
 from ...targets.isa import host_isa
 from .kernel import LOCKED_BYTES, REPEAT_BYTES, Kernel, KernelCode, KernelWords

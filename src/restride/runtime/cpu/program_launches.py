@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...loading import load_whole
-from ...plan.machine import LINE
-from ...plan.program import (
+from ...ir.program import (
     DST,
     NestStep,
     Place,
@@ -19,6 +17,8 @@ from ...plan.program import (
     TreeStep,
     are_independent,
 )
+from ...loading import load_whole
+from ...schedule.machine import LINE
 from ...targets.isa import CacheSizes, Isa
 from .kernel import is_small
 from .launch import (
@@ -33,7 +33,7 @@ from .launch import (
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
-    from ...plan.staged import StagedNest
+    from ...ir.staged_nest import StagedNest
     from ...targets.cpu import LoweredNest
 
 # The launches that a native list may have.
@@ -51,8 +51,8 @@ def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
     adds = any(step.nest.compute.steps[-1:] and _adds(step) for step in program.nests)
     if not (has_nibbles or adds):
         return program
-    load_whole("restride.plan.passes")
-    from ...plan.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+    load_whole("restride.schedule.passes")
+    from ...schedule.passes import split_sums, spread_bytes, unpack_operands, widen_trees
 
     widened = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
     return spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
@@ -156,8 +156,8 @@ def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
     is_large = step.nest.moved_bytes >= caches.l3
     if not step.finds_stages or not is_large or step.nest.has_nibbles:
         return step.staged
-    load_whole("restride.plan.staged")
-    from ...plan.staged import one_stage
+    load_whole("restride.schedule.moves.staged")
+    from ...schedule.moves.staged import one_stage
 
     return one_stage(step.nest)
 

@@ -11,9 +11,9 @@ import ctypes
 import numpy as np
 
 from ...desc.memory_desc import MemoryDesc
-from ...plan.conversion import Array, storage_dtype
-from ...plan.reduction import Op, ReductionNest, interpret, reduction_of
-from ...plan.reduction_schedule import finish, new_planes
+from ...ir.conversion import Array, storage_dtype
+from ...ir.reduction import Op, ReductionNest, interpret, reduction_of
+from ...schedule.reduction import finish, new_planes
 from ...targets.cpu_kernels import lower_reduction
 from ...targets.isa import host_caches, host_isa
 from ..alloc import address_of

@@ -12,9 +12,9 @@ import numpy as np
 from ...dtypes import DataType
 from ...emit.entry import ENTRY
 from ...errors import Error, refuse
-from ...plan.machine import DeviceFacts
-from ...plan.program import Program
-from ...plan.work_trees import DevicePlan
+from ...ir.program import Program
+from ...schedule.machine import DeviceFacts
+from ...schedule.work_trees import DevicePlan
 from ...targets.spirv import LoweredSpirv, spirv_code
 from ..alloc import Array, Buffer, address_of
 from ..arguments import Arguments, Executable

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from ...plan.machine import DeviceFacts
-from ...plan.nest import LoopNest
-from ...plan.passes import split_sums, spread_bytes, unpack_operands, widen_trees
-from ...plan.program import NestStep, Program, RepeatStep, SumStep, TreeStep
-from ...plan.tree import LoopTree
-from ...plan.tree_padding import padding_nests
-from ...plan.work_items import plan_items
-from ...plan.work_trees import TreePlan, move_rows, plan_trees
+from ...ir.nest import LoopNest
+from ...ir.program import NestStep, Program, RepeatStep, SumStep, TreeStep
+from ...ir.tree import LoopTree
+from ...schedule.machine import DeviceFacts
+from ...schedule.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+from ...schedule.trees.padding import padding_nests
+from ...schedule.work_items import plan_items
+from ...schedule.work_trees import TreePlan, move_rows, plan_trees
 from ...targets.spirv import LoweredSpirv
 from .launch import DeviceLaunch, ItemLaunch, ItemSumLaunch, ItemTreeLaunch, SyclKernel, tree_kernel
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 import numpy as np
 
 from ...errors import refuse
-from ...plan.conversion import is_wide
-from ...plan.eltwise import ALGORITHMS
-from ...plan.nest import Compute, LoopNest
-from ...plan.program import NestStep, Place, SumStep, TreeStep
-from ...plan.work_items import ItemPlan, plan_items, plan_sums
-from ...plan.work_trees import DevicePlan, TreePlan
+from ...ir.conversion import is_wide
+from ...ir.eltwise import ALGORITHMS
+from ...ir.nest import Compute, LoopNest
+from ...ir.program import NestStep, Place, SumStep, TreeStep
+from ...schedule.work_items import ItemPlan, plan_items, plan_sums
+from ...schedule.work_trees import DevicePlan, TreePlan
 from ..alloc import Buffer
 from .pending import pending
 

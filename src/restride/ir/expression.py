@@ -1,0 +1,408 @@
+"""Expressions of loop trees: values of one position of the loops, each operation written once.
+
+    expr  := number | scalar | load | coordinate | name | op expr*
+    index := (constant + sum of coefficient * axis) / divisor
+
+`Term` gives every operation and every fold its meaning over any arithmetic (`ir/arithmetic.py`): NumPy's in
+the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a condition is 1 or 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .arithmetic import Arithmetic, Term, V
+from .eltwise import ALGORITHMS
+from .eltwise import apply as eltwise
+
+# --- indices ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """An index: `(constant + sum of coefficient * axis) / divisor`.
+
+    Where the divisor does not divide, or the index is outside of what it is for, a `Guard` must say so.
+    """
+
+    terms: tuple[tuple[str, int], ...] = ()
+    constant: int = 0
+    divisor: int = 1
+
+    def __add__(self, other: Affine | TreeAxis | int) -> Affine:
+        added = _affine(other)
+        counts = dict(self.terms)
+        for name, factor in added.terms:
+            counts[name] = counts.get(name, 0) + factor
+        terms = tuple((name, factor) for name, factor in counts.items() if factor)
+        return Affine(terms, self.constant + added.constant)
+
+    def __sub__(self, other: Affine | TreeAxis | int) -> Affine:
+        return self + _affine(other) * -1
+
+    def __mul__(self, factor: int) -> Affine:
+        terms = tuple((name, each * factor) for name, each in self.terms if factor)
+        return Affine(terms, self.constant * factor)
+
+    def __floordiv__(self, divisor: int) -> Affine:
+        return Affine(self.terms, self.constant, self.divisor * divisor)
+
+    def with_axes(self, others: Mapping[str, Affine]) -> Affine:
+        """The same by other axes: what stands for those that are named."""
+        total = Affine((), self.constant)
+        for name, factor in self.terms:
+            total = total + others.get(name, Affine(((name, 1),))) * factor
+        return replace(total, divisor=self.divisor)
+
+    @property
+    def axis(self) -> str | None:
+        """The name of the axis that the index is, and nothing else; None for another one."""
+        plain = len(self.terms) == 1 and self.terms[0][1] == 1 and not self.constant and self.divisor == 1
+        return self.terms[0][0] if plain else None
+
+    def __str__(self) -> str:
+        parts = [name if factor == 1 else f"{factor} * {name}" for name, factor in self.terms]
+        text = " + ".join([*parts, *([str(self.constant)] if self.constant or not parts else [])])
+        text = text.replace("+ -", "- ")
+        return text if self.divisor == 1 else f"({text}) / {self.divisor}"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeAxis:
+    """One axis of loops, by its name: positions 0 to `extent` - 1. It reads as an index."""
+
+    name: str
+    extent: int
+
+    def __add__(self, other: Affine | TreeAxis | int) -> Affine:
+        return _affine(self) + other
+
+    def __sub__(self, other: Affine | TreeAxis | int) -> Affine:
+        return _affine(self) - other
+
+    def __mul__(self, factor: int) -> Affine:
+        return _affine(self) * factor
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.extent}"
+
+
+def _affine(index: Affine | TreeAxis | int) -> Affine:
+    if isinstance(index, TreeAxis):
+        return Affine(((index.name, 1),))
+    return Affine((), index) if isinstance(index, int) else index
+
+
+def index_of(*indices: Affine | TreeAxis | int) -> tuple[Affine, ...]:
+    """Axes and numbers as indices."""
+    return tuple(map(_affine, indices))
+
+
+# --- expressions --------------------------------------------------------------------------------------------
+
+
+class Expr:
+    """A value of one position. Operators make `Apply`s; plain numbers are constants."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Expr | float) -> Apply:
+        return apply("add", self, other)
+
+    def __sub__(self, other: Expr | float) -> Apply:
+        return apply("sub", self, other)
+
+    def __rsub__(self, other: float) -> Apply:
+        return apply("sub", other, self)
+
+    def __mul__(self, other: Expr | float) -> Apply:
+        return apply("mul", self, other)
+
+    def __truediv__(self, other: Expr | float) -> Apply:
+        return apply("div", self, other)
+
+    def __rtruediv__(self, other: float) -> Apply:
+        return apply("div", other, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """A number, rounded to the type that is computed in."""
+
+    number: float
+
+    def __str__(self) -> str:
+        return f"{self.number:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar(Expr):
+    """A number that an execution brings: its place among the scalars of the step."""
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"scalar {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """An element of a tensor, as a real number."""
+
+    tensor: str
+    index: tuple[Affine, ...]
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.index))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinate(Expr):
+    """An index as a number."""
+
+    index: Affine
+
+    def __str__(self) -> str:
+        return f"index({self.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Expr):
+    """The value of a `Let`, or what a `Fold` has found once its loops are over."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Apply(Expr):
+    """An operation: one of `OPERATIONS`, or an eltwise function of (value, alpha, beta)."""
+
+    op: str
+    args: tuple[Expr, ...]
+
+    def __str__(self) -> str:
+        if self.op in _SYMBOLS and len(self.args) == 2:
+            first, second = map(_inner_text, self.args)
+            return f"{first} {_SYMBOLS[self.op]} {second}"
+        return f"{self.op}({', '.join(map(str, self.args))})"
+
+
+def _inner_text(expr: Expr) -> str:
+    return f"({expr})" if isinstance(expr, Apply) and expr.op in _SYMBOLS else str(expr)
+
+
+_SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def apply(op: str, *args: Expr | float) -> Apply:
+    """An operation on expressions and numbers."""
+    return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(float(arg)) for arg in args))
+
+
+def parts_of(expr: Expr) -> Iterator[Expr]:
+    """An expression and all that it is made of."""
+    yield expr
+    if isinstance(expr, Apply):
+        for arg in expr.args:
+            yield from parts_of(arg)
+
+
+# --- operations ---------------------------------------------------------------------------------------------
+
+_Operation = Callable[..., Term[Any]]
+
+
+def _truth(condition: Term[V], like: Term[V]) -> Term[V]:
+    return condition.where(like.number(1.0), like.number(0.0))
+
+
+def _less(a: Term[V], b: Term[V]) -> Term[V]:
+    return _truth(a < b, a)
+
+
+def _less_equal(a: Term[V], b: Term[V]) -> Term[V]:
+    return _truth((a < b) | a.equals(b), a)
+
+
+def _equal(a: Term[V], b: Term[V]) -> Term[V]:
+    return _truth(a.equals(b), a)
+
+
+def _unequal(a: Term[V], b: Term[V]) -> Term[V]:
+    return a.equals(b).where(a.number(0.0), a.number(1.0))
+
+
+# (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2, lowest power first; to 2**-29 of e**r.
+_EXP = tuple(
+    map(float.fromhex, ("0x1p-1", "0x1.5554d8p-3", "0x1.5554e4p-5", "0x1.121072p-7", "0x1.6d4926p-10"))
+)
+# 1 / ln(2), and ln(2) in two parts: products of the first with an exponent are exact.
+_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950216293335, 0.693145751953125, 1.428606765330187e-06
+# 1.5 * 2**23: adding it rounds to a whole number, which then stands in the lowest bits.
+_ROUNDER, _ROUNDER_BITS, _BIAS = 12582912.0, 0x4B400000, 127
+# Below it e**x is no normal number.
+_LEAST_EXPONENT = -87.0
+
+
+def _power_parts(x: Term[V]) -> tuple[Term[V], Term[V]]:
+    """e**x as (1 + first) * second, for |x| <= 87: the second is a power of 2."""
+    shifted = x * _LOG2_E + _ROUNDER
+    k = shifted - _ROUNDER
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    square = r * r
+    even = (square * _EXP[4] + _EXP[2]) * square + _EXP[0]
+    odd = (square * _EXP[3] + _EXP[1]) * r
+    power = ((shifted.bits() - (_ROUNDER_BITS - _BIAS)) << 23).real()
+    return (even + odd) * square + r, power
+
+
+def _exp_down(x: Term[V]) -> Term[V]:
+    """e**x as f32, for x <= 0, to its last two places; 0 where that is no normal number."""
+    first, power = _power_parts((x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x))
+    return (x < _LEAST_EXPONENT).where(0.0, (first + 1.0) * power)
+
+
+def _logistic_single(x: Term[V]) -> Term[V]:
+    """1 / (1 + e**-x) as f32, to its last two places; at least that of -87."""
+    above = (x < _LEAST_EXPONENT).where(_LEAST_EXPONENT, x)
+    inside = (above > -_LEAST_EXPONENT).where(-_LEAST_EXPONENT, above)
+    first, power = _power_parts(0.0 - inside)
+    return 1.0 / ((first + 1.0) * power + 1.0)
+
+
+def _tanh_single(x: Term[V]) -> Term[V]:
+    """tanh(x) as f32, to its last two places: (1 - e**-2|x|) / (1 + e**-2|x|), whose parts cancel nowhere."""
+    size = (x < 0.0).where(x, 0.0 - x) * 2.0
+    first, power = _power_parts((size < _LEAST_EXPONENT).where(_LEAST_EXPONENT, size))
+    less = (1.0 - power) - power * first
+    above = less / (2.0 - less)
+    return (x < 0.0).where(0.0 - above, above)
+
+
+OPERATIONS: dict[str, tuple[int, _Operation]] = {
+    "add": (2, lambda a, b: a + b),
+    "sub": (2, lambda a, b: a - b),
+    "mul": (2, lambda a, b: a * b),
+    "div": (2, lambda a, b: a / b),
+    "min": (2, lambda a, b: (a < b).where(a, b)),
+    "max": (2, lambda a, b: (a > b).where(a, b)),
+    "lt": (2, _less),
+    "le": (2, _less_equal),
+    "gt": (2, lambda a, b: _less(b, a)),
+    "ge": (2, lambda a, b: _less_equal(b, a)),
+    "eq": (2, _equal),
+    "ne": (2, _unequal),
+    "exp_down": (1, _exp_down),
+    "logistic_single": (1, _logistic_single),
+    "tanh_single": (1, _tanh_single),
+    "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
+    "single": (1, lambda a: a.single()),
+}
+"""Operations by name: how many arguments, and the meaning.
+
+As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
+`ne` is 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in a tree that is wide, operations
+between such roundings are those of f32.
+"""
+
+
+def in_single(value: Expr) -> Expr:
+    """An expression of f64 computed in f32: results of all operations are rounded, and what they start with.
+
+    A sum, a product, a quotient or a root of f32 that is computed in f64 and then rounded is that of f32.
+    """
+    if isinstance(value, Const):
+        return value
+    if isinstance(value, Apply):
+        value = Apply(value.op, tuple(map(in_single, value.args)))
+    return apply("single", value)
+
+
+def operands_of(op: str) -> int:
+    """The number of arguments an operation takes; of an eltwise function at most."""
+    return OPERATIONS[op][0] if op in OPERATIONS else 3
+
+
+def evaluate(op: str, ar: Arithmetic[V], args: Sequence[V]) -> V:
+    """The value of an operation on values of an arithmetic."""
+    if op in OPERATIONS:
+        result: Term[V] = OPERATIONS[op][1](*(Term(ar, arg) for arg in args))
+        return result.value
+    value, *more = args
+    alpha, beta = (*more, *[ar.constant(0.0, value)] * 2)[:2]
+    return eltwise(op, ar, value, alpha, beta)
+
+
+def is_costly(op: str) -> bool:
+    """True for a function that takes many operations."""
+    return op in ALGORITHMS and ALGORITHMS[op].in_double
+
+
+def is_long(op: str) -> bool:
+    """True for a function whose code is tens of operations, fast ones too."""
+    return op == "exp_down" or is_costly(op)
+
+
+# --- folds --------------------------------------------------------------------------------------------------
+
+States = tuple[Term[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldOp:
+    """An associative operation: what nothing is, and what two states together are."""
+
+    identity: tuple[float, ...]
+    combine: Callable[[States, States], States]
+
+
+def _larger(a: States, b: States) -> States:
+    """NaN wins."""
+    (x,), (y,) = a, b
+    return (y.equals(y).where((y > x).where(y, x), y),)
+
+
+def _smaller(a: States, b: States) -> States:
+    (x,), (y,) = a, b
+    return (y.equals(y).where((y < x).where(y, x), y),)
+
+
+def _first_largest(a: States, b: States) -> States:
+    """The value and the position of the largest; of equal ones the first, and of NaN the first of these."""
+    (x, i), (y, j) = a, b
+    is_number, is_first, never = y.equals(y), i < j, i < i
+    of_numbers = is_number.where((x > y) | (x.equals(y) & is_first), never)
+    keeps = x.equals(x).where(of_numbers, is_number | is_first)
+    return keeps.where(x, y), keeps.where(i, j)
+
+
+def _moments(a: States, b: States) -> States:
+    """Count, mean and sum of squared distances from the mean, of two groups together."""
+    (n, mean, square), (m, other, more) = a, b
+    count = n + m
+    weight = count.equals(0.0).where(n.number(0.0), m / count)
+    distance = other - mean
+    return count, mean + distance * weight, square + more + distance * distance * (n * weight)
+
+
+_INFINITY = float("inf")
+FOLDS: dict[str, FoldOp] = {
+    "sum": FoldOp((0.0,), lambda a, b: (a[0] + b[0],)),
+    "mul": FoldOp((1.0,), lambda a, b: (a[0] * b[0],)),
+    "max": FoldOp((-_INFINITY,), _larger),
+    "min": FoldOp((_INFINITY,), _smaller),
+    "argmax": FoldOp((-_INFINITY, _INFINITY), _first_largest),
+    "moments": FoldOp((0.0, 0.0, 0.0), _moments),
+}
+"""Folds by name. `argmax` has a value and a position, `moments` a count, a mean and a sum of squares."""
+
+
+def fold(op: str, ar: Arithmetic[V], one: Sequence[V], other: Sequence[V]) -> tuple[V, ...]:
+    """Two states of a fold together."""
+    a, b = (tuple(Term(ar, each) for each in side) for side in (one, other))
+    return tuple(term.value for term in FOLDS[op].combine(a, b))

@@ -1,0 +1,140 @@
+"""What a loop nest means: an interpreter in plain NumPy, slow and plain to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..dtypes import DataType
+from .conversion import Array, Inputs, convert
+from .nest import Axis, LoopNest, Stride
+from .nest_rewrites import slice_axis
+
+# Positions interpreted at once; bounds the memory that index arrays take.
+_BLOCK = 1 << 20
+
+
+class _Operands(NamedTuple):
+    """Scalars and tensors of the computation."""
+
+    scalars: tuple[float, ...]
+    tensors: tuple[Array, ...]
+
+
+def interpret(
+    nest: LoopNest, src: Array, dst: Array, scalars: Sequence[float] = (), tensors: Sequence[Array] = ()
+) -> None:
+    """Run `nest` on flat arrays of storage dtypes, writing into `dst`; offset 0 is the first of each.
+
+    `scalars` and `tensors` are what the computation reads, in its order.
+    """
+    _interpret(nest, src, dst, _Operands(tuple(scalars), tuple(tensors)))
+
+
+def _interpret(nest: LoopNest, src: Array, dst: Array, given: _Operands) -> None:
+    if nest.is_empty:
+        return
+    if nest.positions > _BLOCK and any(a.extent > 1 for a in nest.axes):
+        for part in _halves(nest):
+            _interpret(part, src, dst, given)
+        return
+    _interpret_block(nest, src, dst, given)
+
+
+def _halves(nest: LoopNest) -> tuple[LoopNest, LoopNest]:
+    index = max(range(len(nest.axes)), key=lambda i: nest.axes[i].extent)
+    axis = nest.axes[index]
+    if axis.bound >= 0:
+        return _halves_bounded(nest, index)
+    half = axis.extent // 2
+    return slice_axis(nest, index, 0, half), slice_axis(nest, index, half, axis.extent - half)
+
+
+def _halves_bounded(nest: LoopNest, index: int) -> tuple[LoopNest, LoopNest]:
+    """Halve an axis of a bounded dimension; the upper half's limits move down by what it skips."""
+    axis = nest.axes[index]
+    half = axis.extent // 2
+    low = slice_axis(nest, index, 0, half)
+    high = slice_axis(nest, index, half, axis.extent - half)
+    skipped = half * axis.step
+    bound = nest.bounds[axis.bound]
+    moved = replace(bound, size=max(bound.size - skipped, 0), padded=max(bound.padded - skipped, 0))
+    bounds = tuple(moved if i == axis.bound else b for i, b in enumerate(nest.bounds))
+    return low, replace(high, bounds=bounds)
+
+
+def _interpret_block(nest: LoopNest, src: Array, dst: Array, given: _Operands) -> None:
+    to = _offsets(nest, nest.dst_base, [a.dst for a in nest.axes])
+    reads, writes = _read_and_written(nest)
+    scatter(dst, nest.dst_type, to[writes & ~reads], np.zeros((), dst.dtype))
+    chosen = reads & writes
+    if not chosen.any():
+        return
+    at = _offsets(nest, nest.src_base, [a.src for a in nest.axes])[chosen]
+    places = to[chosen]
+    inputs = Inputs(
+        gather(dst, nest.dst_type, places) if nest.compute.reads_destination else None,
+        given.scalars,
+        tuple(_tensor(nest, index, given.tensors[index], chosen) for index in range(len(nest.operands))),
+        tuple(operand.data_type for operand in nest.operands),
+    )
+    types = nest.src_type, nest.dst_type
+    values = convert(gather(src, nest.src_type, at), types, nest.compute, inputs)
+    scatter(dst, nest.dst_type, places, values)
+
+
+def _tensor(nest: LoopNest, index: int, tensor: Array, chosen: Array) -> Array:
+    operand = nest.operands[index]
+    at = _offsets(nest, operand.base, [a.more[index] for a in nest.axes])
+    return gather(tensor, operand.data_type, at[chosen])
+
+
+def _offsets(nest: LoopNest, base: int, strides: list[Stride]) -> Array:
+    """The offset of every position in one operand."""
+    at = np.full(tuple(a.extent for a in nest.axes), base, np.int64)
+    for place, (axis, stride) in enumerate(zip(nest.axes, strides, strict=True)):
+        steps = np.arange(axis.extent) * stride if isinstance(stride, int) else np.array(stride, np.int64)
+        at += steps.reshape(_along(axis, place, at.ndim))
+    return at
+
+
+def _read_and_written(nest: LoopNest) -> tuple[Array, Array]:
+    """Which positions are read, and which are written."""
+    shape = tuple(a.extent for a in nest.axes)
+    reads, writes = np.ones(shape, np.bool_), np.ones(shape, np.bool_)
+    indices = [np.zeros(shape, np.int64) for _ in nest.bounds]
+    for place, axis in enumerate(nest.axes):
+        positions = np.arange(axis.extent).reshape(_along(axis, place, len(shape)))
+        reads &= positions < axis.valid
+        if axis.bound >= 0:
+            indices[axis.bound] += positions * axis.step
+    for index, bound in zip(indices, nest.bounds, strict=True):
+        reads &= index < bound.size
+        writes &= index < bound.padded
+    return reads, writes
+
+
+def _along(axis: Axis, place: int, ndims: int) -> tuple[int, ...]:
+    return tuple(axis.extent if i == place else 1 for i in range(ndims))
+
+
+def gather(data: Array, data_type: DataType, at: Array) -> Array:
+    """The bits of the elements at some offsets; of the 4-bit types each in a byte of its own."""
+    if data_type.bits != 4:
+        return np.asarray(data[at])
+    return np.asarray(data[at >> 1] >> ((at & 1) << 2).astype(np.uint8) & np.uint8(15))
+
+
+def scatter(data: Array, data_type: DataType, at: Array, bits: Array) -> None:
+    """Write the bits of the elements at some offsets; the other half of a shared byte stays."""
+    if data_type.bits != 4:
+        data[at] = bits
+        return
+    wide = np.broadcast_to(bits, at.shape)
+    for half, kept in ((0, 0xF0), (1, 0x0F)):
+        mine = (at & 1) == half
+        places = at[mine] >> 1
+        data[places] = (data[places] & np.uint8(kept)) | (wide[mine] << np.uint8(4 * half))

@@ -1,0 +1,283 @@
+"""What a loop tree means: an interpreter in plain NumPy. It is what the reference engine runs.
+
+Every value is an array with an axis for each axis of the tree, of one position where it does not depend on
+it, so that NumPy's broadcasting does the loops. Sums are added up as doubles, and rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .arithmetic import NumpyArithmetic
+from .conversion import Array, from_real, to_real
+from .digits import offset_at
+from .expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, evaluate, fold
+from .interpret_nest import gather, scatter
+from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
+
+_NUMPY = NumpyArithmetic()
+# Positions interpreted at once; bounds the memory that arrays take.
+_BLOCK = 1 << 19
+
+Range = tuple[int, int]
+Real = type[np.floating[Any]]
+
+
+def interpret_tree(tree: LoopTree, tensors: Sequence[Array], scalars: Sequence[float] = ()) -> None:
+    """Run a tree on flat arrays of storage dtypes, one for each of its tensors; offset 0 is the first."""
+    real = np.float64 if tree.wide else np.float32
+    _Interpreter(tree, dict(zip((t.name for t in tree.tensors), tensors, strict=True)), real, scalars).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is known at some loops: the positions that are run of each axis, values by name, locals, and which
+    positions the guards leave.
+    """
+
+    ranges: Mapping[str, Range]
+    values: Mapping[str, Array]
+    rows: Mapping[str, Array] = field(default_factory=dict)
+    mask: Array | None = None
+
+    @property
+    def positions(self) -> int:
+        """The number of positions that are run at once."""
+        return prod(stop - start for start, stop in self.ranges.values())
+
+
+class _Interpreter:
+    """One run of a tree."""
+
+    def __init__(
+        self, tree: LoopTree, memory: Mapping[str, Array], real: Real, scalars: Sequence[float]
+    ) -> None:
+        self.tree, self.memory, self.real, self.scalars = tree, memory, real, scalars
+        # The place of each axis among the axes of arrays.
+        self.order = {name: place for place, name in enumerate(_axis_names(tree.items))}
+        self.tensors = {tensor.name: tensor for tensor in tree.tensors}
+
+    def run(self) -> None:
+        for name in self.tree.written:
+            self.clear_padding(self.tensors[name])
+        for item in self.tree.items:
+            self.each(item, _Scope({}, {}))
+
+    def clear_padding(self, tensor: TreeTensor) -> None:
+        """Zeros at all places that no index has."""
+        for dim, (size, padded) in enumerate(zip(tensor.sizes, tensor.padded, strict=True)):
+            if size == padded:
+                continue
+            spans = [range(n) for n in tensor.padded]
+            spans[dim] = range(size, padded)
+            grids = np.meshgrid(*map(np.array, spans), indexing="ij", sparse=True)
+            places = self.offsets(tensor, [np.asarray(grid, np.int64) for grid in grids])
+            data = self.memory[tensor.name]
+            scatter(data, tensor.data_type, places, np.zeros((), data.dtype))
+
+    # --- loops
+
+    def each(self, each: Each, scope: _Scope) -> dict[str, Array]:
+        """Run a loop; what its folds have found. One of no positions does nothing else."""
+        if not each.folds and not each.positions:
+            return {}
+        self.tensors |= {tensor.name: tensor for tensor in each.locals}
+        return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
+
+    def part(self, each: Each, scope: _Scope, ranges: dict[str, Range]) -> dict[str, Array]:
+        """Run a part of a loop, in halves where it is long."""
+        longest = max(ranges, key=lambda name: ranges[name][1] - ranges[name][0], default=None)
+        start, stop = ranges[longest] if longest else (0, 1)
+        own = prod(high - low for low, high in ranges.values())
+        if own * scope.positions * _inner_positions(each) > _BLOCK and stop - start > 1 and longest:
+            middle = (start + stop) // 2
+            halves = [
+                self.part(each, scope, ranges | {longest: span}) for span in ((start, middle), (middle, stop))
+            ]
+            return self.together(each, *halves)
+        return self.whole(each, replace(scope, ranges={**scope.ranges, **ranges}))
+
+    def together(self, each: Each, one: dict[str, Array], other: dict[str, Array]) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for item in each.folds:
+            a, b = ([side[name] for name in item.names] for side in (one, other))
+            found |= zip(item.names, fold(item.op, _NUMPY, a, b), strict=True)
+        return found
+
+    def whole(self, each: Each, scope: _Scope) -> dict[str, Array]:
+        rows = {tensor.name: self.new_row(tensor, scope) for tensor in each.locals}
+        scope = replace(scope, rows={**scope.rows, **rows}, mask=self.masked(each.guards, scope))
+        found: dict[str, Array] = {}
+        for item in each.items:
+            if isinstance(item, Each):
+                scope = replace(scope, values={**scope.values, **self.each(item, scope)})
+            elif isinstance(item, Let):
+                scope = replace(scope, values={**scope.values, item.name: self.value(item.value, scope)})
+            elif isinstance(item, Fold):
+                found |= self.folded(each, item, scope)
+            else:
+                self.store(item, scope)
+        return found
+
+    def new_row(self, tensor: TreeTensor, scope: _Scope) -> Array:
+        return np.zeros((*self.shape(scope), *tensor.sizes), self.real)
+
+    def masked(self, guards: Sequence[Guard], scope: _Scope) -> Array | None:
+        mask = scope.mask
+        for guard in guards:
+            position = self.index(replace(guard.index, divisor=1), scope)
+            divisor = guard.index.divisor
+            holds = (position >= 0) & (position < guard.size * divisor) & (position % divisor == 0)
+            mask = holds if mask is None else mask & holds
+        return mask
+
+    # --- items
+
+    def folded(self, each: Each, item: Fold, scope: _Scope) -> dict[str, Array]:
+        values = [self.value(value, scope) for value in item.values]
+        shape = list(np.broadcast_shapes(*(value.shape for value in values)))
+        for axis in each.axes:
+            low, high = scope.ranges[axis.name]
+            shape[self.order[axis.name]] = high - low
+        if scope.mask is not None:
+            shape = list(np.broadcast_shapes(shape, scope.mask.shape))
+        empty = [self.real(number) for number in FOLDS[item.op].identity]
+        states = [
+            np.broadcast_to(value if scope.mask is None else np.where(scope.mask, value, nothing), shape)
+            for value, nothing in zip(values, empty, strict=True)
+        ]
+        over = tuple(self.order[axis.name] for axis in each.axes)
+        if item.op == "sum":
+            with np.errstate(all="ignore"):
+                total = np.add.reduce(states[0], axis=over, dtype=np.float64, keepdims=True)
+                return {item.names[0]: np.asarray(total.astype(self.real))}
+        for place in over:
+            states = _fold_axis(item.op, states, place, empty)
+        return dict(zip(item.names, states, strict=True))
+
+    def store(self, item: Store, scope: _Scope) -> None:
+        tensor = self.tensors[item.tensor]
+        value = self.value(item.value, scope)
+        index = [self.index(each, scope) for each in item.index]
+        shape = np.broadcast_shapes(value.shape, *(each.shape for each in index))
+        if scope.mask is not None:
+            shape = np.broadcast_shapes(shape, scope.mask.shape)
+        chosen = np.broadcast_to(True if scope.mask is None else scope.mask, shape)
+        if item.tensor in scope.rows:
+            row = scope.rows[item.tensor]
+            places = self.row_places(row, index, scope)
+            full = np.broadcast_shapes(shape, *(place.shape for place in places))
+            chosen = np.broadcast_to(chosen, full)
+            row[tuple(np.broadcast_to(place, full)[chosen] for place in places)] = np.broadcast_to(
+                value, full
+            )[chosen]
+            return
+        bits = from_real(_canonical(np.broadcast_to(value, shape)[chosen]), tensor.data_type)
+        places_of = np.broadcast_to(self.offsets(tensor, index), shape)[chosen]
+        scatter(self.memory[item.tensor], tensor.data_type, places_of, bits)
+
+    # --- values
+
+    def value(self, expr: Expr, scope: _Scope) -> Array:
+        """The value of an expression at every position."""
+        if isinstance(expr, Ref):
+            return scope.values[expr.name]
+        if isinstance(expr, Load):
+            return self.load(expr, scope)
+        if isinstance(expr, Apply):
+            args = [self.value(arg, scope) for arg in expr.args]
+            with np.errstate(all="ignore"):
+                return np.asarray(evaluate(expr.op, _NUMPY, args))
+        if isinstance(expr, Coordinate):
+            return np.asarray(self.index(expr.index, scope).astype(self.real))
+        assert isinstance(expr, Const | Scalar)
+        number = expr.number if isinstance(expr, Const) else self.scalars[expr.number]
+        with np.errstate(all="ignore"):
+            return np.full((1,) * len(self.order), number, self.real)
+
+    def load(self, expr: Load, scope: _Scope) -> Array:
+        tensor = self.tensors[expr.tensor]
+        index = [self.index(each, scope) for each in expr.index]
+        # Positions that guards leave out may have any index.
+        inside = [np.clip(at, 0, size - 1) for at, size in zip(index, tensor.sizes, strict=True)]
+        if expr.tensor in scope.rows:
+            row = scope.rows[expr.tensor]
+            return np.asarray(row[tuple(self.row_places(row, inside, scope))])
+        places = self.offsets(tensor, inside)
+        if 0 in tensor.sizes:
+            return np.zeros(places.shape, self.real)
+        data = self.memory[expr.tensor]
+        return to_real(gather(data, tensor.data_type, places), tensor.data_type, self.real)
+
+    def row_places(self, row: Array, index: Sequence[Array], scope: _Scope) -> list[Array]:
+        """Where the elements of a local tensor are, for each position that is run."""
+        found = []
+        for name, place in self.order.items():
+            low, high = scope.ranges.get(name, (0, 1))
+            count = high - low if row.shape[place] > 1 else 1
+            found.append(np.arange(count).reshape(self.along(place)))
+        return [*found, *index]
+
+    # --- indices
+
+    def index(self, index: Affine, scope: _Scope) -> Array:
+        total = np.full((1,) * len(self.order), index.constant, np.int64)
+        for name, factor in index.terms:
+            positions = np.arange(*scope.ranges[name], dtype=np.int64)
+            total = total + factor * positions.reshape(self.along(self.order[name]))
+        return np.asarray(total // index.divisor)
+
+    def offsets(self, tensor: TreeTensor, index: Sequence[Array]) -> Array:
+        """The offsets of elements, by the digits of their indices."""
+        places: Array = np.asarray(tensor.base)
+        for digits, at in zip(tensor.digits, index, strict=True):
+            places = places + offset_at(digits, at)
+        return places
+
+    def along(self, place: int) -> tuple[int, ...]:
+        return tuple(-1 if i == place else 1 for i in range(len(self.order)))
+
+    def shape(self, scope: _Scope) -> tuple[int, ...]:
+        """The extents that are run, in the order of the axes of arrays; 1 for axes of other loops."""
+        spans = (scope.ranges.get(name, (0, 1)) for name in self.order)
+        return tuple(high - low for low, high in spans)
+
+
+def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -> list[Array]:
+    """Fold neighbours along one axis until one is left."""
+    count = states[0].shape[place]
+    if count == 0:
+        shape = [1 if i == place else n for i, n in enumerate(states[0].shape)]
+        return [np.full(shape, nothing, nothing.dtype) for nothing in empty]
+    while count > 1:
+        last = [np.take(state, [count - 1], place) for state in states] if count % 2 else []
+        even, odd = ([np.take(s, range(i, count - count % 2, 2), place) for s in states] for i in (0, 1))
+        states = list(fold(op, _NUMPY, even, odd))
+        if last:
+            states = [np.concatenate(pair, place) for pair in zip(states, last, strict=True)]
+        count = states[0].shape[place]
+    return states
+
+
+def _canonical(value: Array) -> Array:
+    return np.asarray(np.where(np.isnan(value), value.dtype.type(np.nan), value))
+
+
+def _inner_positions(each: Each) -> int:
+    """The most positions of the loops inside of one, for each of its own."""
+    inner = [item for item in each.items if isinstance(item, Each)]
+    return max((item.positions * _inner_positions(item) for item in inner), default=1)
+
+
+def _axis_names(items: Sequence[Each]) -> list[str]:
+    """The axes of all loops; loops side by side may have axes of one name."""
+    names: list[str] = []
+    for each in items:
+        names += [axis.name for axis in each.axes]
+        names += _axis_names([item for item in each.items if isinstance(item, Each)])
+    return list(dict.fromkeys(names))

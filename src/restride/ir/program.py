@@ -1,0 +1,264 @@
+"""Programs: what a primitive does, as values, on no engine.
+
+A program says: *these arguments, this memory of its own, these steps one after the other*. Its grammar::
+
+    program   := slot* temporary* step*
+    slot      := arg [written]             an argument of an execution, by its number
+    temporary := bytes                     memory that lives as long as a run
+    step      := nest | sums | tree | repeat
+    nest      := loops src dst operand* scalar*
+    sums      := reduction src (place factor)*
+    tree      := loop-tree place* scalar*          a place for each of its tensors
+    repeat    := turns tree* stride*               trees in turn, again and again; places move by strides
+    place     := slot | temporary, and how many bytes behind element offset 0
+
+Slot 0 is what is read first and slot 1 what is written; then come operands and further sources, then further
+outputs. Scalars are no part of a program, only how many there are: an execution brings them as doubles.
+
+`schedule/passes.py` makes other programs of one, for engines that cannot do every step as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..frozen import dataclass
+from .nest import LoopNest
+from .nest_rewrites import Span
+
+if TYPE_CHECKING:
+    from .reduction import ReductionNest
+    from .staged_nest import StagedNest
+    from .tree import LoopTree
+
+SRC, DST = 0, 1
+"""The slots of what is read first, and of what is written."""
+
+
+class Place(NamedTuple):
+    """Where a step reads or writes: slot `buffer`, or temporary `~buffer` where that is negative.
+
+    `offset`: how many bytes element offset 0 of the step lies behind the address of the buffer.
+    """
+
+    buffer: int
+    offset: int = 0
+
+    def __str__(self) -> str:
+        name = f"slot {self.buffer}" if self.buffer >= 0 else f"temporary {~self.buffer}"
+        return f"{name} + {self.offset}" if self.offset else name
+
+
+class Slot(NamedTuple):
+    """One argument: its number, and whether it is written. `span`: the elements [low, high) of an operand."""
+
+    arg: int
+    is_written: bool = False
+    span: Span = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NestStep:
+    """A nest from `src` to `dst`. `read` and `written`: the elements [low, high) that it may touch there.
+
+    `scalars`: the first of the execution's scalars that it reads, and how many; `constants` stand for them
+    where they are known. `work_bytes`: how many bytes could be moved in the time that it takes. `staged`: the
+    same nest in stages, for engines that gain by it; unless it `finds_stages` there are no others. A step
+    that is not `is_named` only serves another one; `note` is what is to be told of it.
+    """
+
+    nest: LoopNest
+    src: Place
+    dst: Place
+    work_bytes: int
+    read: Span
+    written: Span
+    operands: tuple[Place, ...] = ()
+    scalars: tuple[int, int] = (0, 0)
+    constants: tuple[float, ...] = ()
+    staged: StagedNest | None = field(default=None, compare=False)
+    finds_stages: bool = True
+    is_named: bool = True
+    note: str = ""
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads; the destination among them where the nest adds to it."""
+        own = (self.dst,) if self.nest.compute.reads_destination else ()
+        return (self.src, *self.operands, *own)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes."""
+        return (self.dst,)
+
+    def __str__(self) -> str:
+        operands = "".join(f", x{i} {place}" for i, place in enumerate(self.operands))
+        scalars = "".join(f", scalar {number}" for number in range(*_span_of(self.scalars)))
+        return f"src {self.src}, dst {self.dst}{operands}{scalars}\n{_indented(str(self.nest))}"
+
+
+@dataclass(frozen=True, slots=True)
+class SumStep:
+    """The sums of what lies at `src`, times a factor for each output, modulo 2**32."""
+
+    reduction: ReductionNest
+    src: Place
+    outputs: tuple[tuple[Place, int], ...]
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads."""
+        return (self.src,)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes."""
+        return tuple(place for place, _ in self.outputs)
+
+    def __str__(self) -> str:
+        outputs = ", ".join(f"{place} = {factor} * sums" for place, factor in self.outputs)
+        return f"src {self.src}, {outputs}\n{_indented(str(self.reduction))}"
+
+
+@dataclass(frozen=True, slots=True)
+class TreeStep:
+    """A loop tree on the tensors at `places`, one for each that it names.
+
+    `scalars` and `work_bytes` are as a nest's; `note` is what is to be told of the step.
+    """
+
+    tree: LoopTree
+    places: tuple[Place, ...]
+    work_bytes: int
+    scalars: tuple[int, int] = (0, 0)
+    note: str = ""
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads."""
+        read = {load.tensor for load in self.tree.loads}
+        return self._of(read)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes."""
+        return self._of(set(self.tree.written))
+
+    def _of(self, names: set[str]) -> tuple[Place, ...]:
+        pairs = zip(self.tree.tensors, self.places, strict=True)
+        return tuple(place for tensor, place in pairs if tensor.name in names)
+
+    def __str__(self) -> str:
+        pairs = zip(self.tree.tensors, self.places, strict=True)
+        places = ", ".join(f"{tensor.name} {place}" for tensor, place in pairs)
+        scalars = "".join(f", scalar {number}" for number in range(*_span_of(self.scalars)))
+        return f"{places}{scalars}\n{_indented(str(self.tree))}"
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatStep:
+    """Trees that run in turn, `turns` times: steps of time, each of which needs the one before it.
+
+    `strides`: for each tree and each of its places, how many bytes it moves from one turn to the next.
+    """
+
+    turns: int
+    steps: tuple[TreeStep, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+    @property
+    def sources(self) -> tuple[Place, ...]:
+        """All places that it reads, in the first turn."""
+        return tuple(place for step in self.steps for place in step.sources)
+
+    @property
+    def targets(self) -> tuple[Place, ...]:
+        """The places that it writes, in the first turn."""
+        return tuple(place for step in self.steps for place in step.targets)
+
+    def unrolled(self) -> Iterator[TreeStep]:
+        """All turns, one step after the other."""
+        for turn in range(self.turns):
+            for step, strides in zip(self.steps, self.strides, strict=True):
+                yield replace(step, places=moved_places(step.places, strides, turn))
+
+    def __str__(self) -> str:
+        lines = [f"repeat {self.turns}:"]
+        for step, strides in zip(self.steps, self.strides, strict=True):
+            lines += [f"  moved by {', '.join(map(str, strides))} bytes", _indented(str(step))]
+        return "\n".join(lines)
+
+
+def moved_places(places: Sequence[Place], strides: Sequence[int], turns: int) -> tuple[Place, ...]:
+    """Where places are after some turns of a `RepeatStep`."""
+    pairs = zip(places, strides, strict=True)
+    return tuple(Place(place.buffer, place.offset + turns * stride) for place, stride in pairs)
+
+
+Step = NestStep | SumStep | TreeStep | RepeatStep
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A frozen program. `temporaries` are sizes in bytes; `scalars` is how many an execution brings.
+
+    `is_aliased`: a source may share bytes with the destination, which then holds nothing before its end.
+    """
+
+    slots: tuple[Slot, ...]
+    steps: tuple[Step, ...]
+    temporaries: tuple[int, ...] = ()
+    scalars: int = 0
+    is_aliased: bool = False
+
+    @property
+    def nests(self) -> tuple[NestStep, ...]:
+        """The steps that are nests."""
+        return tuple(step for step in self.steps if isinstance(step, NestStep))
+
+    def with_steps(self, steps: Iterable[Step], temporaries: Iterable[int] = ()) -> Program:
+        """The same arguments with other steps, and with more temporaries behind its own."""
+        return replace(self, steps=tuple(steps), temporaries=(*self.temporaries, *temporaries))
+
+    def verify(self) -> Program:
+        """Return self if every place is there; else raise ValueError: a fault of the planner, never of a
+        user.
+        """
+        for step in self.steps:
+            for place in (*step.sources, *step.targets):
+                if not -len(self.temporaries) <= place.buffer < len(self.slots):
+                    raise ValueError(f"{place} is not there in\n{self}")
+            for place in step.targets:
+                if place.buffer >= 0 and not self.slots[place.buffer].is_written:
+                    raise ValueError(f"{place} is written, and is no output, in\n{self}")
+        return self
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+
+def are_independent(steps: Iterable[Step]) -> bool:
+    """True where no step reads what another one writes, so that their order does not matter."""
+    sequence = list(steps)
+    written = {place.buffer for step in sequence for place in step.targets}
+    return not any(place.buffer in written for step in sequence for place in step.sources)
+
+
+def _lines(program: Program) -> Iterator[str]:
+    for i, slot in enumerate(program.slots):
+        yield f"slot {i}: argument {slot.arg}{', written' if slot.is_written else ''}"
+    for i, nbytes in enumerate(program.temporaries):
+        yield f"temporary {i}: {nbytes} bytes"
+    yield from map(str, program.steps)
+
+
+def _span_of(scalars: tuple[int, int]) -> tuple[int, int]:
+    first, count = scalars
+    return first, first + count
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())

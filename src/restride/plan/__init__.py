@@ -1,1 +1,0 @@
-"""Plans: loop nests, their rewrites, what they mean and how they are scheduled."""

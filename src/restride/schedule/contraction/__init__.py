@@ -1,0 +1,1 @@
+"""How sums of products run: tiles of registers, packs, what is asked for ahead."""

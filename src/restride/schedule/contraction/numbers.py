@@ -1,0 +1,309 @@
+"""A scheduled contraction, parted in what its code depends on and the numbers that a launch brings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import methodcaller
+from typing import NamedTuple
+
+from ...ir.expression import Apply, Expr, Load
+from ..machine import LINE
+from .kernel import (
+    AccessStrides,
+    ColumnStream,
+    ColumnTable,
+    ColumnTile,
+    ContractionKernel,
+    LaunchGrid,
+    LaunchNumber,
+    LoopEnd,
+    LoopPacks,
+    LoopWindow,
+    Number,
+    SummedLoop,
+    VectorPlace,
+)
+from .pack import has_whole_packs
+from .parts import COLUMN_SUMS
+from .schedule import ContractionPlan
+from .strides import FIRST, SECOND, Contraction, ContractionLoop, Limit
+
+# Bytes up to which a stride of a summed loop is near: such are those within blocks of formats, which tensors
+# of all sizes share.
+_NEAR = 256
+# With so many blocks behind the first one the distance to the next is brought. The addresses of more than
+# that LLVM finds early, with what is there, and moves sums to the stack for it.
+_MOST_BLOCKS = 2
+# The largest table of column sums, which lies on the stack.
+_TABLE_BYTES = 1 << 15
+_SUM_BYTES = 4
+# What stand for the axes of groups of columns, and of rows where there is no such loop.
+_COLUMNS, _ROWS = "columns of a tile", "rows of a tile"
+
+
+class _TileLoop(NamedTuple):
+    """A loop around tiles: each position is so many indices of an axis, and moves accesses by bytes.
+
+    `is_of_rows`: its positions are tiles of the row loop. Blocks of rows are of the same axis.
+    """
+
+    axis: str
+    indices: int
+    extent: int
+    strides: tuple[int, ...]
+    is_of_rows: bool
+
+
+class KernelLaunch(NamedTuple):
+    """What the code depends on, and the numbers that a launch brings."""
+
+    kernel: ContractionKernel
+    numbers: tuple[int, ...]
+
+
+def kernel_of_plan(plan: ContractionPlan) -> KernelLaunch:
+    """The two parts of a plan."""
+    parting = _KernelSpecializer(plan)
+    kernel = parting.kernel()
+    return KernelLaunch(kernel, tuple(parting.numbers))
+
+
+class _KernelSpecializer:
+    """Parts one plan; `numbers` are those of its launch, as they are found."""
+
+    def __init__(self, plan: ContractionPlan) -> None:
+        self.plan = plan
+        self.contraction: Contraction = plan.contraction
+        self.numbers: list[int] = []
+        self.bits = [access.tensor.data_type.bits for access in self.contraction.accesses]
+        self.loops, self.rows_axis = plan.loops, plan.row.axis or _ROWS
+        self.windows = [limit for loop in self.loops if (limit := self._limit(loop)) is not None]
+        self.column_kinds, self.table = self._column_kinds(), self._table()
+
+    def kernel(self) -> ContractionKernel:
+        plan, contraction = self.plan, self.contraction
+        loads = tuple(Load(str(i), ()) for i in range(len(contraction.loads)))
+        names = dict(zip(contraction.loads, loads, strict=True))
+        return ContractionKernel(
+            types=tuple(access.tensor.data_type for access in contraction.accesses),
+            places=contraction.places,
+            strides=tuple(self._strides(i) for i in range(len(contraction.accesses))),
+            tensors=contraction.tensors,
+            results=tuple(
+                replace(result, value=_with_loads(result.value, names)) for result in contraction.results
+            ),
+            loads=loads,
+            parts=tuple(self._nbytes(SECOND, part) for part in contraction.parts),
+            is_integral=contraction.is_integral,
+            lanes=plan.lanes,
+            grid=self._grid(),
+            groups=self._brought(plan.groups),
+            kinds=plan.tiling.kinds,
+            runs=tuple((kind, self._brought(end)) for kind, end in plan.tiling.runs),
+            column_kinds=self.column_kinds,
+            loops=tuple(map(self._summed, range(len(self.loops)))),
+            packs=self._packs(),
+            is_dot=plan.is_dot,
+            moves_rows=plan.moves_rows,
+            is_by_lanes=plan.is_by_lanes,
+            shared_taps=plan.shared_taps,
+            operands=plan.prefetch.operands,
+            stream=self._stream(),
+            table=self.table,
+        )
+
+    # --- numbers
+
+    def _brought(self, number: int) -> Number:
+        if self.plan.is_by_lanes:
+            return number
+        self.numbers.append(number)
+        return LaunchNumber(len(self.numbers) - 1)
+
+    def _distance(self, nbytes: int, near: int = 0) -> Number:
+        """A stride. Near ones are constants, and so is zero, for which no code is written."""
+        return nbytes if abs(nbytes) <= near else self._brought(nbytes)
+
+    def _nbytes(self, access: int, elements: int) -> int:
+        return elements * self.bits[access] // 8
+
+    # --- around tiles
+
+    def _strides(self, access: int) -> AccessStrides:
+        plan = self.plan
+        block, *inner = plan.lane_digits
+        lane = plan.lane_digits[-1].strides[access]
+        places = []
+        for number in range(plan.vectors):
+            blocks, left = divmod(number * plan.lanes, block.step) if inner else (0, number * plan.lanes)
+            places.append(VectorPlace(blocks, self._nbytes(access, left * lane)))
+        blocks = max(place.blocks for place in places)
+        has_rows = any(kind.rows > 1 for kind in plan.tiling.kinds)
+        nbytes = self._nbytes(access, block.strides[access])
+        return AccessStrides(
+            row=self._nbytes(access, plan.row.strides[access]) if has_rows else 0,
+            lane=lane,
+            block=self._distance(nbytes, 0 if blocks <= _MOST_BLOCKS else abs(nbytes)) if blocks else 0,
+            vectors=tuple(places),
+        )
+
+    def _grid(self) -> LaunchGrid:
+        """The loops around tiles; those of one position outside, so that the innermost one is long."""
+        columns = self.column_kinds
+        has_group = len(columns) > 1 or (self.table is not None and self.table.room > 1)
+        has_number = len(self.plan.tiling.runs) > 1 or self.plan.prefetch.lines > 0
+        loops = sorted(self._tile_loops(), key=lambda loop: loop.extent > 1)
+        strides = [
+            (
+                *loop.strides,
+                *(limit.coefficient(loop.axis) * loop.indices for limit in self.windows),
+                *([int(loop.axis == _COLUMNS)] if has_group else []),
+                *([int(loop.is_of_rows)] if has_number else []),
+            )
+            for loop in loops
+        ]
+        starts = [self._nbytes(i, access.base) for i, access in enumerate(self.contraction.accesses)]
+        starts += [limit.constant for limit in self.windows]
+        starts += [0] * (has_group + has_number)
+        extents = [loop.extent for loop in loops]
+        return LaunchGrid(
+            self._brought(self.plan.steps),
+            self._all_brought(extents),
+            self._all_brought(starts),
+            tuple(map(self._all_brought, strides)),
+            None if self.plan.is_by_lanes else self._jumps(extents, strides),
+            has_group,
+            has_number,
+        )
+
+    def _tile_loops(self) -> Iterator[_TileLoop]:
+        """The loops of the grid, and those that tiles are of."""
+        plan = self.plan
+        columns = plan.lanes * plan.vectors
+        offsets = [plan.column_offset(i, columns) for i in range(len(self.bits))]
+        loops = [(loop.axis, loop.step, loop.extent, loop.strides) for loop in plan.grid]
+        loops.insert(plan.columns_at, (_COLUMNS, columns, plan.groups, tuple(offsets)))
+        rows = plan.tiling.rows
+        strides = tuple(stride * rows for stride in plan.row.strides)
+        loops.append((self.rows_axis, rows, plan.tiling.count, strides))
+        for number, (axis, indices, extent, moved) in enumerate(loops):
+            nbytes = tuple(map(self._nbytes, range(len(moved)), moved))
+            yield _TileLoop(axis, indices, extent, nbytes, is_of_rows=number == len(loops) - 1)
+
+    def _all_brought(self, numbers: Iterable[int]) -> tuple[Number, ...]:
+        return tuple(map(self._brought, numbers))
+
+    def _jumps(self, extents: Sequence[int], strides: Sequence[Sequence[int]]) -> LaunchNumber:
+        """The first number of the table."""
+        first = LaunchNumber(len(self.numbers))
+        self.numbers += [jump for jumps in _jumps(extents, strides) for jump in jumps]
+        return first
+
+    def _column_kinds(self) -> tuple[ColumnTile, ...]:
+        """Whole tiles, and the last one where it is another."""
+        plan = self.plan
+        first = (plan.groups - 1) * plan.vectors * plan.lanes
+        left = range(first, plan.columns, plan.lanes)
+        valid = tuple(max(0, min(plan.lanes, plan.size - column)) for column in left)
+        last = ColumnTile(valid, tuple(min(plan.lanes, plan.columns - column) for column in left))
+        whole = ColumnTile((plan.lanes,) * plan.vectors, (plan.lanes,) * plan.vectors)
+        return (last,) if plan.groups == 1 or last == whole else (whole, last)
+
+    # --- summed loops
+
+    def _summed(self, number: int) -> SummedLoop:
+        loop, plan = self.loops[number], self.plan
+        is_tap, limit = loop.axis == plan.tiling.tap, self._limit(loop)
+        has_rest = self._is_over_packs(loop) and plan.pack is not None and plan.pack.rest > 0
+        is_last = number == len(self.loops) - 1
+        first, second = (self._nbytes(access, loop.strides[access]) for access in (FIRST, SECOND))
+        # Taps that are done at once are told apart by where they read.
+        is_written_out = is_last and plan.shared_taps
+        return SummedLoop(
+            strides=(
+                first if is_written_out else self._distance(first, _NEAR),
+                self._distance(second, _NEAR),
+            ),
+            end=self._end(number, of_full_packs=has_rest),
+            unroll=plan.unroll if is_last else 1,
+            is_once=loop.extent == 1 and not has_rest and not is_tap and limit is None,
+            taps=loop.extent if is_tap and any(kind.taps for kind in plan.tiling.kinds) else 0,
+            rest_end=self._end(number, of_full_packs=False) if has_rest else None,
+            window=None if limit is None else self._window(limit, loop),
+        )
+
+    def _limit(self, loop: ContractionLoop) -> Limit | None:
+        """The window that says at run time which positions of a loop count."""
+        own = (limit for limit in self.contraction.limits if limit.coefficient(loop.axis))
+        return None if loop.axis == self.plan.tiling.tap else next(own, None)
+
+    def _is_over_packs(self, loop: ContractionLoop) -> bool:
+        pack = self.plan.pack
+        return pack is not None and (loop.axis, loop.step) == (pack.loop.axis, pack.count)
+
+    def _end(self, number: int, *, of_full_packs: bool) -> LoopEnd:
+        loop, limits = self.loops[number], self.contraction.limits
+        above = [i for i, each in enumerate(self.loops) if each.axis == loop.axis and each.step > loop.step]
+        upper = self.loops[above[0]] if above else None
+        is_cut = upper is not None and upper.extent > 1 and (loop.size % upper.step > 0 or of_full_packs)
+        if upper is None or not is_cut:
+            positions = loop.size // loop.step if of_full_packs else loop.extent
+            # Blocks and windows are of few positions, which code may know.
+            is_brought = upper is None and not any(map(methodcaller("coefficient", loop.axis), limits))
+            return LoopEnd(self._brought(positions) if is_brought else positions)
+        size = loop.size // loop.step if of_full_packs else -(-loop.size // loop.step)
+        return LoopEnd(self._brought(size), above[0], upper.step // loop.step, loop.extent)
+
+    def _window(self, limit: Limit, loop: ContractionLoop) -> LoopWindow:
+        return LoopWindow(self.windows.index(limit), limit.coefficient(loop.axis), self._brought(limit.size))
+
+    def _packs(self) -> LoopPacks | None:
+        pack = self.plan.pack
+        if pack is None:
+            return None
+        rows = self.contraction.accesses[FIRST].tensor
+        is_alone = not any(map(self._is_over_packs, self.loops))
+        return LoopPacks(pack.count, pack.rest, is_alone, has_whole_packs(rows, pack.count))
+
+    # --- what is beside
+
+    def _stream(self) -> ColumnStream | None:
+        plan, lines = self.plan, self.plan.prefetch.lines
+        if not lines:
+            return None
+        behind = self._nbytes(SECOND, plan.column_offset(SECOND, plan.vectors * plan.lanes))
+        share = self.loops[-1].extent // plan.unroll * lines * LINE
+        return ColumnStream(lines, self._brought(behind), self._brought(share))
+
+    def _table(self) -> ColumnTable | None:
+        """None where no such sums are needed, or each of them once."""
+        plan, kinds = self.plan, self.plan.tiling.kinds
+        needs_sums = plan.moves_rows or self.contraction.has_sums_of(COLUMN_SUMS)
+        again = plan.tiling.count > 1 or any(not loop.strides[SECOND] for loop in plan.grid)
+        if not (needs_sums and again):
+            return None
+        # A tile has sums for each of its taps.
+        sums = max(max(len(kind.taps), 1) for kind in kinds) * plan.vectors
+        room = _TABLE_BYTES // (len(kinds) * sums * plan.lanes * _SUM_BYTES)
+        fits = 1 < plan.groups <= room
+        return ColumnTable(sums, room, self._brought(plan.groups)) if fits else ColumnTable(sums, 1, 1)
+
+
+def _jumps(extents: Sequence[int], strides: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """For each loop but the last, by how much it moves numbers on where all loops inside of it begin anew, of
+    which the last has gone past its end.
+    """
+    for number, own in enumerate(strides[:-1]):
+        inside = [*zip(extents, strides, strict=True)][number + 1 :]
+        back = [sum((extent - 1) * each[i] for extent, each in inside) for i in range(len(own))]
+        yield [moved - far - end for moved, far, end in zip(own, back, strides[-1], strict=True)]
+
+
+def _with_loads(value: Expr, names: Mapping[Load, Load]) -> Expr:
+    """The expression with other loads in the places of its own."""
+    if isinstance(value, Load):
+        return names[value]
+    if isinstance(value, Apply):
+        return Apply(value.op, tuple(_with_loads(arg, names) for arg in value.args))
+    return value

@@ -1,0 +1,118 @@
+"""Products that are added in groups: elements of a sum that lie beside each other in both factors.
+
+Bytes are multiplied four at a time, floats of 16 bits two at a time, and their products added to one sum of
+32 bits. For that the innermost digit of a summed axis has so many positions, the elements of a column lie
+beside each other, and the columns follow them: weights `OIhw4i16o4i`, `BA16b4a`, and the like. Such a digit
+is a **pack**. Each row then broadcasts 32 bits at once.
+
+Where a pack is not full, at the end of an axis, what its places hold has no part in the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from ...dtypes import DataType
+from ...ir.tree import TreeTensor
+from ..machine import Machine
+from .strides import FIRST, SECOND, Contraction, ContractionLoop
+
+_PACKED_BITS = 32
+# The sums of columns that a move costs are shared by the rows of a tile; with fewer than this it costs more
+# than it brings.
+_LEAST_MOVED = 4
+# Vectors that have instructions for packs have so many sums at least.
+_LEAST_SUMS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """`count` positions of `loop` are multiplied at once; where `rest` is not 0, so many of the last ones."""
+
+    loop: ContractionLoop
+    count: int
+
+    @property
+    def rest(self) -> int:
+        """The number of positions the last pack has; 0 where it is full."""
+        return self.loop.size % self.count
+
+
+def find_pack(contraction: Contraction, lane: ContractionLoop, block: int, machine: Machine) -> Pack | None:
+    """The pack of a contraction whose columns are along `lane`, in blocks of `block`; None without one."""
+    count = packed_count(*_types(contraction))
+    if count == 1 or (contraction.is_integral and not machine.adds_pairs):
+        return None
+    sums = machine.vector_bytes * 8 // _PACKED_BITS
+    if contraction.role(lane) == "batch" or (gcd(sums, block) if block else sums) < _LEAST_SUMS:
+        return None
+    if (lane.strides[FIRST], lane.strides[SECOND]) != (0, count):
+        return None
+    limited = {name for limit in contraction.limits for name, _ in limit.terms}
+    loops = [loop for loop in contraction.summed if loop.step == 1 and loop.axis not in limited]
+    fitting = [loop for loop in loops if loop.strides[:2] == (1, 1) and loop.extent == min(count, loop.size)]
+    if not fitting and _reaches_beginnings_alone(contraction, count):
+        # An index of one position is none: whose it is makes no difference.
+        fitting = [loop for loop in loops if loop.size == 1]
+    if not fitting:
+        return None
+    pack = Pack(fitting[0], count)
+    is_whole = not pack.rest or has_whole_packs(contraction.accesses[SECOND].tensor, count)
+    return pack if is_whole else None
+
+
+def _reaches_beginnings_alone(contraction: Contraction, count: int) -> bool:
+    """True where each position of the loops begins a pack, in tensors that are read by packs: one
+    from within the last pack would reach over the end.
+    """
+    factors = (FIRST, SECOND) if has_whole_packs(contraction.accesses[FIRST].tensor, count) else (SECOND,)
+    loops = (loop for loop in (*contraction.outer, *contraction.summed) if loop.extent > 1)
+    return all(loop.strides[factor] % count == 0 for loop in loops for factor in factors)
+
+
+def packed_count(first: DataType, second: DataType) -> int:
+    """The number of products of these types that are added at once at most."""
+    if all(each.is_integral and each.bits == 8 for each in (first, second)):
+        return 4
+    return 2 if first is second is DataType.bf16 else 1
+
+
+def has_whole_packs(tensor: TreeTensor, count: int) -> bool:
+    """True where the elements that lie beside each other are in blocks of whole packs, so that all of a pack
+    is there to be read.
+    """
+    blocked = (digits for digits in tensor.digits if digits[0].stride == 1 and digits[0].step == 1)
+    return any(digit.step % count == 0 for digits in blocked for digit in digits[1:2])
+
+
+def has_one_instruction(contraction: Contraction, machine: Machine, rows: int) -> bool:
+    """True where an instruction multiplies packs and adds them to sums; see `is_moved`."""
+    first, second = _types(contraction)
+    if is_moved(contraction):
+        return rows >= _LEAST_MOVED and (DataType.u8, DataType.s8) in machine.dots
+    return (first, second) in machine.dots or (second, first) in machine.dots
+
+
+def has_lane_instruction(contraction: Contraction, machine: Machine, lanes: int) -> bool:
+    """True where such an instruction multiplies elements of both factors lane by lane, each a pack with zeros
+    behind it: bf16, or bytes as 16 bits.
+    """
+    if lanes < _LEAST_SUMS:
+        return False
+    first, second = _types(contraction)
+    if contraction.is_integral and packed_count(first, second) > 1:
+        return (DataType.u8, DataType.s8) in machine.dots
+    return (first, second) == (DataType.bf16, DataType.bf16) and (first, second) in machine.dots
+
+
+def is_moved(contraction: Contraction) -> bool:
+    """True where both factors have signs, and the rows' is moved by 128 for an instruction that takes one
+    without: `sum(a * b) = sum((a + 128) * b) - 128 * sum(b)`.
+    """
+    return _types(contraction) == (DataType.s8, DataType.s8)
+
+
+def _types(contraction: Contraction) -> tuple[DataType, DataType]:
+    first, second = (contraction.accesses[i].tensor.data_type for i in (FIRST, SECOND))
+    return first, second

@@ -1,0 +1,193 @@
+"""The parts of a loop tree that sums products: what is multiplied, and what becomes of the sums.
+
+Integers may be less a zero point each. It comes out of the sum::
+
+    sum((a - x) * (b - y)) = sum(a * b) - x * sum(b) - y * sum(a) + x * y * count
+
+so that a kernel multiplies what lies in memory, and the rest is of the result.
+
+Several folds may share their first factor, where they read neighbours of one second tensor, and there may be
+several stores: a step of a recurrent network has a sum for each gate, and two states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import NamedTuple
+
+from ...dtypes import DataType
+from ...ir.expression import Apply, Coordinate, Expr, Load, Ref, Scalar, parts_of
+from ...ir.tree import Each, Fold, Let, LoopTree, Store
+
+TOTAL = "total"
+"""The name of the sums of products."""
+ROW_SUMS, COLUMN_SUMS = "sum of first", "sum of second"
+"""The names of the sums of one factor, over the terms that are there."""
+
+# By type, how far from zero bytes may be.
+_LARGEST = {DataType.u8: 255, DataType.s8: 128}
+
+
+class ContractionParts(NamedTuple):
+    """The loops, the factors of each fold, and the stores with their values, all names put in."""
+
+    outer: Each
+    inner: Each
+    products: tuple[tuple[Load, Load], ...]
+    results: tuple[tuple[Store, Expr], ...]
+
+
+def total_name(number: int) -> str:
+    """The name of the sums of a fold."""
+    return f"{TOTAL} {number}" if number else TOTAL
+
+
+def part_of_total(name: str) -> int:
+    """The number of the fold whose sums have a name."""
+    return int(name.removeprefix(TOTAL) or 0)
+
+
+def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
+    """The parts of a tree; None where it is no contraction."""
+    if len(tree.items) != 1:
+        return None
+    outer = tree.items[0]
+    if outer.guards or outer.locals or len(outer.items) < 2:
+        return None
+    inner, *others = outer.items
+    if not isinstance(inner, Each) or inner.locals or not inner.folds or len(inner.folds) != len(inner.items):
+        return None
+    if any(fold.op != "sum" for fold in inner.folds):
+        return None
+    if any(guard.index.divisor != 1 for guard in inner.guards):
+        return None
+    candidates = tuple(_product(fold, number, outer, inner) for number, fold in enumerate(inner.folds))
+    products = tuple(product for product in candidates if product is not None)
+    if len(products) < len(candidates) or not _are_side_by_side(
+        tree, [product.factors for product in products]
+    ):
+        return None
+    totals = {fold.names[0]: product.total for fold, product in zip(inner.folds, products, strict=True)}
+    results = _results(others, totals)
+    is_plain = all(product.total == Ref(total_name(number)) for number, product in enumerate(products))
+    if not results or (tree.wide and not _fits_integers(tree, products[0].factors, inner)):
+        return None
+    if not is_plain and (not tree.wide or len(products) > 1):
+        return None
+    return ContractionParts(outer, inner, tuple(product.factors for product in products), results)
+
+
+class _Product(NamedTuple):
+    """What a fold multiplies, and its sum by the names of what a kernel finds."""
+
+    factors: tuple[Load, Load]
+    total: Expr
+
+
+def _product(fold: Fold, number: int, outer: Each, inner: Each) -> _Product | None:
+    factors = _factors(fold.values[0])
+    if factors is None:
+        return None
+    (first, first_shift), (second, second_shift) = factors
+    total = _shifted_total(total_name(number), first_shift, second_shift, outer, inner)
+    return None if total is None else _Product((first, second), total)
+
+
+def _are_side_by_side(tree: LoopTree, products: Sequence[tuple[Load, Load]]) -> bool:
+    """True where all folds share the first factor, and their second ones are always as far apart."""
+    (first, second), *others = products
+    if others and tree.wide:
+        return False
+    digits = tree.tensor(second.tensor).digits
+    for other_first, other in others:
+        if other_first != first or other.tensor != second.tensor:
+            return False
+        for at, there, own in zip(second.index, other.index, digits, strict=True):
+            is_moved = there.constant != at.constant
+            if (there.terms, there.divisor) != (at.terms, at.divisor) or (is_moved and len(own) > 1):
+                return False
+    return True
+
+
+def _results(items: Sequence[object], names: Mapping[str, Expr]) -> tuple[tuple[Store, Expr], ...]:
+    """The stores behind a fold with their values, names put in; none where there is anything else."""
+    known, stores = dict(names), list[tuple[Store, Expr]]()
+    for item in items:
+        if isinstance(item, Let) and not stores:
+            known[item.name] = replaced(item.value, known)
+        elif isinstance(item, Store):
+            stores.append((item, replaced(item.value, known)))
+        else:
+            return ()
+    return tuple(stores) if all(_is_simple(value, len(names)) for _, value in stores) else ()
+
+
+_Factor = tuple[Load, Expr | None]
+
+
+def _factors(value: Expr) -> tuple[_Factor, _Factor] | None:
+    """What is multiplied, and what is subtracted from each before."""
+    if not isinstance(value, Apply) or value.op != "mul":
+        return None
+    first, second = map(_factor, value.args)
+    if first is None or second is None or first[0].tensor == second[0].tensor:
+        return None
+    return first, second
+
+
+def _factor(value: Expr) -> _Factor | None:
+    if isinstance(value, Load):
+        return value, None
+    if not isinstance(value, Apply) or value.op != "sub":
+        return None
+    load, shift = value.args
+    return (load, shift) if isinstance(load, Load) and isinstance(shift, Load | Scalar) else None
+
+
+def _shifted_total(
+    name: str, first: Expr | None, second: Expr | None, outer: Each, inner: Each
+) -> Expr | None:
+    """The sum of `(a - first) * (b - second)`, of the sums of a * b, a and b.
+
+    None where what is subtracted is not the same for all terms, or their number is not known.
+    """
+    names = {axis.name for axis in outer.axes}
+    shifts = [shift for shift in (first, second) if isinstance(shift, Load)]
+    if any(name not in names for shift in shifts for at in shift.index for name, _ in at.terms):
+        return None
+    total: Expr = Ref(name)
+    if first is not None:
+        total = total - first * Ref(COLUMN_SUMS)
+    if second is not None:
+        total = total - second * Ref(ROW_SUMS)
+    if first is None or second is None:
+        return total
+    return None if inner.guards else total + first * second * float(inner.positions)
+
+
+def _fits_integers(tree: LoopTree, product: tuple[Load, Load], inner: Each) -> bool:
+    """True where bytes are multiplied, so few that 32 bits hold their sums."""
+    types = [tree.tensor(load.tensor).data_type for load in product]
+    are_bytes = all(data_type in _LARGEST for data_type in types)
+    return are_bytes and inner.positions * prod(_LARGEST[data_type] for data_type in types) < 1 << 31
+
+
+def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
+    """The expression with the values of names in their places."""
+    if isinstance(value, Ref):
+        return known.get(value.name, value)
+    if isinstance(value, Apply):
+        return Apply(value.op, tuple(replaced(arg, known) for arg in value.args))
+    return value
+
+
+def _is_simple(value: Expr, totals: int) -> bool:
+    parts = tuple(parts_of(value))
+    refs = {part.name for part in parts if isinstance(part, Ref)}
+    is_linear = all(at.divisor == 1 for part in parts if isinstance(part, Load) for at in part.index)
+    return (
+        refs <= {*map(total_name, range(totals)), ROW_SUMS, COLUMN_SUMS}
+        and is_linear
+        and not any(isinstance(part, Coordinate) for part in parts)
+    )

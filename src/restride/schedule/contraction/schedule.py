@@ -1,0 +1,399 @@
+"""The schedule of a contraction: which rows and columns of the result are held in registers at once.
+
+A **tile** is `rows` positions of one row loop by `vectors` vectors of columns. All of its sums stay in
+registers while a kernel runs through the summed loops: each step loads `vectors` vectors of one factor,
+broadcasts `rows` elements of the other, and does `rows * vectors` multiply-adds. Where factors have a pack
+(`schedule/contraction/pack.py`), an element is a whole pack.
+
+    tiles run over     batch loops, then either one row loop or the columns, then the rest
+    a limit            of the tile's row loop decides when code is written which rows a tap has; another one
+                       decides at run time from where to where a summed loop goes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import gcd, prod
+
+from ...dtypes import DataType
+from ...ir.digits import offset_at
+from ..machine import Machine
+from .pack import Pack, find_pack, has_lane_instruction, has_one_instruction, is_moved
+from .parts import ROW_SUMS
+from .prefetch import Prefetch, find_prefetch
+from .strides import (
+    DESTINATION,
+    FIRST,
+    SECOND,
+    Contraction,
+    ContractionLoop,
+    lane_loop,
+    merged_loops,
+)
+from .tiles import (
+    IN_HALVES,
+    MOVED,
+    ONE_OPERATION,
+    RowTiling,
+    row_tiling,
+    tap_of,
+    tiles_by_time,
+)
+
+# Row tiles of more kinds than this, as edges of windows make them, would be too much code.
+_MOST_KINDS = 8
+# Taps whose code is written out at the edges of a window.
+_MOST_TAPS = 16
+_ACCUMULATOR_BITS = 32
+# Taps of a window whose weights are held in registers.
+_MOST_SHARED = 7
+# How many multiply-adds follow each other in a loop before it counts: more takes longer to compile.
+_UNROLLED = 128
+# The same where an element of a row is loaded into a register first: three steps of 27 rows of bytes took
+# three times as long as two.
+_UNROLLED_LOADS = 64
+# From so many sums on few registers are left, and a power of two of steps is written out: of three, five and
+# six LLVM loads so many operands ahead that sums move to the stack, which took a third longer.
+_TIGHT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ContractionPlan:
+    """A schedule. `row` is the loop that tiles cut, `lane` the axis of columns; `grid` the other outer loops.
+
+    `tiling` says how. `groups` tiles of `vectors` vectors of `lanes` columns cover them; `columns` are
+    written with padding, `size` without. `pack`: what is multiplied at once, by one instruction if `is_dot`.
+    `prefetch`: what tiles ask for ahead.
+    """
+
+    contraction: Contraction
+    lanes: int
+    vectors: int
+    row: ContractionLoop
+    tiling: RowTiling
+    grid: tuple[ContractionLoop, ...]
+    columns_at: int
+    unroll: int
+    columns: int
+    size: int
+    pack: Pack | None = None
+    is_dot: bool = False
+    prefetch: Prefetch = field(default_factory=Prefetch)
+
+    @property
+    def loops(self) -> tuple[ContractionLoop, ...]:
+        """The summed loops without the pack, outermost first."""
+        return summed_order(self.contraction, self.pack)
+
+    @property
+    def moves_rows(self) -> bool:
+        """True where the elements of rows are moved by 128, and the sums corrected."""
+        return self.is_dot and self.pack is not None and is_moved(self.contraction)
+
+    @property
+    def groups(self) -> int:
+        """The number of tiles that cover the columns."""
+        return -(-self.columns // (self.lanes * self.vectors))
+
+    @property
+    def steps(self) -> int:
+        """Tiles that threads can share."""
+        return prod(loop.extent for loop in self.grid) * self.groups * self.tiling.count
+
+    @property
+    def lane_digits(self) -> tuple[ContractionLoop, ...]:
+        """The loops of the columns' axis, outermost first."""
+        lane = lane_loop(self.contraction)
+        assert lane is not None
+        return tuple(loop for loop in self.contraction.outer if loop.axis == lane.axis)
+
+    def column_offset(self, access: int, column: int) -> int:
+        """The offset of a column in a tensor."""
+        return _column_offset(self.lane_digits, access, column)
+
+    @property
+    def is_by_lanes(self) -> bool:
+        """True where both factors have a vector for each vector of columns, as channels of a depthwise
+        convolution have.
+        """
+        return self.contraction.role(self.lane_digits[-1]) == "batch"
+
+    @property
+    def shared_taps(self) -> int:
+        """The number of taps of the innermost summed loop done at once, so that rows share what they read."""
+        return shared_taps(self.contraction, self.row) if self.is_by_lanes else 0
+
+    def __str__(self) -> str:
+        shape = f"{max(kind.rows for kind in self.tiling.kinds)} x {self.vectors} vectors of {self.lanes}"
+        packs = "" if self.pack is None else f"; {self.pack.count} products at once"
+        if packs and not self.is_dot:
+            packs += ", in halves"
+        return f"tiles of {shape}, {self.tiling.count} x {self.groups} of them; unrolled {self.unroll}{packs}"
+
+
+def schedule_contraction(contraction: Contraction, machine: Machine, rank: int = 0) -> ContractionPlan | None:
+    """The plan for a machine; None where its loads and stores would not be vectors.
+
+    `rank`: 0 for the tile that the model finds the fastest, 1 for the next one; None where there are no more.
+    """
+    lane = lane_loop(contraction)
+    if lane is None or (contraction.has_sums_of(ROW_SUMS) and contraction.role(lane) == "batch"):
+        return None
+    digits = [loop for loop in contraction.outer if loop.axis == lane.axis]
+    block = digits[0].step if len(digits) > 1 else 0
+    pack = find_pack(contraction, lane, block, machine)
+    if not (pack or _has_vectors(contraction, lane)) or not _has_whole_loops(contraction, pack):
+        return None
+    if any(limit.coefficient(lane.axis) for limit in contraction.limits):
+        return None
+    if not _has_vectors_of_all(contraction, lane):
+        return None
+    if len(digits) > 2 or not _is_padded_along_lanes(contraction, lane):
+        return None
+    others = _outer_loops(contraction, lane)
+    # A digit above the first one is a loop around tiles, where each of its positions has all of those below.
+    if any(loop.size % loop.step for loop in others):
+        return None
+    rows = [
+        loop
+        for loop in others
+        if contraction.role(loop) == "row" and loop.step == 1 and _can_be_tiled(contraction, loop)
+    ]
+    row = max(
+        rows, key=lambda loop: (min(loop.extent, 16), -loop.strides[FIRST]), default=_one_row(contraction)
+    )
+    others = tuple(loop for loop in others if loop is not row)
+    return _with_tiles(contraction, machine, digits, row, others, pack, rank)
+
+
+def _one_row(contraction: Contraction) -> ContractionLoop:
+    """What stands for the rows of a result that has none."""
+    return ContractionLoop("", 1, 1, 1, (0,) * len(contraction.accesses))
+
+
+def _has_whole_loops(contraction: Contraction, pack: Pack | None) -> bool:
+    """True where elements are whole bytes, digits follow each other in the order of the loops, and each limit
+    is about one summed axis of one digit, which no other limit is about.
+    """
+    if any(access.tensor.data_type.bits < 8 for access in contraction.accesses):
+        return False
+    steps: dict[str, list[int]] = {}
+    for loop in summed_order(contraction, pack):
+        steps.setdefault(loop.axis, []).append(loop.step)
+    if any(found != sorted(found, reverse=True) or len(found) > 2 for found in steps.values()):
+        return False
+    limited: set[str] = set()
+    for limit in contraction.limits:
+        summed = [name for name, _ in limit.terms if name in steps]
+        if len(summed) != 1 or len(steps[summed[0]]) > 1 or limit.coefficient(summed[0]) < 1:
+            return False
+        limited.add(summed[0])
+    return len(limited) == len(contraction.limits) and (bool(steps) or pack is not None)
+
+
+def _has_vectors(contraction: Contraction, lane: ContractionLoop) -> bool:
+    """True where a factor that moves along the lanes is contiguous there."""
+    moved = lane.strides[FIRST], lane.strides[SECOND]
+    return moved == ((1, 1) if contraction.role(lane) == "batch" else (0, 1))
+
+
+def _has_vectors_of_all(contraction: Contraction, lane: ContractionLoop) -> bool:
+    """True where results beside the first, and sums beside the first, are vectors along the lanes too."""
+    others = contraction.results[1:]
+    if len(contraction.parts) > 1 and contraction.role(lane) != "column":
+        return False
+    tensors = [contraction.accesses[result.access].tensor for result in contraction.results]
+    is_dense = not others or all(tensor.sizes == tensor.padded for tensor in tensors)
+    return is_dense and all(lane.strides[result.access] == 1 for result in others)
+
+
+def _is_padded_along_lanes(contraction: Contraction, lane: ContractionLoop) -> bool:
+    """True where the destination has padding along the columns only."""
+    tensor = contraction.accesses[DESTINATION].tensor
+    padded = [dim for dim, (n, m) in enumerate(zip(tensor.sizes, tensor.padded, strict=True)) if n != m]
+    if not padded:
+        return True
+    digits = tensor.digits[padded[0]]
+    return len(padded) == 1 and digits[0].stride == 1 and lane.size == tensor.sizes[padded[0]]
+
+
+def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
+    """True where the limits on a loop have few taps of one axis, so that code can know the rows of each: of
+    a block of an axis it cannot, as each block has other ones.
+    """
+    own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
+    taps = [tap_of(contraction, limit, loop) for limit in own]
+    are_few = len(own) < 2 and all(tap is not None and tap.extent <= _MOST_TAPS for tap in taps)
+    return are_few and (loop.is_whole or not own)
+
+
+def _outer_loops(contraction: Contraction, lane: ContractionLoop) -> tuple[ContractionLoop, ...]:
+    """The loops beside the columns, outermost first, as few as can be."""
+    limited = {name for limit in contraction.limits for name, _ in limit.terms}
+    loops = (loop for loop in contraction.outer if loop.axis != lane.axis)
+    ordered = sorted(loops, key=lambda loop: -loop.strides[DESTINATION])
+    return merged_loops(ordered, limited, dict(contraction.roles))
+
+
+def shared_taps(contraction: Contraction, row: ContractionLoop) -> int:
+    """The number of taps the innermost summed loop has, where the vectors of a row with one tap are those of
+    another row with another tap, as in the windows of a depthwise convolution; else 0.
+    """
+    loop = next(reversed(summed_order(contraction)), None)
+    if loop is None or not 1 < loop.extent == loop.size <= _MOST_SHARED:
+        return 0
+    limits = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
+    is_known = all(limit.coefficient(row.axis) for limit in limits)
+    return loop.extent if is_known and _shares_rows(loop, row) else 0
+
+
+def _shares_rows(loop: ContractionLoop, row: ContractionLoop) -> bool:
+    """True where a row with one position of a summed loop reads what another row reads with another."""
+    first, second = sorted((loop, row), key=lambda each: abs(each.strides[FIRST]))
+    near, far = first.strides[FIRST], second.strides[FIRST]
+    return near > 0 and far > 0 and far % near == 0 and far <= near * (first.extent - 1)
+
+
+# --- tiles --------------------------------------------------------------------------------------------------
+
+
+def _with_tiles(
+    contraction: Contraction,
+    machine: Machine,
+    digits: Sequence[ContractionLoop],
+    row: ContractionLoop,
+    others: Sequence[ContractionLoop],
+    pack: Pack | None,
+    rank: int,
+) -> ContractionPlan | None:
+    most = machine.vector_bytes * 8 // _ACCUMULATOR_BITS
+    block = digits[0].step if len(digits) > 1 else 0
+    lanes = gcd(most, block) if block else most
+    size = digits[0].size
+    columns = _padded_size(contraction, size)
+    is_by_lanes = contraction.role(digits[-1]) == "batch"
+    is_dot = pack is not None and has_one_instruction(contraction, machine, row.extent)
+    cost = ONE_OPERATION if pack is None or is_dot else IN_HALVES
+    if is_dot and is_moved(contraction):
+        cost = MOVED
+    if pack is not None and pack.rest and not contraction.is_integral:
+        # Of the last pack of a row its leading places alone count.
+        cost = replace(cost, row=cost.row + 1, fixed=cost.fixed + 1)
+    cost = replace(cost, parts=len(contraction.parts))
+    if is_by_lanes:
+        is_dot = has_lane_instruction(contraction, machine, lanes)
+        # The weights of all taps, or of one, a vector of a row, and one that is asked for meanwhile.
+        taps = max(shared_taps(contraction, row), 1)
+        cost = replace(cost, vector=taps, fixed=1, taps=taps)
+    if not _is_padded_in_order(contraction, digits, lanes):
+        return None
+    by_time = tiles_by_time(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
+    # The last tile has all of the padding.
+    shapes = [shape for shape in by_time if (columns - 1) // (shape[1] * lanes) * shape[1] * lanes < size]
+    if rank >= len(shapes):
+        return None
+    shape = shapes[rank]
+    tiling = row_tiling(contraction, row, shape[0])
+    if len(tiling.kinds) > _MOST_KINDS:
+        return None
+    ordered, at = _order(contraction, others)
+    plan = ContractionPlan(
+        *(contraction, lanes, shape[1], row, tiling, ordered, at, 1, columns, size),
+        pack=pack,
+        is_dot=is_dot,
+    )
+    plan = replace(plan, unroll=_unroll(plan, cost.operations * cost.parts))
+    return replace(plan, prefetch=find_prefetch(contraction, machine, row, *_next_columns(plan)))
+
+
+def _is_padded_in_order(contraction: Contraction, digits: Sequence[ContractionLoop], lanes: int) -> bool:
+    """True where the loops of the columns reach the padding of the destination too, vector by vector."""
+    size, tensor = digits[0].size, contraction.accesses[DESTINATION].tensor
+    padding = range(size // lanes * lanes, _padded_size(contraction, size), lanes)
+    padded = (of for of, n, m in zip(tensor.digits, tensor.sizes, tensor.padded, strict=True) if n != m)
+    return all(
+        _column_offset(digits, DESTINATION, column) == offset_at(of, column)
+        for of in padded
+        for column in padding
+    )
+
+
+def _column_offset(digits: Sequence[ContractionLoop], access: int, column: int) -> int:
+    offset, above = 0, column
+    for loop in digits:
+        offset += above // loop.step * loop.strides[access]
+        above %= loop.step
+    return offset
+
+
+def _next_columns(plan: ContractionPlan) -> tuple[int, int]:
+    """The turns of the summed loop before the columns of the next tiles are read, and the bytes of those, one
+    behind the other. Zeros where other loops come between, or there is one row of tiles, which reads them as
+    one stream.
+    """
+    loop = plan.loops[-1] if len(plan.loops) == 1 else None
+    if loop is None or plan.columns_at < len(plan.grid) or plan.tiling.count < 2:
+        return 0, 0
+    weights = plan.contraction.accesses[SECOND].tensor.data_type
+    step = plan.vectors * len(plan.contraction.parts) * plan.lanes * (plan.pack.count if plan.pack else 1)
+    distance = plan.column_offset(SECOND, plan.vectors * plan.lanes)
+    run = weights.nbytes(distance) if distance == loop.extent * step else 0
+    return plan.tiling.count * (loop.extent // plan.unroll), run
+
+
+def _padded_size(contraction: Contraction, size: int) -> int:
+    tensor = contraction.accesses[DESTINATION].tensor
+    return next((m for n, m in zip(tensor.sizes, tensor.padded, strict=True) if m != n), size)
+
+
+def _order(
+    contraction: Contraction, loops: Sequence[ContractionLoop]
+) -> tuple[tuple[ContractionLoop, ...], int]:
+    """The loops around tiles, and how many of them are outside of the groups of columns.
+
+    What is larger, the rows' factor or the columns', is read once: its loops are outside.
+    """
+    sizes = [prod(contraction.accesses[i].tensor.sizes) for i in (FIRST, SECOND)]
+    batches = [loop for loop in loops if contraction.role(loop) == "batch"]
+    columns = [loop for loop in loops if contraction.role(loop) == "column"]
+    rows = [loop for loop in loops if contraction.role(loop) == "row"]
+    outside = rows[:1] if sizes[0] >= sizes[1] else []
+    before = [*batches, *outside, *columns]
+    return (*before, *rows[len(outside) :]), len(before)
+
+
+def _unroll(plan: ContractionPlan, operations: int) -> int:
+    """The number of steps of the innermost summed loop written out: a divisor of what every run of it has."""
+    contraction, tap = plan.contraction, plan.tiling.tap
+    inner = next(reversed(plan.loops), None)
+    if inner is None:
+        return 1
+    if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
+        return 1
+    # Of packs those that are full: the last one has code of its own.
+    counts_packs = plan.pack is not None and plan.pack.loop.axis == inner.axis
+    size = inner.size // inner.step if counts_packs else inner.size
+    is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
+    whole = size if is_alone else gcd(inner.extent, size)
+    area = max(kind.rows for kind in plan.tiling.kinds) * plan.vectors * operations
+    limit = _UNROLLED if _is_row_operand(plan) else _UNROLLED_LOADS
+    most = max(1, min(16, limit // max(area, 1)))
+    counts = (n for n in range(2, most + 1) if whole % n == 0 and (area < _TIGHT or n & (n - 1) == 0))
+    return max(counts, default=1)
+
+
+def _is_row_operand(plan: ContractionPlan) -> bool:
+    """True where an instruction that multiplies may read a row from memory: f32, packs of bf16."""
+    data_type = plan.contraction.accesses[FIRST].tensor.data_type
+    return data_type is DataType.f32 or (data_type is DataType.bf16 and plan.is_dot and plan.pack is not None)
+
+
+def summed_order(contraction: Contraction, pack: Pack | None = None) -> tuple[ContractionLoop, ...]:
+    """The summed loops without the pack, outermost first: far strides of the rows' factor outside. Those of
+    one position are left out where nothing limits them, and others are left.
+    """
+    loops = [loop for loop in contraction.summed if pack is None or loop != pack.loop]
+    limited = {name for limit in contraction.limits for name, _ in limit.terms}
+    found = [loop for loop in loops if loop.size > 1 or loop.axis in limited] or loops[:1]
+    return tuple(sorted(found, key=lambda loop: (-loop.strides[FIRST], -loop.step)))

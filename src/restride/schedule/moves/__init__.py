@@ -1,0 +1,1 @@
+"""How moves run: loop nests in tiles, blocks and stages."""

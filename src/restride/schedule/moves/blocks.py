@@ -1,0 +1,289 @@
+"""A nest in blocks, and with it the sums of what it writes: a block at a time.
+
+A nest with limits is several boxes, and one after the other each passes over all of memory. In blocks it is
+read once, from beginning to end; and where a block is an unbroken run of the destination it is put together
+in scratch, and flushed in whole lines past the caches.
+
+Limits of the axis itself cut it into **sections** of blocks that are alike: of 17 outputs in blocks of 16 the
+second block is one.
+
+First the nest for one block, then the reduction of that block, while it lies in the caches. So each
+byte of the destination passes once between them and memory, where a reduction after the whole nest would
+fetch it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isqrt
+
+from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
+from ...ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
+from ...ir.reduction import ReductionAxis, ReductionBox, ReductionNest
+from ..machine import Machine
+from ..reduction import ReductionPlan, plan_block
+from .schedule import Schedule, schedule, with_prefetch
+
+# --- blocks ------------------------------------------------------------------
+# A nest in blocks: all of its boxes for some positions of one axis, then for the next ones.
+
+# Past this many boxes the code would outgrow its use.
+_MOST_BOXES = 16
+# Work from here on is shared by threads, which takes more than a few blocks.
+_SHARED_BYTES = 1 << 18
+_FEWEST_BLOCKS = 8
+# Longer blocks would not be near when they are done, and leave no place to stop.
+_LONGEST_BLOCK_BYTES = 1 << 22
+# A block reads at least so long a run of each row of the source, and writes as long ones: tiles stay whole.
+# Measured: reading runs of 256 bytes costs half of the speed; blocks of one column each are 50 times slower.
+_RUN_BYTES = 1 << 10
+# The longest block that is put together in scratch, on the stack.
+_SCRATCH_BYTES = 1 << 17
+# Blocks that stay in the first cache while all boxes are done.
+_FIRST_CACHE_BYTES = 1 << 14
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """Blocks [first, end) that are alike, and the schedules that write one of them."""
+
+    first: int
+    end: int
+    plans: tuple[Schedule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """`count` blocks along an axis of a nest: `src`, `dst` and `more` are how far each operand moves with a
+    block, in elements.
+
+    `scratch_elements` is how many elements of scratch a block takes, and flushes from there; 0 where it is
+    written in place.
+    """
+
+    nest: LoopNest
+    count: int
+    src: int
+    dst: int
+    more: tuple[int, ...]
+    sections: tuple[BlockRange, ...]
+    scratch_elements: int = 0
+
+    def __str__(self) -> str:
+        lines = [
+            f"in {self.count} blocks"
+            + (f", flushed in runs of {self.scratch_elements}" if self.scratch_elements else "")
+        ]
+        for section in self.sections:
+            lines += [f"blocks {section.first} to {section.end - 1}", *map(str, section.plans)]
+        return "\n".join(lines)
+
+
+def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
+    """A nest of several boxes, larger than the caches, in blocks that are unbroken runs of the destination;
+    None where there are no such short ones.
+    """
+    if not nest.bounds or nest.is_empty or nest.moved_bytes < machine.l3:
+        return None
+    axes = cuts(nest)
+    if not axes or nest.axes[axes[0]].bound >= 0:
+        return None
+    result = in_blocks(nest, axes[0], machine)
+    if result is None or not 0 < result.scratch_elements * nest.dst_type.bits // 8 <= _FIRST_CACHE_BYTES:
+        return None
+    return result
+
+
+def cuts(nest: LoopNest) -> list[int]:
+    """The axes that may be done in blocks, outermost in the destination first; none of too many boxes.
+
+    Nor where an operand has two elements in a byte: a block might begin at the second.
+    """
+    if nest.is_empty or peeled_boxes(nest) > _MOST_BOXES or any(x.data_type.bits < 8 for x in nest.operands):
+        return []
+    free = [i for i, a in enumerate(nest.axes) if a.is_linear and a.extent > 1 and as_int(a.dst) > 0]
+    apart = [i for i in free if nest.axes[i].bound < 0 or _is_disjoint(nest, i)]
+    return sorted(apart, key=lambda i: -as_int(nest.axes[i].dst))
+
+
+def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
+    """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
+    nest = _cut_in_blocks(nest, cut, _block_positions(nest, cut))
+    axis = nest.axes[cut]
+    if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= _SHARED_BYTES:
+        return None
+    if nest.moved_bytes > _LONGEST_BLOCK_BYTES * axis.extent:
+        return None
+    src, dst, *more = map(as_int, (axis.src, axis.dst, *axis.more))
+    scratch_elements = dst if _goes_through_scratch(nest, cut, machine) else 0
+    return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), scratch_elements)
+
+
+def _block_positions(nest: LoopNest, cut: int) -> int:
+    """How many positions of an axis make a block: the smallest even part with long runs on both sides."""
+    axis = nest.axes[cut]
+    sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
+    steps = [abs(as_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
+    least = min(max(-(-_RUN_BYTES // max(step, 1)) for step in steps), axis.extent)
+    return min(n for n in _divisors(axis.extent) if n >= least)
+
+
+def _divisors(count: int) -> Iterator[int]:
+    """All of them, in no order; found up to the square root, since an extent may be a large prime."""
+    for n in range(1, isqrt(count) + 1):
+        if count % n == 0:
+            yield from (n, count // n)
+
+
+def _cut_in_blocks(nest: LoopNest, cut: int, positions: int) -> LoopNest:
+    """An axis as two: at its place that of the blocks, behind it that of the positions in a block."""
+    axis = nest.axes[cut]
+    if positions == 1:
+        return nest
+    sides = (axis.src, axis.dst, *axis.more)
+    src, dst, *more = (as_int(stride) * positions for stride in sides)
+    blocks = Axis(
+        axis.extent // positions, src, dst, bound=axis.bound, step=axis.step * positions, more=tuple(more)
+    )
+    inside = replace(axis, extent=positions, valid=positions)
+    return replace(nest, axes=(*nest.axes[:cut], blocks, inside, *nest.axes[cut + 1 :]))
+
+
+def _is_disjoint(nest: LoopNest, cut: int) -> bool:
+    """True where positions of an axis write stretches that do not mix, from the base of the nest on."""
+    # Limits of other dimensions make the stretches shorter.
+    boxes = peel(nest) if nest.axes[cut].bound < 0 else (nest,)
+    return all(_lies_within(box, cut, nest.dst_base) for box in boxes)
+
+
+def _lies_within(box: LoopNest, cut: int, base: int) -> bool:
+    others = [axis for i, axis in enumerate(box.axes) if i != cut and axis.extent > 1]
+    if any(lowest(axis.dst, axis.extent) < 0 for axis in others):
+        return False
+    reach = sum(highest(axis.dst, axis.extent) for axis in others)
+    return 0 <= box.dst_base - base < as_int(box.axes[cut].dst) - reach
+
+
+def _goes_through_scratch(nest: LoopNest, cut: int, machine: Machine) -> bool:
+    """True where a destination larger than the caches is unbroken runs, one for each block."""
+    length, width = as_int(nest.axes[cut].dst), nest.dst_type.bits // 8
+    written = nest.axes[cut].extent * length * width
+    if written < machine.l3 // 2 or length * width > _SCRATCH_BYTES or nest.compute.reads_destination:
+        return False
+    boxes = peel(nest)
+    return _is_disjoint(nest, cut) and sum(box.positions for box in boxes) == nest.axes[cut].extent * length
+
+
+def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[BlockRange, ...]:
+    """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
+    step, is_free = as_int(nest.axes[cut].dst), nest.axes[cut].bound < 0
+    boxes = [part for box in peel(nest) for part in _split_partly_read(box, cut)]
+    placed_boxes = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
+    ends = {end for start, box in placed_boxes for end in (start, start + box.axes[cut].extent)}
+    sections = []
+    for first, end in pairwise(sorted(ends)):
+        inside = [(at, box) for at, box in placed_boxes if at <= first < at + box.axes[cut].extent]
+        boxes = [_within(box, cut, at) for at, box in inside]
+        sections.append(BlockRange(first, end, _plans(boxes, nest.moved_bytes, machine)))
+    return tuple(sections)
+
+
+def _split_partly_read(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
+    """A box as two where only some positions of the axis are read: those, and those that are zeros."""
+    axis = box.axes[cut]
+    return (box,) if axis.valid in (0, axis.extent) else split_read(box, cut)
+
+
+def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[Schedule, ...]:
+    plans = [plan.without_streams() for box in boxes for plan in schedule(normalise(box), machine)]
+    if moved_bytes < machine.l2:
+        return tuple(plans)
+    return tuple(with_prefetch(plan, machine, far=moved_bytes >= machine.l3) for plan in plans)
+
+
+def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
+    """A box at one position of an axis, as if that were the first: of the axis only remains if it is read."""
+    axis = box.axes[cut]
+    rest = (Axis(1, 0, 0, valid=0, more=(0,) * len(axis.more)),) if axis.valid == 0 else ()
+    moves = zip(box.operands, axis.more, strict=True)
+    return replace(
+        box,
+        axes=(*box.axes[:cut], *rest, *box.axes[cut + 1 :]),
+        src_base=box.src_base - start * as_int(axis.src),
+        dst_base=box.dst_base - start * as_int(axis.dst),
+        operands=tuple(replace(x, base=x.base - start * as_int(stride)) for x, stride in moves),
+    )
+
+
+# --- fused sums --------------------------------------------------------------
+# A nest and a reduction of what it writes, in one pass: a block at a time.
+
+# Where every thread needs sums of its own: for each of them at least this many elements are read.
+_PLANE_SHARE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class FusedSums:
+    """Blocks, and `sums`, the reduction of each. `out` is how far the sums move with a block, in elements; 0
+    where all blocks have the same.
+    """
+
+    blocks: Blocks
+    out: int
+    reduction: ReductionNest
+    sums: ReductionPlan
+
+    @property
+    def is_shared(self) -> bool:
+        """True where blocks add to the same sums, so that threads need sums of their own."""
+        return self.out == 0
+
+    def __str__(self) -> str:
+        return f"each block summed while it is near ({self.sums}), {self.blocks}"
+
+
+def fuse_sums(nest: LoopNest, reduction: ReductionNest, machine: Machine) -> FusedSums | None:
+    """A nest of whole bytes and a reduction of its destination block by block; None where no axis cuts both
+    into blocks that are worth it.
+    """
+    if nest.is_empty or len(reduction.boxes) != 1:
+        return None
+    nest = nest if nest.bounds else normalise(nest)
+    candidates = (_fuse_along(nest, index, reduction, machine) for index in cuts(nest))
+    return next(filter(None, candidates), None)
+
+
+def _fuse_along(nest: LoopNest, cut: int, reduction: ReductionNest, machine: Machine) -> FusedSums | None:
+    """The blocks along one axis."""
+    blocks, (box,) = in_blocks(nest, cut, machine), reduction.boxes
+    if blocks is None:
+        return None
+    sliced = _slice_box(box, blocks.count, blocks.dst)
+    if sliced is None:
+        return None
+    block, out = sliced
+    if out == 0 and nest.positions < _PLANE_SHARE * reduction.outputs:
+        return None
+    return FusedSums(blocks, out, reduction, plan_block(reduction, block, machine))
+
+
+def _slice_box(box: ReductionBox, extent: int, step: int) -> tuple[ReductionBox, int] | None:
+    """One block of a box, and how far the outputs move from one to the next; None where no axis of it falls
+    into so many parts with that step.
+    """
+    for index, axis in enumerate(box.axes):
+        rows, odd = divmod(step, axis.src) if axis.src else (0, 1)
+        if odd or not rows or axis.extent % (rows * extent):
+            continue
+        around = axis.extent // (rows * extent)
+        parts = [
+            ReductionAxis(around, step * extent, axis.out * rows * extent),
+            ReductionAxis(rows, axis.src, axis.out),
+        ]
+        kept = [part for part in parts if part.extent > 1]
+        return ReductionBox(
+            (*box.axes[:index], *kept, *box.axes[index + 1 :]), box.base, box.out
+        ), axis.out * rows
+    return None

@@ -1,0 +1,349 @@
+"""Loop nest + machine facts -> scheduled nest.
+
+A tile is a small box of positions that is loaded, permuted in registers and stored at once (`tiling.py`);
+loops run the tiles in an order that suits the memory (`loop_order.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import prod
+
+from ...dtypes import DataType
+from ...ir.nest import LoopNest, Stride
+from ...ir.nest_rewrites import is_even, split_read
+from ..machine import Machine
+from .gather import fills_lines
+from .local_square import LocalSquare
+from .loop_order import Grid, order_loops
+from .tiling import choose_tile, contiguous, moves_halves, rows_share_sets, tile_rows_share_sets
+
+# How far ahead of a source row a transpose asks for data: two lines, and four where values shrink,
+# since such steps take less time. Measured; 64 to 512 differ little.
+_AHEAD_BYTES = 128
+# The same where tiles of several axes read one unbroken run from memory. Measured on blocks of channels to
+# plain: 1.0 to 1.5 times as fast as two lines for 8 and 16 bits, 1.4 to 1.9 where floats shrink to bytes;
+# 2 to 8 KB differ little. Bytes in groups with a scale become bf16 1.2 times as fast. Moves of 32 bits lose
+# as often as they gain, and within the caches all lose.
+_AHEAD_IN_RUN_BYTES = 4096
+# In shorter runs most of that would lie behind the end.
+_LONG_RUN_BYTES = 4 * _AHEAD_IN_RUN_BYTES
+# The least that a step reads in one run, for it to ask far ahead.
+_LEAST_RUN_BYTES = 1 << 10
+# Rows that go to fewer places are as good as one.
+_FEWEST_SCATTERED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A nest without bounds and how to run it: `chunks[i]` positions of axis i in a tile, loops, and why.
+
+    `inner` are the axes of the loops inside a grid step, outermost first. `prefetch` is how many bytes ahead
+    of a source row to ask for. Tiles are permuted in `mid_type`: `late` ones as source values, finished where
+    they are stored, the others as destination values. `square` is what a group of work-items stages, if so.
+    """
+
+    nest: LoopNest
+    chunks: tuple[int, ...]
+    grid: tuple[Grid, ...]
+    inner: tuple[int, ...]
+    mid_type: DataType
+    kind: str
+    why: str
+    late: bool = False
+    streams: bool = False
+    prefetch: int = 0
+    square: LocalSquare | None = None
+
+    def without_streams(self) -> Schedule:
+        """The same schedule with ordinary stores, for a destination that is not aligned to cache lines."""
+        return replace(self, streams=False)
+
+    def steps(self) -> int:
+        """Number of grid steps, the finest that threads can share."""
+        return prod(self.grid_extent(g) for g in self.grid)
+
+    def tiles(self, axis: int) -> int:
+        """Number of tiles along an axis, a partial last one included."""
+        return -(-self.nest.axes[axis].extent // self.chunks[axis])
+
+    def grid_extent(self, grid: Grid) -> int:
+        """Number of steps of one grid loop."""
+        return -(-self.tiles(grid.axis) // grid.tiles)
+
+    def __str__(self) -> str:
+        sizes = zip(self.chunks, self.nest.axes, strict=True)
+        tile = " x ".join(f"{chunk} of {axis.extent}" for chunk, axis in sizes if chunk > 1)
+        grid = ", ".join(f"axis {g.axis} by {g.tiles * self.chunks[g.axis]}" for g in self.grid)
+        order = ", ".join(map(str, self.inner))
+        notes = ", streaming stores" if self.streams else ""
+        notes += f", prefetch {self.prefetch} bytes ahead" if self.prefetch else ""
+        return f"{self.kind} ({self.why}): tile {tile or '1'}; grid [{grid}]; inner axes [{order}]{notes}"
+
+
+def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:
+    """Schedule a normalised nest without bounds.
+
+    An axis that is read in part, and that no tile has a part of, splits the nest: one reads, one writes zero.
+    """
+    late = converts_after_permute(nest)
+    mid = nest.src_type if late else nest.dst_type
+    tile = choose_tile(nest, mid, machine)
+    for index, axis in enumerate(nest.axes):
+        if not axis.is_whole and not nest.is_zero and tile.chunks[index] == 1:
+            return _split_partial(nest, index, machine)
+    order = order_loops(nest, tile.chunks, machine)
+    plan = Schedule(nest, tile.chunks, order.grid, order.inner, mid, tile.kind, tile.why, late)
+    if nest.moved_bytes < machine.l2:
+        return (plan,)
+    passes = nest.moved_bytes >= machine.l3 or _writes_collide(plan, machine)
+    asking = with_prefetch(plan, machine, far=_reads_long_run(plan, machine))
+    return (replace(asking, streams=passes and writes_whole_lines(plan, machine)),)
+
+
+def scatters_rows(plan: Schedule, machine: Machine) -> bool:
+    """True where rows of the source go to several places of the destination.
+
+    Then short runs far apart reach memory as they come. Longer ones are better put together first: measured
+    on ab to BA16a64b4a, 62 GB/s against 41.
+    """
+    nest = plan.nest
+    if len(plan.inner) < 2 or nest.src_type.bits != nest.dst_type.bits:
+        return False
+    dealt, within = plan.inner[-2:]
+    if plan.chunks[dealt] > 1 or dealt not in contiguous(nest, "src"):
+        return False
+    written = prod(plan.chunks) * _step_tiles(plan, within) * nest.dst_type.bits // 8
+    step = _destination_step(plan, dealt)
+    return _step_tiles(plan, dealt) >= _FEWEST_SCATTERED and step > max(written, machine.page)
+
+
+def _step_tiles(plan: Schedule, index: int) -> int:
+    """Tiles of an axis in one grid step."""
+    return next((grid.tiles for grid in plan.grid if grid.axis == index), plan.tiles(index))
+
+
+def _writes_collide(plan: Schedule, machine: Machine) -> bool:
+    """True where the rows that a tile writes push each other out of the caches, so that these only cost.
+
+    Measured on 1024 x 1024 f32: 31 GB/s through the caches, 71 past them; a reader that then finds nothing
+    loses less than was gained. Rows of bytes collide too, but gain nothing.
+    """
+    if plan.kind != "transpose" or plan.nest.dst_type.bits < 16 or plan.nest.moved_bytes < 4 * machine.l2:
+        return False
+    run, _ = _run_axes(plan)
+    across = [i for i, chunk in enumerate(plan.chunks) if chunk > 1 and i not in run]
+    return any(
+        rows_share_sets(plan.chunks[i], plan.nest.axes[i].dst, plan.nest.dst_type, machine) for i in across
+    )
+
+
+def with_prefetch(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
+    """The same schedule for a source that is not in the caches: it asks ahead. With `far` it asks for tiles
+    ahead, where one is an unbroken run that the innermost loop's next one goes on.
+    """
+    is_run = far and (_run_of_tiles(plan) or _is_run_of_nibbles(plan))
+    ahead = _AHEAD_IN_RUN_BYTES if is_run else _prefetch_distance(plan, machine)
+    return replace(plan, prefetch=ahead)
+
+
+def _prefetch_distance(plan: Schedule, machine: Machine) -> int:
+    """How far ahead to ask for the source: along the rows of a transpose, or to the next rows where rows are
+    read to their end; to a jumping copy's next tile, or along each of the places where it goes on.
+    """
+    if plan.kind == "transpose":
+        if moves_halves(plan.nest) and _reads_lines_that_collide(plan, machine):
+            # Nothing of a line is left to be read, and further lines would push out near ones.
+            return 0
+        return max(_next_rows(plan, machine), _AHEAD_BYTES << plan.nest.shrinks)
+    if plan.kind != "copy" or not plan.inner:
+        return 0
+    along = contiguous(plan.nest, "src")
+    step = _source_step(plan, plan.inner[-1])
+    if step <= _AHEAD_BYTES or plan.inner[-1] in along[:1]:
+        return 0
+    # Where tiles jump between places that are each read on and on, those go on soon.
+    nearest = next((i for i in along if i in plan.inner[-2:]), None)
+    return _AHEAD_BYTES if nearest is not None and nearest != plan.inner[-1] else step
+
+
+def _reads_long_run(plan: Schedule, machine: Machine) -> bool:
+    """True where tiles go on along a long unbroken run of a source larger than the caches."""
+    nest = plan.nest
+    bits = min(nest.src_type.bits, nest.dst_type.bits)
+    extents = [nest.axes[i].extent for i in contiguous(nest, "src")]
+    is_long = prod(extents) * nest.src_type.bits >= 8 * _LONG_RUN_BYTES
+    return bits < 32 and is_long and nest.moved_bytes >= machine.l3
+
+
+def _run_of_tiles(plan: Schedule) -> bool:
+    """True where a tile is an unbroken run of the source that the innermost loop's next one goes on."""
+    along, last = contiguous(plan.nest, "src"), plan.inner[-1:]
+    is_wanted = plan.kind == "transpose" or (plan.kind == "copy" and plan.nest.operands)
+    if not is_wanted or not last or last[0] not in along[1:]:
+        return False
+    inside = along[: along.index(last[0])]
+    is_whole = all(plan.chunks[i] == plan.nest.axes[i].extent for i in inside)
+    return is_whole and all(plan.chunks[i] == 1 for i in range(len(plan.chunks)) if i not in (*inside, *last))
+
+
+def _is_run_of_nibbles(plan: Schedule) -> bool:
+    """True where a grid step reads 4-bit elements that lie in one unbroken run, in whatever order.
+
+    What is next in a row of a tile is near then, and read by this step anyway. Measured on the formats of
+    4-bit weights that have tiles: 1.3 to 2.8 times as fast as two lines ahead.
+    """
+    nest, run = plan.nest, 1
+    if plan.kind != "transpose" or nest.src_type.bits != 4:
+        return False
+    counts = {
+        i: min(axis.extent, chunk * _step_tiles(plan, i) if i in plan.inner else chunk)
+        for i, (axis, chunk) in enumerate(zip(nest.axes, plan.chunks, strict=True))
+    }
+    taken = [(nest.axes[i].src, count) for i, count in counts.items() if count > 1]
+    if not all(isinstance(stride, int) for stride, _ in taken):
+        return False
+    for stride, count in sorted(taken):
+        if stride != run:
+            return False
+        run *= count
+    return run * nest.src_type.bits >= 8 * _LEAST_RUN_BYTES
+
+
+def _next_rows(plan: Schedule, machine: Machine) -> int:
+    """Bytes from a tile's rows to those of the next loop, where the innermost one reads rows to their end, or
+    to the end of its block where rows collide: then lines far ahead in them would push out near ones.
+    """
+    if len(plan.inner) < 2 or plan.inner[-1] not in contiguous(plan.nest, "src")[:1]:
+        return 0
+    is_cut = any(grid.axis == plan.inner[-1] for grid in plan.grid)
+    if is_cut and not tile_rows_share_sets(plan.nest, dict(enumerate(plan.chunks)), machine):
+        return 0
+    return _source_step(plan, plan.inner[-2])
+
+
+def _step_bytes(plan: Schedule, index: int, stride: Stride, data_type: DataType) -> int:
+    """Bytes between tiles of an axis on the side of this stride; 0 where a table says how it moves."""
+    return abs(stride) * plan.chunks[index] * data_type.bits // 8 if isinstance(stride, int) else 0
+
+
+def _reads_lines_that_collide(plan: Schedule, machine: Machine) -> bool:
+    """True where a tile reads whole lines of rows that fall into the same few sets of the first cache."""
+    run = 1
+    for index in contiguous(plan.nest, "src"):
+        run *= plan.chunks[index]
+        if plan.chunks[index] != plan.nest.axes[index].extent:
+            break
+    is_whole = run * plan.nest.src_type.bits >= 8 * machine.line
+    return is_whole and tile_rows_share_sets(plan.nest, dict(enumerate(plan.chunks)), machine)
+
+
+def _source_step(plan: Schedule, index: int) -> int:
+    return _step_bytes(plan, index, plan.nest.axes[index].src, plan.nest.src_type)
+
+
+def _destination_step(plan: Schedule, index: int) -> int:
+    return _step_bytes(plan, index, plan.nest.axes[index].dst, plan.nest.dst_type)
+
+
+def converts_after_permute(nest: LoopNest) -> bool:
+    """True where values are finished after they are permuted: so that fewer bytes move between registers.
+
+    With a sum in any case, since there the old destination is at hand; and with an operand that lies as the
+    destination does.
+    """
+    if nest.compute.reads_destination or nest.dst_type.bits > nest.src_type.bits:
+        return True
+    along_src, along_dst = contiguous(nest, "src")[:1], contiguous(nest, "dst")[:1]
+    if along_src == along_dst or not along_dst:
+        return False
+    moves = nest.axes[along_dst[0]].more
+    across = nest.axes[along_src[0]].more if along_src else moves
+    return any(there == 1 and here not in (0, 1) for there, here in zip(moves, across, strict=True))
+
+
+def _split_partial(nest: LoopNest, index: int, machine: Machine) -> tuple[Schedule, ...]:
+    return tuple(plan for part in split_read(nest, index) for plan in schedule(part, machine))
+
+
+def writes_whole_lines(plan: Schedule, machine: Machine) -> bool:
+    """True where streaming stores pay: whole lines are written, and the old ones are not wanted.
+
+    Each unbroken run that a tile writes must begin at a line, and so must every step to another run.
+    """
+    nest = plan.nest
+    if nest.compute.reads_destination or plan.kind == "strided":
+        return False
+    if plan.kind == "gather":
+        return fills_lines(nest, plan.chunks, machine.line)
+    line, width = machine.line * 8, nest.dst_type.bits
+    run, last = _run_axes(plan)
+    steps = [nest.dst_base]
+    for index, axis in enumerate(nest.axes):
+        if not isinstance(axis.dst, int):
+            steps += axis.dst
+            continue
+        if index not in run and axis.extent > 1:
+            steps.append(axis.dst)
+        if index == last and axis.extent > plan.chunks[index]:
+            steps.append(axis.dst * plan.chunks[index])
+    run_bits = prod(min(plan.chunks[i], nest.axes[i].extent) for i in run) * width
+    return run_bits % line == 0 and all(step * width % line == 0 for step in steps)
+
+
+def _run_axes(plan: Schedule) -> tuple[list[int], int | None]:
+    """Axes along which an unbroken run of a tile goes, and the one where it is cut or rounded up."""
+    run: list[int] = []
+    for index in contiguous(plan.nest, "dst"):
+        run.append(index)
+        if plan.chunks[index] != plan.nest.axes[index].extent:
+            return run, index
+    return run, run[-1] if run else None
+
+
+# --- elements of 4 bits: two share a byte -------------------------------------------------------------------
+
+
+def moves_whole_bytes(plans: Iterable[Schedule]) -> bool:
+    """True where every tile begins at a whole byte, and no byte of the destination has two tiles."""
+    return all(_reads_bytes(plan) and _writes_bytes(plan) for plan in plans)
+
+
+def splits_operand(plan: Schedule, index: int) -> bool:
+    """True where an operand is of 4 bits and a tile of it may begin in the midst of a byte."""
+    operand = plan.nest.operands[index]
+    strides = [axis.more[index] for axis in plan.nest.axes]
+    return operand.data_type.bits == 4 and not _begins_whole(plan, operand.base, strides)
+
+
+def _reads_bytes(plan: Schedule) -> bool:
+    nest = plan.nest
+    if nest.src_type.bits != 4 or nest.is_zero:
+        return True
+    return _begins_whole(plan, nest.src_base, [axis.src for axis in nest.axes])
+
+
+def _begins_whole(plan: Schedule, base: int, strides: Iterable[Stride]) -> bool:
+    """True where what begins at `base` and moves by `strides` is at a whole byte in every tile."""
+    return base % 2 == 0 and all(
+        axis.extent <= chunk or is_even(stride, chunk)
+        for axis, stride, chunk in zip(plan.nest.axes, strides, plan.chunks, strict=True)
+    )
+
+
+def _writes_bytes(plan: Schedule) -> bool:
+    """Only one axis may move by an odd number: by 1, and in tiles of even extents or in one tile.
+
+    Elements that share a byte then differ along that axis alone, since no two share a place.
+    """
+    nest = plan.nest
+    if nest.dst_type.bits != 4:
+        return True
+    odd = [i for i, axis in enumerate(nest.axes) if not is_even(axis.dst, 1)]
+    if nest.dst_base % 2 or len(odd) > 1:
+        return False
+    return all(
+        nest.axes[i].dst == 1 and (plan.chunks[i] % 2 == 0 or plan.chunks[i] >= nest.axes[i].extent)
+        for i in odd
+    )

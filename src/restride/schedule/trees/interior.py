@@ -1,0 +1,50 @@
+"""Where the guards of loops always hold: the positions of a loop around them that need no test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...ir.tree import Each, Guard
+
+
+def interior(
+    each: Each, axis: str, extents: Mapping[str, int], span: tuple[int, int]
+) -> tuple[int, int, frozenset[Guard]]:
+    """The part of a span of an axis where the guards of the loops in `each` hold, and these guards.
+
+    They hold wherever the other axes of their indices stand. `extents`: those of all axes.
+
+    >>> from restride.ir.expression import Affine, TreeAxis
+    >>> guard = Guard(Affine((("ow", 2), ("kw", 1)), -1), 7)          # 0 <= 2 * ow + kw - 1 < 7
+    >>> outer = Each((TreeAxis("ow", 4),), (Each((TreeAxis("kw", 3),), (), (guard,)),))
+    >>> interior(outer, "ow", {"ow": 4, "kw": 3}, (0, 4))[:2]
+    (1, 3)
+    """
+    low, high = span
+    found = []
+    for guard in _guards_inside(each):
+        factor = dict(guard.index.terms).get(axis, 0)
+        if not factor or guard.index.divisor != 1:
+            continue
+        first, last = _positions(guard, axis, factor, extents)
+        low, high = max(low, first), min(high, last)
+        found.append(guard)
+    return low, high, frozenset(found)
+
+
+def _guards_inside(each: Each) -> Iterator[Guard]:
+    for item in each.items:
+        if isinstance(item, Each):
+            yield from item.guards
+            yield from _guards_inside(item)
+
+
+def _positions(guard: Guard, axis: str, factor: int, extents: Mapping[str, int]) -> tuple[int, int]:
+    """The first position of an axis, and one past the last, where a guard holds for all others."""
+    others = [(extents[name] - 1) * each for name, each in guard.index.terms if name != axis]
+    least = guard.index.constant + sum(min(other, 0) for other in others)
+    most = guard.index.constant + sum(max(other, 0) for other in others)
+    # 0 <= factor * position + least, and factor * position + most <= size - 1.
+    if factor > 0:
+        return -(least // factor), (guard.size - 1 - most) // factor + 1
+    return -((guard.size - 1 - most) // -factor), least // -factor + 1

@@ -1,0 +1,354 @@
+"""Schedules of loop trees as values: digits of axes, their limits, and the loops that have them.
+
+Digits stand in the order in which they run. `grid_of`, `sections_of` and `fused_digits` are what the emitters
+ask while they write the loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+
+from ...dtypes import DataType
+from ...ir.accesses import Access
+from ...ir.digits import IndexDigit, IndexDigits, stride_at
+from ...ir.expression import Affine, Load, parts_of
+from ...ir.nest import Stride, highest, lowest
+from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+
+# Steps that threads may share, more or less.
+_GRID_STEPS = 1024
+# What is asked for ahead of its use, in bytes: a part of a core's second cache.
+_MOST_AHEAD = 1 << 17
+_PAGE = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class TreeDigit:
+    """A digit of an axis, or of several that continue each other: how far it moves each axis and each access.
+
+    `bound` names the axis whose digits do not cover it exactly.
+    """
+
+    extent: int
+    steps: tuple[tuple[str, int], ...]
+    strides: tuple[tuple[Access, Stride], ...]
+    bound: str = ""
+
+    def stride(self, access: Access) -> Stride:
+        """How far an access moves for one position."""
+        return next((stride for each, stride in self.strides if each == access), 0)
+
+    def reach(self, widths: dict[str, int]) -> int:
+        """How far the accesses move together, in bits."""
+        return sum(_reach(stride) * widths[access[0]] for access, stride in self.strides)
+
+    def __str__(self) -> str:
+        return f"{'+'.join(f'{name}/{step}' for name, step in self.steps)} {self.extent}"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisLimits:
+    """An axis whose digits are more than its positions: how many are computed, and for each tensor the end of
+    the zeros behind them.
+    """
+
+    size: int
+    pads: tuple[tuple[str, int], ...] = ()
+
+    def below(self, step: int) -> AxisLimits:
+        """The limits within the first `step` positions."""
+        return AxisLimits(min(self.size, step), tuple((name, min(pad, step)) for name, pad in self.pads))
+
+    def behind(self, positions: int) -> AxisLimits:
+        """The limits behind some positions."""
+        pads = tuple((name, max(pad - positions, 0)) for name, pad in self.pads)
+        return AxisLimits(max(self.size - positions, 0), pads)
+
+    @property
+    def end(self) -> int:
+        """One past the last position that anything is done for."""
+        return max(self.size, *(pad for _, pad in self.pads)) if self.pads else self.size
+
+
+@dataclass(frozen=True, slots=True)
+class EachPlan:
+    """A loop: its digits, outermost first; `lanes` more than 1 where vectors go along the last of them.
+
+    `inner` are the plans of the loops inside, in their order.
+    """
+
+    each: Each
+    digits: tuple[TreeDigit, ...]
+    limits: tuple[tuple[str, AxisLimits], ...]
+    lanes: int
+    inner: tuple[EachPlan, ...]
+
+    @property
+    def widest(self) -> int:
+        """Lanes of the longest vectors: no more than there are positions."""
+        positions = prod(digit.extent for digit in self.digits)
+        return min(self.lanes, 1 << (max(positions, 1) - 1).bit_length())
+
+    @property
+    def longest(self) -> int:
+        """Lanes of the longest vectors that there are: less than the widest where the last digit is short."""
+        extent = self.digits[-1].extent if self.digits else 1
+        return min(self.widest, 1 << (extent - 1).bit_length())
+
+    def lines(self) -> Iterator[str]:
+        """The loops as text."""
+        lanes = f" in vectors of {self.widest}" if self.lanes > 1 else ""
+        yield f"for {', '.join(map(str, self.digits)) or 'once'}{lanes}"
+        for plan in self.inner:
+            yield from ("  " + line for line in plan.lines())
+
+
+@dataclass(frozen=True)
+class TreeSchedule:
+    """The plan of a tree of one outermost loop.
+
+    `computed`: of each access the dims whose index is computed as it runs; `read_axes`: the axes whose
+    positions are needed as numbers; `uncovered`: tensors whose padding its stores do not reach.
+    """
+
+    tree: LoopTree
+    plan: EachPlan
+    tensors: dict[str, TreeTensor]
+    computed: dict[Access, tuple[int, ...]]
+    read_axes: frozenset[str]
+    uncovered: tuple[str, ...]
+
+    @property
+    def real(self) -> DataType:
+        """The type that is computed in."""
+        return DataType.f64 if self.tree.wide else DataType.f32
+
+    @property
+    def rows(self) -> set[str]:
+        """The local tensors."""
+        return set(self.tensors) - {tensor.name for tensor in self.tree.tensors}
+
+    @property
+    def read_again(self) -> set[str]:
+        """The tensors that are read where they are written: these stay in the caches."""
+        return self.rows | {load.tensor for load in self.tree.loads}
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """All accesses."""
+        return tuple(self.computed)
+
+    def read_ahead(self, number: int) -> dict[Access, int]:
+        """What an inner loop asks for before its use: how far accesses move to the next outer position.
+
+        In bytes. Of loops that read the same the last one asks, so that the first of the next position does
+        not wait; what a single loop reads goes on by itself, unless it is windows. `number`: which of the
+        inner loops.
+        """
+        plan, loops = self.plan, [loads_of(each) for each in self.plan.inner]
+        again = set().union(*loops[:number], *loops[number + 1 :])
+        rows = self._rows_ahead(plan.inner[number])
+        streams = {access: step for access, step in rows.items() if access not in again}
+        for access in loops[number]:
+            is_last = access not in set().union(*loops[number + 1 :])
+            is_again = access in set().union(*loops[:number])
+            step = self._next_step(plan, access)
+            if is_last and is_again and access[0] not in self.rows and 0 < step <= _MOST_AHEAD:
+                streams[access] = step
+        return streams
+
+    def _rows_ahead(self, windows: EachPlan) -> dict[Access, int]:
+        """What a loop over windows asks for: how far its accesses move to the next row of windows.
+
+        Processors read on in a row by themselves, but not where several are read in turn, piece by piece.
+        """
+        outside = {axis.name for axis in self.plan.each.axes}
+        axes = (axis for plan in plans_of(windows) for axis in plan.each.axes)
+        inside = {axis.name for axis in axes if axis.extent > 1}
+        steps: dict[Access, int] = {}
+        for access in loads_of(windows):
+            names = [{name for name, _ in index.terms} for index in access[1]]
+            is_window = any(each & inside and each & outside for each in names)
+            if is_window and not self.computed[access]:
+                steps[access] = self._row_step(access)
+        return {access: step for access, step in steps.items() if step}
+
+    def _row_step(self, access: Access) -> int:
+        """How far an access moves for the innermost digit that takes it to another page; 0 if that is far."""
+        width = self.tensors[access[0]].data_type.bits // 8
+        strides = (digit.stride(access) for digit in reversed(self.plan.digits) if digit.extent > 1)
+        steps = (stride * width for stride in strides if isinstance(stride, int))
+        step = next((step for step in steps if step >= _PAGE), 0)
+        return step if step <= _MOST_AHEAD else 0
+
+    def _next_step(self, plan: EachPlan, access: Access) -> int:
+        """How far an access moves from one position of a loop to the next, in bytes; 0 if it is computed."""
+        if self.computed[access]:
+            return 0
+        for place in range(len(plan.digits) - 1, -1, -1):
+            digit, is_vector = plan.digits[place], plan.lanes > 1 and place + 1 == len(plan.digits)
+            size = plan.widest if is_vector else 1
+            stride = digit.stride(access)
+            if digit.extent >= 2 * size and isinstance(stride, int):
+                return stride * size * self.tensors[access[0]].data_type.bits // 8
+        return 0
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels: which way vectors go."""
+        if self.plan.lanes > 1:
+            return "columns" if self.plan.inner else "lines"
+        return "rows" if any(each.lanes > 1 for each in self.plan.inner) else "elements"
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return {
+            "lines": "neighbours lie side by side",
+            "columns": "what is folded lies across",
+            "rows": "what is folded lies side by side",
+            "elements": "no axis has neighbours side by side",
+        }[self.kind]
+
+    def __str__(self) -> str:
+        return "\n".join(self.plan.lines())
+
+
+def plans_of(plan: EachPlan) -> Iterator[EachPlan]:
+    """A loop, and those inside of it."""
+    yield plan
+    for inner in plan.inner:
+        yield from plans_of(inner)
+
+
+def loads_of(plan: EachPlan) -> set[Access]:
+    """What the items of a loop load, and those of the loops in it."""
+    items = (item for each in plans_of(plan) for item in each.each.items)
+    parts = (part for item in items for value in values_of(item) for part in parts_of(value))
+    return {(part.tensor, part.index) for part in parts if isinstance(part, Load)}
+
+
+def _reach(stride: Stride) -> int:
+    return (
+        abs(stride) if isinstance(stride, int) else highest(stride, len(stride)) - lowest(stride, len(stride))
+    )
+
+
+# --- digits -------------------------------------------------------------------------------------------------
+
+
+def axis_digits(digits: IndexDigits, index: Affine, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
+    """How each axis of an index moves through the digits of a dim; None where only computing it tells.
+
+    `g * 4 + k` through blocks of 16  ->  g: 1 of 4 places, then of so many blocks; k: places.
+    """
+    if index.divisor > 1:
+        return None
+    if len(digits) == 1:
+        return {name: (IndexDigit(1, digits[0].stride * factor),) for name, factor in index.terms}
+    terms = sorted(index.terms, key=lambda term: term[1])
+    found: dict[str, IndexDigits] = {}
+    reach = 1
+    if index.constant:
+        return None
+    for place, (name, factor) in enumerate(terms):
+        # Each axis begins where the one before it ends, at the edge of a block or of a part of one: no carry
+        # goes from one to the next.
+        if not _divides_all(factor, digits) or (factor != reach and (place > 0 or factor < 0)):
+            return None
+        reach = factor * extents[name]
+        inside = [
+            digit
+            for digit in digits
+            if digit.step > factor and (digit.step < reach or place + 1 == len(terms))
+        ]
+        if any(digit.step % factor for digit in inside):
+            return None
+        first = IndexDigit(1, stride_at(digits, factor))
+        found[name] = (first, *(IndexDigit(digit.step // factor, digit.stride) for digit in inside))
+    return found
+
+
+def _divides_all(factor: int, digits: IndexDigits) -> bool:
+    return all(digit.step % factor == 0 or factor % digit.step == 0 for digit in digits)
+
+
+# --- while they run -----------------------------------------------------------------------------------------
+
+
+def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
+    """The digits that threads share, outermost first: how many positions a step has, and how many steps.
+
+    Of the digit of vectors a position is a whole vector.
+    """
+    grid: list[tuple[TreeDigit, int, int]] = []
+    limits, steps = dict(plan.limits), 1
+    for place, digit in enumerate(plan.digits):
+        is_vector = plan.lanes > 1 and place + 1 == len(plan.digits)
+        count = digit.extent
+        if digit.bound:
+            ((name, step),) = digit.steps
+            end = limits[name].size if is_vector else limits[name].end
+            count = min(count, -(-end // step))
+        if is_vector:
+            count //= min(plan.widest, 1 << (max(count, 1) - 1).bit_length())
+        if count < 2:
+            continue
+        tiles = -(-count // max(_GRID_STEPS // steps, 1))
+        grid.append((digit, tiles, -(-count // tiles)))
+        steps *= grid[-1][2]
+        if steps > _GRID_STEPS // 2 or tiles > 1:
+            break
+        if (
+            digit.bound
+            and not is_vector
+            and any(digit.bound == each.bound for each in plan.digits[place + 1 :])
+        ):
+            # What is inside depends on which of its positions it is.
+            break
+    return grid
+
+
+def sections_of(limits: AxisLimits, step: int, extent: int) -> Iterator[tuple[int, int, AxisLimits]]:
+    """The runs of positions of a digit that are alike: first, one past the last, and the limits inside.
+
+    17 of 32 in steps of 16  ->  1 position of 16, and 1 of which 1 is computed and 15 are zero.
+    """
+    end = min(extent, -(-limits.end // step))
+    edges = {0, end}
+    for limit in (limits.size, *(pad for _, pad in limits.pads)):
+        edges |= {min(limit // step, end), min(-(-limit // step), end)}
+    borders = sorted(edges)
+    for first, last in pairwise(borders):
+        yield first, last, limits.behind(first * step).below(step)
+
+
+def fused_digits(
+    order: tuple[TreeDigit, ...],
+    bounded: frozenset[str],
+    read_axes: frozenset[str],
+    fixed: frozenset[TreeDigit],
+) -> tuple[TreeDigit, ...]:
+    """The order with its first digit made one with those that continue it; the `fixed` ones stay.
+
+    `for 5: src += 3` around `for 3: src += 1`  ->  `for 15: src += 1`.
+    """
+    while len(order) > 1:
+        outer, inner = order[:2]
+        names = {name for digit in (outer, inner) for name, _ in digit.steps}
+        if names & (bounded | read_axes) or {outer, inner} & fixed or not _continues(outer, inner):
+            break
+        order = (replace(inner, extent=outer.extent * inner.extent, bound=""), *order[2:])
+    return order
+
+
+def _continues(outer: TreeDigit, inner: TreeDigit) -> bool:
+    accesses = dict.fromkeys(access for digit in (outer, inner) for access, _ in digit.strides)
+    for access in accesses:
+        before, after = outer.stride(access), inner.stride(access)
+        if not isinstance(before, int) or not isinstance(after, int) or before != after * inner.extent:
+            return False
+    return True

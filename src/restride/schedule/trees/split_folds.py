@@ -1,0 +1,121 @@
+"""Folds of many elements into few outputs, in pieces that threads share: tree -> two trees (`Bits`).
+
+How many pieces there are, and their order, depends on the tree alone: so the bits of a sum are the same for
+any number of threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ...dtypes import DataType
+from ...ir.expression import Ref, TreeAxis
+from ...ir.program import Place, TreeStep
+from ...ir.tree import Each, Fold, Guard, LoopTree, TreeTensor
+from .columns import folds_by_rows
+from .pieces import step_along, with_axes
+
+# A loop with fewer positions than this is split, where there is at least so much to fold in a piece.
+_FEW_OUTPUTS = 1024
+_PIECE = 1 << 14
+_MOST_PIECES = 64
+_ENOUGH = 16
+# So many elements that one position of an axis has make a piece of it, where it has not too many positions.
+# Pieces of one position follow each other in memory: of several, gradients of PReLU in nchw took 1.2 to 1.4
+# times as long.
+_ALONE, _MOST_ALONE = 1 << 11, 1 << 10
+
+Steps = tuple[tuple[TreeStep, ...], tuple[int, ...]]
+"""Steps, and the sizes of the temporaries that they need, in bytes."""
+
+
+def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
+    """A step whose tree folds much into little as two: pieces into temporaries, and these together.
+
+    `each c: (each n, h: s = sum(x[n, c, h])); y[c] = s`  ->  `each n, c: (each h: s = sum(x[n, c, h]));
+    t[n, c] = s`  and  `each c: (each n: s = sum(t[n, c])); y[c] = s`. `temporaries`: how many a program has
+    already.
+    """
+    (outer,) = step.tree.items
+    loop = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
+    if loop is None or loop is not outer.items[0] or not _is_plain(outer, loop):
+        return (step,), ()
+    columns = folds_by_rows(step.tree, outer, loop)
+    if columns is not None:
+        return _steps(step, columns.loops, columns.partial, temporaries)
+    if outer.positions >= _FEW_OUTPUTS or loop.positions < 2 * _PIECE:
+        return (step,), ()
+    axis, size = _cut(loop, step.tree)
+    count = axis.extent // size
+    if count < 2:
+        return (step,), ()
+    pieces, inner = TreeAxis("piece", count), TreeAxis(axis.name, size)
+    index = {axis.name: pieces * size + inner}
+    states = [name for fold in loop.folds for name in fold.names]
+    shape = (count, *(each.extent for each in outer.axes))
+    real = DataType.f64 if step.tree.wide else DataType.f32
+    partial = [TreeTensor.row_major(f"{name}.pieces", shape, real) for name in states]
+    at = (pieces, *outer.axes)
+    stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))
+    axes = tuple(inner if each == axis else each for each in loop.axes)
+    body = tuple(with_axes(item, index) for item in loop.items)
+    guards = tuple(Guard(guard.index.with_axes(index), guard.size) for guard in loop.guards)
+    first = Each((pieces, *outer.axes), (replace(loop, axes=axes, items=body, guards=guards), *stores))
+    loads = dict(zip(states, (tensor.load(*at) for tensor in partial), strict=True))
+    folds = tuple(Fold(each.op, each.names, tuple(loads[name] for name in each.names)) for each in loop.folds)
+    second = replace(outer, items=(Each((pieces,), folds), *outer.items[1:]))
+    return _steps(step, (first, second), tuple(partial), temporaries)
+
+
+def _steps(
+    step: TreeStep, loops: tuple[Each, ...], partial: tuple[TreeTensor, ...], temporaries: int
+) -> Steps:
+    tree = step.tree
+    tensors = (*tree.tensors, *partial)
+    places = (*step.places, *(Place(~(temporaries + i)) for i in range(len(partial))))
+    made = []
+    # The second loop, where there is one, puts together what the first has left.
+    works = (step.work_bytes, step.work_bytes // _MOST_PIECES)[: len(loops)]
+    for loop, work in zip(loops, works, strict=True):
+        part = _used(replace(tree, tensors=tensors, items=(loop,)))
+        names = {tensor.name for tensor in part.tensors}
+        kept = tuple(place for tensor, place in zip(tensors, places, strict=True) if tensor.name in names)
+        made.append(replace(step, tree=part.verify(), places=kept, work_bytes=work))
+    return tuple(made), tuple(tensor.data_type.nbytes(prod(tensor.sizes)) for tensor in partial)
+
+
+def _used(tree: LoopTree) -> LoopTree:
+    """A tree with the tensors that it uses."""
+    names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
+    return replace(tree, tensors=tuple(tensor for tensor in tree.tensors if tensor.name in names))
+
+
+def _is_plain(outer: Each, inner: Each) -> bool:
+    has_loops = any(isinstance(item, Each) for item in inner.items)
+    return not (outer.locals or inner.locals or has_loops)
+
+
+def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
+    """The axis that is cut, and how long a piece of it is: a divisor, so that all are alike.
+
+    The one that moves farthest in memory and makes enough pieces, else the one with the most; neighbours
+    stay together where another axis can be cut.
+    """
+    wanted = max(2, min(_MOST_PIECES, inner.positions // _PIECE))
+    guarded = {name for guard in inner.guards for name, _ in guard.index.terms}
+    axes = sorted(
+        (axis for axis in inner.axes if axis.name not in guarded), key=lambda a: -step_along(a, inner, tree)
+    )
+    counts = [(axis, _pieces(axis.extent, 2 * wanted)) for axis in axes]
+    apart = [each for each in counts if step_along(each[0], inner, tree) != 1 and each[1] > 1]
+    cut = next((each for each in apart if each[1] >= min(wanted, _ENOUGH)), None)
+    if cut and cut[0].extent <= _MOST_ALONE and inner.positions // cut[0].extent >= _ALONE:
+        return cut[0], 1
+    axis, count = cut or max(apart or counts, key=lambda each: each[1], default=(inner.axes[0], 1))
+    return axis, axis.extent // count
+
+
+def _pieces(extent: int, most: int) -> int:
+    """The most pieces of equal length."""
+    return next(count for count in range(min(extent, most), 0, -1) if extent % count == 0)

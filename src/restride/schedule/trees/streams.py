@@ -1,0 +1,100 @@
+"""Which stores of a loop tree may go past the caches: those that fill whole lines of an aligned tensor.
+
+A vector does, or some of one position: both pixels of `nChw8c` that a position doubles, or every second
+element of one store and those between them of another one. Vectors that are a part of a line do where they
+follow each other: a pixel of `nChw8c` after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...ir.accesses import Access
+from ...ir.tree import TreeTensor
+from ..machine import LINE
+from .plan import EachPlan, TreeDigit, TreeSchedule, plans_of
+
+# Bytes of a vector that is a part of a line, at least.
+_LEAST_BYTES = 16
+# Of neighbours, and of every second element.
+_NEAR = (1, 2)
+
+
+def has_streams(schedule: TreeSchedule) -> bool:
+    """True where some stores may go past the caches."""
+    lanes = {each for plan in plans_of(schedule.plan) for each in (plan.widest, plan.longest)}
+    return any(streamed(schedule, lane) for lane in lanes)
+
+
+def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:
+    """The stores that may, where vectors have so many lanes. Those of every second element are as one."""
+    groups: dict[object, list[Access]] = {}
+    for store in schedule.tree.stores:
+        terms = tuple(at.terms for at in store.index)
+        groups.setdefault((store.tensor, terms), []).append((store.tensor, store.index))
+    fill = (group for group in groups.values() if _Lines(schedule, group, lanes).are_filled)
+    return frozenset(access for group in fill for access in group)
+
+
+class _Lines:
+    """The lines that stores write which differ by constants alone."""
+
+    def __init__(self, schedule: TreeSchedule, group: Sequence[Access], lanes: int) -> None:
+        self.schedule, self.group, self.lanes = schedule, group, lanes
+        self.access = group[0]
+        self.tensor = schedule.tensors[self.access[0]]
+
+    @property
+    def are_filled(self) -> bool:
+        """True where whole lines are written, and nothing is read there again."""
+        schedule, bits = self.schedule, self.tensor.data_type.bits
+        if self.tensor.name in schedule.read_again or bits < 8 or any(map(self._is_computed, self.group)):
+            return False
+        return any(self._fill(plan, near, LINE * 8 // bits) for plan, near in self._vectors())
+
+    def _is_computed(self, access: Access) -> bool:
+        return bool(self.schedule.computed[access]) or _offset(self.tensor, access) is None
+
+    def _vectors(self) -> Iterator[tuple[EachPlan, int]]:
+        """The loops whose vectors go along neighbours, or along every second element."""
+        for plan in plans_of(self.schedule.plan):
+            if plan.lanes > 1 and plan.digits and plan.digits[-1].stride(self.access) in _NEAR:
+                stride = plan.digits[-1].stride(self.access)
+                yield plan, stride if isinstance(stride, int) else 0
+
+    def _fill(self, plan: EachPlan, near: int, line: int) -> bool:
+        """True where vectors of this loop fill lines of so many elements."""
+        digit, lanes = plan.digits[-1], self.lanes
+        offsets = sorted({_offset(self.tensor, access) or 0 for access in self.group})
+        places = {offset + near * lane for offset in offsets for lane in range(lanes)}
+        along = None
+        if len({place // line for place in places}) * line != len(places):
+            along = self._around(plan, line) if len(offsets) == 1 and near == 1 else None
+            if along is None:
+                return False
+        whole = min(near * lanes, line)
+        if any(offset % whole for offset in offsets[::near]):
+            return False
+        digits = (each for every in plans_of(self.schedule.plan) for each in every.digits)
+        steps = [each.stride(self.access) for each in digits if each not in (digit, along)]
+        steps += [self.tensor.base, near * lanes if digit.extent > lanes else 0]
+        return all(isinstance(step, int) and step % line == 0 for step in steps)
+
+    def _around(self, plan: EachPlan, line: int) -> TreeDigit | None:
+        """The digit around vectors along which they follow each other, in whole lines."""
+        if len(plan.digits) < 2 or plan.digits[-1].extent != self.lanes:
+            return None
+        around = plan.digits[-2]
+        is_long = self.lanes * self.tensor.data_type.bits >= 8 * _LEAST_BYTES
+        follow = around.stride(self.access) == self.lanes and around.extent * self.lanes % line == 0
+        return around if is_long and follow else None
+
+
+def _offset(tensor: TreeTensor, access: Access) -> int | None:
+    """How far the constants of an index move it, in elements; None where that is not the same everywhere."""
+    found = 0
+    for at, digits in zip(access[1], tensor.digits, strict=True):
+        if at.constant and len(digits) != 1:
+            return None
+        found += at.constant * digits[0].stride if at.constant else 0
+    return found

@@ -1,0 +1,224 @@
+"""Loop trees + facts about a device -> how a grid of work-items runs them.
+
+Each outermost loop of a tree is a kernel. An item has positions of that loop to itself, and runs all the
+loops inside, one position after the other: so it folds in the order of the digits, which depends on the tree
+alone. Items that run in step have one position each, the digit along which a CPU has vectors the fastest, so
+that neighbours read and write neighbours. Those of a CPU run in step too, as lanes of vectors, where these go
+along the outermost loop; elsewhere an item is a thread, and has many positions.
+
+A row of a tree, a local tensor, is an item's own memory. There is little: `move_rows` gives large ones a
+temporary, with a part for each position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import TypeVar
+
+from ..dtypes import DataType
+from ..ir.accesses import items_of
+from ..ir.expression import Affine, Apply, Expr, Load, TreeAxis, index_of, is_costly, parts_of
+from ..ir.program import Place, Program, Step, TreeStep
+from ..ir.tree import Each, Fold, Item, LoopTree, Store, TreeTensor, values_of
+from .machine import DeviceFacts
+from .trees.plan import EachPlan, TreeDigit, TreeSchedule, grid_of
+from .trees.schedule import schedule_tree
+from .work_items import ItemPlan, SumPlan
+
+# Of so many items of a group one at least has to have something to do.
+_LEAST_USED = 2
+# Items of a group on a CPU, where a device's compiler makes vectors of neighbours.
+_VECTOR_GROUP, _LEAST_GROUP = 64, 8
+# Rows of more bytes would not stay in an item's registers and caches.
+_MOST_ROW_BYTES = 1 << 12
+
+_T = TypeVar("_T")
+
+Grid = list[tuple[TreeDigit, int, int]]
+"""Digits that items share, outermost first: how many positions an item has, and how many items there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreePlan:
+    """A loop tree of one outermost loop for a device."""
+
+    tree: LoopTree
+    device: DeviceFacts
+
+    @property
+    def schedule(self) -> TreeSchedule:
+        """The loops, without vectors."""
+        return schedule_tree(self.tree, with_vectors=False)
+
+    @property
+    def grid(self) -> Grid:
+        """The digits that items share."""
+        plan = self.schedule.plan
+        return grid_of(plan) if self.device.vector_bytes else list(_every_position(plan))
+
+    @property
+    def items(self) -> int:
+        """Number of items that do something."""
+        return prod(count for _, _, count in self.grid)
+
+    @property
+    def row_groups(self) -> int:
+        """How many groups the positions of the last digit are, where a group has positions of it alone.
+
+        Then what differs between the items of a group is that digit, which compilers see. 0 where the digit
+        is short, and groups are of any positions in turn.
+        """
+        size, grid = self.device.group, self.grid
+        if size == 1 or not grid:
+            return 0
+        groups = -(-grid[-1][2] // size)
+        return groups if grid[-1][2] * _LEAST_USED >= groups * size else 0
+
+    @property
+    def groups(self) -> int:
+        """Number of groups in all."""
+        if self.row_groups:
+            return prod(count for _, _, count in self.grid[:-1]) * self.row_groups
+        return -(-self.items // self.device.group)
+
+    @property
+    def kind(self) -> str:
+        """The name of such kernels."""
+        return "folds" if self.schedule.plan.inner else "positions"
+
+    @property
+    def why(self) -> str:
+        """The reason for it."""
+        return {
+            "folds": "an item folds all that goes into its results",
+            "positions": "no result is of several elements",
+        }[self.kind]
+
+    @property
+    def needs_double(self) -> bool:
+        """True where something is computed in f64, or an element is one."""
+        items = list(items_of(self.tree.items))
+        parts = (part for item in items for value in values_of(item) for part in parts_of(value))
+        has_double = any(tensor.data_type is DataType.f64 for tensor in self.tree.tensors)
+        return self.tree.wide or has_double or any(map(_is_costly, parts))
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.why}): {self.items} items\n{self.schedule}"
+
+
+DevicePlan = ItemPlan | SumPlan | TreePlan
+"""What a kernel of a device runs."""
+
+
+def plan_trees(tree: LoopTree, device: DeviceFacts) -> tuple[TreePlan, ...]:
+    """Schedule a tree that is not empty for a device: a plan for each outermost loop."""
+    return tuple(_planned(replace(tree, items=(item,)), device) for item in tree.items)
+
+
+def _planned(tree: LoopTree, device: DeviceFacts) -> TreePlan:
+    """On a CPU items run in step, as the lanes of vectors, where vectors go along the outermost loop."""
+    plan = TreePlan(tree, device)
+    if not device.vector_bytes or schedule_tree(tree).plan.lanes == 1:
+        return plan
+    apart = TreePlan(tree, DeviceFacts(_VECTOR_GROUP, 1))
+    last = apart.grid[-1][2] if apart.grid else 1
+    size = min(_VECTOR_GROUP, 1 << (last.bit_length() - 1))
+    return plan if size < _LEAST_GROUP else TreePlan(tree, DeviceFacts(size, 1))
+
+
+def _every_position(plan: EachPlan) -> Iterator[tuple[TreeDigit, int, int]]:
+    """An item for each position that there is something to do for."""
+    limits = dict(plan.limits)
+    for digit in plan.digits:
+        count = digit.extent
+        if digit.bound:
+            ((name, step),) = digit.steps
+            count = min(count, -(-limits[name].end // step))
+        if count > 1:
+            yield digit, 1, count
+
+
+def _is_costly(part: Expr) -> bool:
+    return isinstance(part, Apply) and is_costly(part.op)
+
+
+# --- rows ---------------------------------------------------------------------------------------------------
+
+
+def move_rows(program: Program, device: DeviceFacts) -> Program:
+    """Rows that an item has no room for in temporaries, which have one for each position of the loops around.
+
+    `each n 2: local row[17] ...`  ->  `each n 2: ... row[n, c]`, `row` a temporary of 2x17.
+    """
+    steps: list[Step] = []
+    sizes: list[int] = []
+    for step in program.steps:
+        if isinstance(step, TreeStep) and _row_bytes(step.tree) > _MOST_ROW_BYTES:
+            in_step = not any(plan.device.vector_bytes for plan in plan_trees(step.tree, device))
+            rows = _Rows(step.tree, is_outermost=in_step)
+            tree = rows.tree()
+            first = len(program.temporaries) + len(sizes)
+            places = tuple(Place(~(first + i)) for i in range(len(rows.tensors)))
+            sizes += [tensor.data_type.nbytes(prod(tensor.sizes)) for tensor in rows.tensors.values()]
+            step = replace(step, tree=tree.verify(), places=(*step.places, *places))
+        steps.append(step)
+    return program.with_steps(steps, sizes).verify() if sizes else program
+
+
+def _row_bytes(tree: LoopTree) -> int:
+    """Bytes of all rows of one position."""
+    loops = (item for item in items_of(tree.items) if isinstance(item, Each))
+    return sum(_real(tree).nbytes(prod(row.sizes)) for loop in loops for row in loop.locals)
+
+
+def _real(tree: LoopTree) -> DataType:
+    return DataType.f64 if tree.wide else DataType.f32
+
+
+@dataclass
+class _Rows:
+    """Makes a tree's rows tensors. `is_outermost`: the index of a row moves farthest, so that neighbours of
+    the loops around lie side by side.
+    """
+
+    source: LoopTree
+    is_outermost: bool
+    tensors: dict[str, TreeTensor] = field(default_factory=dict)
+    around: dict[str, tuple[Affine, ...]] = field(default_factory=dict)
+
+    def tree(self) -> LoopTree:
+        """The tree without rows; `tensors` are then those that it has more."""
+        items = tuple(self._each(item, ()) for item in self.source.items)
+        return replace(self.source, tensors=(*self.source.tensors, *self.tensors.values()), items=items)
+
+    def _each(self, each: Each, around: tuple[TreeAxis, ...]) -> Each:
+        axes = (*around, *each.axes)
+        for row in each.locals:
+            sizes = self._index(tuple(axis.extent for axis in axes), row.sizes)
+            self.tensors[row.name] = TreeTensor.row_major(row.name, sizes, _real(self.source))
+            self.around[row.name] = index_of(*axes)
+        return replace(each, items=tuple(self._item(item, axes) for item in each.items), locals=())
+
+    def _item(self, item: Item, axes: tuple[TreeAxis, ...]) -> Item:
+        if isinstance(item, Each):
+            return self._each(item, axes)
+        if isinstance(item, Fold):
+            return replace(item, values=tuple(map(self._value, item.values)))
+        made = replace(item, value=self._value(item.value))
+        if isinstance(made, Store) and made.tensor in self.tensors:
+            index = self._index(self.around[made.tensor], made.index)
+            return self.tensors[made.tensor].store(index, made.value)
+        return made
+
+    def _value(self, expr: Expr) -> Expr:
+        if isinstance(expr, Apply):
+            return replace(expr, args=tuple(map(self._value, expr.args)))
+        if isinstance(expr, Load) and expr.tensor in self.tensors:
+            return self.tensors[expr.tensor].load(*self._index(self.around[expr.tensor], expr.index))
+        return expr
+
+    def _index(self, around: tuple[_T, ...], own: tuple[_T, ...]) -> tuple[_T, ...]:
+        """A row's part of an index, or of sizes, and that of the loops around it."""
+        return (*own, *around) if self.is_outermost else (*around, *own)
