@@ -123,8 +123,8 @@ class TreeSchedule:
 
     @property
     def real(self) -> DataType:
-        """The type that is computed in."""
-        return DataType.f64 if self.tree.wide else DataType.f32
+        """The type of what is computed, in memory."""
+        return self.tree.number.storage
 
     @property
     def rows(self) -> set[str]:
