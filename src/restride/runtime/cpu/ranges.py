@@ -45,11 +45,12 @@ def _run(
     tree_of: Callable[[MemoryDesc, int], LoopTree], md: MemoryDesc, address: int, keep_mask: int
 ) -> list[Array]:
     executable, _ = _executables.get_or_make(
-        (tree_of, md, keep_mask), lambda: _executable(tree_of(md, keep_mask), md.size)
+        (tree_of, md, keep_mask),
+        lambda: CpuExecutable(fold_program(tree_of(md, keep_mask)), host_isa(), host_caches()),
     )
     kept = tuple(n for dim, n in enumerate(md.dims) if keep_mask >> dim & 1)
     count = len(executable.program.slots) - 1
-    results = [np.zeros(prod(kept), storage_dtype(md.data_type)) for _ in range(count)]
+    results = [np.empty(prod(kept), storage_dtype(md.data_type)) for _ in range(count)]
     first, *others = map(address_of, results)
     words = packer(len(others), 0)(*others)
     executable.run(address, first, packed_address(words))
@@ -57,8 +58,10 @@ def _run(
     return [to_real(bits, md.data_type, real).reshape(kept) for bits in results]
 
 
-def _executable(tree: LoopTree, work_bytes: int) -> CpuExecutable:
+def fold_program(tree: LoopTree) -> Program:
+    """A tree alone, of a source and outputs."""
     places = (Place(SRC), *(Place(DST + i) for i in range(len(tree.tensors) - 1)))
     slots = (Slot(SRC), *(Slot(place.buffer, is_written=True) for place in places[1:]))
-    program = Program(slots, (TreeStep(tree, places, work_bytes),)).verify()
-    return CpuExecutable(program, host_isa(), host_caches())
+    low, high = tree.tensors[0].span
+    work_bytes = tree.tensors[0].data_type.nbytes(high - low)
+    return Program(slots, (TreeStep(tree, places, work_bytes),)).verify()

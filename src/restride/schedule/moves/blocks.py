@@ -306,10 +306,11 @@ def _of_block(tree: LoopTree, axis: TreeAxis, rows: int, count: int, *, adds: bo
     """
     (outer,) = tree.items
     around, within = TreeAxis(f"{axis.name}.runs", axis.extent // (rows * count)), TreeAxis(axis.name, rows)
-    by = {axis.name: around * (rows * count) + within}
+    parts = (around, within) if around.extent > 1 else (within,)
+    by = {axis.name: around * (rows * count) + within if around.extent > 1 else within + 0}
 
     def cut(loop: Each, items: Iterable[Item]) -> Each:
-        axes = (part for own in loop.axes for part in ((around, within) if own == axis else (own,)))
+        axes = (part for own in loop.axes for part in (parts if own == axis else (own,)))
         return replace(loop, axes=tuple(axes), items=tuple(items))
 
     def moved(item: Item) -> Item:

@@ -66,12 +66,14 @@ def _chain(tensor: TreeTensor, index: Sequence[Affine], axes: Sequence[TreeAxis]
     by_name = {axis.name: axis for axis in axes}
     digits: list[_Digit] = []
     for of_dim, at in zip(tensor.digits, index, strict=True):
-        if at.axis is None:
+        # Of an index of several axes the one that moves it least.
+        lowest = next((name for name, factor in at.terms if factor == 1), None)
+        if lowest is None or at.constant or at.divisor > 1:
             continue
-        axis = by_name[at.axis]
+        axis = by_name[lowest]
         ends = (*(digit.step for digit in of_dim[1:]), axis.extent)
-        for digit, end in zip(of_dim, ends, strict=True):
-            if axis.extent % end == 0 and end % digit.step == 0:
+        for digit, end in zip(of_dim, (min(end, axis.extent) for end in ends), strict=True):
+            if end > digit.step and axis.extent % end == 0 and end % digit.step == 0:
                 digits.append(_Digit(axis, digit.step, end // digit.step, digit.stride))
     chain: list[_Digit] = []
     reach = 1
