@@ -56,7 +56,7 @@ def test_parts_that_share_outputs_add_to_sums_of_their_own() -> None:
     src, dst = random_source(case.descs[0], 1), destination(case.descs[1])
     tame(src, case.descs[0].data_type, 2)
     planes = kernel.planes(3)
-    kernel.part(src.ctypes.data, dst.ctypes.data, planes, (1, 3))
+    kernel.part(src.ctypes.data, dst.ctypes.data, [plane.ctypes.data for plane in planes], (1, 3))
     assert planes[:, 1].any()
     assert not planes[:, [0, 2]].any()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,16 +90,18 @@ class Kernel:
         outputs = math.prod(fused.tree.tensors[1].sizes)
         return np.zeros((2, parts if fused.is_shared else 1, outputs), np.int32)
 
-    def part(self, src: int, dst: int, planes: Array, share: tuple[int, int]) -> None:
+    def part(self, src: int, dst: int, outs: Sequence[int], share: tuple[int, int]) -> None:
         """Run one share, (part, parts), on addresses."""
-        words = KernelWords((), [self._params.address, *(plane.ctypes.data for plane in planes)])
+        words = KernelWords((), [self._params.address, *outs])
         self._entry(src, dst, words.address, *share)
 
     def __call__(self, src: Array, dst: Array, parts: int) -> Array:
         """Run all shares, the last one first; the first output, all planes together."""
         planes = self.planes(parts)
         for part in reversed(range(parts)):
-            self.part(src.ctypes.data, dst.ctypes.data, planes, (part, parts))
+            self.part(
+                src.ctypes.data, dst.ctypes.data, [plane.ctypes.data for plane in planes], (part, parts)
+            )
         first, second = planes.sum(axis=1, dtype=np.int32)
         np.testing.assert_array_equal(second * np.int32(-FACTOR), first)
         return np.asarray(first)

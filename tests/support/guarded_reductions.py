@@ -29,6 +29,8 @@ def run_case(case: Reduced, isa: Isa, caches: CacheSizes, *, at_end: bool) -> No
     tensor.lock()
     empty = case.new_results()
     outputs = [Guarded(bits.nbytes, at_end=at_end) for bits in empty]
+    for output, bits in zip(outputs, empty, strict=True):
+        output.write(bits.tobytes())
     run(compiled(case, isa, caches), tensor.address - low, [output.address for output in outputs])
     same(case.values([np.frombuffer(output.read(), np.uint8) for output in outputs]), expected(case, data))
     if set().union(*(output.around() for output in outputs)) - {POISON}:

@@ -255,8 +255,8 @@ def axis_digits(digits: IndexDigits, index: Affine, extents: dict[str, int]) -> 
     if index.constant:
         return None
     for place, (name, factor) in enumerate(terms):
-        # Each axis begins where the one before it ends, or behind that, at the edge of a block or of a part of
-        # one: no carry goes from one to the next.
+        # Each axis begins where the one before it ends, or behind that, at the edge of a block or of a part
+        # of one: no carry goes from one to the next.
         if not _divides_all(factor, digits) or factor < (reach if place > 0 else 0):
             return None
         reach = factor * extents[name]
