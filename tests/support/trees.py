@@ -85,11 +85,11 @@ def softmax_tree(src: MemoryDesc, dst: MemoryDesc, axis: int) -> LoopTree:
 
 
 def window_tree(src: MemoryDesc, dst: MemoryDesc, kernel: int, step: int, pad: int) -> LoopTree:
-    """The largest value of each window, the mean of what is not padding, and where the largest is: `where`
+    """The largest value of each window, the mean of what is not padding, and where the largest is: `place`
     and `mean` are dense f32 of the shape of `dst`.
     """
     x, y = TreeTensor.of_desc("src", src), TreeTensor.of_desc("dst", dst)
-    where, mean = (TreeTensor.row_major(name, dst.dims) for name in ("where", "mean"))
+    found, mean = (TreeTensor.row_major(name, dst.dims) for name in ("place", "mean"))
     n, c, oh, ow = (TreeAxis(name, extent) for name, extent in zip("nchw", dst.dims, strict=True))
     kh, kw = TreeAxis("kh", kernel), TreeAxis("kw", kernel)
     ih, iw = oh * step + kh - pad, ow * step + kw - pad
@@ -104,10 +104,10 @@ def window_tree(src: MemoryDesc, dst: MemoryDesc, kernel: int, step: int, pad: i
     index = (n, c, oh, ow)
     stores = (
         y.store(index, Ref("m")),
-        where.store(index, Ref("i")),
+        found.store(index, Ref("i")),
         mean.store(index, Ref("s") / apply("max", Ref("k"), 1.0)),
     )
-    return LoopTree((x, y, where, mean), (Each(index, (window, *stores)),)).verify()
+    return LoopTree((x, y, found, mean), (Each(index, (window, *stores)),)).verify()
 
 
 # --- a second interpreter -----------------------------------------------------------------------------------

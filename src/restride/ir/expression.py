@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 from .arithmetic import Arithmetic, Term, V
@@ -129,12 +130,18 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
-    """A number, rounded to the type that is computed in."""
+    """A number, rounded to the type that is computed in. There is one NaN, so that equal trees are equal."""
 
     number: float
 
+    def __post_init__(self) -> None:
+        if self.number != self.number:
+            object.__setattr__(self, "number", nan)
+
     def __str__(self) -> str:
-        return f"{self.number:g}"
+        short = f"{self.number:g}"
+        is_exact = self.number != self.number or float(short) == self.number
+        return short if is_exact else str(self.number if isinstance(self.number, int) else float(self.number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,29 +43,15 @@ A softmax over the channels of each pixel, for an example, with a row that stays
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .digits import IndexDigit, IndexDigits, TensorOperand, index_digits
-from .eltwise import ALGORITHMS
-from .expression import (
-    FOLDS,
-    OPERATIONS,
-    Affine,
-    Apply,
-    Coordinate,
-    Expr,
-    Load,
-    Ref,
-    Scalar,
-    TreeAxis,
-    index_of,
-    operands_of,
-    parts_of,
-)
+from .expression import Affine, Expr, Load, TreeAxis, index_of, parts_of
+from .verify import Line, TreeChecks
 
 # --- tensors ------------------------------------------------------------------------------------------------
 
@@ -133,7 +119,7 @@ class TreeTensor:
         sizes = "x".join(map(str, self.sizes)) or "one"
         strides = (" ".join(f"{d.stride}/{d.step}" for d in reversed(digits)) for digits in self.digits)
         padded = "" if self.padded == self.sizes else f" in {'x'.join(map(str, self.padded))}"
-        return f"{self.name} {self.data_type} {sizes}{padded} + {self.base}: {', '.join(strides)}"
+        return f"{self.name} {self.data_type} {sizes}{padded} + {self.base}: {', '.join(strides)}".rstrip()
 
 
 # --- items --------------------------------------------------------------------------------------------------
@@ -262,20 +248,27 @@ class LoopTree:
         sizes = {tensor.name: tensor.padded for tensor in self.tensors}
         return all(0 in sizes[name] for name in self.written)
 
-    def verify(self) -> LoopTree:
-        """Return self if well formed; else raise ValueError: a fault of the planner, never of a user."""
-        names = [tensor.name for tensor in (*self.tensors, *_locals(self.items))]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two tensors of one name in\n{self}")
-        known = {tensor.name: tensor for tensor in self.tensors}
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The first line of the text; none where all is as usual."""
+        parts = ["in f64"] * self.wide + [f"{self.scalars} scalars"] * bool(self.scalars)
+        parts += ["backwards"] * self.backwards
+        return (f"tree {', '.join(parts)}",) if parts else ()
+
+    def verify(self, lines: Sequence[Line] = ()) -> LoopTree:
+        """Return self if well formed; else raise InvalidArguments (RS-T02) with the line that does not fit.
+
+        `lines`: those of the text that the tree was read from.
+        """
+        checks = TreeChecks(self, lines)
+        for tensor in self.tensors:
+            checks.tensor(tensor)
         for item in self.items:
-            if item.folds:
-                raise ValueError(f"a fold in the outermost loop of\n{self}")
-            _Verifier(self, known).each(item, frozenset(), frozenset())
+            _check(item, checks)
         return self
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.tensors), *map(str, self.items)])
+        return "\n".join([*self.head, *map(str, self.tensors), *map(str, self.items)])
 
 
 def values_of(item: Item) -> tuple[Expr, ...]:
@@ -303,76 +296,26 @@ def _each_lines(each: Each) -> Iterator[str]:
     for guard in each.guards:
         yield f"  where {guard}"
     for tensor in each.locals:
-        yield f"  local {tensor.name}[{', '.join(map(str, tensor.sizes))}]"
+        of_type = "" if tensor.data_type is DataType.f32 else f" {tensor.data_type}"
+        yield f"  local {tensor.name}[{', '.join(map(str, tensor.sizes))}]{of_type}"
     for item in each.items:
         yield from ("  " + line for line in str(item).splitlines())
 
 
-class _Verifier:
-    """Checks that every name is known where it is used."""
-
-    def __init__(self, tree: LoopTree, tensors: dict[str, TreeTensor]) -> None:
-        self.tree, self.tensors = tree, tensors
-
-    def each(self, each: Each, axes: frozenset[str], names: frozenset[str]) -> frozenset[str]:
-        """Check a loop; the names that are known after it."""
-        own = [axis.name for axis in each.axes]
-        if len(set(own)) < len(own) or axes.intersection(own) or any(a.extent < 0 for a in each.axes):
-            raise self.fault(f"axes {', '.join(own)} are not new")
-        inside, found = axes.union(own), names
-        self.tensors = self.tensors | {tensor.name: tensor for tensor in each.locals}
-        for guard in each.guards:
-            self.index(guard.index, inside)
-        after = set[str]()
-        for item in each.items:
-            if isinstance(item, Each):
-                found |= self.each(item, inside, found)
-                continue
-            for value in values_of(item):
-                self.value(value, inside, found)
-            if isinstance(item, Let):
-                found |= {item.name}
-            elif isinstance(item, Fold):
-                self.fold(item)
-                after.update(item.names)
-            else:
-                self.place(item.tensor, item.index, inside)
-        return frozenset(after)
-
-    def fold(self, item: Fold) -> None:
-        states = len(FOLDS[item.op].identity) if item.op in FOLDS else -1
-        if not len(item.names) == len(item.values) == states:
-            raise self.fault(f"{item} has other states than its operation")
-
-    def value(self, value: Expr, axes: frozenset[str], names: frozenset[str]) -> None:
-        for part in parts_of(value):
-            if isinstance(part, Load):
-                self.place(part.tensor, part.index, axes)
-            elif isinstance(part, Coordinate):
-                self.index(part.index, axes)
-            elif isinstance(part, Ref) and part.name not in names:
-                raise self.fault(f"{part.name} is not known yet")
-            elif isinstance(part, Scalar) and not 0 <= part.number < self.tree.scalars:
-                raise self.fault(f"{part} is not there")
-            elif isinstance(part, Apply):
-                self.operation(part)
-
-    def operation(self, part: Apply) -> None:
-        if part.op not in OPERATIONS and part.op not in ALGORITHMS:
-            raise self.fault(f"{part.op} is no operation")
-        most = operands_of(part.op)
-        if len(part.args) > most or (part.op in OPERATIONS and len(part.args) < most):
-            raise self.fault(f"{part} has {len(part.args)} operands")
-
-    def place(self, name: str, index: tuple[Affine, ...], axes: frozenset[str]) -> None:
-        if name not in self.tensors or len(self.tensors[name].sizes) != len(index):
-            raise self.fault(f"{name} is no tensor of {len(index)} dims")
-        for each in index:
-            self.index(each, axes)
-
-    def index(self, index: Affine, axes: frozenset[str]) -> None:
-        if index.divisor < 1 or any(name not in axes for name, _ in index.terms):
-            raise self.fault(f"index {index} is of axes that are not there")
-
-    def fault(self, what: str) -> ValueError:
-        return ValueError(f"{what} in\n{self.tree}")
+def _check(item: Item, checks: TreeChecks) -> None:
+    """Check an item, in the order of the lines of its text."""
+    checks.next_line()
+    if isinstance(item, Let):
+        checks.let(item.name, item.value)
+    elif isinstance(item, Fold):
+        checks.fold(item.op, item.names, item.values)
+    elif isinstance(item, Store):
+        checks.store(item.tensor, item.index, item.value)
+    else:
+        with checks.loop(item.axes):
+            for guard in item.guards:
+                checks.guard(guard)
+            for tensor in item.locals:
+                checks.local(tensor)
+            for inside in item.items:
+                _check(inside, checks)
