@@ -41,6 +41,12 @@ def align(b: Builder, values: Sequence[Value]) -> list[Value]:
     return [broadcast(b, value, lanes) for value in values]
 
 
+def lane_of(b: Builder, value: Value, lane: int) -> Value:
+    """One lane of a value; that of all where it has one lane."""
+    place = lane if lanes_of(value) > 1 else 0
+    return b.value(element_of(value), f"extractelement {value}, i64 {place}")
+
+
 def with_lanes(b: Builder, value: Value, first: int, count: int) -> Value:
     """Some lanes of a value."""
     if count == lanes_of(value) and not first:

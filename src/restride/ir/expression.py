@@ -1,7 +1,8 @@
 """Expressions of loop trees: values of one position of the loops, each operation written once.
 
     expr  := number | scalar | load | coordinate | name | op expr*
-    index := (constant + sum of coefficient * axis) / divisor
+    load  := tensor index*
+    index := (constant + sum of coefficient * axis) / divisor | load
 
 `Term` gives every operation and every fold its meaning over any arithmetic (`ir/arithmetic.py`): NumPy's in
 the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a condition is 1 or 0.
@@ -49,6 +50,11 @@ class Affine:
 
     def __floordiv__(self, divisor: int) -> Affine:
         return Affine(self.terms, self.constant, self.divisor * divisor)
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The names of the axes that it depends on."""
+        return frozenset(name for name, _ in self.terms)
 
     def with_axes(self, others: Mapping[str, Affine]) -> Affine:
         """The same by other axes: what stands for those that are named."""
@@ -99,6 +105,11 @@ def _affine(index: Affine | TreeAxis | int) -> Affine:
 def index_of(*indices: Affine | TreeAxis | int) -> tuple[Affine, ...]:
     """Axes and numbers as indices."""
     return tuple(map(_affine, indices))
+
+
+def place_of(*indices: Index | TreeAxis | int) -> tuple[Index, ...]:
+    """The same, where some may be elements of tensors."""
+    return tuple(at if isinstance(at, Load) else _affine(at) for at in indices)
 
 
 # --- expressions --------------------------------------------------------------------------------------------
@@ -156,13 +167,36 @@ class Scalar(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
-    """An element of a tensor, as a real number."""
+    """An element of a tensor, as a real number.
+
+    As an index of another tensor it is the integer that it holds, exactly: one below 0 counts from the end of
+    the dim, and what is outside after that is brought to the nearer end, so that memory outside is never
+    touched. The index of such a load has no loads.
+    """
 
     tensor: str
-    index: tuple[Affine, ...]
+    index: tuple[Index, ...]
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The names of the axes that it depends on."""
+        return frozenset[str]().union(*(at.axes for at in self.index))
+
+    @property
+    def elements(self) -> tuple[Load, ...]:
+        """The indices that are elements of other tensors."""
+        return tuple(at for at in self.index if isinstance(at, Load))
+
+    def with_axes(self, others: Mapping[str, Affine]) -> Load:
+        """The same by other axes."""
+        return Load(self.tensor, tuple(at.with_axes(others) for at in self.index))
 
     def __str__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.index))}]"
+
+
+Index = Affine | Load
+"""What says where an element is along a dim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +251,8 @@ def parts_of(expr: Expr) -> Iterator[Expr]:
     if isinstance(expr, Apply):
         for arg in expr.args:
             yield from parts_of(arg)
+    elif isinstance(expr, Load):
+        yield from expr.elements
 
 
 # --- operations ---------------------------------------------------------------------------------------------

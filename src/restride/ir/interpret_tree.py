@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -16,7 +17,20 @@ import numpy as np
 from .arithmetic import NumpyArithmetic
 from .conversion import Array, from_real, to_real
 from .digits import offset_at
-from .expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, evaluate, fold
+from .expression import (
+    FOLDS,
+    Affine,
+    Apply,
+    Const,
+    Coordinate,
+    Expr,
+    Index,
+    Load,
+    Ref,
+    Scalar,
+    evaluate,
+    fold,
+)
 from .interpret_nest import gather, scatter
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
 
@@ -87,7 +101,14 @@ class _Interpreter:
         if not each.folds and not each.positions:
             return {}
         self.tensors |= {tensor.name: tensor for tensor in each.locals}
-        return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
+        if not each.in_order or not each.positions:
+            return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
+        found: dict[str, Array] = {}
+        for position in product(*(range(axis.extent) for axis in each.axes)):
+            own = {axis.name: (at, at + 1) for axis, at in zip(each.axes, position, strict=True)}
+            here = self.whole(each, replace(scope, ranges={**scope.ranges, **own}))
+            found = self.together(each, found, here) if found else here
+        return found
 
     def part(self, each: Each, scope: _Scope, ranges: dict[str, Range]) -> dict[str, Array]:
         """Run a part of a loop, in halves where it is long."""
@@ -163,7 +184,7 @@ class _Interpreter:
     def store(self, item: Store, scope: _Scope) -> None:
         tensor = self.tensors[item.tensor]
         value = self.value(item.value, scope)
-        index = [self.index(each, scope) for each in item.index]
+        index = self.places(tensor, item.index, scope)
         shape = np.broadcast_shapes(value.shape, *(each.shape for each in index))
         if scope.mask is not None:
             shape = np.broadcast_shapes(shape, scope.mask.shape)
@@ -202,7 +223,7 @@ class _Interpreter:
 
     def load(self, expr: Load, scope: _Scope) -> Array:
         tensor = self.tensors[expr.tensor]
-        index = [self.index(each, scope) for each in expr.index]
+        index = self.places(tensor, expr.index, scope)
         # Positions that guards leave out may have any index.
         inside = [np.clip(at, 0, size - 1) for at, size in zip(index, tensor.sizes, strict=True)]
         if expr.tensor in scope.rows:
@@ -224,6 +245,25 @@ class _Interpreter:
         return [*found, *index]
 
     # --- indices
+
+    def places(self, tensor: TreeTensor, index: Sequence[Index], scope: _Scope) -> list[Array]:
+        """An index of a tensor, for each dim."""
+        return [
+            self.element(at, size, scope) if isinstance(at, Load) else self.index(at, scope)
+            for at, size in zip(index, tensor.sizes, strict=True)
+        ]
+
+    def element(self, load: Load, size: int, scope: _Scope) -> Array:
+        """The element of a tensor as an index of a dim of so many: from its end where it is below 0."""
+        tensor = self.tensors[load.tensor]
+        index = self.places(tensor, load.index, scope)
+        inside = [np.clip(at, 0, n - 1) for at, n in zip(index, tensor.sizes, strict=True)]
+        places = self.offsets(tensor, inside)
+        if 0 in tensor.sizes:
+            return np.zeros(places.shape, np.int64)
+        bits = gather(self.memory[load.tensor], tensor.data_type, places)
+        at = to_real(bits, tensor.data_type, np.float64).astype(np.int64)
+        return np.clip(np.where(at < 0, at + size, at), 0, max(size - 1, 0))
 
     def index(self, index: Affine, scope: _Scope) -> Array:
         total = np.full((1,) * len(self.order), index.constant, np.int64)
@@ -271,7 +311,9 @@ def _canonical(value: Array) -> Array:
 def _inner_positions(each: Each) -> int:
     """The most positions of the loops inside of one, for each of its own."""
     inner = [item for item in each.items if isinstance(item, Each)]
-    return max((item.positions * _inner_positions(item) for item in inner), default=1)
+    # Of a loop in order there is one position at a time.
+    counts = ((1 if item.in_order else item.positions) * _inner_positions(item) for item in inner)
+    return max(counts, default=1)
 
 
 def _axis_names(items: Sequence[Each]) -> list[str]:

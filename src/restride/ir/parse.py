@@ -16,7 +16,7 @@ from typing import TypeVar
 from ..dtypes import DataType
 from ..errors import Error, refuse
 from .digits import IndexDigit
-from .expression import Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, TreeAxis
+from .expression import Affine, Apply, Const, Coordinate, Expr, Index, Load, Ref, Scalar, TreeAxis
 from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
 from .verify import is_name
 
@@ -269,6 +269,9 @@ class _TreeParser:
         axes: tuple[TreeAxis, ...] = ()
         if not line.take_word("once"):
             axes = (self.axis(), *self.more_axes())
+        in_order = line.take_word("in")
+        if in_order and not line.take_word("order"):
+            raise line.fault("order", "each ... in order: runs one position after the other")
         line.expect(":")
         line.end()
         guards, rows, items = list[Guard](), list[TreeTensor](), list[Item]()
@@ -278,7 +281,7 @@ class _TreeParser:
             rows.append(self.local())
         while self.new_line(level + 1):
             items.append(self.item(level + 1))
-        return Each(axes, tuple(items), tuple(guards), tuple(rows))
+        return Each(axes, tuple(items), tuple(guards), tuple(rows), in_order)
 
     def more_axes(self) -> Iterator[TreeAxis]:
         while self.line.take(","):
@@ -324,7 +327,7 @@ class _TreeParser:
     def fold_or_store(self, name: str) -> Item:
         line, names = self.line, [name]
         if line.take("["):
-            index = line.several(self.affine, "]")
+            index = line.several(self.index, "]")
             line.expect("=")
             return Store(name, index, self.expr())
         while line.take(","):
@@ -335,6 +338,14 @@ class _TreeParser:
         return Fold(op, tuple(names), line.several(self.expr, ")"))
 
     # --- indices
+
+    def index(self) -> Index:
+        line = self.line
+        start, word = line.at, line.word()
+        if word and line.take(word) and line.take("["):
+            return Load(word, line.several(self.affine, "]"))
+        line.at = start
+        return self.affine()
 
     def affine(self) -> Affine:
         line = self.line
@@ -405,7 +416,7 @@ class _TreeParser:
         if word == "scalar":
             return Scalar(line.integer("the number of a scalar"))
         if line.take("["):
-            return Load(word, line.several(self.affine, "]"))
+            return Load(word, line.several(self.index, "]"))
         if not line.take("("):
             return Ref(word)
         if word != "index":

@@ -50,7 +50,7 @@ from math import prod
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .digits import IndexDigit, IndexDigits, TensorOperand, index_digits
-from .expression import Affine, Expr, Load, TreeAxis, index_of, parts_of
+from .expression import Affine, Expr, Index, Load, TreeAxis, parts_of, place_of
 from .verify import Line, TreeChecks
 
 # --- tensors ------------------------------------------------------------------------------------------------
@@ -103,16 +103,16 @@ class TreeTensor:
                 low, high = low + min(reach, 0), high + max(reach, 0)
         return low, high + 1
 
-    def load(self, *indices: Affine | TreeAxis | int) -> Load:
+    def load(self, *indices: Index | TreeAxis | int) -> Load:
         """The element at an index for each dim."""
         return Load(self.name, self._index(indices))
 
-    def store(self, indices: tuple[Affine | TreeAxis | int, ...], value: Expr) -> Store:
+    def store(self, indices: tuple[Index | TreeAxis | int, ...], value: Expr) -> Store:
         """The item that writes a value there."""
         return Store(self.name, self._index(indices), value)
 
-    def _index(self, indices: tuple[Affine | TreeAxis | int, ...]) -> tuple[Affine, ...]:
-        found = index_of(*indices)
+    def _index(self, indices: tuple[Index | TreeAxis | int, ...]) -> tuple[Index, ...]:
+        found = place_of(*indices)
         return tuple(Affine() if size == 1 else at for at, size in zip(found, self.sizes, strict=True))
 
     def __str__(self) -> str:
@@ -164,7 +164,7 @@ class Store:
     """A value written to one element."""
 
     tensor: str
-    index: tuple[Affine, ...]
+    index: tuple[Index, ...]
     value: Expr
 
     def __str__(self) -> str:
@@ -173,12 +173,17 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Loops: the items for every position of the axes where all guards hold."""
+    """Loops: the items for every position of the axes where all guards hold.
+
+    `in_order`: one position after the other, the last axis the fastest, so that each may read what those
+    before it have written, and overwrite it.
+    """
 
     axes: tuple[TreeAxis, ...]
     items: tuple[Item, ...]
     guards: tuple[Guard, ...] = ()
     locals: tuple[TreeTensor, ...] = ()
+    in_order: bool = False
 
     @property
     def positions(self) -> int:
@@ -272,9 +277,11 @@ class LoopTree:
 
 
 def values_of(item: Item) -> tuple[Expr, ...]:
-    """The expressions of an item, without those of the items in it."""
+    """The expressions of an item, without those of the items in it; of a store those of its index too."""
     if isinstance(item, Each):
         return ()
+    if isinstance(item, Store):
+        return (item.value, *(at for at in item.index if isinstance(at, Load)))
     return item.values if isinstance(item, Fold) else (item.value,)
 
 
@@ -292,7 +299,7 @@ def _locals(items: tuple[Item, ...]) -> Iterator[TreeTensor]:
 
 
 def _each_lines(each: Each) -> Iterator[str]:
-    yield f"each {', '.join(map(str, each.axes)) or 'once'}:"
+    yield f"each {', '.join(map(str, each.axes)) or 'once'}{' in order' * each.in_order}:"
     for guard in each.guards:
         yield f"  where {guard}"
     for tensor in each.locals:
@@ -312,7 +319,7 @@ def _check(item: Item, checks: TreeChecks) -> None:
     elif isinstance(item, Store):
         checks.store(item.tensor, item.index, item.value)
     else:
-        with checks.loop(item.axes):
+        with checks.loop(item.axes, in_order=item.in_order):
             for guard in item.guards:
                 checks.guard(guard)
             for tensor in item.locals:

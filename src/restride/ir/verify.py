@@ -23,6 +23,7 @@ from .expression import (
     Apply,
     Coordinate,
     Expr,
+    Index,
     Load,
     Ref,
     Scalar,
@@ -55,11 +56,12 @@ def is_name(text: str, *, is_whole: bool = True) -> bool:
 class _LoopFacts:
     """A loop around the line that is checked: what it has, and what is known of the items in it."""
 
-    extents: dict[str, int]
+    in_order: bool
+    extents: dict[str, int] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
-    loads: dict[str, set[tuple[Affine, ...]]] = field(default_factory=dict)
-    stores: dict[tuple[str, tuple[Affine, ...]], tuple[int, Axes]] = field(default_factory=dict)
+    loads: dict[str, set[tuple[Index, ...]]] = field(default_factory=dict)
+    stores: dict[tuple[str, tuple[Index, ...]], tuple[int, Axes]] = field(default_factory=dict)
     folded: dict[str, Axes] = field(default_factory=dict)
 
 
@@ -134,9 +136,9 @@ class TreeChecks:
     # --- loops
 
     @contextmanager
-    def loop(self, axes: Sequence[TreeAxis]) -> Iterator[None]:
+    def loop(self, axes: Sequence[TreeAxis], *, in_order: bool) -> Iterator[None]:
         """What is checked inside is in a loop over these axes."""
-        loop, around = _LoopFacts({}), dict(self.names)
+        loop, around = _LoopFacts(in_order), dict(self.names)
         for axis in axes:
             if axis.name in self.extents:
                 raise self.fault(
@@ -148,7 +150,8 @@ class TreeChecks:
             self.extents[axis.name] = loop.extents[axis.name] = axis.extent
         self.loops.append(loop)
         yield
-        self._positions_are_apart(loop)
+        if not in_order:
+            self._positions_are_apart(loop)
         self.loops.pop()
         self.names = around
         del self.guards[len(self.guards) - len(loop.guards) :]
@@ -202,10 +205,13 @@ class TreeChecks:
             self._is_free(name, loop.folded, "result")
             loop.folded[name] = (used | guarded).difference(loop.extents)
 
-    def store(self, name: str, index: tuple[Affine, ...], value: Expr) -> None:
+    def store(self, name: str, index: tuple[Index, ...], value: Expr) -> None:
         """A line that writes an element."""
         used = self.value(value)
         self._access(name, index)
+        for at in index:
+            if isinstance(at, Load):
+                self.value(at)
         if name in self.rows:
             self.rows[name] |= used
         self.loops[-1].stores[name, index] = self.line, used
@@ -268,17 +274,39 @@ class TreeChecks:
             )
         return names
 
-    def _access(self, name: str, index: tuple[Affine, ...]) -> Axes:
+    def _access(self, name: str, index: tuple[Index, ...]) -> Axes:
         """An element of a tensor; the axes that it depends on."""
         tensor = self.tensors.get(name)
         if tensor is None:
             raise self.fault(f"{name} is no tensor", f"there are {', '.join(self.tensors) or 'none'}")
         if len(tensor.sizes) != len(index):
             raise self.fault(f"{name} is no tensor of {len(index)} dims", f"it has {len(tensor.sizes)}")
-        used = frozenset[str]().union(*map(self._affine, index))
+        used = self.rows.get(name, frozenset[str]())
         for dim, (at, size) in enumerate(zip(index, tensor.sizes, strict=True)):
-            self._is_inside(name, dim, at, size)
-        return used | self.rows[name] if name in self.rows else used
+            if isinstance(at, Load):
+                used |= self._element(at, name, dim, size)
+            else:
+                used |= self._affine(at)
+                self._is_inside(name, dim, at, size)
+        return used
+
+    def _element(self, load: Load, name: str, dim: int, size: int) -> Axes:
+        """An index that is an element of a tensor; the axes that it depends on."""
+        tensor = self.tensors.get(load.tensor)
+        if load.elements:
+            raise self.fault(
+                f"the index {load} has elements in its index", "an element of an index has sums of axes"
+            )
+        if load.tensor in self.rows or (
+            tensor and not (tensor.data_type.is_integral and tensor.data_type.bits >= 8)
+        ):
+            raise self.fault(
+                f"the index {load} is no integer",
+                "it is an element of a tensor of s8, u8 or s32 of the caller",
+            )
+        if not size and 0 not in self.extents.values():
+            raise self.fault(f"dim {dim} of {name} is empty", "it has no element for any index")
+        return self._access(load.tensor, load.index)
 
     def _is_inside(self, name: str, dim: int, index: Affine, size: int) -> None:
         if 0 in self.extents.values():
@@ -305,18 +333,21 @@ class TreeChecks:
         for (name, index), (line, used) in loop.stores.items():
             if name in own:
                 continue
-            there = {axis for at in index for axis, _ in at.terms}
-            for axis in sorted((axes & used) - there - guarded):
+            there = {axis for at in index if isinstance(at, Affine) for axis in at.axes}
+            scattered = {axis for at in index if isinstance(at, Load) for axis in at.axes}
+            for axis in sorted(axes & ((used - guarded) | scattered) - there):
                 raise self.fault(
                     f"positions of {axis} write different values to one element",
-                    f"put {axis} into the index, or fold over it",
+                    f"put {axis} into the index, fold over it, or let the loop run in order",
                     line,
                 )
             for other in loop.loads.get(name, ()):
                 if _is_of_another(index, other, loop.extents):
                     at = Load(name, other)
                     raise self.fault(
-                        f"another position of the loop reads it as {at}", "such positions run in order", line
+                        f"another position of the loop reads it as {at}",
+                        "let the loop run in order: each ... in order:",
+                        line,
                     )
 
 
@@ -340,10 +371,14 @@ def _range_behind(guard: Guard, index: Affine, extents: Mapping[str, int]) -> tu
     return low + min(ends), high + max(ends)
 
 
-def _is_of_another(index: tuple[Affine, ...], other: tuple[Affine, ...], extents: Mapping[str, int]) -> bool:
-    """True where two indices that differ by constants meet at two positions of these axes."""
+def _is_of_another(index: tuple[Index, ...], other: tuple[Index, ...], extents: Mapping[str, int]) -> bool:
+    """True where indices that differ by constants, or by elements, meet at two positions of these axes."""
     moves: dict[str, int] = {}
-    for one, two in zip(index, other, strict=True):
+    pairs = list(zip(index, other, strict=True))
+    for one, two in pairs:
+        if isinstance(one, Load) or isinstance(two, Load):
+            apart = {at.axis for at, there in pairs if isinstance(at, Affine) and at == there}
+            return index != other and any(n > 1 for name, n in extents.items() if name not in apart)
         if one.terms != two.terms or one.divisor != 1 or two.divisor != 1:
             return False
         distance = two.constant - one.constant
