@@ -19,6 +19,7 @@ from restride.ir.expression import (
     Const,
     Coordinate,
     Expr,
+    Index,
     Load,
     Ref,
     Scalar,
@@ -141,7 +142,7 @@ class OneByOne:
                     states[item] = list(fold(item.op, _NUMPY, states[item], new))
                 else:
                     value = self.value(item.value, here, known)
-                    self.put(item.tensor, [self.index(i, here) for i in item.index], value)
+                    self.put(item.tensor, self.place(item.tensor, item.index, here), value)
         return {
             name: np.asarray(x)
             for item, found in states.items()
@@ -156,6 +157,15 @@ class OneByOne:
 
     def index(self, index: Affine, at: dict[str, int]) -> int:
         return (index.constant + sum(factor * at[name] for name, factor in index.terms)) // index.divisor
+
+    def place(self, name: str, index: Sequence[Index], at: dict[str, int]) -> list[int]:
+        sizes = self.tree.tensor(name).sizes
+        pairs = zip(index, sizes, strict=True)
+        return [self.element(i, n, at) if isinstance(i, Load) else self.index(i, at) for i, n in pairs]
+
+    def element(self, load: Load, size: int, at: dict[str, int]) -> int:
+        number = int(self.value(load, at, {}))
+        return min(max(number + size if number < 0 else number, 0), size - 1)
 
     def offset(self, tensor: TreeTensor, index: list[int]) -> int:
         total = tensor.base
@@ -175,7 +185,7 @@ class OneByOne:
     def value(self, expr: Expr, at: dict[str, int], names: dict[str, Array]) -> Array:
         if isinstance(expr, Load):
             flat, tensor = self.flats[expr.tensor], self.tree.tensor(expr.tensor)
-            index = [self.index(each, at) for each in expr.index]
+            index = self.place(expr.tensor, expr.index, at)
             if flat.dtype.kind == "f":
                 return np.asarray(flat[tuple(index)])
             place = self.offset(tensor, index)
