@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from restride.errors import InvalidArguments
+from restride.ir.conversion import from_real
 from restride.ir.interpret_tree import interpret_tree
 from restride.ir.parse import parse_tree
+from restride.ir.tree import LoopTree
 from restride.schedule.machine import DeviceFacts
 from restride.schedule.trees.plan import grid_of, plans_of
 from restride.schedule.trees.schedule import schedule_tree
 from restride.schedule.work_trees import plan_trees
 from support.gathers import CASES, inside
 from support.kernels import isa_id, runnable
+from support.random_trees import trees
 from support.trees import OneByOne, run_kernels
 
 EACH_CASE = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
@@ -53,6 +58,26 @@ def test_any_integer_is_an_index(numbers: list[int], size: int) -> None:
         out = np.zeros(len(numbers), np.uint32)
         run(tree, [x.view(np.uint32), i.view(np.uint32), out])
         np.testing.assert_array_equal(out.view(np.float32), x[inside(i, size)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees(is_run=True), st.integers(0, 2**32 - 1))
+def test_any_tree_means_the_same_to_interpreters_and_kernels(tree: LoopTree, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    flats = []
+    for tensor in tree.tensors:
+        numbers = rng.integers(0 if tensor.data_type.kind == "uint" else -12, 12, math.prod(tensor.sizes))
+        values = np.zeros(numbers.shape) if tensor.name in tree.written else numbers.astype(np.float64)
+        flats.append(from_real(values, tensor.data_type))
+    scalars = (3.0, -5.0)[: tree.scalars]
+    mine, theirs, slow = ([flat.copy() for flat in flats] for _ in range(3))
+    interpret_tree(tree, mine, scalars)
+    OneByOne(tree, {t.name: flat for t, flat in zip(tree.tensors, slow, strict=True)}, scalars)
+    isas = runnable()
+    run_kernels(tree, theirs, isas[seed % len(isas)], scalars, parts=1 + seed % 3)
+    for tensor, one, two, three in zip(tree.tensors, mine, theirs, slow, strict=True):
+        np.testing.assert_array_equal(one, three, err_msg=f"{tensor.name} of\n{tree}")
+        np.testing.assert_array_equal(one, two, err_msg=f"{tensor.name} of\n{tree}")
 
 
 def test_positions_in_order_are_neither_lanes_nor_shared() -> None:

@@ -151,8 +151,10 @@ class Const(Expr):
 
     def __str__(self) -> str:
         short = f"{self.number:g}"
-        is_exact = self.number != self.number or float(short) == self.number
-        return short if is_exact else str(self.number if isinstance(self.number, int) else float(self.number))
+        if self.number != self.number or float(short) == self.number:
+            return short
+        is_double = float(self.number) == self.number
+        return repr(float(self.number)).removesuffix(".0") if is_double else str(self.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,11 +97,13 @@ class _Interpreter:
     # --- loops
 
     def each(self, each: Each, scope: _Scope) -> dict[str, Array]:
-        """Run a loop; what its folds have found. One of no positions does nothing else."""
-        if not each.folds and not each.positions:
-            return {}
+        """Run a loop; what its folds have found: of no positions what nothing is."""
+        if not each.positions:
+            pairs = (zip(item.names, FOLDS[item.op].identity, strict=True) for item in each.folds)
+            shape = (1,) * len(self.order)
+            return {name: np.full(shape, number, self.real) for pair in pairs for name, number in pair}
         self.tensors |= {tensor.name: tensor for tensor in each.locals}
-        if not each.in_order or not each.positions:
+        if not each.in_order:
             return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
         found: dict[str, Array] = {}
         for position in product(*(range(axis.extent) for axis in each.axes)):
@@ -178,7 +180,7 @@ class _Interpreter:
                 total = np.add.reduce(states[0], axis=over, dtype=np.float64, keepdims=True)
                 return {item.names[0]: np.asarray(total.astype(self.real))}
         for place in over:
-            states = _fold_axis(item.op, states, place, empty)
+            states = _fold_axis(item.op, states, place)
         return dict(zip(item.names, states, strict=True))
 
     def store(self, item: Store, scope: _Scope) -> None:
@@ -288,12 +290,9 @@ class _Interpreter:
         return tuple(high - low for low, high in spans)
 
 
-def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -> list[Array]:
+def _fold_axis(op: str, states: list[Array], place: int) -> list[Array]:
     """Fold neighbours along one axis until one is left."""
     count = states[0].shape[place]
-    if count == 0:
-        shape = [1 if i == place else n for i, n in enumerate(states[0].shape)]
-        return [np.full(shape, nothing, nothing.dtype) for nothing in empty]
     while count > 1:
         last = [np.take(state, [count - 1], place) for state in states] if count % 2 else []
         even, odd = ([np.take(s, range(i, count - count % 2, 2), place) for s in states] for i in (0, 1))

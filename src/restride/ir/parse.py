@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import isinf
+from string import ascii_letters, digits
 from typing import TypeVar
 
 from ..dtypes import DataType
@@ -18,14 +19,17 @@ from ..errors import Error, refuse
 from .digits import IndexDigit
 from .expression import Affine, Apply, Const, Coordinate, Expr, Index, Load, Ref, Scalar, TreeAxis
 from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
-from .verify import is_name
 
 # What a text may have at most: characters, loops and operations inside of each other, digits of a number.
-_MOST_TEXT, _MOST_LOOPS, _MOST_DEPTH, _MOST_DIGITS = 1 << 20, 32, 100, 19
+_MOST_TEXT, _MOST_LOOPS, _MOST_DEPTH, _MOST_DIGITS = 1 << 18, 32, 100, 19
 # Characters of a line that a message shows.
 _SHOWN = 90
 _TOO_DEEP = f"no more than {_MOST_DEPTH} operations inside of each other", "name parts of it with let"
 _OPERATORS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+
+# As `is_name` has it.
+_BEGIN_NAMES = frozenset(f"{ascii_letters}_")
+_IN_NAMES = _BEGIN_NAMES.union(f"{digits}.")
 
 T = TypeVar("T")
 
@@ -92,7 +96,7 @@ class _TreeLine:
         """The word that is next, which is not read; empty where there is none."""
         self.peek("")
         end = self.at
-        while end < len(self.text) and is_name(self.text[end], is_whole=end == self.at):
+        while end < len(self.text) and self.text[end] in (_IN_NAMES if end > self.at else _BEGIN_NAMES):
             end += 1
         return self.text[self.at : end]
 
@@ -255,8 +259,8 @@ class _TreeParser:
         while not found or not (line.peek(",") or line.at == len(line.text)):
             stride = line.integer("STRIDE/STEP")
             line.expect("/")
-            found.insert(0, IndexDigit(line.integer("a step"), stride))
-        return tuple(found)
+            found.append(IndexDigit(line.integer("a step"), stride))
+        return tuple(reversed(found))
 
     # --- items
 
@@ -358,18 +362,17 @@ class _TreeParser:
     def sum_of_axes(self) -> Affine:
         line, total = self.line, Affine()
         sign = -1 if line.take("-") else 1
-        while True:
+        for _ in range(_MOST_DEPTH):
             factor, is_term = sign, True
             if not line.word():
                 factor *= line.integer("an axis or an integer")
                 is_term = line.take("*")
             added = Affine(((line.name("an axis"), factor),)) if is_term else Affine((), factor)
             total = total + added
-            if len(total.terms) > _MOST_DEPTH:
-                raise line.fault(f"no more than {_MOST_DEPTH} axes in an index")
             sign = 1 if line.take("+") else -1 if line.take("-") else 0
             if not sign:
                 return total
+        raise line.fault(f"no more than {_MOST_DEPTH} terms in an index")
 
     # --- expressions
 

@@ -40,15 +40,18 @@ RESERVED = frozenset(
 )
 """Words that are no names, as the text of a tree has them for something else."""
 
+# Characters of a part of a message, at most.
+_SHOWN = 300
+
 Line = tuple[int, str]
 """A line's number, and its text."""
 
 Axes = frozenset[str]
 
 
-def is_name(text: str, *, is_whole: bool = True) -> bool:
-    """True for a letter, and then letters, digits, `_` and `.`; or for the rest of one."""
-    can_begin = text[:1].isalpha() or text[:1] == "_" or not is_whole
+def is_name(text: str) -> bool:
+    """True for a letter or `_`, and then letters, digits, `_` and `.`."""
+    can_begin = text[:1].isalpha() or text[:1] == "_"
     return text.isascii() and can_begin and text.replace("_", "a").replace(".", "a").isalnum()
 
 
@@ -84,7 +87,9 @@ class TreeChecks:
         """The refusal of a line: the one that is checked, or another one."""
         lines = self.lines or list(enumerate(str(self.tree).split("\n"), 1))
         number, text = lines[(line or self.line) - 1]
-        return refuse("RS-T02:line", line=number, text=text.strip(), why=why, hint=hint)
+        shown = {"text": text.strip(), "why": why, "hint": hint}
+        cut = {name: f"{part[:_SHOWN]} ..." if len(part) > _SHOWN else part for name, part in shown.items()}
+        return refuse("RS-T02:line", line=number, **cut)
 
     def next_line(self) -> None:
         """What is checked from here on is of the next line."""
@@ -163,9 +168,11 @@ class TreeChecks:
             self._is_free(name, self.names, "value")
             self.names[name] = used
         if self.loops:
+            outer = self.loops[-1]
             for name, indices in loop.loads.items():
-                self.loops[-1].loads.setdefault(name, set()).update(indices)
-            self.loops[-1].stores |= loop.stores
+                outer.loads.setdefault(name, set()).update(indices)
+            # Each position has local tensors of its own.
+            outer.stores |= {at: known for at, known in loop.stores.items() if at[0] not in loop.rows}
 
     def guard(self, guard: Guard) -> None:
         """A line with a guard of the loop."""
@@ -328,10 +335,9 @@ class TreeChecks:
     def _positions_are_apart(self, loop: _LoopFacts) -> None:
         """No position of a loop that is over writes what another one reads, or writes as something else."""
         axes = {name for name, extent in loop.extents.items() if extent > 1}
-        own = set(loop.rows)
         guarded = {name for guard in self.guards for name, _ in guard.index.terms}
         for (name, index), (line, used) in loop.stores.items():
-            if name in own:
+            if name in loop.rows:
                 continue
             there = {axis for at in index if isinstance(at, Affine) for axis in at.axes}
             scattered = {axis for at in index if isinstance(at, Load) for axis in at.axes}
