@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.errors import InvalidArguments
+from restride.ir import tree as module
 from restride.ir.expression import (
     Affine,
     Const,
@@ -54,6 +56,15 @@ def test_trees_of_descriptors_are_read_back_as_they_are(case: tuple[LoopTree, li
 @pytest.mark.parametrize("tree", _TREES, ids=range(len(_TREES)))
 def test_known_trees_are_read_back_as_they_are(tree: LoopTree) -> None:
     assert parse_tree(str(tree)) == tree
+
+
+def test_the_grammar_and_its_examples_are_a_page_that_is_read() -> None:
+    page = module.__doc__ or ""
+    assert page.count("\n") < 60
+    examples = [block for block in page.split("\n\n") if block.startswith("    src f32")]
+    assert len(examples) == 2
+    for text in examples:
+        assert str(parse_tree(text)) == textwrap.dedent(text).rstrip()
 
 
 @settings(max_examples=300)

@@ -1,44 +1,60 @@
 """Loop trees: programs that compute over several tensors, with folds, windows and loops that share values.
 
 A loop nest (`ir/nest.py`) moves each element of one tensor to one place of another; a tree computes. Its
-grammar::
+text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, guard and item::
 
-    tree   := tensor* each*
-    tensor := name type sizes digits [local]
-    each   := axis* guard* tensor* { item* }     its items for every position of the axes, in any order
-    item   := each | let | fold | store
-    let    := name = expr                        a value of this position
-    fold   := name* op expr*                     folded over the positions of the loop that it stands in
-    store  := tensor index* expr                 one element, converted to the tensor's type (N1 to N5)
-    guard  := index size                         positions where the index is outside [0, size) are left out
+    tree   := ["tree" ("in f64" | N "scalars" | "backwards"), ...] tensor* each*
+    tensor := name type sizes ["in" padded] "+" base ":" digits, ...      sizes: 2x17, of no dims `one`
+    digits := STRIDE/STEP ...                         of a dim: where an index is, the largest step first
+    each   := "each" (axis N, ... | "once") ["in order"] ":"              what is in it 2 spaces deeper
+                  guard* local* item*
+    guard  := "where 0 <=" sum "<" N                  positions where that does not hold are left out
+    local  := "local" name[N, ...] [type]             a tensor of each position of the loop
+    item   := each
+            | "let" name "=" expr                     a value of this position
+            | name, ... "=" op(expr, ...)             folded over the positions of the loop
+            | tensor[index, ...] "=" expr             one element, converted to the tensor's type (N1 to N5)
+    expr   := number | "scalar" N | name | tensor[index, ...] | "index"(sum)
+            | op(expr, ...) | expr ("+" | "-" | "*" | "/") expr
+    index  := sum | tensor[sum, ...]
+    sum    := N * axis + ... + N | (N * axis + ... + N) / N
 
-Items run in order. A `let` is known to the items after it, and inside of them; what a `fold` has found, to
-the items after its loop. `expr` and `index` are those of `ir/expression.py`. A position writes no element
-that another one of the same loop reads or writes, unless it is the same value.
+`type` is a data type, N an integer; operations and folds are those of `ir/expression.py`, and those of
+eltwise. Items run in order. A `let` is known to the items after it, and inside of them; what a fold has
+found, to the items after its loop. Positions of a loop run in any order, together or apart: one writes no
+element that another one reads or writes, unless it is the same value. Positions of `each ... in order` run
+one after the other, the last axis the fastest: each may read what those before it have written. A local
+tensor belongs to one position, and is of the type that is computed in: f32, or f64.
 
-A **local** tensor belongs to one position of the loop that names it: a row that is computed once and used
-twice. Its elements are of the type that is computed in.
+An index is logical: it is within the sizes at all positions that guards leave. Digits say where the element
+is, so that blocked formats need nothing more. An index that is an element of a tensor of integers is exact,
+counts from the end where it is negative, and is brought inside where it is not: a gather, or a scatter.
+**Padding**: where a tensor has more places along a dim than indices, the tree writes zeros there. It never
+reads them. A sum of f32 has one order for each kind of kernel, which depends on the tree alone: never on
+threads or instruction sets. `ir/verify.py` refuses what does not hold; `ir/interpret_tree.py` says what a
+tree means. A softmax over the channels of each pixel, with a row that stays in the caches::
 
-An index of a tensor is logical; `digits` say where the element is, so that blocked formats need nothing more.
-**Padding**: where a tensor has more places along a dim than indices, `padded`, the tree writes zeros there,
-along every axis that is an index of a `store` and runs over all of the dim. It never reads them.
-
-All is computed as f32, as f64 in a tree that is `wide`. A sum of f32 has one order for each kind of kernel,
-which depends on the tree alone: never on threads or instruction sets. `ir/interpret_tree.py` says what a
-tree means.
-
-A softmax over the channels of each pixel, for an example, with a row that stays in the caches::
-
-    each n 2, h 5, w 3:
+    src f32 2x17x15 + 0: 255/1, 15/1, 1/1
+    dst f32 2x17x15 + 0: 255/1, 15/1, 1/1
+    each n 2, w 15:
       local row[17]
       each c 17:
-        m = max(src[n, c, h, w])
+        m = max(src[n, c, w])
       each c 17:
-        let e = exp_down(src[n, c, h, w] - m)
+        let e = exp_down(src[n, c, w] - m)
         row[c] = e
         s = sum(e)
       each c 17:
-        dst[n, c, h, w] = row[c] / s
+        dst[n, c, w] = row[c] / s
+
+Rows added to those that `to` names, each time reading what was added before::
+
+    src f32 40x9 + 0: 9/1, 1/1
+    to s32 40 + 0: 1/1
+    dst f32 6x9 + 0: 9/1, 1/1
+    each t 40 in order:
+      each c 9:
+        dst[to[t], c] = dst[to[t], c] + src[t, c]
 """
 
 from __future__ import annotations

@@ -87,9 +87,10 @@ class TreeChecks:
         """The refusal of a line: the one that is checked, or another one."""
         lines = self.lines or list(enumerate(str(self.tree).split("\n"), 1))
         number, text = lines[(line or self.line) - 1]
-        shown = {"text": text.strip(), "why": why, "hint": hint}
-        cut = {name: f"{part[:_SHOWN]} ..." if len(part) > _SHOWN else part for name, part in shown.items()}
-        return refuse("RS-T02:line", line=number, **cut)
+        text, why, hint = (
+            f"{part[:_SHOWN]} ..." if len(part) > _SHOWN else part for part in (text.strip(), why, hint)
+        )
+        return refuse("RS-T02:line", line=number, text=text, why=why, hint=hint)
 
     def next_line(self) -> None:
         """What is checked from here on is of the next line."""
