@@ -164,6 +164,7 @@ def test_what_cannot_be_read_is_told_with_its_line(text: str, line: int, why: st
         (_X + "each i 4:\n  local r[3]\n  r[i] = 1", 5, "index 0 of r"),
         (_X + "each i 4:\n  where 0 <= i < -1", 4, "size is below 0"),
         (_X + "each i 4, j 2:\n  y[i] = index(j)", 4, "positions of j write different values"),
+        (_X + "each i 4, j 2:\n  y[i] = index(j)\n  y[i] = 3", 4, "positions of j write different values"),
         ("let f32 4 + 0: 1/1", 1, "'let' is no name"),
         ("x f32 4 in 3 + 0: 1/1", 1, "fewer places than indices"),
         ("x f32 4x4 + 0: 1/1", 1, "2 sizes"),

@@ -67,6 +67,11 @@ class _LoopFacts:
     stores: dict[tuple[str, tuple[Index, ...]], tuple[int, Axes]] = field(default_factory=dict)
     folded: dict[str, Axes] = field(default_factory=dict)
 
+    def add_store(self, access: tuple[str, tuple[Index, ...]], line: int, used: Axes) -> None:
+        """A line stores a value of these axes; the line of the first that depends on any is told."""
+        first, known = self.stores.get(access, (line, frozenset()))
+        self.stores[access] = first if known else line, known | used
+
 
 class TreeChecks:
     """The checks of one tree. `lines`: those of the text that it was read from, in place of its own."""
@@ -82,6 +87,8 @@ class TreeChecks:
         # The axes that a name depends on, and what is in a local tensor.
         self.names: dict[str, Axes] = {}
         self.rows: dict[str, Axes] = {}
+        # Accesses that have been found to be inside, in these loops with these guards.
+        self.inside: dict[tuple[str, tuple[Index, ...]], Axes] = {}
 
     def fault(self, why: str, hint: str, line: int = 0) -> Error:
         """The refusal of a line: the one that is checked, or another one."""
@@ -155,11 +162,12 @@ class TreeChecks:
                 raise self.fault(f"the extent of {axis.name} is below 0", "give an extent of 0 or more")
             self.extents[axis.name] = loop.extents[axis.name] = axis.extent
         self.loops.append(loop)
+        self.inside = {}
         yield
         if not in_order:
             self._positions_are_apart(loop)
         self.loops.pop()
-        self.names = around
+        self.names, self.inside = around, {}
         del self.guards[len(self.guards) - len(loop.guards) :]
         for name in loop.extents:
             del self.extents[name]
@@ -173,7 +181,9 @@ class TreeChecks:
             for name, indices in loop.loads.items():
                 outer.loads.setdefault(name, set()).update(indices)
             # Each position has local tensors of its own.
-            outer.stores |= {at: known for at, known in loop.stores.items() if at[0] not in loop.rows}
+            for access, (line, used) in loop.stores.items():
+                if access[0] not in loop.rows:
+                    outer.add_store(access, line, used)
 
     def guard(self, guard: Guard) -> None:
         """A line with a guard of the loop."""
@@ -183,6 +193,7 @@ class TreeChecks:
             raise self.fault("its size is below 0", "give a size of 0 or more")
         self.loops[-1].guards.append(guard)
         self.guards.append(guard)
+        self.inside = {}
 
     # --- items
 
@@ -222,7 +233,7 @@ class TreeChecks:
                 self.value(at)
         if name in self.rows:
             self.rows[name] |= used
-        self.loops[-1].stores[name, index] = self.line, used
+        self.loops[-1].add_store((name, index), self.line, used)
 
     def value(self, value: Expr) -> Axes:
         """An expression of the line; the axes that it depends on."""
@@ -267,11 +278,11 @@ class TreeChecks:
 
     def _affine(self, index: Affine) -> Axes:
         """An index of known axes; these."""
-        names = frozenset(name for name, _ in index.terms)
-        unknown = sorted(names.difference(self.extents))
-        if unknown:
+        names = index.axes
+        if not self.extents.keys() >= names:
+            unknown = ", ".join(sorted(names.difference(self.extents)))
             raise self.fault(
-                f"the index {index} is of axes that are not there: {', '.join(unknown)}",
+                f"the index {index} is of axes that are not there: {unknown}",
                 "axes are known in their loop",
             )
         if index.divisor < 1:
@@ -289,6 +300,8 @@ class TreeChecks:
             raise self.fault(f"{name} is no tensor", f"there are {', '.join(self.tensors) or 'none'}")
         if len(tensor.sizes) != len(index):
             raise self.fault(f"{name} is no tensor of {len(index)} dims", f"it has {len(tensor.sizes)}")
+        if (name, index) in self.inside:
+            return self.inside[name, index]
         used = self.rows.get(name, frozenset[str]())
         for dim, (at, size) in enumerate(zip(index, tensor.sizes, strict=True)):
             if isinstance(at, Load):
@@ -296,6 +309,8 @@ class TreeChecks:
             else:
                 used |= self._affine(at)
                 self._is_inside(name, dim, at, size)
+        if name not in self.rows:
+            self.inside[name, index] = used
         return used
 
     def _element(self, load: Load, name: str, dim: int, size: int) -> Axes:
@@ -360,8 +375,10 @@ class TreeChecks:
 
 def _range(index: Affine, extents: Mapping[str, int]) -> tuple[int, int]:
     """The least and the greatest value of an index."""
-    ends = [factor * (extents[name] - 1) for name, factor in index.terms]
-    low, high = (index.constant + sum(side(end, 0) for end in ends) for side in (min, max))
+    low = high = index.constant
+    for name, factor in index.terms:
+        end = factor * (extents[name] - 1)
+        low, high = (low + end, high) if end < 0 else (low, high + end)
     return low // index.divisor, high // index.divisor
 
 
