@@ -21,6 +21,7 @@ from restride.ir.expression import (
     Scalar,
     TreeAxis,
 )
+from restride.ir.numbers import Number
 from restride.ir.parse import parse_tree
 from restride.ir.tree import Each, Let, LoopTree, TreeTensor
 from support.gathers import CASES
@@ -104,8 +105,8 @@ _X = "x f32 4 + 0: 1/1\ny f32 4 + 0: 1/1\n"
         ("x f32 4x", 1, "a size"),
         ("x f32 4 + 0", 1, "':'"),
         ("x f32 4 + 0: 1", 1, "'/'"),
-        ("tree in s8", 1, "f64"),
-        ("tree", 1, "in TYPE, a number of scalars, or backwards"),
+        ("tree in s8", 1, "a number"),
+        ("tree", 1, "in NUMBER, a count of scalars, or backwards"),
         (_X + "y[0] = 1", 3, "a data type"),
         (_X + "each i 4\n  y[i] = 1", 3, "':'"),
         (_X + "each i:\n  y[i] = 1", 3, "an extent"),
@@ -150,6 +151,9 @@ def test_what_cannot_be_read_is_told_with_its_line(text: str, line: int, why: st
         (_X + "each i 4:\n  y[i] = halve(x[i])", 4, "halve is no operation"),
         (_X + "each i 4:\n  y[i] = max(1, 2, 3)", 4, "max has 3 operands"),
         (_X + "each i 4:\n  y[i] = scalar 0", 4, "scalar 0 is not there"),
+        ("tree in i32, 1 scalars\n" + _X + "each i 4:\n  y[i] = scalar 0", 5, "takes no scalars"),
+        ("tree in i32\n" + _X + "each i 4:\n  y[i] = exp(x[i])", 5, "exp is of real numbers"),
+        (_X + "each i 4:\n  y[i] = and(x[i], 1)", 4, "and is of integers"),
         (_X + "each i 4:\n  each j 4:\n    s = average(x[j])\n  y[i] = s", 5, "average is no fold"),
         (_X + "each i 4:\n  each j 4:\n    s = argmax(x[j])\n  y[i] = s", 5, "other states"),
         (_X + "each i 4:\n  s = sum(x[i])", 4, "a fold in the outermost loop"),
@@ -198,7 +202,7 @@ def test_guards_keep_an_index_inside() -> None:
 def test_a_tree_that_is_made_is_refused_with_the_line_of_its_own_text() -> None:
     i = TreeAxis("i", 4)
     y = TreeTensor.row_major("y", (4,))
-    tree = LoopTree((y,), (Each((i,), (Let("a", Const(1)), y.store((i + 1,), Ref("a")))),), wide=True)
+    tree = LoopTree((y,), (Each((i,), (Let("a", Const(1)), y.store((i + 1,), Ref("a")))),), number=Number.f64)
     with pytest.raises(InvalidArguments) as caught:
         tree.verify()
     assert caught.value.what == "loop tree: line 5 does not hold"

@@ -21,6 +21,7 @@ from restride.ir.expression import (
     TreeAxis,
     apply,
 )
+from restride.ir.numbers import Number
 from restride.ir.tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
 
 
@@ -33,7 +34,8 @@ class _Maker:
     def __init__(self, draw: st.DrawFn, *, is_run: bool) -> None:
         self.draw, self.is_run = draw, is_run
         self.tensors: list[TreeTensor] = []
-        self.scalars = draw(st.integers(0, 2))
+        self.number = draw(st.sampled_from(Number))
+        self.scalars = 0 if self.number.is_integer else draw(st.integers(0, 2))
         self.count = 0
 
     def name(self, letter: str) -> str:
@@ -42,8 +44,7 @@ class _Maker:
 
     def tree(self) -> LoopTree:
         items = tuple(self.each((), [], 0) for _ in range(self.draw(st.integers(1, 2))))
-        wide, backwards = self.draw(st.booleans()), self.draw(st.booleans())
-        return LoopTree(tuple(self.tensors), items, self.scalars, wide, backwards)
+        return LoopTree(tuple(self.tensors), items, self.scalars, self.number, self.draw(st.booleans()))
 
     def each(self, axes: tuple[TreeAxis, ...], names: list[Expr], level: int) -> Each:
         own = tuple(
@@ -78,7 +79,11 @@ class _Maker:
                 known.append(Ref(name))
             elif kind == "fold" and level:
                 op = self.draw(
-                    st.sampled_from(("sum", "max", "min", "argmax") if self.is_run else list(FOLDS))
+                    st.sampled_from(
+                        ("sum", "max", "min", "argmax")
+                        if self.is_run or self.number.is_integer
+                        else list(FOLDS)
+                    )
                 )
                 states = range(len(FOLDS[op].identity))
                 items.append(
@@ -155,8 +160,11 @@ class _Maker:
             numbers = (
                 st.floats() | st.integers(-(2**62), 2**62) | st.sampled_from((inf, -inf, nan, 0.1, 1e-300))
             )
-            return Const(self.draw(st.integers(-9, 9) if self.is_run else numbers))
-        more = () if self.is_run else ("mul", "div", "exp_down", "relu")
+            is_small = self.is_run or self.number.is_integer
+            return Const(self.draw(st.integers(-9, 9) if is_small else numbers))
+        more: tuple[str, ...] = () if self.is_run else ("mul", "div", "exp_down", "relu")
+        if self.number.is_integer:
+            more = ("and", "mul")
         op = self.draw(st.sampled_from(("add", "sub", "max", "select", "lt", *more)))
         count = {"select": 3, "exp_down": 1, "relu": 2}.get(op, 2)
         return apply(op, *(self.expr(axes, names, depth + 1) for _ in range(count)))

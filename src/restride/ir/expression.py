@@ -141,7 +141,10 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
-    """A number, rounded to the type that is computed in. There is one NaN, so that equal trees are equal."""
+    """A number, rounded to the type that is computed in; of integers modulo their range.
+
+    There is one NaN, so that equal trees are equal.
+    """
 
     number: float
 
@@ -183,6 +186,11 @@ class Load(Expr):
     def axes(self) -> frozenset[str]:
         """The names of the axes that it depends on."""
         return frozenset[str]().union(*(at.axes for at in self.index))
+
+    @property
+    def axis(self) -> None:
+        """None, as an index that is an element is never an axis and nothing else."""
+        return
 
     @property
     def elements(self) -> tuple[Load, ...]:
@@ -244,7 +252,7 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 def apply(op: str, *args: Expr | float) -> Apply:
     """An operation on expressions and numbers."""
-    return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(float(arg)) for arg in args))
+    return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(arg) for arg in args))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:
@@ -345,6 +353,7 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "exp_down": (1, _exp_down),
     "logistic_single": (1, _logistic_single),
     "tanh_single": (1, _tanh_single),
+    "and": (2, lambda a, b: a & b),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
     "single": (1, lambda a: a.single()),
 }
@@ -352,7 +361,7 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
 
 As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
 `ne` is 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in a tree that is wide, operations
-between such roundings are those of f32.
+between such roundings are those of f32. `and`: of integers, bit by bit.
 """
 
 

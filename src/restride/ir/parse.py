@@ -18,6 +18,7 @@ from ..dtypes import DataType
 from ..errors import Error, refuse
 from .digits import IndexDigit
 from .expression import Affine, Apply, Const, Coordinate, Expr, Index, Load, Ref, Scalar, TreeAxis
+from .numbers import Number
 from .tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
 
 # What a text may have at most: characters, loops and operations inside of each other, digits of a number.
@@ -213,13 +214,14 @@ class _TreeParser:
         self.line.take("tree")
         while True:
             if self.line.take_word("in"):
-                if not self.line.take_word("f64"):
-                    raise self.line.fault("f64", "a tree computes in f32, or in f64")
-                tree = replace(tree, wide=True)
+                word = self.line.word()
+                if word not in Number.__members__ or not self.line.take(word):
+                    raise self.line.fault("a number", f"trees compute in {', '.join(Number.__members__)}")
+                tree = replace(tree, number=Number[word])
             elif self.line.take_word("backwards"):
                 tree = replace(tree, backwards=True)
             else:
-                tree = replace(tree, scalars=self.line.integer("in TYPE, a number of scalars, or backwards"))
+                tree = replace(tree, scalars=self.line.integer("in NUMBER, a count of scalars, or backwards"))
                 self.line.expect("scalars")
             if not self.line.take(","):
                 break

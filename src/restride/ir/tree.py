@@ -3,7 +3,7 @@
 A loop nest (`ir/nest.py`) moves each element of one tensor to one place of another; a tree computes. Its
 text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, guard and item::
 
-    tree   := ["tree" ("in f64" | N "scalars" | "backwards"), ...] tensor* each*
+    tree   := ["tree" ("in" number | N "scalars" | "backwards"), ...] tensor* each*
     tensor := name type sizes ["in" padded] "+" base ":" digits, ...      sizes: 2x17, of no dims `one`
     digits := STRIDE/STEP ...                         of a dim: where an index is, the largest step first
     each   := "each" (axis N, ... | "once") ["in order"] ":"              what is in it 2 spaces deeper
@@ -19,12 +19,12 @@ text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, 
     index  := sum | tensor[sum, ...]
     sum    := N * axis + ... + N | (N * axis + ... + N) / N
 
-`type` is a data type, N an integer; operations and folds are those of `ir/expression.py`, and those of
-eltwise. Items run in order. A `let` is known to the items after it, and inside of them; what a fold has
-found, to the items after its loop. Positions of a loop run in any order, together or apart: one writes no
-element that another one reads or writes, unless it is the same value. Positions of `each ... in order` run
-one after the other, the last axis the fastest: each may read what those before it have written. A local
-tensor belongs to one position, and is of the type that is computed in: f32, or f64.
+`type` is a data type, N an integer; all is computed as a `number` of `ir/numbers.py`: f32, f64, or integers
+that wrap. Operations and folds are those of `ir/expression.py`, and those of eltwise. Items run in order. A
+`let` is known to the items after it, and inside of them; what a fold has found, to the items after its loop.
+Positions of a loop run in any order, together or apart: one writes no element that another one reads or
+writes, unless it is the same value. Positions of `each ... in order` run one after the other, the last axis
+the fastest: each may read what those before it have written. A local tensor belongs to one position.
 
 An index is logical: it is within the sizes at all positions that guards leave. Digits say where the element
 is, so that blocked formats need nothing more. An index that is an element of a tensor of integers is exact,
@@ -67,6 +67,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .digits import IndexDigit, IndexDigits, TensorOperand, index_digits
 from .expression import Affine, Expr, Index, Load, TreeAxis, parts_of, place_of
+from .numbers import Number
 from .verify import Line, TreeChecks
 
 # --- tensors ------------------------------------------------------------------------------------------------
@@ -236,8 +237,13 @@ class LoopTree:
     tensors: tuple[TreeTensor, ...]
     items: tuple[Each, ...]
     scalars: int = 0
-    wide: bool = False
+    number: Number = Number.f32
     backwards: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """True where all is computed as f64."""
+        return self.number is Number.f64
 
     def tensor(self, name: str) -> TreeTensor:
         """A tensor by its name, local ones too."""
@@ -272,7 +278,9 @@ class LoopTree:
     @property
     def head(self) -> tuple[str, ...]:
         """The first line of the text; none where all is as usual."""
-        parts = ["in f64"] * self.wide + [f"{self.scalars} scalars"] * bool(self.scalars)
+        parts = [f"in {self.number.name}"] * (self.number is not Number.f32) + [
+            f"{self.scalars} scalars"
+        ] * bool(self.scalars)
         parts += ["backwards"] * self.backwards
         return (f"tree {', '.join(parts)}",) if parts else ()
 

@@ -40,6 +40,7 @@ RESERVED = frozenset(
 )
 """Words that are no names, as the text of a tree has them for something else."""
 
+_OF_INTEGERS = ("add", "sub", "mul", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "and", "select")
 # Characters of a part of a message, at most.
 _SHOWN = 300
 
@@ -212,6 +213,8 @@ class TreeChecks:
             )
         if op not in FOLDS:
             raise self.fault(f"{op} is no fold", f"the folds are {', '.join(FOLDS)}")
+        if op == "moments" and self.tree.number.is_integer:
+            raise self.fault("moments are of real numbers", "integers have sum, mul, max, min and argmax")
         states = len(FOLDS[op].identity)
         if not len(names) == len(values) == states:
             raise self.fault(
@@ -254,6 +257,8 @@ class TreeChecks:
                     )
                 used |= self.names[part.name]
             elif isinstance(part, Scalar):
+                if self.tree.number.is_integer:
+                    raise self.fault("a tree of integers takes no scalars", "they are real numbers")
                 if not 0 <= part.number < self.tree.scalars:
                     raise self.fault(f"{part} is not there", f"the tree has {self.tree.scalars} scalars")
             elif isinstance(part, Apply):
@@ -266,6 +271,10 @@ class TreeChecks:
                 f"{part.op} is no operation",
                 f"the operations are {', '.join(OPERATIONS)}, and those of post-ops",
             )
+        if self.tree.number.is_integer and part.op not in _OF_INTEGERS:
+            raise self.fault(f"{part.op} is of real numbers", f"integers have {', '.join(_OF_INTEGERS)}")
+        if part.op == "and" and not self.tree.number.is_integer:
+            raise self.fault("and is of integers", "let the tree compute in them")
         most = operands_of(part.op)
         least = most if part.op in OPERATIONS else 1
         if not least <= len(part.args) <= most:

@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.group_quantization import emit_group_quantization
-from ..emit.reduction import emit_reduction
 from ..emit.tree import emit_tree
 from ..ir.group_quantization import GroupQuantization
 from ..ir.nest import LoopNest
-from ..ir.reduction import ReductionNest
 from ..ir.tree import LoopTree
 from ..schedule.groups import GroupSchedule, schedule_groups
 from ..schedule.moves.blocks import FusedSums, fuse_sums
 from ..schedule.moves.interleaved import InterleavedNests, interleave
-from ..schedule.reduction import ReductionPlan, schedule_reduction
+from ..schedule.trees.lanes import folds_in_lanes
 from ..schedule.trees.padding import padding_nests
 from ..schedule.trees.plan import TreeSchedule, grid_of
 from ..schedule.trees.schedule import schedule_tree
@@ -91,42 +89,6 @@ class LoweredFusedSums:
     def ir(self) -> str:
         """The kernel as LLVM IR text."""
         return emit_fused_sums(self.fused, style_of(self.isa))
-
-
-@dataclass(frozen=True, slots=True)
-class LoweredReduction(WrittenInOrder):
-    """A scheduled reduction for one instruction set."""
-
-    reduction: ReductionNest
-    isa: Isa
-    plans: tuple[ReductionPlan, ...]
-
-    @property
-    def kind(self) -> str:
-        """The name of such kernels."""
-        return self.reduction.op.name
-
-    @property
-    def planes(self) -> int:
-        """The number of planes of outputs the kernel folds into."""
-        return sum(plan.planes for plan in self.plans)
-
-    @property
-    def steps(self) -> int:
-        """The most steps that threads can share."""
-        return max((plan.steps for plan in self.plans), default=1)
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The values that the code depends on besides the compiler."""
-        return (self.reduction.data_type, self.reduction.op, self.reduction.outputs, self.plans, self.isa)
-
-    def ir(self) -> str:
-        """The kernel as LLVM IR text."""
-        return emit_reduction(self.reduction, self.plans, style_of(self.isa))
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.plans))
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +184,8 @@ class LoweredLoops(NamedTuple):
 def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors."""
     parts = [replace(tree, items=(item,)) for item in tree.items]
+    if tree.number.is_integer:
+        parts = list(map(folds_in_lanes, parts))
     loops = tuple(lower_contraction(part, isa, caches) or _lowered(part, isa, caches) for part in parts)
     trees = (loop for loop in loops if isinstance(loop, LoweredTree))
     names = dict.fromkeys(name for loop in trees for name in loop.schedule.uncovered)
@@ -241,19 +205,12 @@ def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -
     return None if interleaved is None else LoweredInterleaved(interleaved, isa)
 
 
-def lower_fused_sums(
-    nest: LoopNest, reduction: ReductionNest, isa: Isa, caches: CacheSizes
-) -> LoweredFusedSums | None:
-    """A nest and the sums of its destination in one pass; None where it does not fall into such blocks."""
+def lower_fused_sums(nest: LoopNest, tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredFusedSums | None:
+    """A nest and a tree of sums of its destination in one pass; None where it has no such blocks."""
     if nest.has_nibbles:
         return None
-    fused = fuse_sums(nest, reduction, machine_of(isa, caches))
+    fused = fuse_sums(nest, tree, machine_of(isa, caches))
     return None if fused is None else LoweredFusedSums(fused, isa)
-
-
-def lower_reduction(reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> LoweredReduction:
-    """Schedule a reduction of at least one element."""
-    return LoweredReduction(reduction, isa, schedule_reduction(reduction, machine_of(isa, caches)))
 
 
 def lower_groups(quantization: GroupQuantization, isa: Isa, caches: CacheSizes) -> LoweredGroups | None:

@@ -12,9 +12,8 @@ from ..emit.work_items import Dialect
 from ..emit.work_trees import emit_plan
 from ..errors import refuse
 from ..ir.nest import LoopNest
-from ..ir.reduction import ReductionNest
 from ..schedule.machine import DeviceFacts
-from ..schedule.work_items import plan_items, plan_sums
+from ..schedule.work_items import plan_items
 from ..schedule.work_trees import DevicePlan
 from .llvm import LLVM_LOCK, binding_with_targets, inline_module
 
@@ -58,7 +57,7 @@ _DIALECT = Dialect(
 
 @dataclass(frozen=True, slots=True)
 class LoweredSpirv:
-    """A nest, sums or a loop tree, planned for a SYCL device: what would be compiled, and why."""
+    """A nest or a loop tree, planned for a SYCL device: what would be compiled, and why."""
 
     plan: DevicePlan
 
@@ -70,11 +69,9 @@ class LoweredSpirv:
         return str(self.plan)
 
 
-def lower(work: LoopNest | ReductionNest, device: DeviceFacts) -> LoweredSpirv:
-    """Plan a nest, or sums, of at least one element for a device with these facts."""
-    return LoweredSpirv(
-        plan_sums(work, device) if isinstance(work, ReductionNest) else plan_items(work, device)
-    )
+def lower(nest: LoopNest, device: DeviceFacts) -> LoweredSpirv:
+    """Plan a nest of at least one element for a device with these facts."""
+    return LoweredSpirv(plan_items(nest, device))
 
 
 def spirv_code(lowered: LoweredSpirv) -> bytes:

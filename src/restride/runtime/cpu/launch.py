@@ -7,24 +7,23 @@ kernel; a list of launches can be done by one native call (`launch_list`).
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from math import prod
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from ...frozen import dataclass
-from ...ir.program import NestStep, Place, SumStep, TreeStep, moved_places
+from ...ir.program import NestStep, Place, TreeStep, moved_places
 from ...schedule.machine import LINE
 from ..alloc import Array, address_of
-from .kernel import Kernel, KernelWords, LoweredWork, kernel_of, packed_address
+from .kernel import Kernel, KernelWords, LoweredWork, kernel_of
 
 if TYPE_CHECKING:
     from ...targets.cpu import LoweredNest
     from ...targets.cpu_contraction import LoweredContraction
     from ...targets.cpu_kernels import LoweredFusedSums, LoweredInterleaved, LoweredTree
-    from .reduction import ReductionProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +202,8 @@ class TreeLaunch(_OfTree):
 
     @property
     def kind(self) -> str:
-        """The kind of kernel."""
-        return self.lowered.kind
+        """The kind of kernel; empty where the step only serves another one."""
+        return self.lowered.kind if self.step.is_named else ""
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -285,35 +284,11 @@ class RepeatLaunch:
 
 
 @dataclass(slots=True, eq=False)
-class SumLaunch:
-    """The sums of a tensor, found in one pass, and times a factor for each output."""
-
-    step: SumStep
-    reduction: ReductionProgram
-
-    is_native = False
-    kind = why = ""
-
-    def __str__(self) -> str:
-        return f"sums: {self.step.src} -> {', '.join(map(str, self.step.targets))}"
-
-    def prepare(self) -> None:
-        """Compile."""
-        self.reduction.prepare()
-
-    def run(self, memory: Addresses) -> None:
-        """Run on checked memory."""
-        outputs = _Outputs(self.step, memory)
-        self.reduction.write_sums(memory.at(self.step.src), outputs.address, outputs.factor)
-        outputs.multiply()
-
-
-@dataclass(slots=True, eq=False)
 class FusedSumsLaunch:
     """A nest whose destination is summed as it is written."""
 
     nest: NestLaunch
-    sums: SumStep
+    sums: TreeStep
     lowered: LoweredFusedSums
     _kernels: list[Kernel] = field(default_factory=list)
 
@@ -340,45 +315,18 @@ class FusedSumsLaunch:
     def run(self, memory: Addresses) -> None:
         """Run on checked memory."""
         self.prepare()
-        step, outputs, reduction = self.nest.step, _Outputs(self.sums, memory), self.sums.reduction
+        step = self.nest.step
         first, count = step.scalars
         params = KernelWords(
             memory.scalars[first : first + count], [memory.at(place) for place in step.operands]
         )
-        ends = memory.at(step.src), memory.at(step.dst), params.address
-        is_shared, parts = self.lowered.fused.is_shared, self._kernels[0].parts()
-        if not is_shared and outputs.address % 4 == 0:
-            ctypes.memset(outputs.address, 0, 4 * reduction.outputs)
-            self._call(ends, outputs.address, outputs.factor, parts)
-        else:
-            planes = np.zeros((parts if is_shared else 1, reduction.outputs), np.int32)
-            self._call(ends, address_of(planes), outputs.factor, parts)
-            sums = np.add.reduce(planes, axis=0, dtype=np.int32)
-            ctypes.memmove(outputs.address, address_of(sums), sums.nbytes)
-        outputs.multiply()
-
-    def _call(self, ends: tuple[int, int, int], sums: int, factor: int, parts: int) -> None:
-        src, dst, params = ends
-        words = struct.pack("=QQq", params, sums, factor)
-        self._kernels[0].run_in(src, dst, packed_address(words), parts)
-
-
-class _Outputs:
-    """The destinations of sums. One output is found, the others are multiples of it, as -128 is of -1."""
-
-    __slots__ = ("_count", "_others", "address", "factor")
-
-    def __init__(self, step: SumStep, memory: Addresses) -> None:
-        *others, (place, self.factor) = step.outputs
-        self.address = memory.at(place)
-        self._others = [(memory.at(other), factor // self.factor) for other, factor in others]
-        self._count = step.reduction.outputs
-
-    def multiply(self) -> None:
-        """Write the others, modulo 2**32."""
-        for address, factor in self._others:
-            np.multiply(self._row(self.address), np.int32(factor), out=self._row(address))
-
-    def _row(self, address: int) -> Array:
-        row = (ctypes.c_int32 * self._count).from_address(address)
-        return np.frombuffer(memoryview(row), np.int32)
+        places, tensors = self.sums.places[1:], self.sums.tree.tensors[1:]
+        outs, parts = [memory.at(place) for place in places], self._kernels[0].parts()
+        planes: list[Array] = []
+        if self.lowered.fused.is_shared:
+            planes = [np.zeros((parts, prod(tensor.sizes)), np.int32) for tensor in tensors]
+        words = KernelWords((), [params.address, *(map(address_of, planes) if planes else outs)])
+        self._kernels[0].run_in(memory.at(step.src), memory.at(step.dst), words.address, parts)
+        for out, plane in zip(outs, planes, strict=False):
+            sums = np.add.reduce(plane, axis=0, dtype=np.int32)
+            ctypes.memmove(out, address_of(sums), sums.nbytes)

@@ -13,7 +13,6 @@ from ...ir.program import (
     Program,
     RepeatStep,
     Step,
-    SumStep,
     TreeStep,
     are_independent,
 )
@@ -27,7 +26,6 @@ from .launch import (
     Launch,
     NestLaunch,
     RepeatLaunch,
-    SumLaunch,
     TreeLaunch,
 )
 from .thread_pool import default_pool
@@ -35,6 +33,7 @@ from .thread_pool import default_pool
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
     from ...targets.cpu import LoweredNest
+    from ...targets.cpu_kernels import LoweredFusedSums
 
 # The launches that a native list may have.
 NATIVE = NestLaunch | InterleavedLaunch | TreeLaunch | RepeatLaunch
@@ -49,13 +48,21 @@ def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
     has_nibbles = any(step.nest.has_nibbles for step in program.nests)
     has_nibbles |= any(tensor.data_type.bits < 8 for tree in trees for tensor in tree.tensors)
     adds = any(step.nest.compute.steps[-1:] and _adds(step) for step in program.nests)
-    if not (has_nibbles or adds):
+    folds = any(isinstance(step, TreeStep) and step.tree.number.is_integer for step in program.steps)
+    if not (has_nibbles or adds or folds):
         return program
     load_whole("restride.schedule.passes")
-    from ...schedule.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+    from ...schedule.passes import (
+        split_integer_folds,
+        split_sums,
+        spread_bytes,
+        unpack_operands,
+        widen_trees,
+    )
 
     widened = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
-    return spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
+    spread = spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
+    return split_integer_folds(spread, lambda step, fold: _fused_sums(step, fold, isa, caches) is not None)
 
 
 def _adds(step: NestStep) -> bool:
@@ -88,7 +95,7 @@ def launches_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Laun
             at += 1
             continue
         fused = _fused(step, following, isa, caches)
-        yield fused or _launch(step, following, isa, caches)
+        yield fused or _nest_launch(step, following, isa, caches)
         at += 2 if fused else 1
 
 
@@ -122,15 +129,6 @@ def _repeat_launch(step: RepeatStep, isa: Isa, caches: CacheSizes) -> RepeatLaun
             launches.append(TreeLaunch(tree, plain))
             strides.append(tree_strides)
     return RepeatLaunch(step.turns, tuple(launches), tuple(strides))
-
-
-def _launch(step: NestStep | SumStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:
-    if isinstance(step, SumStep):
-        load_whole("restride.runtime.cpu.reduction")
-        from .reduction import reduction_program
-
-        return SumLaunch(step, reduction_program(step.reduction))
-    return _nest_launch(step, following, isa, caches)
 
 
 def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> NestLaunch:
@@ -183,20 +181,26 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Interle
     return InterleavedLaunch(lowered, places, Place(DST), sum(nest.moved_bytes for nest in loops))
 
 
-def _fused(step: Step, following: Step | None, isa: Isa, caches: CacheSizes) -> FusedSumsLaunch | None:
+def _fused(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> FusedSumsLaunch | None:
     """A nest and the sums of what it writes in one pass; None where that takes two."""
-    if not isinstance(step, NestStep) or not isinstance(following, SumStep) or following.src != step.dst:
+    if not isinstance(following, TreeStep):
         return None
-    if any(place.buffer < 0 for place, _ in following.outputs):
+    lowered = _fused_sums(step, following, isa, caches)
+    if lowered is None:
+        return None
+    return FusedSumsLaunch(_nest_launch(step, following, isa, caches), following, lowered)
+
+
+def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> LoweredFusedSums | None:
+    if not isinstance(step, NestStep) or not sums.tree.number.is_integer or sums.places[0] != step.dst:
+        return None
+    if any(place.buffer < 0 for place in sums.places):
         # Sums that are moved afterwards are many: what threads would add them up in is no small memory.
         return None
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_fused_sums
 
-    lowered = lower_fused_sums(step.nest, following.reduction, isa, caches)
-    if lowered is None:
-        return None
-    return FusedSumsLaunch(_nest_launch(step, following, isa, caches), following, lowered)
+    return lower_fused_sums(step.nest, sums.tree, isa, caches)
 
 
 def name_and_reason(launches: Sequence[Launch], isa: Isa) -> tuple[str, str]:

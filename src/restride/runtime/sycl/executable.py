@@ -1,7 +1,7 @@
 """A program compiled for a SYCL device: launches one after the other on a queue.
 
-Passes turn the program into steps that work-items can do. A nest is one kernel; sums take one for each
-output, loop trees one for each outermost loop.
+Passes turn the program into steps that work-items can do. A nest is one kernel, loop trees take one for each
+outermost loop.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from ...ir.nest import LoopNest
-from ...ir.program import NestStep, Program, RepeatStep, SumStep, TreeStep
+from ...ir.program import NestStep, Program, RepeatStep, TreeStep
 from ...ir.tree import LoopTree
 from ...schedule.machine import DeviceFacts
-from ...schedule.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+from ...schedule.passes import split_integer_folds, split_sums, spread_bytes, unpack_operands, widen_trees
 from ...schedule.trees.padding import padding_nests
 from ...schedule.work_items import plan_items
 from ...schedule.work_trees import TreePlan, move_rows, plan_trees
 from ...targets.spirv import LoweredSpirv
-from .launch import DeviceLaunch, ItemLaunch, ItemSumLaunch, ItemTreeLaunch, SyclKernel, tree_kernel
+from .launch import DeviceLaunch, ItemLaunch, ItemTreeLaunch, SyclKernel, tree_kernel
 
 if TYPE_CHECKING:
     from .device import SyclDevice
@@ -66,7 +66,7 @@ class SyclExecutable:
         return [
             launch
             for launch in self.launches
-            if isinstance(launch, ItemTreeLaunch) or (isinstance(launch, ItemLaunch) and launch.step.is_named)
+            if isinstance(launch, ItemTreeLaunch | ItemLaunch) and launch.step.is_named
         ]
 
 
@@ -80,14 +80,13 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
 
     sums = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
-    return move_rows(spread_bytes(sums, splits_bytes), facts)
+    folds = split_integer_folds(spread_bytes(sums, splits_bytes), lambda _step, _fold: False)
+    return move_rows(folds, facts)
 
 
 def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
     for step in program.steps:
-        if isinstance(step, SumStep):
-            yield ItemSumLaunch(step, device)
-        elif isinstance(step, RepeatStep):
+        if isinstance(step, RepeatStep):
             yield from _repeated(step, device)
         elif isinstance(step, TreeStep):
             yield from _tree_launches(step, _tree_kernels(step.tree, device))

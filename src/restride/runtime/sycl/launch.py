@@ -12,14 +12,12 @@ import ctypes
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-import numpy as np
-
 from ...errors import refuse
 from ...ir.conversion import is_wide
 from ...ir.eltwise import ALGORITHMS
 from ...ir.nest import Compute, LoopNest
-from ...ir.program import NestStep, Place, SumStep, TreeStep
-from ...schedule.work_items import ItemPlan, plan_items, plan_sums
+from ...ir.program import NestStep, Place, TreeStep
+from ...schedule.work_items import ItemPlan, plan_items
 from ...schedule.work_trees import DevicePlan, TreePlan
 from ..alloc import Buffer
 from .pending import pending
@@ -153,45 +151,6 @@ def tree_kernel(plan: TreePlan, device: SyclDevice) -> SyclKernel[TreePlan]:
     return SyclKernel(plan, device)
 
 
-class ItemSumLaunch:
-    """The sums of a tensor, times a factor for each output, which begins where its memory does."""
-
-    __slots__ = ("_device", "_kernel", "_places", "_step", "_zeros")
-
-    def __init__(self, step: SumStep, device: SyclDevice) -> None:
-        self._step, self._device, self._places = step, device, _arguments(step.src)
-        reduction = step.reduction
-        self._kernel = SyclKernel(plan_sums(reduction, device.facts), device) if reduction.boxes else None
-        self._zeros = np.zeros(4 * reduction.outputs, np.uint8)
-
-    def prepare(self) -> None:
-        """Compile."""
-        if self._kernel is not None:
-            self._kernel.prepare()
-
-    def submit(
-        self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
-    ) -> Events:
-        """Submit to a queue: outputs are overwritten."""
-        if self._zeros.nbytes:
-            src = _memory(self._places, buffers)
-            for out, factor in self._step.outputs:
-                deps = self._write(queue, src, (buffers[out.buffer], factor), deps)
-        return deps
-
-    def _write(self, queue: SyclQueue, src: list[object], to: tuple[Buffer, int], deps: Events) -> Events:
-        (out, factor), nbytes = to, self._zeros.nbytes
-        if self._kernel is None:
-            return _copy(queue, out, self._zeros, nbytes, deps)
-        # What several items add to has to be aligned.
-        is_aligned = out.address % 4 == 0
-        sums = out if is_aligned else self._device.allocate(nbytes)
-        deps = _copy(queue, sums, self._zeros, nbytes, deps)
-        args = [*src, sums.owner, ctypes.c_int64(0), ctypes.c_int32(factor)]
-        deps = self._kernel.submit(queue, args, deps)
-        return deps if is_aligned else _copy(queue, out, sums.owner, nbytes, deps)
-
-
 # --- memory as arguments of kernels -------------------------------------------------------------------------
 
 
@@ -209,13 +168,6 @@ def _memory(places: Places, buffers: Sequence[Buffer]) -> list[object]:
         skipped = buffer.address - usm._pointer
         args += usm, ctypes.c_int64(offset + skipped) if skipped else word
     return args
-
-
-def _copy(queue: SyclQueue, target: Buffer, source: object, nbytes: int, deps: Events) -> Events:
-    """Copy to the start of a buffer's memory."""
-    event = queue.memcpy_async(target.owner, source, nbytes, deps)
-    pending.add(event, (target.owner, source))
-    return [event]
 
 
 # --- what a device can run ----------------------------------------------------------------------------------

@@ -79,8 +79,7 @@ def step_along(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
     for part in parts:
         if isinstance(part, Load):
             digits = tree.tensor(part.tensor).digits
-            pairs = [(of, at) for of, at in zip(digits, part.index, strict=True) if isinstance(at, Affine)]
-            steps = [of[0].stride for of, at in pairs if at.axis == axis.name]
+            steps = [of[0].stride for of, at in zip(digits, part.index, strict=True) if at.axis == axis.name]
             if steps:
                 return steps[0]
     return 0
