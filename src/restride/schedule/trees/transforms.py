@@ -153,6 +153,8 @@ class _Builder:
         digits, limits = self.loops.all_digits(each, extents, self.cuts(each, own))
         order = self.fused(own, self.order(each, own, digits, limits), limits)
         vectors, lanes = own.last("vectorize"), 1
+        if vectors is not None and each.in_order:
+            self.fail(vectors, "the positions of the loop run in order")
         if vectors is not None:
             order, lanes = self.with_vectors(vectors, order, has_lanes=has_lanes)
         has_lanes |= lanes > 1
@@ -199,6 +201,8 @@ class _Builder:
                     transform, "it is longer than the axis, or the blocks of a tensor do not nest with it"
                 )
         wanted = own.last("reorder")
+        if wanted is not None and each.in_order:
+            self.fail(wanted, "the positions of the loop run in order")
         if wanted is None:
             return tuple(by_name[name] for name in _in_tree_order(each, list(by_name)))
         if sorted(map(str, wanted.args)) != sorted(by_name):
@@ -252,6 +256,8 @@ class _Builder:
         found: list[tuple[TreeDigit, int, int]] = []
         last = -1
         for transform in self.by_loop.get(0, _LoopTransforms()).all("parallel"):
+            if plan.each.in_order:
+                self.fail(transform, "the positions of the loop run in order")
             name, tiles = transform.args if len(transform.args) == 2 else ("", 0)
             place = next((i for i, digit in enumerate(plan.digits) if digit.name == name), -1)
             if place < 0 or not isinstance(tiles, int) or tiles < 1:
