@@ -58,8 +58,10 @@ def _calls(tree: LoopTree) -> Iterator[tuple[str, PreparedCall]]:
     words = KernelWords((0.0,) * tree.scalars, [address_of(storage) for storage in storages])
     seen: set[tuple[object, ...]] = set()
     contraction = find_contraction(tree)
-    draft = contraction and draft_of(contraction, machine_of(host_isa(), host_caches()))
-    for shape in draft.shapes[: 2 * _MOST_TILES] if draft else ():
+    draft = None if contraction is None else draft_of(contraction, machine_of(host_isa(), host_caches()))
+    if draft is None:
+        return
+    for shape in draft.shapes[: 2 * _MOST_TILES]:
         plan = draft.plan(shape)
         lowered = lower_plan(plan, host_isa())
         if not plan.has_few_kinds or lowered.key in seen:
