@@ -20,7 +20,7 @@ from restride.ir.tree import LoopTree
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import Kernel, KernelWords, kernel_of
 from restride.runtime.result_pool import allocate
-from restride.targets.cpu_contraction import lower_contraction
+from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import host_caches, host_isa
 
 from .layers import LAYERS, TYPES, Layer, primitive_of
@@ -59,7 +59,7 @@ def _calls(tree: LoopTree) -> Iterator[tuple[str, PreparedCall]]:
         if lowered is None or lowered.key in seen:
             continue
         seen.add(lowered.key)
-        kernel = kernel_of(lowered, 0, lowered.numbers)
+        kernel = kernel_of(lowered, 0)
         yield f"{lowered.plan.tiling.rows} x {lowered.plan.vectors}", _call(kernel, words, storages)
         if len(seen) == _MOST_TILES:
             return

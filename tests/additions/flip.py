@@ -8,13 +8,13 @@ from typing import ClassVar
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import InvalidArguments
+from ..ir.digits import common_digits, index_digits, nest_of, offsets
+from ..ir.nest import Axis, Compute, LoopNest
+from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.derived import make_primitive
 from ..model.operation import OperationProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..ir.nest import Axis, Compute, LoopNest
-from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
-from ..ir.digits import common_digits, index_digits, nest_of, offsets
 
 
 @dataclass(frozen=True, slots=True)

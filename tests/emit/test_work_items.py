@@ -174,5 +174,5 @@ def test_neighbours_read_neighbours():
 @pytest.mark.parametrize("data_type", ["s8", "u8", "s32", "boolean"])
 def test_sums_become_spirv(data_type):
     reduction = reduction_of(rs.MemoryDesc(DIMS, data_type, "abcd"), 1, Op.total)
-    code = spirv.spirv_code(spirv.lower(reduction, WORK_SUMS_GPU))
+    code = spirv.spirv_code(spirv.lower_plan(plan_sums(reduction, WORK_SUMS_GPU)))
     assert struct.unpack("<I", code[:4]) == (0x07230203,)

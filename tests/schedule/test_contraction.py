@@ -14,7 +14,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.ir.expression import Const, Load, Ref, TreeAxis, apply, index_of
 from restride.ir.tree import Each, Guard, Let, LoopTree, TreeTensor, fold_over
 from restride.schedule.contraction.strides import find_contraction
-from restride.targets.cpu_contraction import lower_contraction
+from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import assembly
 from support.contractions import (

@@ -16,8 +16,9 @@ from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
 from restride.ir.reduction import Op, reduction_of
 from restride.runtime.cpu.kernel import KernelWords
-from restride.targets.cpu_kernels import LoweredFusedSums, lower_fused_sums
+from restride.targets.cpu_kernels import lower_fused_sums
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 
 from .by_offset import positions
 from .kernels import COMMON, factors_of
@@ -49,7 +50,7 @@ class Case:
     def nest(self) -> LoopNest:
         return reorder_nest(*self.descs, linear(scaled=self.scale != 1.0))
 
-    def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> LoweredFusedSums | None:
+    def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> Lowered | None:
         return lower_fused_sums(self.nest, reduction_of(self.descs[1], self.mask, Op.total), isa, caches)
 
 
@@ -75,7 +76,7 @@ FACTOR = -128
 class Kernel:
     """The machine code of one case."""
 
-    def __init__(self, case: Case, lowered: LoweredFusedSums) -> None:
+    def __init__(self, case: Case, lowered: Lowered) -> None:
         self.lowered = lowered
         self._library = loaded(lowered.ir(), lowered.isa)
         self._params = KernelWords(factors_of(case.nest.compute, case.scale, 0.0))
@@ -85,7 +86,7 @@ class Kernel:
 
     def planes(self, parts: int) -> Array:
         """Sums in which nothing is yet: a plane for each part where they share outputs."""
-        summed = self.lowered.fused
+        summed = self.lowered.plan
         return np.zeros((parts if summed.is_shared else 1, summed.reduction.outputs), np.int32)
 
     def part(self, src: int, dst: int, planes: int, share: tuple[int, int]) -> None:

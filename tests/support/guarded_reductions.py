@@ -31,7 +31,7 @@ def run_case(case: Reduced, isa: Isa, caches: CacheSizes, *, at_end: bool, parts
     tensor.write(data[low:high].tobytes())
     tensor.lock()
     kernel = compiled(case.reduction, isa, caches)
-    empty = new_planes(case.reduction, kernel.lowered.planes)
+    empty = new_planes(case.reduction, kernel.planes)
     outputs = Guarded(empty.nbytes, at_end=at_end)
     outputs.write(empty.tobytes())
     for part in range(parts):

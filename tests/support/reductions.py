@@ -83,17 +83,18 @@ class Kernel:
     """The machine code of a reduction. `kernel(data)` runs every part in turn, the last one first."""
 
     def __init__(self, reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> None:
-        self.lowered = lower_reduction(reduction, isa, caches)
+        self.reduction, self.lowered = reduction, lower_reduction(reduction, isa, caches)
+        self.planes = sum(plan.planes for plan in self.lowered.plan)
         self._library = loaded(self.lowered.ir(), isa)
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
         self.entry = kind(self._library.address(entry.ENTRY))
 
     def __call__(self, data: Bytes, factor: int = 1, parts: int = 1) -> tuple[Array, ...]:
-        planes = new_planes(self.lowered.reduction, self.lowered.planes)
+        planes = new_planes(self.reduction, self.planes)
         for part in reversed(range(parts)):
             self.part(data.ctypes.data, planes.ctypes.data, factor, part, parts)
-        return finish(self.lowered.reduction, planes)
+        return finish(self.reduction, planes)
 
     def part(self, src: int, planes: int, factor: int, part: int, parts: int) -> None:
         """Run one share."""

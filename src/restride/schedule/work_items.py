@@ -231,6 +231,8 @@ class SumPlan:
     device: DeviceFacts
     boxes: tuple[SumItems, ...]
 
+    kind, why = "sums", ""
+
     @property
     def groups(self) -> int:
         """Number of groups in all."""

@@ -26,15 +26,8 @@ from ...schedule.machine import LINE
 from ..alloc import Array, address_of
 from .executable import CpuExecutable
 from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode
-from .launch_list import (
-    NativeLaunch,
-    NativeList,
-    count_launches,
-    launch_words,
-    most_params,
-    native_list,
-)
-from .program_launches import NATIVE
+from .launch import Repeat
+from .launch_list import NativeList, launch_words, native_list
 from .thread_pool import default_pool
 
 __all__ = [
@@ -119,19 +112,18 @@ class ImageWriter:
         ]
         places, first = _ImagePlaces(tuple(slots), tuple(temporaries)), len(self.scalars)
         self.scalars.extend(scalars)
-        for launch in executable.launches:
-            assert isinstance(launch, NATIVE)
-            self._add(launch, places, first)
+        for repeat in executable.repeats:
+            self._add(repeat, places, first)
 
-    def _add(self, launch: NativeLaunch, places: _ImagePlaces, first: int) -> None:
-        words = launch_words(launch, places, first)
+    def _add(self, repeat: Repeat, places: _ImagePlaces, first: int) -> None:
+        words = launch_words(repeat, places, first)
         for at, code in words.kernels:
             number = self._numbers.setdefault(code, len(self._numbers))
             self._sites.append((HEAD_WORDS + len(self._words) + at, number))
         self._words.extend(words.words)
-        self._count += count_launches(launch)
-        self._most = max(self._most, most_params(launch))
-        self._work += launch.work_bytes
+        self._count += len(repeat.launches)
+        self._most = max(self._most, *(launch.params for launch in repeat.native))
+        self._work += repeat.work_bytes
 
     @property
     def is_full(self) -> bool:
@@ -153,10 +145,7 @@ class ImageWriter:
 
 def is_native(executable: CpuExecutable) -> bool:
     """True where tables may have all launches of a program: Ctrl-C need not wait long for any of them."""
-    return all(
-        isinstance(launch, NATIVE) and launch.is_native and launch.work_bytes < _LONG_BYTES
-        for launch in executable.launches
-    )
+    return all(repeat.is_native and repeat.work_bytes < _LONG_BYTES for repeat in executable.repeats)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,13 +42,14 @@ _ONE = _SumFactor(1)
 class ReductionProgram:
     """A reduction planned for this CPU. Immutable but for its kernel, compiled when first wanted."""
 
-    __slots__ = ("_kernel", "_lowered", "_reach", "reduction")
+    __slots__ = ("_kernel", "_lowered", "_planes", "_reach", "reduction")
 
     def __init__(self, reduction: ReductionNest) -> None:
         self.reduction = reduction
         self._kernel: Kernel | None = None
         is_compiled = 0 < len(reduction.boxes) <= _MOST_BOXES
         self._lowered = lower_reduction(reduction, host_isa(), host_caches()) if is_compiled else None
+        self._planes = sum(plan.planes for plan in self._lowered.plan) if self._lowered else 0
         self._reach = reduction.reach
 
     def prepare(self) -> None:
@@ -59,7 +60,7 @@ class ReductionProgram:
     def write_sums(self, src: int, out: int, factor: int) -> None:
         """Overwrite the s32 array of the kept dims, row-major, at `out`: factor * sum, modulo 2**32."""
         sum_factor, nbytes = _SumFactor(factor), 4 * self.reduction.outputs
-        if self._lowered is not None and self._lowered.planes == 1 and out % 4 == 0:
+        if self._lowered is not None and self._planes == 1 and out % 4 == 0:
             ctypes.memset(out, 0, nbytes)
             self._fold(src, out, sum_factor)
             return
@@ -71,7 +72,7 @@ class ReductionProgram:
         """The results for the tensor at this address; see `finish`."""
         if self._lowered is None:
             return interpret(self.reduction, self._storage(src), factor.value)
-        planes = new_planes(self.reduction, self._lowered.planes)
+        planes = new_planes(self.reduction, self._planes)
         self._fold(src, address_of(planes), factor)
         return finish(self.reduction, planes)
 
