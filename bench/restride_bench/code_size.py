@@ -79,7 +79,7 @@ def instructions_for_16_bytes(row: PeerProblem, level: str) -> float:
     nest = reorder_nest(src, dst, linear(scaled=row.scale is not None))
     lowered = cpu.lower_nest(nest, isa, _CACHES, may_stream=False)
     plan = max(lowered.plan, key=lambda plan: plan.nest.positions)
-    stored = prod(plan.chunks) * DataType[row.dst_type].bits / 8
+    stored: float = prod(plan.chunks) * DataType[row.dst_type].bits / 8
     return longest_inner_loop(jit.assembly(lowered.ir(), isa)) * 16 / stored
 
 

@@ -145,12 +145,12 @@ def test_channels_in_lanes_bring_no_numbers() -> None:
     found = lower_contraction(tree, _LEVELS[0], CacheSizes())
     assert found is not None
     assert not found.numbers
-    assert "LaunchNumber" not in repr(found.kernel)
+    assert "LaunchNumber" not in repr(found.code)
 
 
 def test_numbers_stand_where_the_kernel_says() -> None:
     found = _lowered(ConvolutionShape(3, 1, 64, 64, 12, 28), "f32 f32", _LEVELS[0])
-    grid = found.kernel.grid
+    grid = found.code.grid
 
     def brought(number: int | LaunchNumber) -> int:
         assert isinstance(number, LaunchNumber)

@@ -192,7 +192,7 @@ def test_emitters_move_pointers_by_steps() -> None:
 @pytest.mark.parametrize("case", CASES, **_BY_NAME)
 def test_a_lowered_nest_tells_what_it_is_and_why(case: Case) -> None:
     low = cpu.lower_nest(case.nest, Isa.for_name("avx2"), COMMON)
-    assert low.nest == case.nest
+    assert low.nests == (case.nest,)
     assert low.kind in ("copy", "transpose", "strided", "zero", "guarded")
     assert low.why
     assert low.kind in str(low)
@@ -227,8 +227,8 @@ def test_too_many_partial_blocks_are_told_not_peeled() -> None:
     low = cpu.lower_nest(named("guarded").nest, Isa.for_name("avx2"), COMMON)
     assert low.kind == "guarded"
     assert "peel" in low.why
-    assert low.schedules == ()
-    assert low.steps == low.nest.axes[0].extent
+    assert low.plan == ()
+    assert low.steps == low.nests[0].axes[0].extent
 
 
 # --- the store ---------------------------------------------------------------------------------------------

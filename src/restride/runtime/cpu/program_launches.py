@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...ir.program import (
@@ -69,12 +70,8 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
             yield Repeat(tuple(_tree_launches(step, isa, caches)))
         elif isinstance(step, RepeatStep):
             pairs = zip(step.steps, step.strides, strict=True)
-            yield Repeat(
-                tuple(
-                    launch for one, strides in pairs for launch in _turn_launches(one, strides, isa, caches)
-                ),
-                step.turns,
-            )
+            launches = (_turn_launches(tree, strides, isa, caches) for tree, strides in pairs)
+            yield Repeat(tuple(chain.from_iterable(launches)), step.turns)
         elif isinstance(step, SumStep):
             load_whole("restride.runtime.cpu.reduction")
             from .reduction import reduction_program

@@ -22,7 +22,7 @@ from ...schedule.work_trees import move_rows, plan_trees
 from ...targets.lowered import Lowered
 from ...targets.spirv import SPIRV
 from ..arguments import name_and_reason
-from .launch import ItemSumLaunch, Launch, SyclKernel, nest_launch, tree_launch
+from .launch import DeviceLaunch, ItemSumLaunch, SyclKernel, nest_launch, tree_launch
 
 if TYPE_CHECKING:
     from .device import SyclDevice
@@ -64,9 +64,9 @@ class SyclExecutable:
         for launch in self.launches:
             launch.prepare()
 
-    def _work(self) -> list[Launch]:
+    def _work(self) -> list[DeviceLaunch]:
         """The launches that do the work, not those that serve others."""
-        return [launch for launch in self.launches if isinstance(launch, Launch) and launch.is_named]
+        return [launch for launch in self.launches if isinstance(launch, DeviceLaunch) and launch.is_named]
 
 
 # --- from programs to launches ------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
     return move_rows(spread_bytes(sums, splits_bytes), facts)
 
 
-def _launches(program: Program, device: SyclDevice) -> Iterator[Launch | ItemSumLaunch]:
+def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch | ItemSumLaunch]:
     for step in program.steps:
         if isinstance(step, SumStep):
             yield ItemSumLaunch(step, device)
@@ -113,7 +113,7 @@ def _tree_kernels(tree: LoopTree, device: SyclDevice) -> _TreeKernels:
     return _TreeKernels(device, cleared, tuple(loops))
 
 
-def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[Launch]:
+def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[DeviceLaunch]:
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
     for name, nest in kernels.cleared:
         clears = NestStep(nest, places[name], places[name], 0, (0, 0), (0, 0), is_named=False)
@@ -122,7 +122,7 @@ def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[Launch]:
         yield tree_launch(step, kernel)
 
 
-def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[Launch]:
+def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[DeviceLaunch]:
     """The launches of all turns, which share their kernels."""
     kernels = [_tree_kernels(inner.tree, device) for inner in step.steps]
     for inner, of_tree in zip(step.unrolled(), cycle(kernels)):

@@ -78,7 +78,7 @@ class SyclKernel:
 
 
 @dataclass(slots=True, eq=False)
-class Launch:
+class DeviceLaunch:
     """A kernel of a program, and what it works on: `places`, and then scalars, each a `real`.
 
     The scalars are `constants`, or these of an execution's. What is not `is_named` only serves another
@@ -111,7 +111,7 @@ class Launch:
         return self.kernel.submit(queue, [*_memory(self.places, buffers), *numbers], deps)
 
 
-def nest_launch(step: NestStep, device: SyclDevice) -> Launch:
+def nest_launch(step: NestStep, device: SyclDevice) -> DeviceLaunch:
     """A nest as work-items. Raises Unimplemented for what the device cannot do."""
     nest, plan = step.nest, plan_items(step.nest, device.facts)
     assert not plan.splits_bytes, f"the passes have left elements of one byte to several items:\n{plan}"
@@ -124,14 +124,14 @@ def nest_launch(step: NestStep, device: SyclDevice) -> Launch:
     (first, count), read = step.scalars, plan.nest.compute.scalars
     real, scalars = _REALS[wide], slice(first, first + min(count, read))
     constants = [real(value) for value in step.constants[:read]]
-    return Launch(kernel, places, real, scalars, constants, step.is_named, step.note)
+    return DeviceLaunch(kernel, places, real, scalars, constants, step.is_named, step.note)
 
 
-def tree_launch(step: TreeStep, kernel: SyclKernel) -> Launch:
+def tree_launch(step: TreeStep, kernel: SyclKernel) -> DeviceLaunch:
     """One outermost loop of a tree: a kernel on the tensors of a step. Others may have the same kernel."""
     first, count = step.scalars
     real, scalars = _REALS[step.tree.wide], slice(first, first + count)
-    return Launch(kernel, _arguments(*step.places), real, scalars, note=step.note)
+    return DeviceLaunch(kernel, _arguments(*step.places), real, scalars, note=step.note)
 
 
 class ItemSumLaunch:
