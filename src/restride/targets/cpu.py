@@ -26,7 +26,6 @@ _MOST_BOXES = 48
 # Work below this many bytes is not worth the code of several stages.
 _STAGED_BYTES = 1 << 16
 
-
 # Instructions that multiply all of 32 bits and add the products to a sum, by LLVM's features: vpdpbusd and
 # vdpbf16ps.
 _DOTS = (

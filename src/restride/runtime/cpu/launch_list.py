@@ -6,8 +6,8 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from dataclasses import replace
+from typing import NamedTuple
 
 from ...emit.launches import LAUNCHES, OWN_SCALARS, launches_ir
 from ...ir.program import DST, Place
@@ -22,14 +22,27 @@ from .thread_pool import default_pool
 _SCRATCH = -1
 
 
-class PlaceWords(Protocol):
-    """The places of a program, as the words of a table say them."""
+class MemoryPlace(NamedTuple):
+    """A place as a table says it: `offset` bytes behind a buffer, which may be known to begin at a line."""
 
-    def words(self, place: Place) -> tuple[int, int]:
-        """The number of the buffer, and how many bytes behind its begin."""
+    buffer: int
+    offset: int = 0
+    is_aligned: bool = False
 
-    def is_aligned(self, place: Place) -> bool:
-        """True where the place is known to begin at a cache line."""
+
+class ProgramMemory(NamedTuple):
+    """Where the slots and temporaries of a program lie."""
+
+    slots: Sequence[MemoryPlace]
+    temporaries: Sequence[MemoryPlace]
+
+    def at(self, place: Place) -> MemoryPlace:
+        """Where a place of the program lies."""
+        buffer, offset, is_aligned = (
+            self.slots[place.buffer] if place.buffer >= 0 else self.temporaries[~place.buffer]
+        )
+        offset += place.offset
+        return MemoryPlace(buffer, offset, is_aligned and offset % LINE == 0)
 
 
 class LaunchWords(NamedTuple):
@@ -53,15 +66,19 @@ class LaunchList:
     ) -> None:
         launches = [launch for repeat in repeats for launch in repeat.native]
         most = max((launch.params for launch in launches), default=0)
-        words, places = [len(launches), max(most, 1), slots - 2], _ProgramPlaces(tuple(offsets), is_aligned)
+        memory = ProgramMemory(
+            [MemoryPlace(slot, 0, is_aligned and slot <= DST) for slot in range(slots)],
+            [MemoryPlace(_SCRATCH, offset, is_aligned) for offset in offsets],
+        )
+        words = [len(launches), max(most, 1), slots - 2]
         for repeat in repeats:
-            words += launch_words(repeat, places).words
+            words += launch_words(repeat, memory).words
         self._table = (ctypes.c_int64 * len(words))(*words)
         keeps_lock = sum(repeat.work_bytes for repeat in repeats) < LOCKED_BYTES
         # Of threads that make the first lists at once, each may get code of its own: the list keeps it.
         self._native = native_list(keeps_lock)
         self._call = functools.partial(self._native.call, ctypes.addressof(self._table))
-        self._is_alone = all(_kernel(launch, places).parts() == 1 for launch in launches)
+        self._is_alone = all(_kernel(launch, memory).parts() == 1 for launch in launches)
 
     def run(self, src: int, dst: int, words: int, scratch: int) -> None:
         """Run all launches; `words` is the address of the other slots' addresses and the scalars."""
@@ -116,34 +133,19 @@ class RepeatPieces:
         return launch_list
 
 
-@dataclass(frozen=True, slots=True)
-class _ProgramPlaces:
-    """Places of one program: temporaries lie in scratch. `begins_at_line`: the destination, and scratch."""
-
-    offsets: tuple[int, ...]
-    begins_at_line: bool
-
-    def words(self, place: Place) -> tuple[int, int]:
-        buffer, offset = place
-        return (buffer, offset) if buffer >= 0 else (_SCRATCH, self.offsets[~buffer] + offset)
-
-    def is_aligned(self, place: Place) -> bool:
-        return self.begins_at_line and place.buffer <= DST and place.offset % LINE == 0
-
-
-def launch_words(repeat: Repeat, places: PlaceWords, first_scalar: int = 0) -> LaunchWords:
+def launch_words(repeat: Repeat, memory: ProgramMemory, first_scalar: int = 0) -> LaunchWords:
     """The words of launches in a table. `first_scalar`: the number of the first scalar of their program."""
     words, kernels = [0, repeat.turns, len(repeat.launches)] if repeat.turns > 1 else [], []
     for launch in repeat.native:
-        kernel, (first, count), constants = _kernel(launch, places), launch.scalars, launch.constants
+        kernel, (first, count), constants = _kernel(launch, memory), launch.scalars, launch.constants
         kernels.append((len(words), kernel.code))
         words += [
             kernel.code.address,
             kernel.code.whole,
             kernel.parts(),
-            *places.words(launch.src),
+            *memory.at(launch.src)[:2],
             0,
-            *places.words(launch.targets[0]),
+            *memory.at(launch.targets[0])[:2],
             0,
             len(launch.places),
             len(constants) or count,
@@ -152,15 +154,15 @@ def launch_words(repeat: Repeat, places: PlaceWords, first_scalar: int = 0) -> L
         ]
         strides = launch.strides or (0,) * len(launch.places)
         for place, stride in zip(launch.places, strides, strict=True):
-            words += (*places.words(place), stride)
+            words += (*memory.at(place)[:2], stride)
         words += kernel.numbers
         words += struct.unpack(f"={len(constants)}q", struct.pack(f"={len(constants)}d", *constants))
     return LaunchWords(words, kernels)
 
 
-def _kernel(launch: Launch, places: PlaceWords) -> Kernel:
+def _kernel(launch: Launch, memory: ProgramMemory) -> Kernel:
     """The kernel of a launch: what it writes may begin between two cache lines."""
-    return launch.kernel(0 if all(map(places.is_aligned, launch.targets)) else 1)
+    return launch.kernel(0 if all(memory.at(target).is_aligned for target in launch.targets) else 1)
 
 
 class NativeList(NamedTuple):
