@@ -13,6 +13,7 @@ import test_computing_oracle as problems
 import restride as rs
 from restride_bench.driver.compare import epsilon, points_of
 from restride_bench.driver.expand import expand
+from restride_bench.driver.operands import arg_of
 from restride_bench.driver.skips import why_skipped
 from restride_bench.driver.work import CaseWork
 
@@ -65,12 +66,14 @@ def _eltwise(case: Any, values: Values) -> dict[int, Array] | None:
     return _answers(_ELTWISE[case.alg](x, case.alpha, case.beta), values, {rs.ARG_DIFF_SRC: x})
 
 
-def _softmax(case: Any, values: Values) -> dict[int, Array] | None:
-    if rs.ARG_DIFF_DST in values and case.ddt != "f32":
-        return None  # the gradient is of a result that is rounded, which torch's is not
-    x = torch.tensor(case.source(), requires_grad=True)
+def _softmax(case: Any, values: Values) -> dict[int, Array]:
+    if rs.ARG_DIFF_DST in values:
+        # The result that is read need not be one of any source: what torch's own gradient makes of it.
+        function = torch._log_softmax_backward_data if case.is_log else torch._softmax_backward_data
+        dy, y = (torch.tensor(values[arg]) for arg in (rs.ARG_DIFF_DST, rs.ARG_DST))
+        return {rs.ARG_DIFF_SRC: function(dy, y, case.axis, y.dtype).numpy()}
     function = functional.log_softmax if case.is_log else functional.softmax
-    return _answers(function(x, case.axis), values, {rs.ARG_DIFF_SRC: x})
+    return {rs.ARG_DST: function(torch.tensor(values[rs.ARG_SRC]), case.axis).numpy()}
 
 
 def _prelu(case: Any, values: Values) -> dict[int, Array]:
@@ -81,7 +84,7 @@ def _prelu(case: Any, values: Values) -> dict[int, Array]:
 
 def _resampling(case: Any, values: Values) -> dict[int, Array]:
     is_forward = rs.ARG_SRC in values
-    start = values[rs.ARG_SRC] if is_forward else np.zeros(case.src_dims)
+    start = values[rs.ARG_SRC] if is_forward else np.zeros((*case.dims[:2], *case.source))
     x = torch.tensor(start, requires_grad=True)
     linear = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(case.source)]
     how = {"mode": "nearest-exact"} if case.alg == "nearest" else {"mode": linear, "align_corners": False}
@@ -90,14 +93,12 @@ def _resampling(case: Any, values: Values) -> dict[int, Array]:
 
 
 def _pool(case: Any, values: Values) -> dict[int, Array] | None:
-    ndims, behind = len(case.kernel), case.padding_r
+    ndims, behind = len(case.kernel), case.windows[-1]
     is_plain = not any(case.dilation) and all(b <= a for a, b in zip(case.padding, behind, strict=True))
     if case.alg != "max" and not is_plain:
         return None
-    src = values.get(rs.ARG_SRC)
-    if src is None:
-        src = case.values(rs.MemoryDesc(case.src_dims, case.dt[0]), 1)
-    x = torch.tensor(src, requires_grad=True)
+    # Backward the source is not read: it is the one that the positions of maxima are of.
+    x = torch.tensor(values.get(rs.ARG_SRC, case.values("src")), requires_grad=True)
     if case.alg != "max":
         function = getattr(functional, f"avg_pool{ndims}d")
         include = case.alg == "avg_p"
@@ -122,17 +123,17 @@ def _lrn(case: Any, values: Values) -> dict[int, Array] | None:
 def _norm(case: Any, values: Values) -> dict[int, Array] | None:
     if "G" in case.flags or "M" in case.flags:
         return None
-    x, leaves = _leaf(values, rs.ARG_SRC), {}
+    x, leaves, channels = _leaf(values, rs.ARG_SRC), {}, case.dims[case.channel_dim]
     given = []
     for arg, gradient in ((rs.ARG_SCALE, rs.ARG_DIFF_SCALE), (rs.ARG_SHIFT, rs.ARG_DIFF_SHIFT)):
         given.append(_leaf(values, arg) if arg in values else None)
         if given[-1] is None and arg == rs.ARG_SHIFT and "H" in case.flags:
-            given[-1] = torch.zeros(case.channels, dtype=torch.float64, requires_grad=True)
+            given[-1] = torch.zeros(channels, dtype=torch.float64, requires_grad=True)
         if given[-1] is not None:
             leaves[gradient] = given[-1]
     if given[0] is None and given[1] is not None:
         # Of a shift alone torch finds no gradients for groups.
-        given[0] = torch.ones(case.channels, dtype=torch.float64)
+        given[0] = torch.ones(channels, dtype=torch.float64)
     # Those of torch.nn.functional refuse one value in each channel.
     if case.driver == "bnorm":
         y = torch.batch_norm(x, *given, None, None, True, 0.0, case.eps, False)
@@ -223,10 +224,17 @@ def _differing(driver: str, line: str) -> list[str] | None:
     if why_skipped(test):
         return None
     work, ours = problems._ours(CaseWork.of(test.case))
-    values = {one.arg: problems.logical(one.md, one.filled()).astype(np.float64) for one in work.reads}
+    values = {arg_of(name): held for name, held in problems._values(work).items()}
     theirs = _OF[driver](test.case, values)
     if theirs is None:
         return None
+    for op in test.case.attr_post_ops:
+        y = torch.tensor(theirs[rs.ARG_DST])
+        if op.kind == "sum":
+            y = y + op.number(0, 1.0) * torch.tensor(values[rs.ARG_DST])
+        else:
+            y = _ELTWISE[op.name.removesuffix("_dst")](y, op.number(0, 0.0), op.number(1, 0.0))
+        theirs[rs.ARG_DST] = y.numpy()
     found = []
     for one in work.writes:
         wanted = theirs.get(one.arg)

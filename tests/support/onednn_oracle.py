@@ -254,8 +254,9 @@ def _attr(case: Case) -> rs.PrimitiveAttr | None:
 
 def _grid(blocking: Blocking, extents: tuple[int, ...]) -> np.ndarray:
     total = np.full(1, blocking.offset0, np.int64)
-    for axis, extent in enumerate(extents):
-        total = np.add.outer(total, _along(blocking, axis, extent)).reshape(-1)
+    # From the inside out, so that NumPy adds to long rows.
+    for axis, extent in reversed(tuple(enumerate(extents))):
+        total = np.add.outer(_along(blocking, axis, extent), total).reshape(-1)
     return total
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..dtypes import DataType
 from .conversion import Array, Inputs, convert
-from .nest import Axis, LoopNest, Stride
+from .nest import LoopNest, Stride
 from .nest_rewrites import slice_axis
 
 # Positions interpreted at once; bounds the memory that index arrays take.
@@ -93,32 +93,26 @@ def _tensor(nest: LoopNest, index: int, tensor: Array, chosen: Array) -> Array:
 
 
 def _offsets(nest: LoopNest, base: int, strides: list[Stride]) -> Array:
-    """The offset of every position in one operand."""
-    at = np.full(tuple(a.extent for a in nest.axes), base, np.int64)
-    for place, (axis, stride) in enumerate(zip(nest.axes, strides, strict=True)):
+    """The offset of every position in one operand, in the order of the loops."""
+    at = np.array([base], np.int64)
+    # From the inside out: what NumPy adds to is then long, and the last additions are almost all of the work.
+    for axis, stride in zip(reversed(nest.axes), reversed(strides), strict=True):
         steps = np.arange(axis.extent) * stride if isinstance(stride, int) else np.array(stride, np.int64)
-        at += steps.reshape(_along(axis, place, at.ndim))
+        at = np.add.outer(steps, at).reshape(-1)
     return at
 
 
 def _read_and_written(nest: LoopNest) -> tuple[Array, Array]:
-    """Which positions are read, and which are written."""
-    shape = tuple(a.extent for a in nest.axes)
-    reads, writes = np.ones(shape, np.bool_), np.ones(shape, np.bool_)
-    indices = [np.zeros(shape, np.int64) for _ in nest.bounds]
-    for place, axis in enumerate(nest.axes):
-        positions = np.arange(axis.extent).reshape(_along(axis, place, len(shape)))
-        reads &= positions < axis.valid
-        if axis.bound >= 0:
-            indices[axis.bound] += positions * axis.step
-    for index, bound in zip(indices, nest.bounds, strict=True):
+    """Which positions are read, and which are written, in the order of the loops."""
+    reads = np.ones(1, np.bool_)
+    for axis in reversed(nest.axes):
+        reads = np.logical_and.outer(np.arange(axis.extent) < axis.valid, reads).reshape(-1)
+    writes = np.ones_like(reads)
+    for place, bound in enumerate(nest.bounds):
+        index = _offsets(nest, 0, [a.step if a.bound == place else 0 for a in nest.axes])
         reads &= index < bound.size
         writes &= index < bound.padded
     return reads, writes
-
-
-def _along(axis: Axis, place: int, ndims: int) -> tuple[int, ...]:
-    return tuple(axis.extent if i == place else 1 for i in range(ndims))
 
 
 def gather(data: Array, data_type: DataType, at: Array) -> Array:

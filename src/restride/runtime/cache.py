@@ -90,8 +90,9 @@ class LruCache(Generic[T]):
         """Keep at most `capacity` values; the least recently used go first."""
         with self._lock:
             excess = max(len(self._entries) - capacity, 0)
-            oldest = nsmallest(excess, self._entries, key=lambda key: self._entries[key].used)
-            gone = [self._entries.pop(key).value for key in oldest]
+            # To look a key up hashes it, and a problem is a deep one: only those that go are looked up.
+            oldest = nsmallest(excess, self._entries.items(), key=lambda entry: entry[1].used)
+            gone = [self._entries.pop(key).value for key, _ in oldest]
             self._evictions += len(gone)
         for value in gone:
             self._tell(value)
