@@ -24,7 +24,7 @@ from ...emit.launches import HEAD_WORDS
 from ..alloc import Array, address_of
 from .executable import CpuExecutable
 from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode
-from .launch_list import MemoryPlace, NativeList, ProgramMemory, launch_words, native_list
+from .launch_list import MemoryPlace, NativeList, ProgramPlaces, launch_words, native_list
 from .thread_pool import default_pool
 
 __all__ = [
@@ -97,7 +97,7 @@ class ImageWriter:
     ) -> None:
         """Add all launches of a program that `is_native`, whose slots and temporaries lie there."""
         buffer, start, is_aligned = scratch
-        memory = ProgramMemory(
+        memory = ProgramPlaces(
             [slot._replace(buffer=_FIRST_WORD + slot.buffer) for slot in slots],
             [
                 MemoryPlace(_FIRST_WORD + buffer, start + offset, is_aligned)

@@ -30,7 +30,7 @@ class MemoryPlace(NamedTuple):
     is_aligned: bool = False
 
 
-class ProgramMemory(NamedTuple):
+class ProgramPlaces(NamedTuple):
     """Where the slots and temporaries of a program lie."""
 
     slots: Sequence[MemoryPlace]
@@ -66,7 +66,7 @@ class LaunchList:
     ) -> None:
         launches = [launch for repeat in repeats for launch in repeat.native]
         most = max((launch.params for launch in launches), default=0)
-        memory = ProgramMemory(
+        memory = ProgramPlaces(
             [MemoryPlace(slot, 0, is_aligned and slot <= DST) for slot in range(slots)],
             [MemoryPlace(_SCRATCH, offset, is_aligned) for offset in offsets],
         )
@@ -133,7 +133,7 @@ class RepeatPieces:
         return launch_list
 
 
-def launch_words(repeat: Repeat, memory: ProgramMemory, first_scalar: int = 0) -> LaunchWords:
+def launch_words(repeat: Repeat, memory: ProgramPlaces, first_scalar: int = 0) -> LaunchWords:
     """The words of launches in a table. `first_scalar`: the number of the first scalar of their program."""
     words, kernels = [0, repeat.turns, len(repeat.launches)] if repeat.turns > 1 else [], []
     for launch in repeat.native:
@@ -160,7 +160,7 @@ def launch_words(repeat: Repeat, memory: ProgramMemory, first_scalar: int = 0) -
     return LaunchWords(words, kernels)
 
 
-def _kernel(launch: Launch, memory: ProgramMemory) -> Kernel:
+def _kernel(launch: Launch, memory: ProgramPlaces) -> Kernel:
     """The kernel of a launch: what it writes may begin between two cache lines."""
     return launch.kernel(0 if all(memory.at(target).is_aligned for target in launch.targets) else 1)
 

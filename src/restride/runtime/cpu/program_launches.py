@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...ir.program import (
@@ -63,7 +63,7 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
         yield Repeat((interleaved,))
         return
     is_summed = False
-    for step, following in pairwise([*steps, None]):
+    for step, following in zip(steps, [*steps, None][1:], strict=True):
         if is_summed:
             is_summed = False
         elif isinstance(step, TreeStep):
