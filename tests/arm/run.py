@@ -32,7 +32,7 @@ _ROOT = Path(__file__).parents[2]
 _GROUPS = {
     "far": "far",
     "operations": "operations",
-    "kernels": "kernel convert pack neon blocks interleaved nibble_operands reduction fused_sums large",
+    "kernels": "kernel convert pack neon blocks interleaved nibble_operands ranges fused_sums large",
     "targets": "cpu_target isa jit objects",
     "reorder": "reorder_primitive reorder_fuzz arrays flushed_reorder",
     "shuffle": "shuffle_primitive shuffles",

@@ -15,6 +15,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.ir.conversion import Array, to_real
 from restride.ir.expression import Ref, Scalar, TreeAxis, apply
 from restride.ir.interpret_tree import interpret_tree
+from restride.ir.numbers import Number
 from restride.ir.program import TreeStep
 from restride.ir.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.ops.pooling import PoolingBackwardProblem
@@ -134,7 +135,7 @@ def test_doubles_hold_integers_of_32_bits() -> None:
     x, y = TreeTensor.of_desc("x", md), TreeTensor.of_desc("y", MemoryDesc((1,), "s32", "a"))
     i = TreeAxis("i", 33)
     body = (Each((i,), (fold_over("max", "m", x.load(i)),)), y.store((0,), Ref("m")))
-    tree = LoopTree((x, y), (Each((), body),), wide=True).verify()
+    tree = LoopTree((x, y), (Each((), body),), number=Number.f64).verify()
     held = np.arange(2**31 - 33, 2**31, dtype=np.int64).astype(np.uint32)
     out = np.zeros(1, np.uint32)
     run_kernels(tree, [held, out], _HOST)

@@ -105,13 +105,11 @@ _LATE = {
     ): "a program has several nests, sums of what it writes, or loop trees",
     ("runtime.cpu.program_launches", "schedule.passes"): "a program has elements of 4 bits, or is a sum",
     ("runtime.cpu.program_launches", "schedule.moves.staged"): "work is larger than the caches",
-    ("runtime.cpu.program_launches", "runtime.cpu.reduction"): "a program has sums",
     ("runtime.cpu.executable", "runtime.cpu.launch_list"): "a program has more than one kernel",
     ("runtime.cpu.kernel", "targets.objects"): "the first kernel is loaded",
     ("runtime.cpu.kernel", "runtime.cpu.native"): "the first kernel is loaded",
     ("runtime.result_pool", "runtime.result_block"): "the first result of 256 KB or more",
     ("runtime.cpu.thread_pool", "runtime.cpu.workers"): "the first region is opened",
-    ("runtime.reference", "ir.reduction"): "a program of the reference engine has sums",
     ("runtime.reference", "ir.interpret_tree"): "a program of the reference engine has loop trees",
     ("graph.formats.node_formats", "arrays.reorder_plan"): "the first reorder of a network is priced",
     (
@@ -380,7 +378,7 @@ _OF_OPERATIONS = ("ops", "arrays", "graph", "onednn", "torch", "jax", "openvino"
 # Post-ops have names of primitives too: these are steps of any operation.
 _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
 # Where the words are no operations: the table of all kinds, titles of messages, a name in a module.
-_WORDS = {"model/prop_kind.py", "runtime/describe.py", "runtime/cpu/reduction.py"}
+_WORDS = {"model/prop_kind.py", "runtime/describe.py", "runtime/cpu/ranges.py"}
 
 
 def test_operations_are_imported_where_they_are_offered_alone() -> None:

@@ -322,7 +322,7 @@ def test_kernels_of_all_kinds_are_kept_in_one_cache(capacity):
 
 def test_every_cache_has_its_line_and_the_same_capacity():
     # That of the sums is there from the first one on.
-    importlib.import_module("restride.runtime.cpu.reduction")
+    importlib.import_module("restride.runtime.cpu.ranges")
     infos = rs.cache_info()
     assert {"calls", "primitives", "kernels", "sums"} == set(infos)
     assert {info.capacity for info in infos.values()} == {rs.get_primitive_cache_capacity()}

@@ -7,7 +7,7 @@ import pytest
 
 import restride as rs
 from restride.desc.attr import Compensation
-from restride.ir.program import NestStep, Program, Slot, SumStep
+from restride.ir.program import NestStep, Program, Slot, TreeStep
 from restride.ops.programs.compensation import sum_steps
 from restride.runtime.cpu.kernel import KernelWords
 from support.programs import compiled_program
@@ -49,21 +49,21 @@ def test_elements_that_have_an_output_each_are_products(data_type: str, tag: str
 def test_kept_dims_in_another_order_are_turned(data_type: str, tag: str, mask: int) -> None:
     held, x = _held(data_type, tag)
     program = _program(held.desc, mask, -128)
-    assert [type(step) for step in program.steps] == [SumStep, NestStep]
+    assert [type(step) for step in program.steps] == [TreeStep, NestStep]
     _check(program, held, _expected(held, x, mask, -128))
 
 
 def test_products_that_an_f32_might_round_are_turned() -> None:
     held, x = _held("s32", "dcba")
     program = _program(held.desc, 15, -128)
-    assert [type(step) for step in program.steps] == [SumStep, NestStep]
+    assert [type(step) for step in program.steps] == [TreeStep, NestStep]
     _check(program, held, _expected(held, x, 15, -128))
 
 
 def test_sums_in_the_order_of_memory_and_few_of_them_are_found_as_they_are() -> None:
     def found(dims: tuple[int, ...], tag: str, mask: int) -> bool:
         steps = _program(rs.MemoryDesc(dims, "s8", tag), mask, -1).steps
-        return [type(step) for step in steps] == [SumStep]
+        return [type(step) for step in steps] == [TreeStep]
 
     assert found((512, 512, 3, 3), "abcd", 3)
     assert found((512, 512, 3, 3), "cdab", 3)

@@ -13,6 +13,7 @@ from restride.dtypes import DataType
 from restride.emit import entry
 from restride.ir.expression import Affine, Expr, Ref, TreeAxis, apply, index_of
 from restride.ir.interpret_tree import interpret_tree
+from restride.ir.numbers import Number
 from restride.ir.tree import Each, Guard, LoopTree, TreeTensor, fold_over
 from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
@@ -79,7 +80,9 @@ def convolution_tree(
     value = apply("max", value, 0.0) if is_relu else value
     axes = (n, oc, oh, ow) if window.groups == 1 else (n, g, oc, oh, ow)
     loops = Each(axes, (summed, dst.store((n, last, oh, ow), value)))
-    return LoopTree((src, weights, dst, bias), (loops,), wide=_is_wide(src, weights)).verify()
+    return LoopTree(
+        (src, weights, dst, bias), (loops,), number=Number.real(is_wide=_is_wide(src, weights))
+    ).verify()
 
 
 def _is_wide(*factors: TreeTensor) -> bool:
@@ -105,7 +108,7 @@ def product_tree(first: MemoryDesc, second: MemoryDesc, dst: MemoryDesc) -> Loop
     k = TreeAxis("k", first.dims[2])
     summed = Each((k,), (fold_over("sum", "total", a.load(batch, m, k) * b.load(batch, k, n)),))
     loops = Each((batch, m, n), (summed, c.store((batch, m, n), Ref("total"))))
-    return LoopTree((a, b, c), (loops,), wide=_is_wide(a, b)).verify()
+    return LoopTree((a, b, c), (loops,), number=Number.real(is_wide=_is_wide(a, b))).verify()
 
 
 def run_contraction(lowered: Lowered, buffers: Sequence[Guarded], parts: int = 1) -> None:

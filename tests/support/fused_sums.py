@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
-from restride.ir.reduction import Op, reduction_of
+from restride.ir.ranges import sum_tree
 from restride.runtime.cpu.kernel import KernelWords
 from restride.targets.cpu_kernels import lower_fused_sums
 from restride.targets.isa import CacheSizes, Isa
@@ -51,7 +52,7 @@ class Case:
         return reorder_nest(*self.descs, linear(scaled=self.scale != 1.0))
 
     def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> Lowered | None:
-        return lower_fused_sums(self.nest, reduction_of(self.descs[1], self.mask, Op.total), isa, caches)
+        return lower_fused_sums(self.nest, sum_tree(self.descs[1], self.mask, (FACTOR, -1)), isa, caches)
 
 
 CASES = {
@@ -85,21 +86,26 @@ class Kernel:
         self._entry = kind(self._library.address(entry.ENTRY))
 
     def planes(self, parts: int) -> Array:
-        """Sums in which nothing is yet: a plane for each part where they share outputs."""
-        summed = self.lowered.plan
-        return np.zeros((parts if summed.is_shared else 1, summed.reduction.outputs), np.int32)
+        """Both outputs, in which nothing is yet: a plane for each part where they share sums."""
+        fused = self.lowered.plan
+        outputs = math.prod(fused.tree.tensors[1].sizes)
+        return np.zeros((2, parts if fused.is_shared else 1, outputs), np.int32)
 
-    def part(self, src: int, dst: int, planes: int, share: tuple[int, int]) -> None:
+    def part(self, src: int, dst: int, outs: Sequence[int], share: tuple[int, int]) -> None:
         """Run one share, (part, parts), on addresses."""
-        words = ctypes.create_string_buffer(struct.pack("=QQq", self._params.address, planes, FACTOR), 24)
-        self._entry(src, dst, ctypes.addressof(words), *share)
+        words = KernelWords((), [self._params.address, *outs])
+        self._entry(src, dst, words.address, *share)
 
     def __call__(self, src: Array, dst: Array, parts: int) -> Array:
-        """Run all shares, the last one first; the sums of all planes together."""
+        """Run all shares, the last one first; the first output, all planes together."""
         planes = self.planes(parts)
         for part in reversed(range(parts)):
-            self.part(src.ctypes.data, dst.ctypes.data, planes.ctypes.data, (part, parts))
-        return np.asarray(planes.sum(axis=0, dtype=np.int32))
+            self.part(
+                src.ctypes.data, dst.ctypes.data, [plane.ctypes.data for plane in planes], (part, parts)
+            )
+        first, second = planes.sum(axis=1, dtype=np.int32)
+        np.testing.assert_array_equal(second * np.int32(-FACTOR), first)
+        return np.asarray(first)
 
 
 @functools.lru_cache(maxsize=256)

@@ -32,10 +32,14 @@ def run_case(case: Case, isa: Isa, caches: CacheSizes, *, at_end: bool, parts: i
     src.lock()
     dst.write(destination(dst_md).tobytes())
     sums.write(empty.tobytes())
+    starts = [sums.address + number * empty[0].nbytes for number in range(len(empty))]
     for part in range(parts):
-        kernel.part(src.address, dst.address, sums.address, (part, parts))
+        kernel.part(src.address, dst.address, starts, (part, parts))
     planes = np.frombuffer(sums.read(), np.int32).reshape(empty.shape)
-    if dst.read() != wanted.tobytes() or (planes.sum(axis=0, dtype=np.int32) != sums_of(case, wanted)).any():
+    if (
+        dst.read() != wanted.tobytes()
+        or (planes[0].sum(axis=0, dtype=np.int32) != sums_of(case, wanted)).any()
+    ):
         raise AssertionError("wrong bytes")
     if (dst.around() | sums.around()) - {POISON}:
         raise AssertionError("bytes beside the destination or the sums were written")

@@ -35,7 +35,7 @@ from restride.emit.thread_pool_ir import pool_ir
 from restride.emit.xla_handler import xla_handler_ir
 from restride.ir.program import Program
 from restride.runtime.alloc import Buffer
-from restride.runtime.cpu import reduction
+from restride.runtime.cpu import ranges
 from restride.runtime.sycl.executable import SyclExecutable
 from restride.schedule.machine import DeviceFacts
 from restride.targets import isa as isa_module
@@ -229,7 +229,7 @@ def _memory_at(memory: rs.Memory, start: int) -> rs.Memory:
 def _find_range(problem: Problem) -> None:
     (tensor,), (mask,) = problem.tensors, problem.parameters
     memory = rs.Memory(desc_of(tensor), rs.Engine("cpu"))
-    find = reduction.amax if problem.kind == "amax" else reduction.min_max
+    find = ranges.amax if problem.kind == "amax" else ranges.min_max
     find(memory.desc, memory.data.ctypes.data, int(mask))
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.dtypes import DataType
-from restride.runtime.cpu import reduction
+from restride.runtime.cpu import ranges
 from restride.targets import isa as isa_module
 from restride.targets.isa import CacheSizes
 from support.ir_problem import Problem
@@ -94,7 +94,7 @@ def _result(problem: Problem, number: int) -> bytes:
 def _range(problem: Problem, rng: np.random.Generator) -> bytes:
     (tensor,), (mask,) = problem.tensors, problem.parameters
     memory = _memory(desc_of(tensor), rs.Engine("cpu"), rng)
-    find = reduction.amax if problem.kind == "amax" else reduction.min_max
+    find = ranges.amax if problem.kind == "amax" else ranges.min_max
     found = find(memory.desc, memory.data.ctypes.data, int(mask))
     return b"".join(np.asarray(each).tobytes() for each in (found if isinstance(found, tuple) else (found,)))
 

@@ -1,25 +1,27 @@
-"""Reductions for the tests: what one must give, from `MemoryDesc.offset` alone, and kernels run by hand."""
+"""Sums and ranges for the tests: what one must give, from `MemoryDesc.offset` alone, and their kernels."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from restride.desc.memory_desc import MemoryDesc
-from restride.emit import entry
-from restride.ir.conversion import storage_dtype
-from restride.ir.reduction import Op, ReductionNest, reduction_of
-from restride.schedule.reduction import finish, new_planes
-from restride.targets.cpu_kernels import lower_reduction
+from restride.ir.conversion import storage_dtype, to_real
+from restride.ir.interpret_tree import interpret_tree
+from restride.ir.ranges import amax_tree, min_max_tree, sum_tree
+from restride.ir.tree import LoopTree
+from restride.runtime.cpu.executable import CpuExecutable
+from restride.runtime.cpu.kernel import KernelWords
+from restride.runtime.cpu.ranges import fold_program
 from restride.targets.isa import CacheSizes, Isa
 
 from .by_offset import positions
-from .kernels import COMMON, elements, room
-from .machine_code import loaded
+from .kernels import COMMON, POISON, elements, room
 
 Array = npt.NDArray[np.generic]
 Bytes = npt.NDArray[np.uint8]
@@ -30,24 +32,48 @@ NO_CACHE = CacheSizes(l1d=1, l2=1, l3=1)
 
 @dataclass(frozen=True)
 class Reduced:
-    """A descriptor, the mask of kept dims, and what to fold with."""
+    """A descriptor, the mask of kept dims, what to fold with, and the factor of sums."""
 
     name: str
     md: MemoryDesc
     mask: int
-    op: Op
+    op: str
+    factor: int = 1
 
     @property
-    def reduction(self) -> ReductionNest:
-        """As the planner makes it."""
-        return reduction_of(self.md, self.mask, self.op)
+    def tree(self) -> LoopTree:
+        """The loop tree."""
+        if self.op == "sum":
+            return sum_tree(self.md, self.mask, (self.factor,))
+        return (amax_tree if self.op == "amax" else min_max_tree)(self.md, self.mask)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents that are kept."""
+        extents = self.md.padded_dims if self.op == "sum" else self.md.dims
+        return tuple(n for dim, n in enumerate(extents) if self.mask >> dim & 1)
+
+    def new_results(self) -> list[Bytes]:
+        """Bytes for each result, with what must be overwritten."""
+        outs = self.tree.tensors[1:]
+        return [np.full(out.data_type.nbytes(math.prod(self.shape)), POISON, np.uint8) for out in outs]
+
+    def values(self, results: Sequence[Bytes]) -> tuple[Array, ...]:
+        """Results as numbers."""
+        if self.op == "sum":
+            return tuple(bits.view(np.int32).reshape(self.shape) for bits in results)
+        kind, real = self.md.data_type, np.float64 if self.md.data_type.bits == 64 else np.float32
+        low, *high = (
+            to_real(bits.view(storage_dtype(kind)), kind, real).reshape(self.shape) for bits in results
+        )
+        return (low,) if not high else (np.asarray(real(0) - low), high[0] + real(0))
 
 
-def source(md: MemoryDesc, seed: int, op: Op) -> Bytes:
+def source(md: MemoryDesc, seed: int, op: str) -> Bytes:
     """Random bits; for sums zero in the padding, as reorders leave it."""
     data = room(elements(md) * md.data_type.bits // 8)
     rng = np.random.default_rng(seed)
-    if op is not Op.total or md.padded_dims == md.dims:
+    if op != "sum" or md.padded_dims == md.dims:
         data[:] = rng.integers(0, 256, data.size, np.uint8)
         return data
     places = positions(md, md.dims)
@@ -56,18 +82,18 @@ def source(md: MemoryDesc, seed: int, op: Op) -> Bytes:
     return data
 
 
-def expected(case: Reduced, data: Bytes, factor: int = 1) -> tuple[Array, ...]:
+def expected(case: Reduced, data: Bytes) -> tuple[Array, ...]:
     """The results, element by element: each element's offset is that of the descriptor."""
     md = case.md
-    extents = md.padded_dims if case.op is Op.total else md.dims
+    extents = md.padded_dims if case.op == "sum" else md.dims
     over = tuple(d for d in range(md.ndims) if not case.mask >> d & 1)
-    if case.op is Op.total:
-        return (_sums(data.view(md.data_type.numpy), positions(md, extents), over, factor),)
+    if case.op == "sum":
+        return (_sums(data.view(md.data_type.numpy), positions(md, extents), over, case.factor),)
     with np.errstate(all="ignore"):
         values = data.view(md.data_type.numpy)[positions(md, extents)].astype(np.float64)
     kind = np.float64 if md.data_type.bits == 64 else np.float32
     is_finite = np.isfinite(values)
-    if case.op is Op.amax:
+    if case.op == "amax":
         return (np.abs(values).max(over, initial=0, where=is_finite).astype(kind),)
     low = values.min(over, initial=np.inf, where=is_finite)
     high = values.max(over, initial=-np.inf, where=is_finite)
@@ -79,32 +105,33 @@ def _sums(flat: Array, places: Array, over: tuple[int, ...], factor: int) -> Arr
     return np.asarray(values.astype(np.int64).sum(over) * factor).astype(np.int32)
 
 
-class Kernel:
-    """The machine code of a reduction. `kernel(data)` runs every part in turn, the last one first."""
-
-    def __init__(self, reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> None:
-        self.reduction, self.lowered = reduction, lower_reduction(reduction, isa, caches)
-        self.planes = sum(plan.planes for plan in self.lowered.plan)
-        self._library = loaded(self.lowered.ir(), isa)
-        pointer, count = ctypes.c_void_p, ctypes.c_int64
-        kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)
-        self.entry = kind(self._library.address(entry.ENTRY))
-
-    def __call__(self, data: Bytes, factor: int = 1, parts: int = 1) -> tuple[Array, ...]:
-        planes = new_planes(self.reduction, self.planes)
-        for part in reversed(range(parts)):
-            self.part(data.ctypes.data, planes.ctypes.data, factor, part, parts)
-        return finish(self.reduction, planes)
-
-    def part(self, src: int, planes: int, factor: int, part: int, parts: int) -> None:
-        """Run one share."""
-        self.entry(src, planes, ctypes.addressof(ctypes.c_int32(factor)), part, parts)
-
-
 @functools.lru_cache(maxsize=256)
-def compiled(reduction: ReductionNest, isa: Isa, caches: CacheSizes = COMMON) -> Kernel:
-    """The kernel of a reduction, compiled once per test process."""
-    return Kernel(reduction, isa, caches)
+def compiled(case: Reduced, isa: Isa, caches: CacheSizes = COMMON) -> CpuExecutable:
+    """The kernels of a case, compiled once per test process."""
+    return CpuExecutable(fold_program(case.tree), isa, caches)
+
+
+def found(case: Reduced, data: Bytes, isa: Isa, caches: CacheSizes = COMMON) -> tuple[Array, ...]:
+    """What kernels find."""
+    results = case.new_results()
+    run(compiled(case, isa, caches), data.ctypes.data, [bits.ctypes.data for bits in results])
+    return case.values(results)
+
+
+def run(executable: CpuExecutable, src: int, outs: Sequence[int]) -> None:
+    """Run on addresses."""
+    first, *others = outs
+    words = KernelWords((), others)
+    executable.run(src, first, words.address)
+
+
+def interpreted(case: Reduced, data: Bytes) -> tuple[Array, ...]:
+    """What the interpreter finds."""
+    results = case.new_results()
+    kinds = [storage_dtype(tensor.data_type) for tensor in case.tree.tensors]
+    flats = [bits.view(kind) for bits, kind in zip((data, *results), kinds, strict=True)]
+    interpret_tree(case.tree, flats)
+    return case.values(results)
 
 
 def same(got: tuple[Array, ...], wanted: tuple[Array, ...]) -> None:
@@ -116,24 +143,22 @@ def same(got: tuple[Array, ...], wanted: tuple[Array, ...]) -> None:
         np.testing.assert_array_equal(a.reshape(-1).view(bits), b.reshape(-1).view(bits))
 
 
-def _case(name: str, dims: tuple[int, ...], kind: str, tag: str, mask: int, op: Op) -> Reduced:
-    return Reduced(
-        f"{name}: {op.value} of {kind} {tag} keeping {mask:b}", MemoryDesc(dims, kind, tag), mask, op
-    )
+def _case(name: str, dims: tuple[int, ...], kind: str, tag: str, mask: int, op: str) -> Reduced:
+    return Reduced(f"{name}: {op} of {kind} {tag} keeping {mask:b}", MemoryDesc(dims, kind, tag), mask, op)
 
 
-def _strides(dims: tuple[int, ...], kind: str, steps: tuple[int, ...], mask: int, op: Op) -> Reduced:
+def _strides(dims: tuple[int, ...], kind: str, steps: tuple[int, ...], mask: int, op: str) -> Reduced:
     start = sum((n - 1) * -s for n, s in zip(dims, steps, strict=True) if s < 0)
-    name = f"strides {steps}: {op.value} of {kind} keeping {mask:b}"
+    name = f"strides {steps}: {op} of {kind} keeping {mask:b}"
     return Reduced(name, MemoryDesc.from_strides(dims, kind, steps, start), mask, op)
 
 
-def _window(kind: str, tag: str, mask: int, op: Op) -> Reduced:
+def _window(kind: str, tag: str, mask: int, op: str) -> Reduced:
     md = MemoryDesc((9, 70, 11), kind, tag).submemory_desc((5, 22, 7), (3, 48, 2))
-    return Reduced(f"window: {op.value} of {kind} {tag} keeping {mask:b}", md, mask, op)
+    return Reduced(f"window: {op} of {kind} {tag} keeping {mask:b}", md, mask, op)
 
 
-_SUM, _AMAX, _BOTH = Op.total, Op.amax, Op.min_max
+_SUM, _AMAX, _BOTH = "sum", "amax", "min_max"
 
 CASES = (
     _case("one element", (1,), "s8", "a", 0, _SUM),

@@ -118,7 +118,7 @@ class OneByOne:
 
     def __init__(self, tree: LoopTree, flats: Mapping[str, Array], scalars: tuple[float, ...] = ()) -> None:
         self.tree, self.flats, self.scalars = tree, flats, scalars
-        self.real = np.float64 if tree.wide else np.float32
+        self.real = tree.number.dtype.type
         for each in tree.items:
             self.each(each, {}, {})
 

@@ -1,22 +1,25 @@
 """Kernels that work block by block -> IR: of one nest, of interleaved nests, of a nest and sums.
 
-`params` points at three words: the address of what the nest's computation reads, the address of the sums,
-and their factor, an s32. Where blocks share sums, each part adds to its own, one after the other.
+Where blocks share sums, each part adds to its own, one after the other.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from ..ir.staged_nest import Flush
 from ..schedule.machine import LINE
 from ..schedule.moves.blocks import BlockRange, Blocks, FusedSums
 from ..schedule.moves.interleaved import InterleavedNests
+from ..schedule.trees.schedule import schedule_tree
 from .builder import Builder, Value, i64
+from .entry import OPTIMISE
 from .kernel import KernelParams, NestWriter, Style, load_params, load_pointer, module_text, share_of
-from .reduction import ReductionWriter
 from .staged import FlushWriter, StageWriter
 from .tile_registers import TileAddresses
+from .tree import TreeWriter
+from .tree_items import ItemWriter
 
 # --- blocks ------------------------------------------------------------------
 # Blocks -> IR: a loop over blocks, in each the loops of all schedules of its section.
@@ -157,7 +160,7 @@ class _InterleavedWriter(FlushWriter):
 # A nest and the sums of what it writes -> IR: a loop over blocks, in each both, the sums last.
 
 _WORDS = Value("ptr", "%params")
-_SUM_BYTES = 4
+_SUMS = "sums_of_block"
 
 
 def emit_fused_sums(fused: FusedSums, style: Style) -> str:
@@ -165,27 +168,34 @@ def emit_fused_sums(fused: FusedSums, style: Style) -> str:
     b = style.builder()
     _FusedSumsWriter(b, fused, style).emit()
     b.line("ret void")
-    return module_text(b)
+    return f"{OPTIMISE} {_SUMS}\n{module_text(b)}"
 
 
 class _FusedSumsWriter(BlocksWriter):
-    """Writes the kernel of fused sums."""
+    """Writes the kernel of fused sums. `params` points at the address of what the nest's computation reads,
+    and that of each output.
+    """
 
     def __init__(self, b: Builder, fused: FusedSums, style: Style) -> None:
-        params = load_params(b, [fused.blocks.nest], load_pointer(b, _WORDS, 0))
-        super().__init__(b, fused.blocks, style, params)
-        factor = b.value("i32", f"load i32, {b.advance(_WORDS, 16)}, align 4")
-        self.fused = fused
-        self.out = self._own_sums()
-        self.sums = ReductionWriter(b, fused.reduction, fused.sums, 1, factor, style.can.masks)
-
-    def _own_sums(self) -> Value:
-        """Where this part's sums are."""
-        b, out = self.b, load_pointer(self.b, _WORDS, 1)
-        if not self.fused.is_shared:
-            return out
-        return b.step(out, Value("i64", "%part"), self.fused.reduction.outputs * _SUM_BYTES)
+        super().__init__(
+            b, fused.blocks, style, load_params(b, [fused.blocks.nest], load_pointer(b, _WORDS, 0))
+        )
+        self.fused, outputs = fused, fused.tree.tensors[1:]
+        self.outs = [load_pointer(b, _WORDS, 1 + number) for number in range(len(outputs))]
+        if fused.is_shared:
+            part, sizes = Value("i64", "%part"), [out.data_type.nbytes(prod(out.sizes)) for out in outputs]
+            self.outs = [b.step(out, part, size) for out, size in zip(self.outs, sizes, strict=True)]
 
     def finish(self, block: Value, dst: Value) -> None:
-        """Sum a block that has been written."""
-        self.sums.run(dst, self.moved(self.out, self.fused.out * _SUM_BYTES, block))
+        """Sum a block that has been written, in a function of its own: what is good for its loops is not for
+        those of the nest.
+        """
+        moves = zip(self.outs, self.fused.outs, self.fused.tree.tensors[1:], strict=True)
+        outs = [self.moved(out, step * tensor.data_type.bits // 8, block) for out, step, tensor in moves]
+        self.b.call_own(_SUMS, [dst, *outs], self._sums)
+
+    def _sums(self, b: Builder, tensors: list[Value]) -> Value:
+        schedule = schedule_tree(self.fused.tree)
+        writer = TreeWriter(b, schedule, ItemWriter(b, schedule, self.style, ()))
+        writer.each(schedule.plan, writer.start(tensors))
+        return tensors[0]

@@ -200,7 +200,10 @@ class Builder:
         kind = args[0].type
         if name not in self.defined:
             self.defined[name] = ""
-            inner, named = Builder(), [Value(a.type, f"%a{i}") for i, a in enumerate(args)]
+            inner, named = (
+                Builder(self._table_pointer, self._reach),
+                [Value(a.type, f"%a{i}") for i, a in enumerate(args)],
+            )
             inner.declared, inner.defined, inner.constants = self.declared, self.defined, self.constants
             result = write(inner, named)
             head = f"define internal fastcc {kind} @{name}({', '.join(map(str, named))}) noinline {{"

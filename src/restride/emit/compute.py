@@ -38,13 +38,6 @@ def _op(name: str) -> _Two:
     return write
 
 
-def _comparison(name: str) -> _Two:
-    def write(self: VectorArithmetic, a: Value, b: Value) -> Value:
-        return self.b.compare(name, a, b)
-
-    return write
-
-
 def _shift(name: str) -> _Shift:
     def write(self: VectorArithmetic, a: Value, count: int) -> Value:
         return self.b.op(name, a, self.constant(count, a))
@@ -65,7 +58,7 @@ class VectorArithmetic:
     def constant(self, number: float, like: Value) -> Value:
         """`number` in every lane, in the type of `like`."""
         element = element_of(like)
-        text = str(number) if element in _REALS else _text(number, element)
+        text = str(int(number)) if element.startswith("i") else _text(number, element)
         return self.b.splat(element, lanes_of(like), text)
 
     def is_wide(self, a: Value) -> bool:
@@ -87,16 +80,21 @@ class VectorArithmetic:
     def select(self, condition: Value, a: Value, b: Value) -> Value:
         """Lanes of `a` where the condition holds, else of `b`."""
         made = self.b.select(condition, a, b)
-        if (a, b) == (self.constant(1.0, a), self.constant(0.0, a)):
+        if (a, b) == (self.constant(1, a), self.constant(0, a)):
             self.b.conditions[made.ref] = condition
         return made
 
     def equal(self, a: Value, b: Value) -> Value:
         """The condition that two reals are equal. For one that is 1 or 0, that is the condition itself."""
+        is_integer = element_of(a).startswith("i")
         condition = self.b.conditions.get(a.ref)
-        if condition is None or b != self.constant(0.0, a):
-            return self.b.compare("fcmp oeq", a, b)
+        if condition is None or b != self.constant(0, a):
+            return self.b.compare("icmp eq" if is_integer else "fcmp oeq", a, b)
         return self.b.op("xor", condition, self.b.splat("i1", lanes_of(condition), "true"))
+
+    def less(self, a: Value, b: Value) -> Value:
+        """The condition that one number is less than another."""
+        return self.b.compare("icmp slt" if element_of(a).startswith("i") else "fcmp olt", a, b)
 
     def bits(self, a: Value) -> Value:
         """The bits of reals."""
@@ -123,7 +121,6 @@ class VectorArithmetic:
         )
 
     add, sub, mul, div = _op("add"), _op("sub"), _op("mul"), _op("div")
-    less = _comparison("fcmp olt")
     both, either = _op("and"), _op("or")
     shift_left, shift_right = _shift("shl"), _shift("lshr")
 

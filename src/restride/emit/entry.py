@@ -6,5 +6,7 @@ ENTRY = "restride"
 """One part of several: `void restride(ptr src, ptr dst, ptr params, i64 part, i64 parts)`."""
 WHOLE = "restride_whole"
 """All of it: `void restride_whole(ptr src, ptr dst, ptr params)`."""
-OPTIMISE = "; optimise\n"
-"""The first line of a module whose values are in memory until LLVM brings them into registers."""
+OPTIMISE = "; optimise"
+"""The first line of a module whose values are in memory until LLVM brings them into registers; with the name
+of a function behind it, of those of that function alone.
+"""

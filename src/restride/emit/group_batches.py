@@ -24,7 +24,7 @@ class BatchWriter:
         self.vectors, self.b, self.plan = vectors, vectors.b, vectors.plan
         b, count, words = self.b, self.plan.chunk, vectors.words
         key = f"i{vectors.src_type.bits}"
-        self.key_slots = [b.slot(key, count) for _ in range(vectors.how.op.results)]
+        self.key_slots = [b.slot(key, count) for _ in range(vectors.keys.results)]
         operands = self.plan.quantization.rule.operands
         self.exact_slots = [b.slot("float", count) for _ in range(operands)]
         self.word_slots = [b.slot(words.kind, count)] if words else []

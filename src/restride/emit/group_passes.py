@@ -42,7 +42,7 @@ class PassWriter:
         """Keys of all rows of a group: of each tile where groups lie across."""
         vectors = self.vectors
         count = len(tiles) if self.plan.is_across else 1
-        keys = [(vectors.how.empty(vectors.size),) * vectors.how.op.results for _ in range(count)]
+        keys = [(vectors.keys.empty(vectors.size),) * vectors.keys.results for _ in range(count)]
         return self._rows(at, self.plan.inner, keys, tiles)
 
     def _rows(
@@ -79,7 +79,7 @@ class PassWriter:
         return self._grouped(inside)
 
     def _grouped(self, flat: Sequence[Value]) -> list[Keys]:
-        results = self.vectors.how.op.results
+        results = self.vectors.keys.results
         return [tuple(flat[i : i + results]) for i in range(0, len(flat), results)]
 
     # --- scales

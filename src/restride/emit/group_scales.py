@@ -1,4 +1,4 @@
-"""The scales of groups: from the keys of their largest values (`fold.py`) to numbers, as `ScaleRule` says."""
+"""The scales of groups: from the keys of their largest values to numbers, as `ScaleRule` says."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from ..dtypes import DataType
 from ..ir.arithmetic import Term
-from ..ir.reduction import NOT_FINITE
+from ..ir.ranges import NOT_FINITE, ends_of
 from ..ir.scale_rule import ScaleRule
-from ..schedule.reduction import bias_of
 from .builder import Builder, Value, element_of, lanes_of
 from .compute import VectorArithmetic
 from .convert import Abilities, from_real, to_real
@@ -38,7 +37,7 @@ class ScaleWriter:
             shift = self.real.narrow(zero.value, scale.value)
             b.line(f"store {from_real(b, shift, kind, self.can)}, {zero_at}, align 1")
             return scale.value, shift
-        bias = _constant(keys[0], bias_of(self.src_type))
+        bias = _constant(keys[0], ends_of(self.src_type)[1])
         bits = b.op("sub", b.intrinsic("smax", keys[0], bias), bias)
         whole = Term(self.real, b.broadcast(self.tensor_scale, lanes_of(bits)))
         scale, used = self.rule.scales(
@@ -48,9 +47,9 @@ class ScaleWriter:
         return ((1.0 / used).value if self.rule.is_power else used.value,)
 
     def _ends(self, keys: Sequence[Value]) -> tuple[Term[Value], Term[Value]]:
-        """The smallest and the largest values; 0 where nothing is finite (`schedule/reduction.py`)."""
+        """The smallest and the largest values; 0 where nothing is finite (`ir/ranges.py`)."""
         b, ends = self.b, []
-        bias, limit = bias_of(self.src_type), NOT_FINITE[self.src_type]
+        bias, limit = ends_of(self.src_type)[1], NOT_FINITE[self.src_type]
         for key in keys:
             is_none = b.compare("icmp slt", key, _constant(key, bias - limit))
             plain = b.op("sub", key, _constant(key, bias))

@@ -1,4 +1,4 @@
-"""Groups in memory, a vector at a time: their places, their keys (`fold.py`), the codes that are written."""
+"""Groups in memory, a vector at a time: their places, their keys, the codes that are written."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..ir.group_quantization import GroupAxis
-from ..ir.reduction import Op
 from ..schedule.groups import GroupSchedule
 from ..schedule.machine import LINE
 from .access import alignment
 from .builder import Builder, Value, i64, lanes_of, vector
 from .convert import bits_type
-from .fold import Accumulation
 from .group_elements import ElementWriter, Operands, WordDivision, pairs, word_division
 from .group_scales import ScaleWriter
 from .kernel import Style
+from .range_keys import RangeKeys
 
 Keys = tuple[Value, ...]
 """A vector for each result of a range, or for each operand of the conversion."""
@@ -52,7 +51,7 @@ class GroupVectors:
         self.src_type, self.code_bits, self.can = src_type, rule.data_type.bits, style.can
         self.are_clean = rule.data_type.kind != "int"
         self.widths = (src_type.bits, rule.data_type.bits, rule.scale_type.bits, 8)
-        self.how = Accumulation(Op.min_max if rule.has_zeros else Op.amax, src_type)
+        self.keys = RangeKeys(src_type, rule.has_zeros)
         # Elements that are converted together: a register of bytes.
         self.size = min(style.vector_bytes, plan.lanes)
         self.elements = ElementWriter(b, rule, src_type, self.size, style)
@@ -124,11 +123,11 @@ class GroupVectors:
 
     def key_of(self, bits: Value) -> Keys:
         """The keys of a vector."""
-        return self.how.prepare(self.b, bits)
+        return self.keys.of_bits(self.b, bits)
 
     def both(self, one: Keys, other: Keys) -> Keys:
         """The ends of both, lane by lane."""
-        return tuple(self.how.fold(self.b, x, y) for x, y in zip(one, other, strict=True))
+        return tuple(self.keys.larger(self.b, x, y) for x, y in zip(one, other, strict=True))
 
     def folded(self, bits: Sequence[Value]) -> Keys:
         """The ends of some vectors, lane by lane."""
@@ -149,7 +148,7 @@ class GroupVectors:
         while lanes_of(key) > groups:
             half = lanes_of(key) // groups // 2
             masks = [[(2 * g + k) * half + i for g in range(groups) for i in range(half)] for k in (0, 1)]
-            key = self.how.fold(b, *(b.shuffle(key, key, mask) for mask in masks))
+            key = self.keys.larger(b, *(b.shuffle(key, key, mask) for mask in masks))
         return key
 
     # --- powers too small for words

@@ -99,7 +99,7 @@ def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool, reads_ahea
         step = b.op("sub", i64(count - 1), turn) if schedule.tree.backwards and reads_ahead else turn
         writer.step(grid, step, start)
     b.line("ret void")
-    return OPTIMISE + module_text(b)
+    return OPTIMISE + "\n" + module_text(b)
 
 
 def _scalar(b: Builder, schedule: TreeSchedule, at: Value) -> Value:

@@ -17,7 +17,7 @@ from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.streams import streamed
 from .builder import Builder, Value, i64, lanes_of, vector
 from .compute import VectorArithmetic
-from .convert import bits_type, to_real
+from .convert import bits_type
 from .kernel import Style
 from .tree_values import (
     NONTEMPORAL,
@@ -25,6 +25,7 @@ from .tree_values import (
     broadcast,
     clear_lanes,
     constant,
+    element_type,
     index_lanes,
     lanes_below,
     load_lanes,
@@ -33,6 +34,7 @@ from .tree_values import (
     operation,
     scalar_index,
     store_lanes,
+    value_of,
     with_lanes,
 )
 
@@ -55,7 +57,8 @@ class ItemWriter:
         streams: bool = False,
     ) -> None:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
-        self.real = "double" if schedule.tree.wide else "float"
+        self.number = schedule.tree.number
+        self.element = element_type(self.number)
         self.streams, self.scalars = streams, scalars
         self._streamed: dict[int, frozenset[Access]] = {}
         self.rows: dict[str, int] = {}
@@ -67,7 +70,7 @@ class ItemWriter:
 
     def _element_bytes(self, name: str) -> int:
         if name in self.schedule.rows:
-            return self.rows[name] * (8 if self.real == "double" else 4)
+            return self.rows[name] * self.number.bits // 8
         return self._tensor(name).data_type.bits // 8
 
     def begin(self, access: Access, base: Value) -> Value:
@@ -90,7 +93,7 @@ class ItemWriter:
     def new_row(self, tensor: TreeTensor, lanes: int) -> Value:
         """Memory for a local tensor whose elements are vectors of so many lanes."""
         self.rows[tensor.name] = lanes
-        return self.b.slot(self.real, max(prod(tensor.sizes), 1) * lanes)
+        return self.b.slot(self.element, max(prod(tensor.sizes), 1) * lanes)
 
     def _is_row(self, name: str) -> bool:
         return self.rows.get(name, 1) > 1
@@ -151,7 +154,7 @@ class ItemWriter:
         if isinstance(expr, Ref):
             return cursor.names[expr.name]
         if isinstance(expr, Const):
-            return constant(self.real, expr.number)
+            return constant(self.number, expr.number)
         if isinstance(expr, Scalar):
             return self.scalars[expr.number]
         if expr not in cursor.known:
@@ -172,8 +175,8 @@ class ItemWriter:
         first = scalar_index(self.b, terms, index.constant)
         step = self._lane_step(index, cursor)
         if not step or cursor.run is None:
-            return number_of(self.b, first, self.real)
-        return number_of(self.b, index_lanes(self.b, first, step, cursor.lanes), self.real)
+            return number_of(self.b, first, self.element)
+        return number_of(self.b, index_lanes(self.b, first, step, cursor.lanes), self.element)
 
     def _lane_step(self, index: Affine, cursor: TreeCursor) -> int:
         steps = dict(cursor.run.digit.steps) if cursor.run else {}
@@ -185,13 +188,13 @@ class ItemWriter:
         tensor, run = self._tensor(expr.tensor), cursor.run
         data_type = self.schedule.real if expr.tensor in self.schedule.rows else tensor.data_type
         if run is None or stride == 0:
-            return load_scalar(self.b, data_type, at(0), self.real, self.can)
+            return load_scalar(self.b, data_type, at(0), self.number, self.can)
         if stride == 1 and access in cursor.ahead:
             self._ask(at(0), cursor.ahead[access], run.lanes * data_type.bits // 8)
         is_row = self._is_row(expr.tensor)
         valid, mask = (run.lanes, None) if is_row else (run.valid, cursor.mask)
         bits = load_lanes(self.b, bits_type(data_type), at, stride, run.lanes, valid, mask, self.can)
-        return to_real(self.b, bits, data_type, self.real, self.can)
+        return value_of(self.b, bits, data_type, self.number, self.can)
 
     def _ask(self, address: Value, ahead: int, nbytes: int) -> None:
         """Ask for lines ahead of an address, into the second cache."""
@@ -309,7 +312,7 @@ class ItemWriter:
     def _bits(self, value: Value, data_type: DataType, *, is_row: bool) -> Value:
         if is_row:
             return self.b.bitcast(value, bits_type(data_type))
-        return bits_of(self.b, value, data_type, self.can)
+        return bits_of(self.b, value, data_type, self.number, self.can)
 
     def _how(self, access: Access, data_type: DataType, run: VectorRun, count: int, near: int = 1) -> str:
         """What is known of the address of so many elements, `near` for each lane: where whole lines go past
@@ -344,14 +347,14 @@ class ItemWriter:
 
     def new_states(self, item: Fold, lanes: int, *, keeps_lanes: bool) -> FoldSlots:
         """Memory for the states of a fold, in which nothing is yet."""
-        kind = vector(self.real, lanes)
+        kind = vector(self.element, lanes)
         slots = FoldSlots(lanes, tuple(self.b.slot(kind) for _ in item.names), keeps_lanes)
         for slot, number in zip(slots.places, FOLDS[item.op].identity, strict=True):
-            self.b.line(f"store {broadcast(self.b, constant(self.real, number), lanes)}, {slot}, align 64")
+            self.b.line(f"store {broadcast(self.b, constant(self.number, number), lanes)}, {slot}, align 64")
         return slots
 
     def _states(self, slots: FoldSlots) -> list[Value]:
-        kind = vector(self.real, slots.lanes)
+        kind = vector(self.element, slots.lanes)
         return [self.b.value(kind, f"load {kind}, {slot}, align 64") for slot in slots.places]
 
     def fold(self, item: Fold, slots: FoldSlots, cursor: TreeCursor) -> None:

@@ -12,6 +12,7 @@ from functools import partial
 from ..dtypes import DataType
 from ..ir.expression import evaluate, is_costly
 from ..ir.nest import Stride
+from ..ir.numbers import Number
 from .access import load_masked, load_prefix, prefix_mask, prefix_of, store_masked
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .compute import VectorArithmetic, call_function, lanes_together
@@ -21,9 +22,16 @@ Address = Callable[[int], Value]
 """The address of a lane."""
 
 
-def constant(real: str, number: float) -> Value:
+def constant(number: Number, value: float) -> Value:
     """A number in one lane."""
-    return VectorArithmetic(Builder()).constant(number, Value(vector(real, 1), ""))
+    return VectorArithmetic(Builder()).constant(
+        number.constant(value), Value(vector(element_type(number), 1), "")
+    )
+
+
+def element_type(number: Number) -> str:
+    """The IR type of a value."""
+    return {Number.f32: "float", Number.f64: "double"}.get(number, number.name)
 
 
 def broadcast(b: Builder, value: Value, lanes: int) -> Value:
@@ -86,10 +94,24 @@ def index_lanes(b: Builder, first: Value, step: int, lanes: int) -> Value:
 # --- loads --------------------------------------------------------------------------------------------------
 
 
-def load_scalar(b: Builder, data_type: DataType, address: Value, real: str, can: Abilities) -> Value:
-    """One element as a real number in one lane."""
+def load_scalar(b: Builder, data_type: DataType, address: Value, number: Number, can: Abilities) -> Value:
+    """One element as a number in one lane."""
     kind = vector(bits_type(data_type), 1)
-    return to_real(b, b.value(kind, f"load {kind}, {address}, align 1"), data_type, real, can)
+    return value_of(b, b.value(kind, f"load {kind}, {address}, align 1"), data_type, number, can)
+
+
+def value_of(b: Builder, bits: Value, data_type: DataType, number: Number, can: Abilities) -> Value:
+    """The bits of elements as numbers (`ir/numbers.py`)."""
+    if not number.is_integer:
+        return to_real(b, bits, data_type, element_type(number), can)
+    if data_type is DataType.boolean:
+        bits = b.compare("icmp ne", bits, Value(bits.type, "zeroinitializer"))
+    elif data_type.bits == number.bits:
+        return bits
+    return b.cast("zext" if data_type in _UNSIGNED else "sext", bits, number.name)
+
+
+_UNSIGNED = (DataType.u8, DataType.boolean)
 
 
 def load_lanes(
@@ -162,8 +184,11 @@ def pointers(b: Builder, at: Address, lanes: int) -> Value:
 # --- stores -------------------------------------------------------------------------------------------------
 
 
-def bits_of(b: Builder, value: Value, data_type: DataType, can: Abilities) -> Value:
-    """Real numbers as the bits of a data type."""
+def bits_of(b: Builder, value: Value, data_type: DataType, number: Number, can: Abilities) -> Value:
+    """Numbers as the bits of a data type."""
+    if number.is_integer:
+        kind = bits_type(data_type)
+        return value if data_type.bits == number.bits else b.cast("trunc", value, kind)
     if data_type.kind == "float":
         value = canonical_nan(b, value)
     return from_real(b, value, data_type, can)

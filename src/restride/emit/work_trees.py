@@ -9,25 +9,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..schedule.work_items import ItemPlan, SumPlan
+from ..schedule.work_items import ItemPlan
 from ..schedule.work_trees import DevicePlan, TreePlan
 from .builder import Builder, Value, i64
 from .tree import TreeWriter
 from .tree_items import ItemWriter
-from .work_items import ITEM_STYLE, Dialect, emit_items, emit_sums, module_of
+from .tree_values import element_type
+from .work_items import ITEM_STYLE, Dialect, emit_items, module_of
 
 
 def emit_plan(plan: DevicePlan, dialect: Dialect) -> str:
     """The IR text that runs a plan for a device, of any kind."""
-    if isinstance(plan, ItemPlan):
-        return emit_items(plan, dialect)
-    return emit_sums(plan, dialect) if isinstance(plan, SumPlan) else emit_trees(plan, dialect)
+    return emit_items(plan, dialect) if isinstance(plan, ItemPlan) else emit_trees(plan, dialect)
 
 
 def emit_trees(plan: TreePlan, dialect: Dialect) -> str:
     """The IR text that runs `plan`."""
     b, schedule = _ItemBuilder(dialect.table_pointer), plan.schedule
-    tensors, real = range(len(plan.tree.tensors)), "double" if plan.tree.wide else "float"
+    tensors, real = range(len(plan.tree.tensors)), element_type(plan.tree.number)
     names = [f"%s{i}" for i in range(plan.tree.scalars)]
     scalars = [b.broadcast(Value(real, name), 1) for name in names]
     writer = TreeWriter(b, schedule, ItemWriter(b, schedule, ITEM_STYLE, scalars))

@@ -99,7 +99,7 @@ def convert(bits: Array, types: tuple[DataType, DataType], compute: Compute, inp
     if compute.is_move and src is dst:
         return bits
     if is_integer_move(src, dst, compute):
-        return _saturate_integers(_integers(bits, src), dst)
+        return _saturate_integers(integers_of(bits, src), dst)
     real = np.float64 if is_wide(src, dst, compute) else np.float32
     value = to_real(bits, src, real)
     if compute.is_move:
@@ -178,7 +178,8 @@ _OPERATIONS: dict[str, Any] = {
 }
 
 
-def _integers(bits: Array, src: DataType) -> Array:
+def integers_of(bits: Array, src: DataType) -> Array:
+    """Integers, or a boolean as 0 or 1."""
     if src is DataType.boolean:
         return np.asarray(bits != 0, np.uint8)
     if src is DataType.s4:
@@ -205,7 +206,7 @@ def to_real(bits: Array, src: DataType, real: type[np.floating[Any]] = np.float3
     if src is DataType.f32 and real is np.float32:
         return bits.view(np.float32)
     if src in _INT_TYPES:
-        return np.asarray(_integers(bits, src).astype(real))
+        return np.asarray(integers_of(bits, src).astype(real))
     if src is DataType.f64:
         return np.asarray(bits.view(np.float64).astype(real, copy=False))
     with np.errstate(all="ignore"):

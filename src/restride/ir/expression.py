@@ -129,7 +129,7 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
-    """A number, rounded to the type that is computed in."""
+    """A number, rounded to the type that is computed in; of integers modulo their range."""
 
     number: float
 
@@ -201,7 +201,7 @@ _SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 
 def apply(op: str, *args: Expr | float) -> Apply:
     """An operation on expressions and numbers."""
-    return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(float(arg)) for arg in args))
+    return Apply(op, tuple(arg if isinstance(arg, Expr) else Const(arg) for arg in args))
 
 
 def parts_of(expr: Expr) -> Iterator[Expr]:
@@ -300,6 +300,7 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "exp_down": (1, _exp_down),
     "logistic_single": (1, _logistic_single),
     "tanh_single": (1, _tanh_single),
+    "and": (2, lambda a, b: a & b),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
     "single": (1, lambda a: a.single()),
 }
@@ -307,7 +308,7 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
 
 As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
 `ne` is 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in a tree that is wide, operations
-between such roundings are those of f32.
+between such roundings are those of f32. `and`: of integers, bit by bit.
 """
 
 

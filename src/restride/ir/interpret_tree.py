@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import NumpyArithmetic
-from .conversion import Array, from_real, to_real
+from .conversion import Array
 from .digits import offset_at
 from .expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, evaluate, fold
 from .interpret_nest import gather, scatter
+from .numbers import elements_of, numbers_of
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
 
 _NUMPY = NumpyArithmetic()
@@ -25,13 +26,11 @@ _NUMPY = NumpyArithmetic()
 _BLOCK = 1 << 19
 
 Range = tuple[int, int]
-Real = type[np.floating[Any]]
 
 
 def interpret_tree(tree: LoopTree, tensors: Sequence[Array], scalars: Sequence[float] = ()) -> None:
     """Run a tree on flat arrays of storage dtypes, one for each of its tensors; offset 0 is the first."""
-    real = np.float64 if tree.wide else np.float32
-    _Interpreter(tree, dict(zip((t.name for t in tree.tensors), tensors, strict=True)), real, scalars).run()
+    _Interpreter(tree, dict(zip((t.name for t in tree.tensors), tensors, strict=True)), scalars).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,9 @@ class _Scope:
 class _Interpreter:
     """One run of a tree."""
 
-    def __init__(
-        self, tree: LoopTree, memory: Mapping[str, Array], real: Real, scalars: Sequence[float]
-    ) -> None:
-        self.tree, self.memory, self.real, self.scalars = tree, memory, real, scalars
+    def __init__(self, tree: LoopTree, memory: Mapping[str, Array], scalars: Sequence[float]) -> None:
+        self.tree, self.memory, self.scalars = tree, memory, scalars
+        self.real = tree.number.dtype.type
         # The place of each axis among the axes of arrays.
         self.order = {name: place for place, name in enumerate(_axis_names(tree.items))}
         self.tensors = {tensor.name: tensor for tensor in tree.tensors}
@@ -146,7 +144,7 @@ class _Interpreter:
             shape[self.order[axis.name]] = high - low
         if scope.mask is not None:
             shape = list(np.broadcast_shapes(shape, scope.mask.shape))
-        empty = [self.real(number) for number in FOLDS[item.op].identity]
+        empty = [self.number(number) for number in FOLDS[item.op].identity]
         states = [
             np.broadcast_to(value if scope.mask is None else np.where(scope.mask, value, nothing), shape)
             for value, nothing in zip(values, empty, strict=True)
@@ -154,7 +152,9 @@ class _Interpreter:
         over = tuple(self.order[axis.name] for axis in each.axes)
         if item.op == "sum":
             with np.errstate(all="ignore"):
-                total = np.add.reduce(states[0], axis=over, dtype=np.float64, keepdims=True)
+                # Reals are added up as doubles, integers wrap.
+                kind = self.real if self.tree.number.is_integer else np.float64
+                total = np.add.reduce(states[0], axis=over, dtype=kind, keepdims=True)
                 return {item.names[0]: np.asarray(total.astype(self.real))}
         for place in over:
             states = _fold_axis(item.op, states, place, empty)
@@ -177,7 +177,7 @@ class _Interpreter:
                 value, full
             )[chosen]
             return
-        bits = from_real(_canonical(np.broadcast_to(value, shape)[chosen]), tensor.data_type)
+        bits = elements_of(np.broadcast_to(value, shape)[chosen], tensor.data_type, self.tree.number)
         places_of = np.broadcast_to(self.offsets(tensor, index), shape)[chosen]
         scatter(self.memory[item.tensor], tensor.data_type, places_of, bits)
 
@@ -198,7 +198,11 @@ class _Interpreter:
         assert isinstance(expr, Const | Scalar)
         number = expr.number if isinstance(expr, Const) else self.scalars[expr.number]
         with np.errstate(all="ignore"):
-            return np.full((1,) * len(self.order), number, self.real)
+            return np.full((1,) * len(self.order), self.number(number))
+
+    def number(self, number: float) -> Any:
+        """A number in the type that is computed in."""
+        return self.real(self.tree.number.constant(number))
 
     def load(self, expr: Load, scope: _Scope) -> Array:
         tensor = self.tensors[expr.tensor]
@@ -212,7 +216,7 @@ class _Interpreter:
         if 0 in tensor.sizes:
             return np.zeros(places.shape, self.real)
         data = self.memory[expr.tensor]
-        return to_real(gather(data, tensor.data_type, places), tensor.data_type, self.real)
+        return numbers_of(gather(data, tensor.data_type, places), tensor.data_type, self.tree.number)
 
     def row_places(self, row: Array, index: Sequence[Array], scope: _Scope) -> list[Array]:
         """Where the elements of a local tensor are, for each position that is run."""
@@ -262,10 +266,6 @@ def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -
             states = [np.concatenate(pair, place) for pair in zip(states, last, strict=True)]
         count = states[0].shape[place]
     return states
-
-
-def _canonical(value: Array) -> Array:
-    return np.asarray(np.where(np.isnan(value), value.dtype.type(np.nan), value))
 
 
 def _inner_positions(each: Each) -> int:

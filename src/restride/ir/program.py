@@ -5,9 +5,8 @@ A program says: *these arguments, this memory of its own, these steps one after 
     program   := slot* temporary* step*
     slot      := arg [written]             an argument of an execution, by its number
     temporary := bytes                     memory that lives as long as a run
-    step      := nest | sums | tree | repeat
+    step      := nest | tree | repeat
     nest      := loops src dst operand* scalar*
-    sums      := reduction src (place factor)*
     tree      := loop-tree place* scalar*          a place for each of its tensors
     repeat    := turns tree* stride*               trees in turn, again and again; places move by strides
     place     := slot | temporary, and how many bytes behind element offset 0
@@ -29,7 +28,6 @@ from .nest import LoopNest
 from .nest_rewrites import Span
 
 if TYPE_CHECKING:
-    from .reduction import ReductionNest
     from .staged_nest import StagedNest
     from .tree import LoopTree
 
@@ -101,33 +99,10 @@ class NestStep:
 
 
 @dataclass(frozen=True, slots=True)
-class SumStep:
-    """The sums of what lies at `src`, times a factor for each output, modulo 2**32."""
-
-    reduction: ReductionNest
-    src: Place
-    outputs: tuple[tuple[Place, int], ...]
-
-    @property
-    def sources(self) -> tuple[Place, ...]:
-        """All places that it reads."""
-        return (self.src,)
-
-    @property
-    def targets(self) -> tuple[Place, ...]:
-        """The places that it writes."""
-        return tuple(place for place, _ in self.outputs)
-
-    def __str__(self) -> str:
-        outputs = ", ".join(f"{place} = {factor} * sums" for place, factor in self.outputs)
-        return f"src {self.src}, {outputs}\n{_indented(str(self.reduction))}"
-
-
-@dataclass(frozen=True, slots=True)
 class TreeStep:
     """A loop tree on the tensors at `places`, one for each that it names.
 
-    `scalars` and `work_bytes` are as a nest's; `note` is what is to be told of the step.
+    `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step.
     """
 
     tree: LoopTree
@@ -135,6 +110,7 @@ class TreeStep:
     work_bytes: int
     scalars: tuple[int, int] = (0, 0)
     note: str = ""
+    is_named: bool = True
 
     @property
     def sources(self) -> tuple[Place, ...]:
@@ -198,7 +174,7 @@ def moved_places(places: Sequence[Place], strides: Sequence[int], turns: int) ->
     return tuple(Place(place.buffer, place.offset + turns * stride) for place, stride in pairs)
 
 
-Step = NestStep | SumStep | TreeStep | RepeatStep
+Step = NestStep | TreeStep | RepeatStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,9 @@ An index of a tensor is logical; `digits` say where the element is, so that bloc
 **Padding**: where a tensor has more places along a dim than indices, `padded`, the tree writes zeros there,
 along every axis that is an index of a `store` and runs over all of the dim. It never reads them.
 
-All is computed as f32, as f64 in a tree that is `wide`. A sum of f32 has one order for each kind of kernel,
-which depends on the tree alone: never on threads or instruction sets. `ir/interpret_tree.py` says what a
-tree means.
+All is computed as f32, as f64, or as integers that wrap (`ir/numbers.py`). A sum of f32 has one order for
+each kind of kernel, which depends on the tree alone: never on threads or instruction sets.
+`ir/interpret_tree.py` says what a tree means.
 
 A softmax over the channels of each pixel, for an example, with a row that stays in the caches::
 
@@ -66,6 +66,7 @@ from .expression import (
     operands_of,
     parts_of,
 )
+from .numbers import Number
 
 # --- tensors ------------------------------------------------------------------------------------------------
 
@@ -229,8 +230,13 @@ class LoopTree:
     tensors: tuple[TreeTensor, ...]
     items: tuple[Each, ...]
     scalars: int = 0
-    wide: bool = False
+    number: Number = Number.f32
     backwards: bool = False
+
+    @property
+    def wide(self) -> bool:
+        """True where all is computed as f64."""
+        return self.number is Number.f64
 
     def tensor(self, name: str) -> TreeTensor:
         """A tensor by its name, local ones too."""

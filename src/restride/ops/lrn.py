@@ -26,6 +26,7 @@ from ..errors import refuse
 from ..ir.computation import Computation
 from ..ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply
 from ..ir.nest import Compute
+from ..ir.numbers import Number
 from ..ir.program import DST, SRC, Place, Program, Slot, TreeStep
 from ..ir.tree import Each, Guard, Item, Let, LoopTree, Store, TreeTensor, fold_over
 from ..model.derived import make_primitive
@@ -235,7 +236,9 @@ class LrnProblem(OperationProblem):
         """The loop tree."""
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
         loop = self._by_rows(src, dst) if self._has_rows else self._by_windows(src, dst)
-        return LoopTree((src, dst), (loop,), 4, is_computed_wide(self.src, self.dst)).verify()
+        return LoopTree(
+            (src, dst), (loop,), 4, Number.real(is_wide=is_computed_wide(self.src, self.dst))
+        ).verify()
 
     @property
     def _has_rows(self) -> bool:
@@ -350,7 +353,7 @@ class LrnBackwardProblem(GradientProblem):
             rows.each(rows.total("total", terms), out.store(tuple(rows.index), difference)),
         )
         loop = Each(rows.outer, items, locals=(squares, terms, first))
-        return LoopTree((src, out, gradient), (loop,), 4, self.is_wide).verify()
+        return LoopTree((src, out, gradient), (loop,), 4, Number.real(is_wide=self.is_wide)).verify()
 
     def trees(self) -> tuple[LoopTree, LoopTree]:
         """The loops that find the first part of the gradient and the terms of the second; those that add."""
@@ -370,8 +373,12 @@ class LrnBackwardProblem(GradientProblem):
             out.store(index, first.load(*index) - _FACTOR * src.load(*index) * Ref("total")),
         )
         return (
-            LoopTree((src, gradient, first, terms), (Each(index, steps),), 4, self.is_wide).verify(),
-            LoopTree((src, first, terms, out), (Each(index, added),), 4, self.is_wide).verify(),
+            LoopTree(
+                (src, gradient, first, terms), (Each(index, steps),), 4, Number.real(is_wide=self.is_wide)
+            ).verify(),
+            LoopTree(
+                (src, first, terms, out), (Each(index, added),), 4, Number.real(is_wide=self.is_wide)
+            ).verify(),
         )
 
     def program(self) -> Program:

@@ -30,6 +30,7 @@ from ..ir.conversion import F4_MAGNITUDES, INTEGER_LIMITS
 from ..ir.digits import TensorOperand
 from ..ir.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
 from ..ir.nest import Compute
+from ..ir.numbers import Number
 from ..ir.tree import Each, Fold, Guard, Item, LoopTree, Store, TreeTensor, fold_over
 from ..model.any_format import resolved
 from ..model.derived import make_primitive
@@ -157,7 +158,7 @@ class PoolingProblem(OperationProblem):
             loop = Each(outer, tuple(items))
         tensors = (src, dst, *((places,) if self.leaves_positions else ()), *chain.tensors)
         is_wide = is_computed_wide(self.src, self.dst)
-        return LoopTree(tensors, (loop,), chain.scalars, is_wide).verify()
+        return LoopTree(tensors, (loop,), chain.scalars, Number.real(is_wide=is_wide)).verify()
 
     def _folds(self, value: Expr, taps: tuple[TreeAxis, ...]) -> tuple[Fold, ...]:
         if self.algorithm != MAX:
@@ -265,7 +266,7 @@ class PoolingBackwardProblem(GradientProblem):
             loop = self._by_rows(rows, gradient, out, more)
         else:
             loop = (self._by_phases if has_phases else self._by_positions)(gradient, out, more)
-        return LoopTree((gradient, out, *more), (loop,), wide=is_wide).verify()
+        return LoopTree((gradient, out, *more), (loop,), number=Number.real(is_wide=is_wide)).verify()
 
     def _further_tensors(self) -> tuple[TreeTensor, ...]:
         """The tensors, beside the gradient, that say what a window adds: positions, or counts."""

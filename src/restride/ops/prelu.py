@@ -18,6 +18,7 @@ from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
 from ..ir.expression import Ref, TreeAxis, apply
 from ..ir.nest import Step
+from ..ir.numbers import Number
 from ..ir.tree import Each, Item, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand
 from ..model.derived import make_primitive
@@ -136,7 +137,7 @@ class PReLUBackwardProblem(GradientProblem):
             total = Each(inner, (fold_over("sum", "total", term), store))
             body = (total, diff_weights.store(axes, Ref("total")))
         is_wide = any(md.data_type is DataType.f64 for md in mds.values())
-        return LoopTree(tensors, (Each(outer, body),), wide=is_wide).verify()
+        return LoopTree(tensors, (Each(outer, body),), number=Number.real(is_wide=is_wide)).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:
         return {ARG_DIFF_WEIGHTS: self.diff_weights}

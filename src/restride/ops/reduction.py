@@ -20,6 +20,7 @@ from ..errors import refuse
 from ..ir.attribute_chain import AttributeChain
 from ..ir.computation import Computation, computation_of
 from ..ir.expression import Const, Expr, Ref, Scalar, TreeAxis, apply
+from ..ir.numbers import Number
 from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand
 from ..model.derived import make_primitive
@@ -143,7 +144,9 @@ class ReductionProblem(OperationProblem):
         fold = Each(inner, (fold_over(op, "found", self._term(src.load(*index))),))
         loop = Each(outer, (fold, chain.store(at, self._finished(Ref("found")))))
         is_wide = is_computed_wide(self.src, self.dst)
-        return LoopTree((src, dst, *chain.tensors), (loop,), chain.scalars, is_wide).verify()
+        return LoopTree(
+            (src, dst, *chain.tensors), (loop,), chain.scalars, Number.real(is_wide=is_wide)
+        ).verify()
 
     def _term(self, value: Expr) -> Expr:
         if not self.is_norm:

@@ -18,6 +18,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..ir.attribute_chain import AttributeChain
 from ..ir.computation import Computation, computation_of
 from ..ir.expression import Expr, Ref, TreeAxis, apply
+from ..ir.numbers import Number
 from ..ir.tree import Each, Let, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, OperationProblem, is_computed_wide
@@ -94,7 +95,9 @@ class SoftmaxProblem(OperationProblem):
             Each((along,), (chain.store(index, result),)),
         )
         loop = Each(outer, body, locals=(row,) if keeps else ())
-        return LoopTree((src, dst, *chain.tensors), (loop,), chain.scalars, is_wide).verify()
+        return LoopTree(
+            (src, dst, *chain.tensors), (loop,), chain.scalars, Number.real(is_wide=is_wide)
+        ).verify()
 
     @property
     def work_bytes(self) -> int:
@@ -153,7 +156,9 @@ class SoftmaxBackwardProblem(GradientProblem):
         power = apply("exp" if is_wide else "exp_down", y)
         value = d - power * Ref("s") if is_log else y * (d - Ref("s"))
         body = (Each((along,), (fold_over("sum", "s", term),)), Each((along,), (out.store(index, value),)))
-        return LoopTree((result, out, gradient), (Each(outer, body),), wide=is_wide).verify()
+        return LoopTree(
+            (result, out, gradient), (Each(outer, body),), number=Number.real(is_wide=is_wide)
+        ).verify()
 
 
 def axes_of(dims: Sequence[int], axis: int) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], TreeAxis]:

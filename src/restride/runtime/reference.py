@@ -10,7 +10,7 @@ import numpy as np
 from ..dtypes import DataType
 from ..ir.conversion import Array, storage_dtype
 from ..ir.interpret_nest import interpret
-from ..ir.program import NestStep, Place, Program, RepeatStep, SumStep, TreeStep
+from ..ir.program import NestStep, Place, Program, RepeatStep, TreeStep
 from ..loading import load_whole
 from .alloc import Buffer, address_of
 from .arguments import Arguments, Executable
@@ -53,9 +53,7 @@ class ReferenceExecutable:
         temporaries = [_temporary(nbytes) for nbytes in self.program.temporaries]
         memory = _ProgramMemory(arguments.buffers, temporaries)
         for step in self.program.steps:
-            if isinstance(step, SumStep):
-                _run_sums(step, memory)
-            elif isinstance(step, RepeatStep):
+            if isinstance(step, RepeatStep):
                 for turn in step.unrolled():
                     _run_tree(turn, memory, arguments.scalars)
             elif isinstance(step, TreeStep):
@@ -98,19 +96,6 @@ def _run_nest(step: NestStep, memory: _ProgramMemory, scalars: Sequence[float]) 
     first, count = step.scalars
     values = step.constants or scalars[first : first + count]
     interpret(nest, src, dst, values, [tensor for tensor, _ in pairs])
-
-
-def _run_sums(step: SumStep, memory: _ProgramMemory) -> None:
-    load_whole("restride.ir.reduction")
-    from ..ir.reduction import interpret as interpret_reduction
-
-    reduction = step.reduction
-    src, at = memory.flat(step.src, reduction.data_type)
-    for place, factor in step.outputs:
-        (sums,) = interpret_reduction(reduction, src[at:], factor)
-        out, start = memory.flat(place, DataType.u8)
-        raw = np.ascontiguousarray(sums).reshape(-1).view(np.uint8)
-        out[start : start + len(raw)] = raw
 
 
 def _run_tree(step: TreeStep, memory: _ProgramMemory, scalars: Sequence[float]) -> None:

@@ -2,6 +2,7 @@
 
     spread_bytes      4-bit elements that tiles would tear apart -> bytes of their own, and back
     unpack_operands   operands of 4 bits -> bytes of their own
+    split_integer_folds   folds of much into little -> pieces that threads share, and these together
     widen_trees       tensors of 4 bits that loop trees read or write -> floats, and back
     split_sums        a sum of many sources -> one step for some of them at a time
 
@@ -20,6 +21,7 @@ from ..ir.nest import SCALAR, Axis, Compute, LoopNest, as_int, multiplied
 from ..ir.nest import Step as ComputeStep
 from ..ir.nest_rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
 from ..ir.program import NestStep, Place, Program, Step, TreeStep
+from .trees.split_folds import split_folds
 
 _T = TypeVar("_T")
 
@@ -164,7 +166,7 @@ def widen_trees(program: Program) -> Program:
 
 
 def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
-    tree, real = step.tree, DataType.f64 if step.tree.wide else DataType.f32
+    tree, real = step.tree, step.tree.number.storage
     read, packed = {load.tensor for load in tree.loads}, list[NestStep]()
     tensors, places = list(tree.tensors), list(step.places)
     for i, (tensor, place) in enumerate(zip(tree.tensors, step.places, strict=True)):
@@ -172,14 +174,15 @@ def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
         first, count = low - low % 2, high - low + low % 2
         if tensor.data_type.bits >= 8 or not count:
             continue
-        wide, start = writer.temporary(real.nbytes(count)), Place(place.buffer, place.offset + first // 2)
+        kind = wide_type(tensor.data_type) if tree.number.is_integer else real
+        wide, start = writer.temporary(kind.nbytes(count)), Place(place.buffer, place.offset + first // 2)
         is_written = tensor.name in tree.written
         # What lies between the elements that are written stays as it is.
         if tensor.name in read or not is_written or count != prod(tensor.padded):
-            writer.steps.append(_line_step(_line(tensor.data_type, real, count), start, wide))
+            writer.steps.append(_line_step(_line(tensor.data_type, kind, count), start, wide))
         if is_written:
-            packed.append(_line_step(_line(real, tensor.data_type, count), wide, start))
-        tensors[i], places[i] = replace(tensor, data_type=real, base=tensor.base - first), wide
+            packed.append(_line_step(_line(kind, tensor.data_type, count), wide, start))
+        tensors[i], places[i] = replace(tensor, data_type=kind, base=tensor.base - first), wide
     note = "; ".join(filter(None, (step.note, "through floats, as 4-bit elements have no addresses")))
     result = replace(tree, tensors=tuple(tensors)).verify()
     writer.steps += [replace(step, tree=result, places=tuple(places), note=note), *packed]
@@ -187,6 +190,27 @@ def _widen(writer: _ProgramWriter, step: TreeStep) -> None:
 
 def _line(read: DataType, written: DataType, count: int) -> LoopNest:
     return LoopNest(read, written, (Axis(count, 1, 1),))
+
+
+# --- folds of integers --------------------------------------------------------------------------------------
+
+
+def split_integer_folds(program: Program, stays: Callable[[Step, TreeStep], bool]) -> Program:
+    """Folds of integers, which give the same in any order, in pieces that threads share.
+
+    `stays(step, fold)`: the fold of what the step before it writes is done with it.
+    """
+    steps: list[Step] = []
+    temporaries: tuple[int, ...] = ()
+    for step in program.steps:
+        is_fold = isinstance(step, TreeStep) and step.tree.number.is_integer
+        if isinstance(step, TreeStep) and is_fold and not (steps and stays(steps[-1], step)):
+            parts, more = split_folds(step, len(program.temporaries) + len(temporaries))
+            steps += parts
+            temporaries += more
+        else:
+            steps.append(step)
+    return program.with_steps(steps, temporaries).verify()
 
 
 # --- sums of many sources -----------------------------------------------------------------------------------

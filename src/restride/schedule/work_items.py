@@ -18,7 +18,6 @@ from math import prod
 
 from ..ir.nest import LoopNest
 from ..ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
-from ..ir.reduction import ReductionAxis, ReductionBox, ReductionNest
 from .machine import DeviceFacts, Machine
 from .moves.local_square import LocalSquare, square_of
 from .moves.loop_order import Grid, Order, order_loops
@@ -196,75 +195,3 @@ def plan_items(nest: LoopNest, device: DeviceFacts) -> ItemPlan:
     tiles = len(boxes) <= _MOST_TILED
     plans = (plan for box in boxes for plan in schedule_items(box, device, tiles))
     return ItemPlan(nest, device, tuple(map(Items, plans)))
-
-
-# --- sums --------------------------------------------------------------------
-# Sums + facts about a device -> how a grid of work-items finds them.
-
-# Fewer would leave a device idle: outer loops are shared among items until there are as many groups.
-_ENOUGH_GROUPS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class SumItems:
-    """One box: the axes with an item for each position, and the reduced ones that an item runs through."""
-
-    box: ReductionBox
-    grid: tuple[ReductionAxis, ...]
-    loops: tuple[ReductionAxis, ...]
-
-    @property
-    def items(self) -> int:
-        """Number of items."""
-        return prod(axis.extent for axis in self.grid)
-
-    def groups(self, size: int) -> int:
-        """Number of groups of `size` items."""
-        return -(-self.items // size)
-
-
-@dataclass(frozen=True, slots=True)
-class SumPlan:
-    """Sums of a whole tensor for a device."""
-
-    reduction: ReductionNest
-    device: DeviceFacts
-    boxes: tuple[SumItems, ...]
-
-    kind, why = "sums", ""
-
-    @property
-    def groups(self) -> int:
-        """Number of groups in all."""
-        return sum(box.groups(self.device.group) for box in self.boxes)
-
-
-def plan_sums(reduction: ReductionNest, device: DeviceFacts) -> SumPlan:
-    """Schedule sums of at least one element for a device."""
-    whole = [part for box in reduction.boxes for part in _split_for_items(box, device.sub_group)]
-    return SumPlan(reduction, device, tuple(_items(box, device) for box in whole))
-
-
-def _split_for_items(box: ReductionBox, lanes: int) -> tuple[ReductionBox, ...]:
-    """A box whose innermost axis is reduced and long is two: `lanes` items share it, and what is left."""
-    last = box.axes[-1] if box.axes else None
-    if last is None or last.is_kept or last.extent <= lanes:
-        return (box,)
-    turns, rest = divmod(last.extent, lanes)
-    split = (ReductionAxis(turns, last.src * lanes, 0), ReductionAxis(lanes, last.src, 0))
-    whole = replace(box, axes=(*box.axes[:-1], *split))
-    if not rest:
-        return (whole,)
-    behind = replace(
-        box, axes=(*box.axes[:-1], replace(last, extent=rest)), base=box.base + turns * lanes * last.src
-    )
-    return whole, behind
-
-
-def _items(box: ReductionBox, device: DeviceFacts) -> SumItems:
-    loops = [axis for axis in box.axes[:-1] if not axis.is_kept]
-    items = prod(axis.extent for axis in box.axes) // prod(axis.extent for axis in loops)
-    while len(loops) > 1 and items < _ENOUGH_GROUPS * device.group:
-        items *= loops.pop(0).extent
-    grid = tuple(axis for axis in box.axes if not any(axis is loop for loop in loops))
-    return SumItems(box, grid, tuple(loops))

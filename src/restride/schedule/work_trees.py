@@ -25,7 +25,7 @@ from ..ir.tree import Each, Fold, Item, LoopTree, Store, TreeTensor, values_of
 from .machine import DeviceFacts
 from .trees.plan import EachPlan, TreeDigit, TreeSchedule, grid_of
 from .trees.schedule import schedule_tree
-from .work_items import ItemPlan, SumPlan
+from .work_items import ItemPlan
 
 # Of so many items of a group one at least has to have something to do.
 _LEAST_USED = 2
@@ -108,7 +108,7 @@ class TreePlan:
         return f"{self.kind} ({self.why}): {self.items} items\n{self.schedule}"
 
 
-DevicePlan = ItemPlan | SumPlan | TreePlan
+DevicePlan = ItemPlan | TreePlan
 """What a kernel of a device runs."""
 
 
@@ -170,11 +170,7 @@ def move_rows(program: Program, device: DeviceFacts) -> Program:
 def _row_bytes(tree: LoopTree) -> int:
     """Bytes of all rows of one position."""
     loops = (item for item in items_of(tree.items) if isinstance(item, Each))
-    return sum(_real(tree).nbytes(prod(row.sizes)) for loop in loops for row in loop.locals)
-
-
-def _real(tree: LoopTree) -> DataType:
-    return DataType.f64 if tree.wide else DataType.f32
+    return sum(tree.number.storage.nbytes(prod(row.sizes)) for loop in loops for row in loop.locals)
 
 
 @dataclass
@@ -197,7 +193,7 @@ class _Rows:
         axes = (*around, *each.axes)
         for row in each.locals:
             sizes = self._index(tuple(axis.extent for axis in axes), row.sizes)
-            self.tensors[row.name] = TreeTensor.row_major(row.name, sizes, _real(self.source))
+            self.tensors[row.name] = TreeTensor.row_major(row.name, sizes, self.source.number.storage)
             self.around[row.name] = index_of(*axes)
         return replace(each, items=tuple(self._item(item, axes) for item in each.items), locals=())
 

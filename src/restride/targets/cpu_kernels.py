@@ -1,4 +1,4 @@
-"""More than one nest for the CPU target: interleaved nests, fused sums, reductions, groups, loop trees."""
+"""More than one nest for the CPU target: interleaved nests, fused sums, groups, loop trees."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.contraction import emit_contraction
 from ..emit.group_quantization import emit_group_quantization
 from ..emit.kernel import Style
-from ..emit.reduction import emit_reduction
 from ..emit.tree import emit_tree
 from ..ir.group_quantization import GroupQuantization
 from ..ir.nest import LoopNest
-from ..ir.reduction import ReductionNest
 from ..ir.tree import LoopTree
 from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.numbers import kernel_of_plan
@@ -25,7 +23,7 @@ from ..schedule.contraction.strides import find_contraction
 from ..schedule.groups import GroupSchedule, schedule_groups
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
-from ..schedule.reduction import ReductionPlan, schedule_reduction
+from ..schedule.trees.lanes import folds_in_lanes
 from ..schedule.trees.padding import padding_nests
 from ..schedule.trees.plan import grid_of
 from ..schedule.trees.schedule import schedule_tree
@@ -54,11 +52,9 @@ def lower_interleaved(nests: Sequence[LoopNest], isa: Isa, caches: CacheSizes) -
     return Lowered(plan, partial(_write, emit_interleaved), isa, "joined", why, plan.steps)
 
 
-def lower_fused_sums(
-    nest: LoopNest, reduction: ReductionNest, isa: Isa, caches: CacheSizes
-) -> Lowered | None:
-    """A nest and the sums of its destination in one pass; None where it does not fall into such blocks."""
-    plan = None if nest.has_nibbles else fuse_sums(nest, reduction, machine_of(isa, caches))
+def lower_fused_sums(nest: LoopNest, tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered | None:
+    """A nest and a tree of sums of its destination in one pass; None where it has no such blocks."""
+    plan = None if nest.has_nibbles else fuse_sums(nest, tree, machine_of(isa, caches))
     if plan is None:
         return None
     steps, nests = plan.blocks.count, (plan.blocks.nest,)
@@ -66,25 +62,7 @@ def lower_fused_sums(
     return Lowered(plan, partial(_write, emit_fused_sums), isa, "summed", why, steps, nests=nests)
 
 
-# --- reductions and groups ----------------------------------------------------------------------------------
-
-
-class ReductionCode(NamedTuple):
-    """A scheduled reduction."""
-
-    reduction: ReductionNest
-    plans: tuple[ReductionPlan, ...]
-
-
-def lower_reduction(reduction: ReductionNest, isa: Isa, caches: CacheSizes) -> Lowered:
-    """Schedule a reduction of at least one element."""
-    plans = schedule_reduction(reduction, machine_of(isa, caches))
-    steps, code = max((plan.steps for plan in plans), default=1), ReductionCode(reduction, plans)
-    return Lowered(plans, _write_reduction, isa, reduction.op.name, "", steps, code)
-
-
-def _write_reduction(code: ReductionCode, isa: Isa) -> str:
-    return emit_reduction(*code, style_of(isa))
+# --- groups -------------------------------------------------------------------------------------------------
 
 
 def lower_groups(quantization: GroupQuantization, isa: Isa, caches: CacheSizes) -> Lowered | None:
@@ -114,6 +92,7 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     is_large = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors) >= caches.l3
     loops, uncovered = list[Lowered](), dict[str, None]()
     for part in (replace(tree, items=(item,)) for item in tree.items):
+        part = folds_in_lanes(part) if tree.number.is_integer else part
         lowered = lower_contraction(part, isa, caches)
         if lowered is None:
             lowered = lower_loop(part, isa, is_large=is_large, streams=is_large)

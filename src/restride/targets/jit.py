@@ -147,9 +147,15 @@ def _optimise(ir_text: str, isa: Isa, machine: Any) -> Any:
     _with_llvm_errors("verify", isa, module.verify)
     passes = binding.create_new_module_pass_manager()
     passes.add_always_inliner_pass()
-    if ir_text.startswith(OPTIMISE):
+    builder = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1))
+    optimised = ir_text.partition("\n")[0].removeprefix(OPTIMISE) if ir_text.startswith(OPTIMISE) else None
+    if optimised == "":
         _add_tree_passes(passes)
-    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(1)))
+    passes.run(module, builder)
+    if optimised:
+        passes = binding.create_new_function_pass_manager()
+        _add_tree_passes(passes)
+        passes.run(module.get_function(optimised.strip()), builder)
     return module
 
 

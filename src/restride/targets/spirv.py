@@ -56,7 +56,7 @@ _DIALECT = Dialect(
 
 
 def lower_plan(plan: DevicePlan) -> Lowered:
-    """A nest, sums or a loop tree, planned for a device: what would be compiled, and why."""
+    """A nest or a loop tree, planned for a device: what would be compiled, and why."""
     return Lowered(plan, _write, SPIRV, plan.kind, plan.why, plan.groups * plan.device.group)
 
 

@@ -22,7 +22,7 @@ from ...ir.scale_rule import ENDS, LARGEST, MIDDLE, ScaleRule
 from ...runtime.alloc import Array
 from ...runtime.cache import calls
 from ...runtime.cpu.group_quantization import GroupAddresses, GroupProgram, group_program
-from ...runtime.cpu.reduction import amax, min_max
+from ...runtime.cpu.ranges import amax, min_max
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..reorders import reorder, target_desc

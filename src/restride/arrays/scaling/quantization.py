@@ -12,10 +12,10 @@ from ...desc.parse import parse_bool, parse_int, short_repr
 from ...dtypes import DataType
 from ...errors import raises_at_the_call, refuse
 from ...foreign import plain_text
-from ...ir.reduction import Op
+from ...ir.ranges import NOT_FINITE
 from ...model.checks import check_memory
 from ...runtime.alloc import Array
-from ...runtime.cpu.reduction import amax, min_max
+from ...runtime.cpu.ranges import amax, min_max
 from ...runtime.describe import Subject
 from ...runtime.memory import Memory
 from ...runtime.transfer import to_host
@@ -200,12 +200,12 @@ def _scalar(value: Any) -> Any:
 
 def _source_of(x: Any) -> Memory:
     memory = x if isinstance(x, Memory) else wrapped(x, Subject.source("quantize"))
-    if memory and memory.desc.data_type in Op.amax.types:
+    if memory and memory.desc.data_type in NOT_FINITE:
         check_memory("quantize", "x", memory, memory.desc, memory.engine)
         return memory
     raise refuse(
         "RS-A15:x-not-real",
         where=str(memory.desc) if memory else short_repr(x),
         why=f"its elements are {memory.desc.data_type}" if memory else "it is empty",
-        types=", ".join(map(str, Op.amax.types)),
+        types=", ".join(map(str, NOT_FINITE)),
     )

@@ -23,7 +23,7 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.text_forms import order_tag
 from ...dtypes import DataType
 from ...runtime.alloc import Array
-from ...runtime.cpu.reduction import min_max
+from ...runtime.cpu.ranges import min_max
 from ...runtime.engine import Engine
 from ...runtime.memory import Memory
 from ..places import FilePlace, TensorPlace, Workspace, bytes_of

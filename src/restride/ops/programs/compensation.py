@@ -25,9 +25,8 @@ from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.digits import reorder_nest
 from ...ir.nest import Compute, linear
-from ...ir.nest_rewrites import wide_type
-from ...ir.program import DST, NestStep, Place, Program, Slot, Step, SumStep
-from ...ir.reduction import Op, reduction_of
+from ...ir.program import DST, NestStep, Place, Program, Slot, Step, TreeStep
+from ...ir.ranges import sum_tree
 
 FACTORS = {ARG_DST_1: -128, ARG_DST_2: -1}
 """By what the sums are multiplied, by argument."""
@@ -57,18 +56,7 @@ def sum_steps(program: Program, wanted: Compensation, dst: MemoryDesc) -> Progra
     args = output_args(wanted)
     outputs = tuple((Place(len(program.slots) + i), FACTORS[arg]) for i, arg in enumerate(args))
     result = replace(program, slots=(*program.slots, *(Slot(arg, is_written=True) for arg in args)))
-    if dst.data_type.bits >= 8:
-        steps, temporaries = _sums(dst, wanted.mask, Place(DST), outputs, len(result.temporaries))
-        return result.with_steps((*result.steps, *steps), temporaries).verify()
-    # 4-bit elements are summed in bytes of their own, whose padding is zero too.
-    wide = dst.as_type(wide_type(dst.data_type))
-    spans = dst.extent_range(), wide.extent_range()
-    bytes_at = Place(~len(result.temporaries))
-    widen = NestStep(
-        reorder_nest(dst, wide, Compute()), Place(DST), bytes_at, dst.nelems, *spans, is_named=False
-    )
-    result = result.with_steps((*result.steps, widen), (max(wide.extent_range()[1], 1),))
-    steps, temporaries = _sums(wide, wanted.mask, bytes_at, outputs, len(result.temporaries))
+    steps, temporaries = _sums(dst, wanted.mask, Place(DST), outputs, len(result.temporaries))
     return result.with_steps((*result.steps, *steps), temporaries).verify()
 
 
@@ -85,7 +73,14 @@ def _sums(
         in_memory = [d for d in order if d in kept and md.padded_dims[d] > 1]
         if not md.inner_blks and in_memory != sorted(in_memory):
             return _turned(md, mask, src, outputs, order, taken)
-    return (SumStep(reduction_of(md, mask, Op.total), src, outputs),), ()
+    return (_sum_step(md, mask, src, outputs),), ()
+
+
+def _sum_step(md: MemoryDesc, mask: int, src: Place, outputs: Outputs) -> TreeStep:
+    """Factors times the sums over the padded dims that a mask lacks, row-major."""
+    tree = sum_tree(md, mask, [factor for _, factor in outputs])
+    places = (src, *(place for place, _ in outputs))
+    return TreeStep(tree, places, md.size, is_named=False)
 
 
 def _product(md: MemoryDesc, src: Place, output: tuple[Place, int]) -> NestStep:
@@ -106,16 +101,16 @@ def _turned(
     """Sums over a plain tensor; `order` are all dims as they lie in memory."""
     to = np.argsort(order).tolist()
     moved_mask = sum(1 << to[d] for d in range(md.ndims) if mask >> d & 1)
-    reduction = reduction_of(md.permute_axes(to), moved_mask, Op.total)
     held = tuple(Place(~(taken + i)) for i in range(len(outputs)))
-    sums = SumStep(reduction, src, tuple(zip(held, (factor for _, factor in outputs), strict=True)))
+    factors = (factor for _, factor in outputs)
+    sums = _sum_step(md.permute_axes(to), moved_mask, src, tuple(zip(held, factors, strict=True)))
     kept = [d for d in order if mask >> d & 1]
     back = np.argsort(np.argsort(kept)).tolist()
-    read = MemoryDesc(reduction.shape, "s32", None).permute_axes(back)
+    read = MemoryDesc(tuple(md.padded_dims[d] for d in kept), "s32", None).permute_axes(back)
     written = MemoryDesc(read.dims, "s32", None)
     nest, spans = reorder_nest(read, written, Compute()), (read.extent_range(), written.extent_range())
     turns = (
         NestStep(nest, place, out, read.size + written.size, *spans, is_named=False)
         for place, (out, _) in zip(held, outputs, strict=True)
     )
-    return (sums, *turns), (4 * reduction.outputs,) * len(outputs)
+    return (sums, *turns), (4 * prod(read.dims),) * len(outputs)

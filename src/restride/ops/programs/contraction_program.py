@@ -26,6 +26,7 @@ from ...dtypes import DataType
 from ...ir.attribute_chain import move_step, old_tensors
 from ...ir.digits import TensorOperand, reorder_nest
 from ...ir.expression import Ref, TreeAxis, index_of
+from ...ir.numbers import Number
 from ...ir.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeStep
 from ...ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ...schedule.contraction.schedule import schedule_contraction
@@ -145,7 +146,7 @@ class ContractionWork:
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
         every = (*tensors.values(), *self.chain.operands, *old)
         scalars = len(self.chain.computed.scalars)
-        return LoopTree(every, self.loops(tensors), scalars, self.is_wide).verify()
+        return LoopTree(every, self.loops(tensors), scalars, Number.real(is_wide=self.is_wide)).verify()
 
     def _chosen(self) -> dict[str, MemoryDesc]:
         """The descriptor of each tensor that is computed in: fewest moved of those of the best rate."""
@@ -258,7 +259,7 @@ def with_bias_gradient(program: Program, result: MemoryDesc, outputs: Mapping[in
     source, bias = TreeTensor.of_desc("result", result), TreeTensor.of_desc("bias", outputs[ARG_DIFF_BIAS])
     is_wide = DataType.f64 in (result.data_type, outputs[ARG_DIFF_BIAS].data_type)
     loops = _bias_loops(source, result.dims[1], bias)
-    tree = LoopTree((source, bias), loops, wide=is_wide).verify()
+    tree = LoopTree((source, bias), loops, number=Number.real(is_wide=is_wide)).verify()
     read = next(i for i, slot in enumerate(program.slots) if slot.arg == ARG_DIFF_DST)
     step = TreeStep(tree, (Place(read), Place(len(program.slots))), result.size)
     slots = (*program.slots, Slot(ARG_DIFF_BIAS, is_written=True))

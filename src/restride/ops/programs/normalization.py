@@ -29,6 +29,7 @@ from typing import NamedTuple
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, apply, index_of
+from ...ir.numbers import Number
 from ...ir.program import Place, TreeStep
 from ...ir.tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
 from ...schedule.trees.pieces import pieces_of
@@ -113,7 +114,7 @@ def step_of(
     is_wide: bool = False,
 ) -> TreeStep:
     """A step of loops, with those of the tensors that they use; computed as f64 where it is wide."""
-    tree = LoopTree(tuple(tensors.values()), tuple(loops), scalars, is_wide)
+    tree = LoopTree(tuple(tensors.values()), tuple(loops), scalars, Number.real(is_wide=is_wide))
     names = {load.tensor for load in tree.loads} | {store.tensor for store in tree.stores}
     used = tuple(tensor for name, tensor in tensors.items() if name in names)
     tree = replace(tree, tensors=used).verify()

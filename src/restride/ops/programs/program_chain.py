@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...ir.program import DST, SRC, NestStep, Place, Program, RepeatStep, Step, SumStep, TreeStep
+from ...ir.program import DST, SRC, NestStep, Place, Program, RepeatStep, Step, TreeStep
 
 Moved = Callable[[Place], Place]
 
@@ -38,9 +38,6 @@ def chained(first: Program, second: Program, nbytes: int) -> Program:
 
 def _moved(step: Step, to: Moved, scalars: int) -> Step:
     """The step at other places, with scalars that many behind."""
-    if isinstance(step, SumStep):
-        outputs = tuple((to(place), factor) for place, factor in step.outputs)
-        return replace(step, src=to(step.src), outputs=outputs)
     if isinstance(step, RepeatStep):
         return replace(step, steps=tuple(_moved_tree(each, to, scalars) for each in step.steps))
     if isinstance(step, TreeStep):

@@ -25,6 +25,7 @@ from ...desc.memory_desc import MemoryDesc
 from ...ir.attribute_chain import operand_loads, operand_tensors, with_steps
 from ...ir.computation import Computation, ComputationWriter
 from ...ir.expression import Affine, Expr, Load, TreeAxis
+from ...ir.numbers import Number
 from ...ir.pointwise import moved_bytes
 from ...ir.program import Place, Program, Slot, TreeStep
 from ...ir.tree import Each, Guard, Item, LoopTree, TreeTensor
@@ -216,7 +217,7 @@ class ResamplingRows:
 
         loop = (self.backward if backward else self.forward)(src, dst, finish)
         scalars = computed.compute.scalars
-        tree = LoopTree((src, dst, *operands), (loop,), scalars, is_wide).verify()
+        tree = LoopTree((src, dst, *operands), (loop,), scalars, Number.real(is_wide=is_wide)).verify()
         slots = (Slot(args[0]), Slot(args[1], is_written=True), *computed.slots())
         work = moved_bytes([read], written) + written.nelems
         step = TreeStep(tree, tuple(map(Place, range(len(slots)))), work, (0, scalars))

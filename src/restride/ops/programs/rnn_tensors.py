@@ -15,6 +15,7 @@ from ...dtypes import DataType
 from ...ir.digits import index_digits, offset_at, reorder_nest
 from ...ir.expression import Load, parts_of
 from ...ir.nest import Compute
+from ...ir.numbers import Number
 from ...ir.program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
 from ...ir.tree import Each, LoopTree, TreeTensor
 from ...schedule.contraction.pack import packed_count
@@ -152,7 +153,7 @@ class RnnProgramWriter:
 
     def _tree(self, loop: Each, tensors: Tensors) -> tuple[TreeStep, tuple[int, ...]]:
         every = tuple(replace(each.tensor, name=name) for name, each in tensors.items())
-        whole = LoopTree(every, (loop,), self.scalars, wide=_sums_bytes(loop, tensors))
+        whole = LoopTree(every, (loop,), self.scalars, Number.real(is_wide=_sums_bytes(loop, tensors)))
         used = {load.tensor for load in whole.loads} | set(whole.written)
         tree = replace(whole, tensors=tuple(each for each in every if each.name in used)).verify()
         operands = [tensors[tensor.name] for tensor in tree.tensors]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...desc.memory_desc import MemoryDesc
 from ...ir.group_quantization import GroupQuantization, group_quantization
 from ...ir.program import DST, Place
-from ...ir.reduction import Op
+from ...ir.ranges import NOT_FINITE
 from ...ir.scale_rule import ScaleRule
 from ...targets.cpu_kernels import lower_groups
 from ...targets.isa import host_caches, host_isa
@@ -55,7 +55,7 @@ def group_program(src: MemoryDesc, dst: MemoryDesc, scale: MemoryDesc, rule: Sca
     key = (src, dst, scale, rule)
 
     def make() -> GroupProgram:
-        is_folded = src.data_type in Op.amax.types and src.data_type.bits <= 32
+        is_folded = src.data_type in NOT_FINITE and src.data_type.bits <= 32
         return GroupProgram(group_quantization(src, dst, scale, rule) if is_folded else None)
 
     program, _ = _programs.get_or_make(key, make)

@@ -9,23 +9,22 @@ from __future__ import annotations
 import ctypes
 import functools
 import operator
-import struct
 from collections.abc import Sequence
 from dataclasses import field
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...frozen import dataclass
-from ...ir.program import DST, SRC, Place, SumStep, moved_places
+from ...ir.program import DST, SRC, Place, TreeStep, moved_places
 from ...schedule.machine import LINE
 from ..alloc import Array, address_of
-from .kernel import Kernel, KernelWords, is_small, kernel_of, packed_address
+from .kernel import Kernel, KernelWords, is_small, kernel_of
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...targets.lowered import Lowered
-    from .reduction import ReductionProgram
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class Launch:
 class Repeat:
     """Launches that run in turn, `turns` times: once, but for steps of time."""
 
-    launches: tuple[Launch | SumLaunch | FusedSumsLaunch, ...]
+    launches: tuple[Launch | FusedSumsLaunch, ...]
     turns: int = 1
 
     @property
@@ -161,35 +160,11 @@ class Repeat:
 
 
 @dataclass(slots=True, eq=False)
-class SumLaunch:
-    """The sums of a tensor, found in one pass, and times a factor for each output."""
-
-    step: SumStep
-    reduction: ReductionProgram
-
-    is_named, is_shared, threads = False, True, 1
-    kind = why = ""
-
-    def __str__(self) -> str:
-        return f"sums: {self.step.src} -> {', '.join(map(str, self.step.targets))}"
-
-    def prepare(self) -> None:
-        """Compile."""
-        self.reduction.prepare()
-
-    def run(self, memory: Addresses, turn: int = 0) -> None:
-        """Run on checked memory."""
-        outputs = _Outputs(self.step, memory)
-        self.reduction.write_sums(memory.at(self.step.src), outputs.address, outputs.factor)
-        outputs.multiply()
-
-
-@dataclass(slots=True, eq=False)
 class FusedSumsLaunch:
     """A nest whose destination is summed as it is written."""
 
     nest: Launch
-    sums: SumStep
+    sums: TreeStep
     lowered: Lowered
     _kernels: list[Kernel] = field(default_factory=list)
 
@@ -221,45 +196,17 @@ class FusedSumsLaunch:
     def run(self, memory: Addresses, turn: int = 0) -> None:
         """Run on checked memory."""
         self.prepare()
-        nest, outputs, reduction = self.nest, _Outputs(self.sums, memory), self.sums.reduction
-        first, count = nest.scalars
+        nest, (first, count) = self.nest, self.nest.scalars
         params = KernelWords(
             memory.scalars[first : first + count], [memory.at(place) for place in nest.places]
         )
-        ends = memory.at(nest.src), memory.at(nest.targets[0]), params.address
-        is_shared, parts = self.lowered.plan.is_shared, self._kernels[0].parts()
-        if not is_shared and outputs.address % 4 == 0:
-            ctypes.memset(outputs.address, 0, 4 * reduction.outputs)
-            self._call(ends, outputs.address, outputs.factor, parts)
-        else:
-            planes = np.zeros((parts if is_shared else 1, reduction.outputs), np.int32)
-            self._call(ends, address_of(planes), outputs.factor, parts)
-            sums = np.add.reduce(planes, axis=0, dtype=np.int32)
-            ctypes.memmove(outputs.address, address_of(sums), sums.nbytes)
-        outputs.multiply()
-
-    def _call(self, ends: tuple[int, int, int], sums: int, factor: int, parts: int) -> None:
-        src, dst, params = ends
-        words = struct.pack("=QQq", params, sums, factor)
-        self._kernels[0].run_in(src, dst, packed_address(words), parts)
-
-
-class _Outputs:
-    """The destinations of sums. One output is found, the others are multiples of it, as -128 is of -1."""
-
-    __slots__ = ("_count", "_others", "address", "factor")
-
-    def __init__(self, step: SumStep, memory: Addresses) -> None:
-        *others, (place, self.factor) = step.outputs
-        self.address = memory.at(place)
-        self._others = [(memory.at(other), factor // self.factor) for other, factor in others]
-        self._count = step.reduction.outputs
-
-    def multiply(self) -> None:
-        """Write the others, modulo 2**32."""
-        for address, factor in self._others:
-            np.multiply(self._row(self.address), np.int32(factor), out=self._row(address))
-
-    def _row(self, address: int) -> Array:
-        row = (ctypes.c_int32 * self._count).from_address(address)
-        return np.frombuffer(memoryview(row), np.int32)
+        places, tensors = self.sums.places[1:], self.sums.tree.tensors[1:]
+        outs, parts = [memory.at(place) for place in places], self._kernels[0].parts()
+        planes: list[Array] = []
+        if self.lowered.plan.is_shared:
+            planes = [np.zeros((parts, prod(tensor.sizes)), np.int32) for tensor in tensors]
+        words = KernelWords((), [params.address, *(map(address_of, planes) if planes else outs)])
+        self._kernels[0].run_in(memory.at(nest.src), memory.at(nest.targets[0]), words.address, parts)
+        for out, plane in zip(outs, planes, strict=False):
+            sums = np.add.reduce(plane, axis=0, dtype=np.int32)
+            ctypes.memmove(out, address_of(sums), sums.nbytes)

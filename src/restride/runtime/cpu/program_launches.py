@@ -13,17 +13,17 @@ from ...ir.program import (
     Program,
     RepeatStep,
     Step,
-    SumStep,
     TreeStep,
     are_independent,
 )
 from ...loading import load_whole
 from ...schedule.machine import LINE
 from ...targets.isa import CacheSizes, Isa
-from .launch import FusedSumsLaunch, Launch, Repeat, SumLaunch
+from .launch import FusedSumsLaunch, Launch, Repeat
 
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
+    from ...targets.lowered import Lowered
 
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
 _MOST_SOURCES = 16
@@ -35,13 +35,21 @@ def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
     has_nibbles = any(step.nest.has_nibbles for step in program.nests)
     has_nibbles |= any(tensor.data_type.bits < 8 for tree in trees for tensor in tree.tensors)
     adds = any(step.nest.compute.steps[-1:] and _adds(step) for step in program.nests)
-    if not (has_nibbles or adds):
+    folds = any(isinstance(step, TreeStep) and step.tree.number.is_integer for step in program.steps)
+    if not (has_nibbles or adds or folds):
         return program
     load_whole("restride.schedule.passes")
-    from ...schedule.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+    from ...schedule.passes import (
+        split_integer_folds,
+        split_sums,
+        spread_bytes,
+        unpack_operands,
+        widen_trees,
+    )
 
     widened = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
-    return spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
+    spread = spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
+    return split_integer_folds(spread, lambda step, fold: _fused_sums(step, fold, isa, caches) is not None)
 
 
 def _adds(step: NestStep) -> bool:
@@ -72,16 +80,12 @@ def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repea
             pairs = zip(step.steps, step.strides, strict=True)
             launches = (_turn_launches(tree, strides, isa, caches) for tree, strides in pairs)
             yield Repeat(tuple(chain.from_iterable(launches)), step.turns)
-        elif isinstance(step, SumStep):
-            load_whole("restride.runtime.cpu.reduction")
-            from .reduction import reduction_program
-
-            yield Repeat((SumLaunch(step, reduction_program(step.reduction)),))
         else:
             launch = _nest_launch(step, following, isa, caches)
-            fused = _fused(step, launch, following, isa, caches)
+            sums = following if isinstance(following, TreeStep) else None
+            fused = sums and _fused_sums(step, sums, isa, caches)
             is_summed = fused is not None
-            yield Repeat((fused or launch,))
+            yield Repeat((FusedSumsLaunch(launch, sums, fused) if sums and fused else launch,))
 
 
 def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Launch]:
@@ -98,7 +102,13 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
         yield _nest_launch(clears, step, isa, caches)
     for part in lowered.loops:
         yield Launch(
-            part, step.places, step.work_bytes, targets=step.targets, scalars=step.scalars, note=step.note
+            part,
+            step.places,
+            step.work_bytes,
+            targets=step.targets,
+            scalars=step.scalars,
+            is_named=step.is_named,
+            note=step.note,
         )
 
 
@@ -107,7 +117,7 @@ def _turn_launches(
 ) -> Iterator[Launch]:
     """The launches of a tree in every turn: its places move, to where no cache line may begin."""
     for launch in _tree_launches(step, isa, caches):
-        if not launch.is_named:
+        if launch.lowered.nests:
             raise ValueError(f"padding would be cleared in every turn of\n{step}")
         plain = launch.lowered.unaligned
         yield replace(launch, lowered=plain() if plain else launch.lowered, strides=strides)
@@ -167,20 +177,17 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Launch 
     return Launch(lowered, places, sum(nest.moved_bytes for nest in loops))
 
 
-def _fused(
-    step: NestStep, launch: Launch, following: Step | None, isa: Isa, caches: CacheSizes
-) -> FusedSumsLaunch | None:
+def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> Lowered | None:
     """A nest and the sums of what it writes in one pass; None where that takes two."""
-    if not isinstance(following, SumStep) or following.src != step.dst:
+    if not isinstance(step, NestStep) or not sums.tree.number.is_integer or sums.places[0] != step.dst:
         return None
-    if any(place.buffer < 0 for place, _ in following.outputs):
+    if any(place.buffer < 0 for place in sums.places):
         # Sums that are moved afterwards are many: what threads would add them up in is no small memory.
         return None
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_fused_sums
 
-    lowered = lower_fused_sums(step.nest, following.reduction, isa, caches)
-    return None if lowered is None else FusedSumsLaunch(launch, following, lowered)
+    return lower_fused_sums(step.nest, sums.tree, isa, caches)
 
 
 def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:

@@ -1,7 +1,7 @@
 """A program compiled for a SYCL device: launches one after the other on a queue.
 
-Passes turn the program into steps that work-items can do. A nest is one kernel; sums take one for each
-output, loop trees one for each outermost loop.
+Passes turn the program into steps that work-items can do. A nest is one kernel, loop trees take one for each
+outermost loop.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from ...ir.nest import LoopNest
-from ...ir.program import NestStep, Program, RepeatStep, SumStep, TreeStep
+from ...ir.program import NestStep, Program, RepeatStep, TreeStep
 from ...ir.tree import LoopTree
 from ...schedule.machine import DeviceFacts
-from ...schedule.passes import split_sums, spread_bytes, unpack_operands, widen_trees
+from ...schedule.passes import split_integer_folds, split_sums, spread_bytes, unpack_operands, widen_trees
 from ...schedule.trees.padding import padding_nests
 from ...schedule.work_items import plan_items
 from ...schedule.work_trees import move_rows, plan_trees
 from ...targets.lowered import Lowered
 from ...targets.spirv import SPIRV
 from ..arguments import name_and_reason
-from .launch import DeviceLaunch, ItemSumLaunch, SyclKernel, nest_launch, tree_launch
+from .launch import DeviceLaunch, SyclKernel, nest_launch, tree_launch
 
 if TYPE_CHECKING:
     from .device import SyclDevice
@@ -66,7 +66,7 @@ class SyclExecutable:
 
     def _work(self) -> list[DeviceLaunch]:
         """The launches that do the work, not those that serve others."""
-        return [launch for launch in self.launches if isinstance(launch, DeviceLaunch) and launch.is_named]
+        return [launch for launch in self.launches if launch.is_named]
 
 
 # --- from programs to launches ------------------------------------------------------------------------------
@@ -79,14 +79,13 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
 
     sums = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
-    return move_rows(spread_bytes(sums, splits_bytes), facts)
+    folds = split_integer_folds(spread_bytes(sums, splits_bytes), lambda _step, _fold: False)
+    return move_rows(folds, facts)
 
 
-def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch | ItemSumLaunch]:
+def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
     for step in program.steps:
-        if isinstance(step, SumStep):
-            yield ItemSumLaunch(step, device)
-        elif isinstance(step, RepeatStep):
+        if isinstance(step, RepeatStep):
             yield from _repeated(step, device)
         elif isinstance(step, TreeStep):
             yield from _tree_launches(step, _tree_kernels(step.tree, device))

@@ -1,4 +1,4 @@
-"""Launches of kernels on a queue of a SYCL device: nests, sums and loop trees.
+"""Launches of kernels on a queue of a SYCL device: nests and loop trees.
 
 All that does not change from run to run is made once: the kernel, the sizes of its grid, offsets as SYCL
 takes them. `submit` gets checked memory: `buffers` are those of the slots, and behind them the temporaries in
@@ -12,14 +12,12 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...errors import refuse
 from ...frozen import dataclass
 from ...ir.conversion import is_wide
 from ...ir.eltwise import ALGORITHMS
-from ...ir.program import NestStep, Place, SumStep, TreeStep
-from ...schedule.work_items import plan_items, plan_sums
+from ...ir.program import NestStep, Place, TreeStep
+from ...schedule.work_items import plan_items
 from ...schedule.work_trees import DevicePlan
 from ...targets.spirv import lower_plan
 from ..alloc import Buffer
@@ -131,46 +129,9 @@ def tree_launch(step: TreeStep, kernel: SyclKernel) -> DeviceLaunch:
     """One outermost loop of a tree: a kernel on the tensors of a step. Others may have the same kernel."""
     first, count = step.scalars
     real, scalars = _REALS[step.tree.wide], slice(first, first + count)
-    return DeviceLaunch(kernel, _arguments(*step.places), real, scalars, note=step.note)
-
-
-class ItemSumLaunch:
-    """The sums of a tensor, times a factor for each output, which begins where its memory does."""
-
-    __slots__ = ("_device", "_kernel", "_places", "_step", "_zeros")
-
-    def __init__(self, step: SumStep, device: SyclDevice) -> None:
-        self._step, self._device, self._places = step, device, _arguments(step.src)
-        reduction = step.reduction
-        self._kernel = SyclKernel(plan_sums(reduction, device.facts), device) if reduction.boxes else None
-        self._zeros = np.zeros(4 * reduction.outputs, np.uint8)
-
-    def prepare(self) -> None:
-        """Compile."""
-        if self._kernel is not None:
-            self._kernel.prepare()
-
-    def submit(
-        self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
-    ) -> Events:
-        """Submit to a queue: outputs are overwritten."""
-        if self._zeros.nbytes:
-            src = _memory(self._places, buffers)
-            for out, factor in self._step.outputs:
-                deps = self._write(queue, src, (buffers[out.buffer], factor), deps)
-        return deps
-
-    def _write(self, queue: SyclQueue, src: list[object], to: tuple[Buffer, int], deps: Events) -> Events:
-        (out, factor), nbytes = to, self._zeros.nbytes
-        if self._kernel is None:
-            return _copy(queue, out, self._zeros, nbytes, deps)
-        # What several items add to has to be aligned.
-        is_aligned = out.address % 4 == 0
-        sums = out if is_aligned else self._device.allocate(nbytes)
-        deps = _copy(queue, sums, self._zeros, nbytes, deps)
-        args = [*src, sums.owner, ctypes.c_int64(0), ctypes.c_int32(factor)]
-        deps = self._kernel.submit(queue, args, deps)
-        return deps if is_aligned else _copy(queue, out, sums.owner, nbytes, deps)
+    return DeviceLaunch(
+        kernel, _arguments(*step.places), real, scalars, is_named=step.is_named, note=step.note
+    )
 
 
 # --- memory as arguments of kernels -------------------------------------------------------------------------
@@ -190,10 +151,3 @@ def _memory(places: Places, buffers: Sequence[Buffer]) -> list[object]:
         skipped = buffer.address - usm._pointer
         args += usm, ctypes.c_int64(offset + skipped) if skipped else word
     return args
-
-
-def _copy(queue: SyclQueue, target: Buffer, source: object, nbytes: int, deps: Events) -> Events:
-    """Copy to the start of a buffer's memory."""
-    event = queue.memcpy_async(target.owner, source, nbytes, deps)
-    pending.add(event, (target.owner, source))
-    return [event]

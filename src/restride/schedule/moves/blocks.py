@@ -7,23 +7,26 @@ in scratch, and flushed in whole lines past the caches.
 Limits of the axis itself cut it into **sections** of blocks that are alike: of 17 outputs in blocks of 16 the
 second block is one.
 
-First the nest for one block, then the reduction of that block, while it lies in the caches. So each
-byte of the destination passes once between them and memory, where a reduction after the whole nest would
-fetch it again.
+First the nest for one block, then the sums of that block, while it lies in the caches. So each byte of the
+destination passes once between them and memory, where sums after the whole nest would fetch it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import isqrt
+from math import isqrt, prod
 
+from ...ir.accesses import items_of
+from ...ir.digits import IndexDigits
+from ...ir.expression import Load, TreeAxis
 from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
 from ...ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
-from ...ir.reduction import ReductionAxis, ReductionBox, ReductionNest
+from ...ir.tree import Each, Item, LoopTree, Store, TreeTensor
 from ..machine import Machine
-from ..reduction import ReductionPlan, plan_block
+from ..trees.lanes import folds_in_lanes
+from ..trees.pieces import with_axes
 from .schedule import Schedule, schedule, with_prefetch
 
 # --- blocks ------------------------------------------------------------------
@@ -218,7 +221,7 @@ def _within(box: LoopNest, cut: int, start: int) -> LoopNest:
 
 
 # --- fused sums --------------------------------------------------------------
-# A nest and a reduction of what it writes, in one pass: a block at a time.
+# A nest and the sums of what it writes, in one pass: a block at a time.
 
 # Where every thread needs sums of its own: for each of them at least this many elements are read.
 _PLANE_SHARE = 512
@@ -226,64 +229,96 @@ _PLANE_SHARE = 512
 
 @dataclass(frozen=True, slots=True)
 class FusedSums:
-    """Blocks, and `sums`, the reduction of each. `out` is how far the sums move with a block, in elements; 0
-    where all blocks have the same.
+    """Blocks, and `tree`, the sums of each. `outs` is how far each output moves with a block, in elements.
+
+    `is_shared`: blocks add to the same sums, so that threads need sums of their own.
     """
 
     blocks: Blocks
-    out: int
-    reduction: ReductionNest
-    sums: ReductionPlan
-
-    @property
-    def is_shared(self) -> bool:
-        """True where blocks add to the same sums, so that threads need sums of their own."""
-        return self.out == 0
+    tree: LoopTree
+    outs: tuple[int, ...]
+    is_shared: bool
 
     def __str__(self) -> str:
-        return f"each block summed while it is near ({self.sums}), {self.blocks}"
+        return f"each block summed while it is near, {self.blocks}\n{self.tree}"
 
 
-def fuse_sums(nest: LoopNest, reduction: ReductionNest, machine: Machine) -> FusedSums | None:
-    """A nest of whole bytes and a reduction of its destination block by block; None where no axis cuts both
-    into blocks that are worth it.
+def fuse_sums(nest: LoopNest, tree: LoopTree, machine: Machine) -> FusedSums | None:
+    """A nest of whole bytes and a tree that sums its destination, its first tensor, block by block; None
+    where no axis cuts both into blocks that are worth it.
     """
-    if nest.is_empty or len(reduction.boxes) != 1:
+    if nest.is_empty or tree.is_empty:
         return None
     nest = nest if nest.bounds else normalise(nest)
-    candidates = (_fuse_along(nest, index, reduction, machine) for index in cuts(nest))
+    candidates = (_fuse_along(nest, index, tree, machine) for index in cuts(nest))
     return next(filter(None, candidates), None)
 
 
-def _fuse_along(nest: LoopNest, cut: int, reduction: ReductionNest, machine: Machine) -> FusedSums | None:
+def _fuse_along(nest: LoopNest, cut: int, tree: LoopTree, machine: Machine) -> FusedSums | None:
     """The blocks along one axis."""
-    blocks, (box,) = in_blocks(nest, cut, machine), reduction.boxes
+    blocks = in_blocks(nest, cut, machine)
     if blocks is None:
         return None
-    sliced = _slice_box(box, blocks.count, blocks.dst)
-    if sliced is None:
-        return None
-    block, out = sliced
-    if out == 0 and nest.positions < _PLANE_SHARE * reduction.outputs:
-        return None
-    return FusedSums(blocks, out, reduction, plan_block(reduction, block, machine))
-
-
-def _slice_box(box: ReductionBox, extent: int, step: int) -> tuple[ReductionBox, int] | None:
-    """One block of a box, and how far the outputs move from one to the next; None where no axis of it falls
-    into so many parts with that step.
-    """
-    for index, axis in enumerate(box.axes):
-        rows, odd = divmod(step, axis.src) if axis.src else (0, 1)
-        if odd or not rows or axis.extent % (rows * extent):
+    (outer,), (src, *outs) = tree.items, tree.tensors
+    inner = outer.items[0]
+    assert isinstance(inner, Each)
+    for axis, digits in zip(_in_order(src, tree), src.digits, strict=True):
+        rows = _rows_of(digits, axis.extent, blocks)
+        if rows is None:
             continue
-        around = axis.extent // (rows * extent)
-        parts = [
-            ReductionAxis(around, step * extent, axis.out * rows * extent),
-            ReductionAxis(rows, axis.src, axis.out),
-        ]
-        kept = [part for part in parts if part.extent > 1]
-        return ReductionBox(
-            (*box.axes[:index], *kept, *box.axes[index + 1 :]), box.base, box.out
-        ), axis.out * rows
+        is_shared = axis in inner.axes
+        outputs = prod(outs[0].sizes)
+        if is_shared and nest.positions < _PLANE_SHARE * outputs:
+            return None
+        moves = () if is_shared else tuple(rows * _stride(out, outer, axis) for out in outs)
+        block = _of_block(tree, axis, rows, blocks.count, adds=is_shared)
+        return FusedSums(blocks, folds_in_lanes(block), moves or (0,) * len(outs), is_shared)
     return None
+
+
+def _in_order(src: TreeTensor, tree: LoopTree) -> list[TreeAxis]:
+    """The axis of each dim of the source."""
+    (load,) = (load for load in tree.loads if load.tensor == src.name)
+    loops = (item for item in items_of(tree.items) if isinstance(item, Each))
+    axes = {axis.name: axis for loop in loops for axis in loop.axes}
+    return [axes.get(at.axis or "", TreeAxis("", 1)) for at in load.index]
+
+
+def _rows_of(digits: IndexDigits, extent: int, blocks: Blocks) -> int | None:
+    """How many indices of a dim a block has; None where it does not fall into so many with that step."""
+    ends = (*(digit.step for digit in digits[1:]), extent)
+    for digit, end in zip(digits, ends, strict=True):
+        rows, odd = divmod(blocks.dst, digit.stride) if digit.stride else (0, 1)
+        positions = -(-end // digit.step)
+        if not odd and rows and positions % (rows * blocks.count) == 0 and extent % end == 0:
+            return rows * digit.step
+    return None
+
+
+def _stride(out: TreeTensor, outer: Each, axis: TreeAxis) -> int:
+    """How far an output moves with an axis, of those of the outer loop in their order."""
+    return out.digits[outer.axes.index(axis)][0].stride
+
+
+def _of_block(tree: LoopTree, axis: TreeAxis, rows: int, count: int, *, adds: bool) -> LoopTree:
+    """The tree of the first block, which has every `count`th run of so many positions of an axis; with `adds`
+    results are added to what is there.
+    """
+    (outer,) = tree.items
+    around, within = TreeAxis(f"{axis.name}.runs", axis.extent // (rows * count)), TreeAxis(axis.name, rows)
+    parts = (around, within) if around.extent > 1 else (within,)
+    by = {axis.name: around * (rows * count) + within if around.extent > 1 else within + 0}
+
+    def cut(loop: Each, items: Iterable[Item]) -> Each:
+        axes = (part for own in loop.axes for part in (parts if own == axis else (own,)))
+        return replace(loop, axes=tuple(axes), items=tuple(items))
+
+    def moved(item: Item) -> Item:
+        if isinstance(item, Each):
+            return cut(item, map(moved, item.items))
+        item = with_axes(item, by)
+        if adds and isinstance(item, Store):
+            return replace(item, value=Load(item.tensor, item.index) + item.value)
+        return item
+
+    return replace(tree, items=(cut(outer, map(moved, outer.items)),)).verify()

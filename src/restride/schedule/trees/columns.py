@@ -59,7 +59,7 @@ class _Cut(NamedTuple):
 def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> ColumnFolds | None:
     """The loops; None where the fold of `inner`, the first in `outer`, goes through memory as it lies."""
     near = _columns(tree, outer, inner)
-    real = DataType.f64 if tree.wide else DataType.f32
+    real = tree.number.storage
     names = [name for fold in inner.folds for name in fold.names]
     cut = _cut(tree, outer, inner, near, real.nbytes(len(names))) if near else None
     if cut is None:

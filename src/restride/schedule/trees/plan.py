@@ -123,8 +123,8 @@ class TreeSchedule:
 
     @property
     def real(self) -> DataType:
-        """The type that is computed in."""
-        return DataType.f64 if self.tree.wide else DataType.f32
+        """The type of what is computed, in memory."""
+        return self.tree.number.storage
 
     @property
     def rows(self) -> set[str]:
@@ -255,9 +255,9 @@ def axis_digits(digits: IndexDigits, index: Affine, extents: dict[str, int]) -> 
     if index.constant:
         return None
     for place, (name, factor) in enumerate(terms):
-        # Each axis begins where the one before it ends, at the edge of a block or of a part of one: no carry
-        # goes from one to the next.
-        if not _divides_all(factor, digits) or (factor != reach and (place > 0 or factor < 0)):
+        # Each axis begins where the one before it ends, or behind that, at the edge of a block or of a part
+        # of one: no carry goes from one to the next.
+        if not _divides_all(factor, digits) or factor < (reach if place > 0 else 0):
             return None
         reach = factor * extents[name]
         inside = [

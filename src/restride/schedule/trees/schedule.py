@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from ...dtypes import DataType
 from ...ir.accesses import Access, accesses_of, coordinates_of, items_of
 from ...ir.digits import IndexDigit, IndexDigits, digits_of, stride_at
 from ...ir.expression import Affine, Apply, Expr, TreeAxis, is_costly, parts_of
@@ -63,9 +62,8 @@ class _Scheduler:
             if isinstance(item, Each):
                 self.tensors |= {tensor.name: tensor for tensor in item.locals}
         self.locals = set(self.tensors) - names
-        real = DataType.f64 if tree.wide else DataType.f32
         self.widths = {
-            name: real.bits if name in self.locals else tensor.data_type.bits
+            name: tree.number.bits if name in self.locals else tensor.data_type.bits
             for name, tensor in self.tensors.items()
         }
 
@@ -274,13 +272,17 @@ class _Scheduler:
         items = list(items_of((each,)))
         parts = (part for item in items for value in values_of(item) for part in parts_of(value))
         most = _COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else _LANES
+        if self.tree.number.is_integer:
+            # As many bytes for the states of all folds together.
+            folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
+            most = _LANES * 32 // self.tree.number.bits >> (max(folds, default=1) - 1)
         loops = [item for item in items if isinstance(item, Each)]
         inside = [item for item in loops if item is not each]
         if any(name in names for item in inside for guard in item.guards for name, _ in guard.index.terms):
             return _MASKED_LANES
         rows = sum(prod(tensor.sizes) for item in loops for tensor in item.locals) if inside else 0
-        real_bytes = 8 if self.tree.wide else 4
-        while rows * most * real_bytes > _ROW_BYTES and most > _MASKED_LANES:
+        bits = self.tree.number.bits
+        while rows * most * bits // 8 > _ROW_BYTES and most > _MASKED_LANES:
             most //= 2
         return most
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ...dtypes import DataType
 from ...ir.expression import Ref, TreeAxis
 from ...ir.program import Place, TreeStep
 from ...ir.tree import Each, Fold, Guard, LoopTree, TreeTensor
@@ -54,7 +53,7 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     index = {axis.name: pieces * size + inner}
     states = [name for fold in loop.folds for name in fold.names]
     shape = (count, *(each.extent for each in outer.axes))
-    real = DataType.f64 if step.tree.wide else DataType.f32
+    real = step.tree.number.storage
     partial = [TreeTensor.row_major(f"{name}.pieces", shape, real) for name in states]
     at = (pieces, *outer.axes)
     stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))

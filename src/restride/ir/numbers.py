@@ -1,0 +1,84 @@
+"""The numbers that a loop tree computes with: reals of one precision, or integers that wrap.
+
+| numbers | a load gives | a store writes |
+| --- | --- | --- |
+| f32, f64 | the value of an element, rounded to it | the value, converted to the type of the tensor |
+| i8, i16, i32, i64 | an integer as it is, 1 of a boolean that is set, the bits of a float | the lowest bits |
+
+Integers are signed where they are compared, and wrap modulo 2**bits.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from ..dtypes import DataType
+from .conversion import Array, from_real, integers_of, storage_dtype, to_real
+
+
+class Number(enum.Enum):
+    """The type of all values of a tree."""
+
+    f32 = DataType.f32
+    f64 = DataType.f64
+    # Integers are kept in memory as a type of as many bits: floats stand for their bits there.
+    i8 = DataType.s8
+    i16 = DataType.f16
+    i32 = DataType.s32
+    i64 = DataType.f64, "bits"
+
+    @classmethod
+    def real(cls, *, is_wide: bool) -> Number:
+        """f64, or f32."""
+        return cls.f64 if is_wide else cls.f32
+
+    @classmethod
+    def integer(cls, bits: int) -> Number:
+        """The integers of so many bits."""
+        return cls[f"i{bits}"]
+
+    @property
+    def is_integer(self) -> bool:
+        """True for integers."""
+        return self.name.startswith("i")
+
+    @property
+    def bits(self) -> int:
+        """The width."""
+        return int(self.name[1:])
+
+    @property
+    def storage(self) -> DataType:
+        """The type of local tensors and temporaries."""
+        held: DataType = self.value[0] if isinstance(self.value, tuple) else self.value
+        return held
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """NumPy's type."""
+        return np.dtype(f"{self.name[0]}{self.bits // 8}")
+
+    def constant(self, number: float) -> float | int:
+        """A number in this type: of integers infinities are the ends."""
+        if not self.is_integer:
+            return number
+        end = 1 << self.bits - 1
+        return {float("-inf"): -end, float("inf"): end - 1}.get(number) or int(number)
+
+
+def numbers_of(bits: Array, data_type: DataType, number: Number) -> Array:
+    """What a load gives, of elements as storage holds them."""
+    if not number.is_integer:
+        return to_real(bits, data_type, np.float64 if number is Number.f64 else np.float32)
+    if data_type.kind == "float":
+        return np.asarray(bits.view(f"i{bits.itemsize}").astype(number.dtype))
+    return np.asarray(integers_of(bits, data_type).astype(number.dtype))
+
+
+def elements_of(values: Array, data_type: DataType, number: Number) -> Array:
+    """What a store writes, as storage holds it."""
+    if number.is_integer:
+        return np.asarray(values.astype(storage_dtype(data_type)))
+    return from_real(np.where(np.isnan(values), values.dtype.type(np.nan), values), data_type)

@@ -1,0 +1,127 @@
+"""Sums and ranges of a tensor over some of its dims, as loop trees of integers.
+
+| tree | result for each kept index |
+| --- | --- |
+| `sum_tree` | the sum of integers times factors, modulo 2**32, as s32; a boolean counts 1 where it is set |
+| `amax_tree` | the largest magnitude among the finite values |
+| `min_max_tree` | the largest finite value of the negated tensor, and of the tensor |
+
+Ranges are found without leaving the bits of the type: as **keys**, integers in the order of the values, with
+a bias that lets values that are not finite wrap around to below all others. So one maximum of integers is all
+that a range needs, and every instruction set finds the same bits. Where no value is finite a range is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ..desc.memory_desc import MemoryDesc
+from ..desc.parse import short_repr
+from ..dtypes import DataType
+from ..errors import refuse
+from .expression import Expr, Ref, TreeAxis, apply
+from .numbers import Number
+from .tree import Each, Let, LoopTree, TreeTensor, fold_over
+
+# The magnitude, as bits, from which on a float is not finite.
+NOT_FINITE = {
+    DataType.f64: 0x7FF0000000000000,
+    DataType.f32: 0x7F800000,
+    DataType.bf16: 0x7F80,
+    DataType.f16: 0x7C00,
+    DataType.f8_e5m2: 0x7C,
+    DataType.f8_e4m3: 0x7F,
+}
+
+
+def sum_tree(md: MemoryDesc, keep_mask: int, factors: Sequence[int]) -> LoopTree:
+    """The sums over the dims whose bits `keep_mask` lacks, times each factor: outputs `dst0`, `dst1`, ... of
+    the kept padded dims, row-major. Padding is zero, and is summed.
+    """
+    whole = MemoryDesc._make("blocked", md.data_type, replace(md.layout, dims=md.padded_dims))
+    src = TreeTensor.of_desc("src", whole)
+    axes, kept, folded = _axes(whole, keep_mask)
+    outs = [_output(f"dst{i}", kept, DataType.s32) for i in range(len(factors))]
+    inner = Each(folded, (fold_over("sum", "s", src.load(*axes)),))
+    stores = (
+        out.store(kept, apply("mul", Ref("s"), factor)) for out, factor in zip(outs, factors, strict=True)
+    )
+    return LoopTree((src, *outs), (Each(kept, (inner, *stores)),), number=Number.i32).verify()
+
+
+def amax_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
+    """The largest finite magnitudes of a float tensor, as its type, for the kept dims."""
+    most, bias = ends_of(md.data_type)
+
+    def magnitude(bits: Expr) -> Expr:
+        return apply("and", bits, most)
+
+    found = apply("sub", apply("max", Ref("largest"), bias), bias)
+    keys = {"largest": apply("add", Ref("key"), bias)}
+    return _range_tree(md, keep_mask, magnitude, keys, (found,))
+
+
+def min_max_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
+    """The largest finite values of the negated tensor, and of the tensor."""
+    most, bias = ends_of(md.data_type)
+    lowest = bias - NOT_FINITE[md.data_type]
+
+    def ordered(bits: Expr) -> Expr:
+        """Integers in the order of the floats, and back: those of negative ones count down."""
+        return apply("select", apply("lt", bits, 0), apply("sub", most, bits), bits)
+
+    def value(found: Expr) -> Expr:
+        return ordered(apply("select", apply("lt", found, lowest), 0, apply("sub", found, bias)))
+
+    keys = {"low": apply("sub", bias - 1, Ref("key")), "high": apply("add", Ref("key"), bias)}
+    return _range_tree(md, keep_mask, ordered, keys, (value(Ref("low")), value(Ref("high"))))
+
+
+def check_range(md: MemoryDesc, keep_mask: int, name: str) -> None:
+    """Raise InvalidArguments for bits of other dims, Unimplemented for a type that is no float."""
+    if not 0 <= keep_mask < 1 << md.ndims:
+        raise refuse(
+            "RS-N10:bad-mask-kept", keep_mask=short_repr(keep_mask), ndims=md.ndims, mask=(1 << md.ndims) - 1
+        )
+    if md.data_type not in NOT_FINITE:
+        raise refuse("RS-L02:no-data-type", value=name, md=md, types=", ".join(map(str, NOT_FINITE)))
+
+
+def ends_of(data_type: DataType) -> tuple[int, int]:
+    """The bits of all but the sign, and what is added to a magnitude's bits so that one that is not finite
+    becomes negative.
+    """
+    end = 1 << data_type.bits - 1
+    return end - 1, end - NOT_FINITE[data_type]
+
+
+def _range_tree(
+    md: MemoryDesc,
+    keep_mask: int,
+    key: Callable[[Expr], Expr],
+    ends: Mapping[str, Expr],
+    results: Sequence[Expr],
+) -> LoopTree:
+    """A maximum for each end, of what it is of an element's `key`, and the bits of each result."""
+    src = TreeTensor.of_desc("src", md)
+    axes, kept, folded = _axes(md, keep_mask)
+    outs = [_output(f"dst{i}", kept, md.data_type) for i in range(len(results))]
+    folds = (fold_over("max", name, value) for name, value in ends.items())
+    inner = Each(folded, (Let("key", key(src.load(*axes))), *folds))
+    stores = (out.store(kept, value) for out, value in zip(outs, results, strict=True))
+    number = Number.integer(md.data_type.bits)
+    return LoopTree((src, *outs), (Each(kept, (inner, *stores)),), number=number).verify()
+
+
+def _axes(
+    md: MemoryDesc, keep_mask: int
+) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], tuple[TreeAxis, ...]]:
+    """An axis for each dim, those that are kept, and the others."""
+    axes = tuple(TreeAxis(f"d{dim}", extent) for dim, extent in enumerate(md.dims))
+    kept = tuple(axis for dim, axis in enumerate(axes) if keep_mask >> dim & 1)
+    return axes, kept, tuple(axis for axis in axes if axis not in kept)
+
+
+def _output(name: str, kept: Sequence[TreeAxis], data_type: DataType) -> TreeTensor:
+    return TreeTensor.row_major(name, tuple(axis.extent for axis in kept), data_type)

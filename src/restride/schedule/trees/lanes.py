@@ -1,0 +1,144 @@
+"""Folds whose neighbours in memory belong to different results: tree -> tree with results for each lane.
+
+Vectors go along one digit. Where neighbours are of a digit that is kept and of one that is folded in turn,
+both short, as channels in blocks of `OIhw4i16o4i`, the fold is split: first by the places within a block, as
+many results as there are neighbours, then these together::
+
+    each o: (each i, h, w: s = sum(x[o, i, h, w])); y[o] = s                                       ->
+    each o.block: local lanes[16, 4]
+      each o, i: (each i.block, h, w: s = sum(x[16 o.block + o, 4 i.block + i, h, w])); lanes[o, i] = s
+      each o: (each i: s = sum(lanes[o, i])); y[16 o.block + o] = s
+
+Only for folds of integers, which give the same bits in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import NamedTuple
+
+from ...ir.expression import Affine, Load, Ref, TreeAxis, parts_of
+from ...ir.tree import Each, Fold, LoopTree, TreeTensor, values_of
+from .pieces import with_axes
+
+# Bytes of accumulators: as many registers as hide that each waits for the one before; and the most that a
+# core has room for.
+_ENOUGH_BYTES, _MOST_BYTES = 128, 256
+
+
+class _Digit(NamedTuple):
+    """A digit of an axis: `extent` positions, `step` indices and `stride` elements apart."""
+
+    axis: TreeAxis
+    step: int
+    extent: int
+    stride: int
+
+
+def folds_in_lanes(tree: LoopTree) -> LoopTree:
+    """The tree with folds split by lanes; as it is where that gains nothing, or would change bits."""
+    (outer,) = tree.items
+    loop = outer.items[0] if outer.items else None
+    if not isinstance(loop, Each) or not _is_plain(outer, loop) or not tree.number.is_integer:
+        return tree
+    loads = {part for item in loop.items for value in values_of(item) for part in parts_of(value)}
+    sources = [part for part in loads if isinstance(part, Load)]
+    if len(sources) != 1:
+        return tree
+    chain = _chain(tree.tensor(sources[0].tensor), sources[0].index, (*outer.axes, *loop.axes))
+    lanes = _lanes(chain, tree.number.bits, {axis.name for axis in loop.axes})
+    return _split(tree, outer, loop, lanes) if lanes else tree
+
+
+def _is_plain(outer: Each, loop: Each) -> bool:
+    inner = any(isinstance(item, Each) for item in (*outer.items[1:], *loop.items))
+    axes = (*outer.axes, *loop.axes)
+    is_empty = any(not axis.extent for axis in axes)
+    return bool(loop.folds) and not (
+        is_empty or inner or outer.locals or loop.locals or outer.guards or loop.guards
+    )
+
+
+def _chain(tensor: TreeTensor, index: Sequence[Affine], axes: Sequence[TreeAxis]) -> list[_Digit]:
+    """The digits that follow each other in memory without a gap, innermost first."""
+    by_name = {axis.name: axis for axis in axes}
+    digits: list[_Digit] = []
+    for of_dim, at in zip(tensor.digits, index, strict=True):
+        # Of an index of several axes the one that moves it least.
+        lowest = next((name for name, factor in at.terms if factor == 1), None)
+        if lowest is None or at.constant or at.divisor > 1:
+            continue
+        axis = by_name[lowest]
+        ends = (*(digit.step for digit in of_dim[1:]), axis.extent)
+        for digit, end in zip(of_dim, (min(end, axis.extent) for end in ends), strict=True):
+            if end > digit.step and axis.extent % end == 0 and end % digit.step == 0:
+                digits.append(_Digit(axis, digit.step, end // digit.step, digit.stride))
+    chain: list[_Digit] = []
+    reach = 1
+    while (found := next((d for d in digits if d.stride == reach and d.extent > 1), None)) is not None:
+        # Digits of an axis are taken from its lowest on.
+        taken = prod(digit.extent for digit in chain if digit.axis == found.axis)
+        if found.step != taken:
+            break
+        chain.append(found)
+        reach *= found.extent
+    return chain
+
+
+def _lanes(chain: list[_Digit], bits: int, folded: set[str]) -> list[_Digit]:
+    """The digits of the lanes, innermost first; none where one digit alone is enough, or all are kept."""
+    enough, most = _ENOUGH_BYTES * 8 // bits, _MOST_BYTES * 8 // bits
+    lanes: list[_Digit] = []
+    size = 1
+    for digit in chain:
+        if size >= enough:
+            break
+        extent = next(n for n in range(min(digit.extent, most // size), 0, -1) if digit.extent % n == 0)
+        if extent > 1:
+            lanes.append(digit._replace(extent=extent))
+            size *= extent
+        if extent < digit.extent:
+            break
+    is_mixed = len({digit.axis.name in folded for digit in lanes}) > 1
+    return lanes if is_mixed else []
+
+
+def _split(tree: LoopTree, outer: Each, loop: Each, lanes: list[_Digit]) -> LoopTree:
+    """The tree whose folds have a result for each lane."""
+    by: dict[str, Affine] = {}
+    own: dict[str, list[TreeAxis]] = {}
+    placed: list[TreeAxis] = []
+    for number, digit in enumerate(lanes):
+        lane = TreeAxis(f"{digit.axis.name}.{number}", digit.extent)
+        placed.insert(0, lane)
+        own.setdefault(digit.axis.name, []).append(lane)
+        by[digit.axis.name] = lane * digit.step + by.get(digit.axis.name, Affine())
+    blocks: dict[str, TreeAxis] = {}
+    for axis in {digit.axis for digit in lanes}:
+        size = prod(lane.extent for lane in own[axis.name])
+        blocks[axis.name] = TreeAxis(f"{axis.name}.block", axis.extent // size)
+        by[axis.name] = blocks[axis.name] * size + by[axis.name]
+
+    def outside(axes: Sequence[TreeAxis]) -> tuple[TreeAxis, ...]:
+        return tuple(blocks.get(axis.name, axis) for axis in axes)
+
+    def inside(axes: Sequence[TreeAxis]) -> tuple[TreeAxis, ...]:
+        names = {lane.name for axis in axes for lane in own.get(axis.name, ())}
+        return tuple(lane for lane in placed if lane.name in names)
+
+    states = [name for fold in loop.folds for name in fold.names]
+    sizes = tuple(lane.extent for lane in placed)
+    rows = {name: TreeTensor.row_major(f"{name}.lanes", sizes, tree.number.storage) for name in states}
+    folded = Each(outside(loop.axes), tuple(with_axes(item, by) for item in loop.items))
+    first = Each(tuple(placed), (folded, *(rows[name].store(tuple(placed), Ref(name)) for name in states)))
+    together = tuple(
+        Fold(fold.op, fold.names, tuple(rows[name].load(*placed) for name in fold.names))
+        for fold in loop.folds
+    )
+    rest = tuple(with_axes(item, by) for item in outer.items[1:])
+    second = Each(inside(outer.axes), (Each(inside(loop.axes), together), *rest))
+    return replace(
+        tree, items=(Each(outside(outer.axes), (first, second), locals=tuple(rows.values())),)
+    ).verify()
