@@ -145,6 +145,10 @@ class TreeWriter:
     def each(self, plan: EachPlan, cursor: TreeCursor) -> Names:
         """A loop, and what its folds have found."""
         each, is_zero = plan.each, cursor.only is not None
+        if each.in_order:
+            # What is known here of tensors that it writes is so in its first position alone.
+            cursor = replace(cursor, known=dict(cursor.known))
+            self.items.forget(cursor, each)
         if each.positions and not is_zero:
             cursor = replace(cursor, known=cursor.known | self.items.invariants(each, cursor))
         lanes = cursor.lanes if cursor.run else plan.widest

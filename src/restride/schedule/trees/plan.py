@@ -14,7 +14,7 @@ from math import prod
 from ...dtypes import DataType
 from ...ir.accesses import Access
 from ...ir.digits import IndexDigit, IndexDigits, stride_at
-from ...ir.expression import Affine, Load, parts_of
+from ...ir.expression import Index, Load, parts_of
 from ...ir.nest import Stride, highest, lowest
 from ...ir.tree import Each, LoopTree, TreeTensor, values_of
 
@@ -170,7 +170,7 @@ class TreeSchedule:
         inside = {axis.name for axis in axes if axis.extent > 1}
         steps: dict[Access, int] = {}
         for access in loads_of(windows):
-            names = [{name for name, _ in index.terms} for index in access[1]]
+            names = [index.axes for index in access[1]]
             is_window = any(each & inside and each & outside for each in names)
             if is_window and not self.computed[access]:
                 steps[access] = self._row_step(access)
@@ -240,12 +240,12 @@ def _reach(stride: Stride) -> int:
 # --- digits -------------------------------------------------------------------------------------------------
 
 
-def axis_digits(digits: IndexDigits, index: Affine, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
+def axis_digits(digits: IndexDigits, index: Index, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
     """How each axis of an index moves through the digits of a dim; None where only computing it tells.
 
     `g * 4 + k` through blocks of 16  ->  g: 1 of 4 places, then of so many blocks; k: places.
     """
-    if index.divisor > 1:
+    if isinstance(index, Load) or index.divisor > 1:
         return None
     if len(digits) == 1:
         return {name: (IndexDigit(1, digits[0].stride * factor),) for name, factor in index.terms}
@@ -282,8 +282,10 @@ def _divides_all(factor: int, digits: IndexDigits) -> bool:
 def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
     """The digits that threads share, outermost first: how many positions a step has, and how many steps.
 
-    Of the digit of vectors a position is a whole vector.
+    Of the digit of vectors a position is a whole vector. A loop in order is one step.
     """
+    if plan.each.in_order:
+        return []
     grid: list[tuple[TreeDigit, int, int]] = []
     limits, steps = dict(plan.limits), 1
     for place, digit in enumerate(plan.digits):

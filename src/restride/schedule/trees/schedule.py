@@ -19,7 +19,7 @@ from math import prod
 
 from ...ir.accesses import Access, accesses_of, coordinates_of, items_of
 from ...ir.digits import IndexDigit, IndexDigits, digits_of, stride_at
-from ...ir.expression import Affine, Apply, Expr, TreeAxis, is_costly, parts_of
+from ...ir.expression import Affine, Apply, Expr, Index, Load, TreeAxis, is_costly, parts_of
 from ...ir.tree import Each, LoopTree, Store, TreeTensor, values_of
 from .padding import with_axes_for_padding
 from .plan import AxisLimits, EachPlan, TreeDigit, TreeSchedule, axis_digits, fused_digits
@@ -80,7 +80,9 @@ class _Scheduler:
         indices += [
             guard.index for each in items_of(tree.items) if isinstance(each, Each) for guard in each.guards
         ]
-        indices += [access[1][dim] for access, dims in self.computed.items() for dim in dims]
+        # Of an element that is an index the tensor has an access of its own.
+        computed = [access[1][dim] for access, dims in self.computed.items() for dim in dims]
+        indices += [at for at in computed if isinstance(at, Affine)]
         self.read_axes = frozenset(name for index in indices for name, _ in index.terms)
         self.uncovered = self._uncovered()
 
@@ -110,16 +112,18 @@ class _Scheduler:
 
     # --- digits and order
 
-    def _covers(self, tensor: TreeTensor, dim: int, index: Affine, extents: dict[str, int]) -> bool:
+    def _covers(self, tensor: TreeTensor, dim: int, index: Index, extents: dict[str, int]) -> bool:
+        if isinstance(index, Load):
+            return tensor.sizes == tensor.padded
         size, padded = tensor.sizes[dim], tensor.padded[dim]
         return size == padded or self._padded_axis(tensor, dim, index, extents) is not None
 
     def _padded_axis(
-        self, tensor: TreeTensor, dim: int, index: Affine, extents: dict[str, int]
+        self, tensor: TreeTensor, dim: int, index: Index, extents: dict[str, int]
     ) -> tuple[str, int] | None:
         """The axis along which zeros behind a dim's last index are written, and up to which position."""
         moves = axis_digits(tensor.digits[dim], index, extents)
-        if not index.terms or moves is None or index.constant:
+        if isinstance(index, Load) or not index.terms or moves is None or index.constant:
             return None
         name, factor = max(index.terms, key=lambda term: term[1])
         whole = factor * extents[name] == tensor.sizes[dim]
@@ -137,7 +141,8 @@ class _Scheduler:
             for axis, (_, limit) in zip(each.axes, axes_digits, strict=True)
             if limit is not None
         )
-        order = self._fused(self._ordered(digits), frozenset(name for name, _ in limits))
+        order = tuple(digits) if each.in_order else self._ordered(digits)
+        order = self._fused(order, frozenset(name for name, _ in limits))
         return EachPlan(each, order, limits, 1, inner)
 
     def _ordered(self, digits: list[TreeDigit]) -> tuple[TreeDigit, ...]:
@@ -202,7 +207,7 @@ class _Scheduler:
         tensor = self.tensors[tensor_name]
         dims: list[IndexDigits] = []
         for digits, at in zip(tensor.digits, index, strict=True):
-            if any(each == name for each, _ in at.terms):
+            if name in at.axes:
                 moves = axis_digits(digits, at, extents)
                 if moves is not None:
                     dims.append(moves[name])
@@ -223,7 +228,8 @@ class _Scheduler:
             positions * (own + sum(cost for cost, _ in inner)),
             replace(plan, inner=tuple(each for _, each in inner)),
         )
-        here = [self._along(plan, digit) for digit in plan.digits if _takes_vectors(digit)]
+        digits = () if plan.each.in_order else plan.digits
+        here = [self._along(plan, digit) for digit in digits if _takes_vectors(digit)]
         return min([*here, below], key=lambda found: found[0])
 
     def _along(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
@@ -265,7 +271,7 @@ class _Scheduler:
 
     def _is_computed(self, access: Access, names: set[str]) -> bool:
         index = access[1]
-        return any(name in names for dim in self.computed[access] for name, _ in index[dim].terms)
+        return any(not names.isdisjoint(index[dim].axes) for dim in self.computed[access])
 
     def _lanes(self, each: Each, names: set[str]) -> int:
         """The number of lanes vectors along a digit of these axes have at most."""
@@ -275,7 +281,7 @@ class _Scheduler:
         if self.tree.number.is_integer:
             # As many bytes for the states of all folds together.
             folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
-            most = _LANES * 32 // self.tree.number.bits >> (max(folds, default=1) - 1)
+            most = max(_LANES * 32 // self.tree.number.bits >> max(*folds, 1) - 1, 1)
         loops = [item for item in items if isinstance(item, Each)]
         inside = [item for item in loops if item is not each]
         if any(name in names for item in inside for guard in item.guards for name, _ in guard.index.terms):
