@@ -23,7 +23,7 @@ from restride.runtime.result_pool import allocate
 from restride.schedule.contraction.schedule import draft_of
 from restride.schedule.contraction.strides import find_contraction
 from restride.targets.cpu import machine_of
-from restride.targets.cpu_contraction import lower_plan
+from restride.targets.cpu_kernels import lower_plan
 from restride.targets.isa import host_caches, host_isa
 
 from .layers import LAYERS, TYPES, Layer, primitive_of
@@ -67,7 +67,7 @@ def _calls(tree: LoopTree) -> Iterator[tuple[str, PreparedCall]]:
         if not plan.has_few_kinds or lowered.key in seen:
             continue
         seen.add(lowered.key)
-        kernel = kernel_of(lowered, 0, lowered.numbers)
+        kernel = kernel_of(lowered, 0)
         yield f"{plan.tiling.rows} x {plan.vectors}", _call(kernel, words, storages)
         if len(seen) == _MOST_TILES:
             return

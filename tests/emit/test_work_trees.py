@@ -177,7 +177,7 @@ def test_short_rows_stay(facts):
 def test_trees_become_spirv(case, facts):
     for step in move_rows(program_of(TREES[case]()[0]), facts).steps:
         for plan in plan_trees(step.tree, facts):
-            code = spirv.spirv_code(spirv.LoweredSpirv(plan))
+            code = spirv.spirv_code(spirv.lower_plan(plan))
             assert code[:4].hex() == "03022307"
             assert spirv.has_unique_numbers(code)
 

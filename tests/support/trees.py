@@ -234,7 +234,7 @@ def run_kernels(
         interpret(nest, flats[place], flats[place])
     params = KernelWords(scalars, [address_of(flat) for flat in flats])
     for part in lowered.loops:
-        kernel = kernel_of(part, 1, part.numbers)
+        kernel = kernel_of(part, 1)
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(kernel.code.address)
         for number in range(parts):
             run(kernel.numbers_address, 0, params.address, number, parts)

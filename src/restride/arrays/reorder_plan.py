@@ -16,7 +16,7 @@ from ..desc.parse import parse_int, short_repr
 from ..errors import Error, refuse
 from ..model.implementation import compiled
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
-from ..runtime.arguments import Executable, LoweredKernel
+from ..runtime.arguments import Executable
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -24,7 +24,9 @@ from ..runtime.stream import Stream
 from ..runtime.timing import Measured, available_memory, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
 from ..targets.compile_pool import assembly
-from ..targets.cpu import LoweredNest, machine_of
+from ..targets.cpu import machine_of
+from ..targets.isa import host_caches
+from ..targets.lowered import Lowered
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
 from .calls.carriers import move_of_bits
 from .calls.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
@@ -105,7 +107,7 @@ class Plan:
     why: str
     threads: int
     nest: str
-    _lowered: LoweredKernel | None = field(repr=False)
+    _lowered: Lowered | None = field(repr=False)
     _job: _Job = field(repr=False, compare=False)
 
     @property
@@ -115,14 +117,14 @@ class Plan:
         Foretold by `schedule/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
-        if not isinstance(lowered, LoweredNest):
+        if lowered is None or not job.engine.device.is_host:
             return None
         dst_bytes = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
         work = KernelWork(
-            lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, dst_bytes
+            lowered.kind, self.bytes_moved, lowered.nests[0].positions, self.threads, functions, dst_bytes
         )
-        return predict(work, machine_of(lowered.isa, lowered.caches))
+        return predict(work, machine_of(lowered.isa, host_caches()))
 
     @property
     def measured(self) -> Measured | None:
@@ -158,7 +160,7 @@ class Plan:
     @property
     def asm(self) -> str:
         """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
-        if not isinstance(self._lowered, LoweredNest):
+        if self._lowered is None or not self._job.engine.device.is_host:
             return ""
         return assembly(self.ir, self._lowered.isa)
 
