@@ -377,8 +377,9 @@ def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() ->
 _OF_OPERATIONS = ("ops", "arrays", "graph", "onednn", "torch", "jax", "openvino")
 # Post-ops have names of primitives too: these are steps of any operation.
 _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
-# Where the words are no operations: the table of all kinds, titles of messages, a name in a module.
-_WORDS = {"model/prop_kind.py", "runtime/describe.py", "runtime/cpu/ranges.py"}
+# Where the words are no operations: the table of all kinds, titles of messages, loops in another order.
+_WORDS = {"model/prop_kind.py", "runtime/describe.py"}
+_WORDS |= {f"schedule/{kind}/transforms.py" for kind in ("contraction", "moves", "trees")}
 
 
 def test_operations_are_imported_where_they_are_offered_alone() -> None:

@@ -96,7 +96,7 @@ def apply(tree: LoopTree, schedule: Schedule) -> TreeSchedule:
 
     Raises InvalidArguments for transforms that do not fit.
     """
-    return _Builder(tree, schedule).scheduled()
+    return _TreeBuilder(tree, schedule).scheduled()
 
 
 @dataclass
@@ -114,7 +114,7 @@ class _LoopTransforms:
         return self.all(name)[-1] if self.all(name) else None
 
 
-class _Builder:
+class _TreeBuilder:
     """Makes the loops of a tree, by a list."""
 
     def __init__(self, tree: LoopTree, schedule: Schedule) -> None:
