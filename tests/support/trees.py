@@ -246,7 +246,7 @@ def run_scheduled(schedule: TreeSchedule, flats: Sequence[Array], isa: Isa, part
         place = [tensor.name for tensor in schedule.tree.tensors].index(name)
         for nest in padding_nests(schedule.tree.tensor(name)):
             interpret(nest, flats[place], flats[place])
-    library = loaded(emit_tree(schedule, style_of(isa), streams=False), isa)
+    library = loaded(emit_tree(schedule, style_of(isa)), isa)
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(library.address(entry.ENTRY))
     params = KernelWords((), [address_of(flat) for flat in flats])
     for number in range(parts):

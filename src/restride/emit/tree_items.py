@@ -59,21 +59,13 @@ _LINE = 64
 
 
 class ItemWriter:
-    """Writes items. `scalars`: the tree's, of one lane; `streams`: whole lines go past the caches."""
+    """Writes items. `scalars`: the tree's, of one lane."""
 
-    def __init__(
-        self,
-        b: Builder,
-        schedule: TreeSchedule,
-        style: Style,
-        scalars: Sequence[Value],
-        *,
-        streams: bool = False,
-    ) -> None:
+    def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, scalars: Sequence[Value]) -> None:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
         self.number = schedule.tree.number
         self.element = element_type(self.number)
-        self.streams, self.scalars = streams, scalars
+        self.streams, self.scalars = schedule.streams, scalars
         self._streamed: dict[int, frozenset[Access]] = {}
         self.rows: dict[str, int] = {}
 

@@ -21,12 +21,15 @@ from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
 from ..schedule.groups import GroupSchedule, schedule_groups
+from ..schedule.language import Schedule
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
 from ..schedule.trees.lanes import folds_in_lanes
 from ..schedule.trees.padding import padding_nests
+from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.schedule import schedule_tree
 from ..schedule.trees.streams import has_streams
+from ..schedule.trees.transforms import apply, transforms_of
 from .cpu import machine_of
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
@@ -94,38 +97,45 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
         part = folds_in_lanes(part) if tree.number.is_integer else part
         lowered = lower_contraction(part, isa, caches)
         if lowered is None:
-            lowered = lower_loop(part, isa, is_large=is_large, streams=is_large)
+            lowered = lower_loop(part, isa, is_large=is_large)
             uncovered |= dict.fromkeys(schedule_tree(part).uncovered)
         loops.append(lowered)
     cleared = tuple((name, nest) for name in uncovered for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, tuple(loops))
 
 
-class LoopPlan(NamedTuple):
-    """A tree of one outermost loop, and what goes past the caches."""
+def lower_loop(
+    tree: LoopTree, isa: Isa, *, is_large: bool = False, transforms: Schedule | None = None
+) -> Lowered:
+    """Schedule a tree of one outermost loop, or take the transforms that a person passes.
+
+    `is_large`: its tensors are not in the caches, so that what is read is asked for ahead, and what is
+    written goes past them in whole lines.
+    """
+    if transforms is not None:
+        return _lowered_loop(apply(tree, transforms), isa)
+    schedule = schedule_tree(tree)
+    if is_large:
+        schedule = replace(schedule, streams=has_streams(schedule), asks_ahead=True)
+    return _lowered_loop(schedule, isa)
+
+
+def _lowered_loop(schedule: TreeSchedule, isa: Isa) -> Lowered:
+    code = LoopCode(schedule.tree, transforms_of(schedule))
+    steps = prod(turns for _, _, turns in schedule.grid)
+    plain = partial(_lowered_loop, replace(schedule, streams=False), isa) if schedule.streams else None
+    return Lowered(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, code, unaligned=plain)
+
+
+class LoopCode(NamedTuple):
+    """All that the text of a loop depends on."""
 
     tree: LoopTree
-    is_large: bool
-    streams: bool
-
-    def __str__(self) -> str:
-        return str(schedule_tree(self.tree))
+    transforms: Schedule
 
 
-def lower_loop(tree: LoopTree, isa: Isa, *, is_large: bool = False, streams: bool = False) -> Lowered:
-    """Schedule a tree of one outermost loop. `is_large`: its tensors are not in the caches; `streams`: it may
-    write past them, which it does in whole lines alone.
-    """
-    schedule = schedule_tree(tree)
-    plan = LoopPlan(tree, is_large, streams and has_streams(schedule))
-    steps = prod(turns for _, _, turns in schedule.grid)
-    plain = partial(lower_loop, tree, isa, is_large=is_large) if plan.streams else None
-    return Lowered(plan, _write_loop, isa, schedule.kind, schedule.why, steps, unaligned=plain)
-
-
-def _write_loop(plan: LoopPlan, isa: Isa) -> str:
-    schedule = schedule_tree(plan.tree)
-    return emit_tree(schedule, style_of(isa), streams=plan.streams, reads_ahead=plan.is_large)
+def _write_loop(code: LoopCode, isa: Isa) -> str:
+    return emit_tree(apply(code.tree, code.transforms), style_of(isa))
 
 
 def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered | None:

@@ -127,7 +127,8 @@ class TreeSchedule:
     `grid`: the digits of the outermost loop that threads share, outermost first: how many positions a step
     has, of the digit of vectors whole vectors, and how many steps. `computed`: of each access the dims whose
     index is computed as it runs; `read_axes`: the axes whose positions are needed as numbers; `uncovered`:
-    tensors whose padding its stores do not reach.
+    tensors whose padding its stores do not reach. `streams`: stores that fill lines go past the caches;
+    `asks_ahead`: what lies in memory is asked for before its use.
     """
 
     tree: LoopTree
@@ -137,6 +138,8 @@ class TreeSchedule:
     computed: dict[Access, tuple[int, ...]]
     read_axes: frozenset[str]
     uncovered: tuple[str, ...]
+    streams: bool = False
+    asks_ahead: bool = False
 
     @property
     def real(self) -> DataType:
