@@ -103,6 +103,14 @@ class PrimitiveDescBase(DescGetters):
         """The implementation: `jit:<instruction set>:<kind of kernel>`, or `ref:any` of the reference."""
         return self._implementation().name
 
+    @property
+    def schedule(self) -> str:
+        """How it runs: the transforms that each kernel's loops went through, a line for each.
+
+        What stands behind a `#` says what the kernel is and why it is so.
+        """
+        return self._implementation().schedule
+
     def src_desc(self, index: int = 0) -> MemoryDesc:
         """The descriptor of a source; the zero descriptor where there is none."""
         return self.query_md(Query.src_md, index)

@@ -96,6 +96,11 @@ class Implementation:
         return self.executable.why
 
     @property
+    def schedule(self) -> str:
+        """The transforms of the kernels."""
+        return self.executable.schedule
+
+    @property
     def scratch_bytes(self) -> int:
         """Bytes of temporaries that an execution takes."""
         return self.executable.scratch_bytes

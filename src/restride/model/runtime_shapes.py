@@ -18,6 +18,7 @@ class DeferredExecutable:
     why = "dims or strides are known only at execution"
     scratch_bytes, threads = 0, 1
     call = lowered = None
+    schedule = "# chosen at execution"
 
     def __init__(self, name: str, program: Program) -> None:
         self.name, self.program = name, program

@@ -45,6 +45,10 @@ class Executable(Protocol):
         """The reason for these kernels."""
 
     @property
+    def schedule(self) -> str:
+        """The transforms of each kernel, a line for each; behind a `#` what it is for and why it is so."""
+
+    @property
     def scratch_bytes(self) -> int:
         """Bytes of temporaries that an execution takes."""
 

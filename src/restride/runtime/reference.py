@@ -39,6 +39,7 @@ class ReferenceExecutable:
     """A program as it stands: each step is interpreted."""
 
     name, why = "ref:any", "the interpreter"
+    schedule = "# the interpreter has none"
     scratch_bytes, threads = 0, 1
     call = lowered = None
 

@@ -20,8 +20,9 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
+from ..schedule.contraction.transforms import transforms_of as contraction_transforms_of
 from ..schedule.groups import GroupSchedule, schedule_groups
-from ..schedule.language import Schedule
+from ..schedule.language import Schedule, schedule_text
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
 from ..schedule.trees.lanes import folds_in_lanes
@@ -124,7 +125,11 @@ def _lowered_loop(schedule: TreeSchedule, isa: Isa) -> Lowered:
     code = LoopCode(schedule.tree, transforms_of(schedule))
     steps = prod(turns for _, _, turns in schedule.grid)
     plain = partial(_lowered_loop, replace(schedule, streams=False), isa) if schedule.streams else None
-    return Lowered(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, code, unaligned=plain)
+    return Lowered(
+        *(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, code),
+        unaligned=plain,
+        describe=lambda plan: schedule_text(transforms_of(plan)),
+    )
 
 
 class LoopCode(NamedTuple):
@@ -148,7 +153,10 @@ def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered |
 def lower_plan(plan: ContractionPlan, isa: Isa) -> Lowered:
     """A contraction as it is scheduled; its reason: the values that are held in registers."""
     code, numbers = kernel_of_plan(plan)
-    return Lowered(plan, _write_contraction, isa, "contraction", str(plan), plan.steps, code, numbers)
+    return Lowered(
+        *(plan, _write_contraction, isa, "contraction", str(plan), plan.steps, code, numbers),
+        describe=lambda plan: schedule_text(contraction_transforms_of(plan)),
+    )
 
 
 def _write_contraction(code: ContractionKernel, isa: Isa) -> str:

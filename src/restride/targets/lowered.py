@@ -25,6 +25,7 @@ class Lowered:
     work-items. `numbers`: what a launch passes to code of several sizes. `nests`: those that write the
     destination here and there, so that its pages are known; none where it is written in order. `unaligned`:
     the same for destinations that do not begin at a cache line, where streaming stores ask for that.
+    `describe`: a function from `plan` to the text of its transforms.
     """
 
     plan: Any
@@ -37,6 +38,7 @@ class Lowered:
     numbers: tuple[int, ...] = ()
     nests: tuple[LoopNest, ...] = ()
     unaligned: Callable[[], Lowered] | None = field(default=None, compare=False, repr=False)
+    describe: Callable[[Any], str] | None = field(default=None, compare=False, repr=False)
 
     @property
     def streams(self) -> bool:
@@ -53,5 +55,7 @@ class Lowered:
         return self.write(*self.key)
 
     def __str__(self) -> str:
+        if self.describe is not None:
+            return self.describe(self.plan)
         plans = self.plan if isinstance(self.plan, tuple) else (self.plan,)
         return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"

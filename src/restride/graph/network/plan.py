@@ -172,6 +172,11 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
         yield from (f"  {reorder}" for reorder in reorders)
     in_use = f"{arena.lower_bound} are in use at once"
     yield f"memory: {arena.peak} bytes a run; {in_use}, and all tensors apart would be {arena.unshared}"
+    yield f"kernels: of {len(plan.steps)} steps"
+    for step in plan.steps:
+        pd = step.lowered.pd
+        yield f"  {step.node}: {step.operation}, {pd.impl_info_str}"
+        yield from (f"    {line}" for line in pd.schedule.splitlines() if not line.startswith("#"))
 
 
 # --- steps --------------------------------------------------------------------------------------------------

@@ -77,6 +77,16 @@ class CpuExecutable:
         return max((launch.threads for launch in self.launches), default=1)
 
     @property
+    def schedule(self) -> str:
+        """The transforms of each kernel, a line for each; behind a `#` what it is for and why it is so."""
+        lines = list[str]()
+        for repeat in self.repeats:
+            lines += [f"# {repeat.turns} times"] if repeat.turns > 1 else []
+            for launch in repeat.launches:
+                lines += [f"# {launch.kind}: {launch.why}", str(launch.lowered)]
+        return "\n".join(lines) or "# nothing to do"
+
+    @property
     def lowered(self) -> Lowered | None:
         """The schedule of the nest that does the work; None where there is nothing to do."""
         work = (launch for repeat in self.repeats for launch in repeat.native if launch.is_named)

@@ -55,6 +55,13 @@ class SyclExecutable:
         return max((launch.kernel.lowered.steps for launch in self._work()), default=1)
 
     @property
+    def schedule(self) -> str:
+        """The plan of each kernel; behind a `#` what it is for and why it is so."""
+        kernels = ((launch.kernel.lowered, launch.why) for launch in self.launches)
+        lines = (f"# {lowered.kind}: {why}\n{lowered}" for lowered, why in kernels)
+        return "\n".join(lines) or "# nothing to do"
+
+    @property
     def lowered(self) -> Lowered | None:
         """The kernel of the step that does the work; None where there is nothing to do."""
         return next((launch.kernel.lowered for launch in self._work()), None)
