@@ -15,7 +15,10 @@ from ..schedule.moves.schedule import Schedule, moves_whole_bytes, scatters_rows
 from .isa import CacheSizes, Isa
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..ir.staged_nest import StagedNest
+    from ..schedule.language import Transform
     from ..schedule.moves.blocks import Blocks
     from ..schedule.moves.staged import StagedSchedule
 
@@ -73,9 +76,26 @@ class LoweredNest:
 
         return ir_of(self)
 
+    def without_streams(self) -> LoweredNest:
+        """The same with ordinary stores, for a destination that is not aligned to cache lines."""
+        return replace(self, schedules=tuple(plan.without_streams() for plan in self.schedules))
+
+    @property
+    def unreadable(self) -> str:
+        """Why no text says how the nest runs, which `schedule/language.py` could read; empty where one does."""
+        if self.staged or self.blocks:
+            return f"work {'in stages' if self.staged else 'in blocks'} is chosen with the nest"
+        return "" if self.schedules else self.why
+
     def __str__(self) -> str:
-        plans = [whole] if (whole := self.staged or self.blocks) else self.schedules
-        return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"
+        if self.unreadable:
+            # For people alone: a reader of schedules skips it.
+            lines = str(self.staged or self.blocks or f"{self.kind}: {self.why}").splitlines()
+            return "\n".join(f"# {line}" for line in lines)
+        load_whole("restride.schedule.moves.transforms")
+        from ..schedule.moves.transforms import text_of
+
+        return text_of(_boxes(self.nest), self.schedules)
 
 
 # Instructions that multiply all of 32 bits and add the products to a sum, by LLVM's features: vpdpbusd and
@@ -168,15 +188,31 @@ def _stage(
     return next(filter(None, (way() for way in ways)), None)
 
 
+def lower_by(nest: LoopNest, transforms: Iterable[Transform], isa: Isa, caches: CacheSizes) -> LoweredNest:
+    """Schedule a nest that is not empty by transforms. Raises InvalidArguments where they do not fit."""
+    load_whole("restride.schedule.moves.transforms")
+    from ..schedule.moves.transforms import apply
+
+    return _of_plans(nest, isa, caches, apply(_boxes(nest), transforms, machine_of(isa, caches)))
+
+
 def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> LoweredNest:
     if peeled_boxes(nest) > _MOST_BOXES:
         why = "too many partial blocks to peel"
         return LoweredNest(nest, isa, caches, (), "guarded", why, nest.axes[0].extent)
     machine = machine_of(isa, caches)
-    boxes = [in_pairs(normalise(box)) for box in peel(nest)]
-    plans = tuple(plan for box in boxes for plan in schedule(box, machine))
-    if not may_stream:
-        plans = tuple(plan.without_streams() for plan in plans)
+    plans = tuple(plan for box in _boxes(nest) for plan in schedule(box, machine))
+    lowered = _of_plans(nest, isa, caches, plans)
+    return lowered if may_stream else lowered.without_streams()
+
+
+def _boxes(nest: LoopNest) -> list[LoopNest]:
+    """The boxes of a nest, each without bounds and in its normal form."""
+    return [in_pairs(normalise(box)) for box in peel(nest)]
+
+
+def _of_plans(nest: LoopNest, isa: Isa, caches: CacheSizes, plans: tuple[Schedule, ...]) -> LoweredNest:
+    """A nest with the schedules of its boxes; the one that moves the most gives it its name."""
     main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
     steps = max(plan.steps() for plan in plans)
     return LoweredNest(nest, isa, caches, plans, main.kind, main.why, steps)
