@@ -95,6 +95,7 @@ _LATE = {
     ("targets.compile_pool", "targets.compile_worker"): "a compile had better be in a process of its own",
     ("targets.cpu", "schedule.moves.staged"): "work may be faster in stages",
     ("targets.cpu", "schedule.moves.blocks"): "work is larger than the caches",
+    ("targets.cpu", "schedule.moves.transforms"): "a schedule is printed, or passed by a person",
     ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
@@ -375,8 +376,15 @@ def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() ->
 _OF_OPERATIONS = ("ops", "arrays", "graph", "onednn", "torch", "jax", "openvino")
 # Post-ops have names of primitives too: these are steps of any operation.
 _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
-# Where the words are no operations: the table of all kinds, titles of messages, a name in a module.
-_WORDS = {"model/prop_kind.py", "runtime/describe.py", "runtime/cpu/ranges.py"}
+# Where the words are no operations: the table of all kinds, titles of messages, a name in a module, and the
+# transform that runs loops in another order.
+_WORDS = {
+    "model/prop_kind.py",
+    "runtime/describe.py",
+    "runtime/cpu/ranges.py",
+    "schedule/moves/schedule.py",
+    "schedule/moves/transforms.py",
+}
 
 
 def test_operations_are_imported_where_they_are_offered_alone() -> None:

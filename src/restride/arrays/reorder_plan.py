@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,17 @@ from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
 from ..errors import Error, refuse
-from ..model.implementation import compiled
+from ..model.implementation import Implementation, compiled
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
 from ..runtime.arguments import Executable, LoweredKernel
+from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.timing import Measured, available_memory, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
+from ..schedule.language import Schedule, parse_schedule
 from ..targets.compile_pool import assembly
 from ..targets.cpu import LoweredNest, machine_of
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
@@ -43,17 +45,34 @@ _MOST_ROUNDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The work of a plan, to be tried, and the results of trials."""
+    """The work of a plan, to be tried, and the results of trials.
+
+    `is_scheduled`: the executable has a schedule that no primitive has.
+    """
 
     problem: ReorderProblem
     engine: Engine
     bound: BoundAttributes
     executable: Executable
+    is_scheduled: bool = False
     log: list[Measured] = field(default_factory=list)
 
+    @property
+    def why_fixed(self) -> str:
+        """Why no text says how it runs; empty where one does."""
+        if isinstance(self.executable, CpuExecutable):
+            return self.executable.why_fixed
+        return f"{self.engine} makes its own"
+
+    def scheduled_by(self, transforms: Schedule) -> _Job:
+        """The same work by the schedule that a person passes."""
+        if not isinstance(self.executable, CpuExecutable):
+            raise refuse("RS-V09:no-text", why=self.why_fixed)
+        return replace(self, executable=self.executable.scheduled_by(transforms), is_scheduled=True, log=[])
+
     def measure(self, rounds: int) -> None:
-        """Execute a primitive on memories made for it, and log the time."""
-        low, median, high = quartiles(time_call(self._call(), rounds))
+        """Execute on memories made for it, and log the time."""
+        low, median, high = quartiles(time_call(self.call(), rounds))
         self.log.append(Measured(median, low, high, rounds, self.threads, self.problem.moved_bytes))
 
     @property
@@ -61,7 +80,13 @@ class _Job:
         """The number of threads that may share a run as of now; on a SYCL device the work-items."""
         return self.executable.threads
 
-    def _call(self) -> Callable[[], None]:
+    def call(self) -> Callable[[], object]:
+        """What executes once on memories made for it: a primitive, as long as it has this schedule."""
+        if self.is_scheduled:
+            src, dst = (_fill(Memory(md, self.engine)) for md in (self.problem.src, self.problem.dst))
+            memories = {ARG_FROM: src, ARG_TO: dst, **self.bound.extras}
+            arguments = Implementation(self.problem, self.engine, self.executable).arguments(memories)
+            return partial(self.engine.device.launch, self.executable, arguments, None)
         pd = Reorder.PrimitiveDesc(
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
@@ -147,8 +172,14 @@ class Plan:
 
     @property
     def schedule(self) -> str:
-        """Tiles and loop order, a line for each part of the nest."""
-        return str(self._lowered or "nothing to compile")
+        """Tiles and loop order: a line for each part of the nest, which `plan(..., schedule=...)` reads.
+
+        What stands behind a `#` is for people, and there alone is what no text can say: stages and blocks.
+        """
+        lines = str(self._lowered or "nothing to compile").splitlines()
+        if self._job.why_fixed:
+            lines = [line if line.startswith("#") else f"# {line}" for line in lines]
+        return "\n".join(lines)
 
     @property
     def ir(self) -> str:
@@ -208,28 +239,42 @@ def plan(
     post_ops: PostOpsLike = None,
     out: OtherArray | None = None,
     engine: Host = None,
+    schedule: str | None = None,
 ) -> Plan:
     """The plan of `reorder(x, dst, ...)`. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types, and Unimplemented for dims known only at execution.
+
+    `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of the schedule
+    that was chosen; `reorder` goes on with that one. No schedule changes a bit of the result. Raises
+    InvalidArguments for a text that is none, or does not fit.
     """
     try:
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
         x = as_numpy(x, "plan: x") if is_foreign(x) else as_array(x, "plan: x")
         array = out if out is None or isinstance(out, Memory) else as_target(out, "plan: out")
+        transforms = None if schedule is None else _transforms(schedule)
         move = move_of_bits(x, format_key(dst), src, dtype, array) if arithmetic.is_nothing else None
         if move is not None:
-            return _planned(move.x, move.dst, move.src, None, arithmetic, move.out, engine)
-        return _planned(x, dst, src, dtype, arithmetic, array, engine)
+            job = _job(move.x, move.dst, move.src, None, arithmetic, move.out, engine)
+        else:
+            job = _job(x, dst, src, dtype, arithmetic, array, engine)
+        return _plan_of(job if transforms is None else job.scheduled_by(transforms))
     except Error as error:
         error.drop_frames()
         raise
 
 
-def _planned(
+def _transforms(schedule: object) -> Schedule:
+    if not isinstance(schedule, str):
+        raise refuse("RS-V09:no-schedule-text", type=type(schedule).__name__)
+    return parse_schedule(schedule)
+
+
+def _job(
     x: Any, dst: Any, src: Any, dtype: Any, arithmetic: CallArithmetic, out: Any, engine: Engine | str | None
-) -> Plan:
+) -> _Job:
     if not isinstance(x, MemoryDesc | Memory):
         source = describe(x, src, Subject.source("plan")).desc
     elif src is not None:
@@ -251,8 +296,11 @@ def _planned(
     device = engine_of(x, out, engine)
     bound = bind(arithmetic, source, target, device)
     problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
-    executable = compiled(problem, device)
-    job = _Job(problem, device, bound, executable)
+    return _Job(problem, device, bound, compiled(problem, device))
+
+
+def _plan_of(job: _Job) -> Plan:
+    problem, executable = job.problem, job.executable
     return Plan(
         src=problem.src,
         dst=problem.dst,

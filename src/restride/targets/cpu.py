@@ -82,16 +82,14 @@ class LoweredNest:
 
     @property
     def unreadable(self) -> str:
-        """Why no text says how the nest runs, which `schedule/language.py` could read; empty where one does."""
+        """Why no text that can be read says how the nest runs; empty where one does."""
         if self.staged or self.blocks:
-            return f"work {'in stages' if self.staged else 'in blocks'} is chosen with the nest"
+            return f"no transform makes {'stages' if self.staged else 'blocks'}"
         return "" if self.schedules else self.why
 
     def __str__(self) -> str:
         if self.unreadable:
-            # For people alone: a reader of schedules skips it.
-            lines = str(self.staged or self.blocks or f"{self.kind}: {self.why}").splitlines()
-            return "\n".join(f"# {line}" for line in lines)
+            return str(self.staged or self.blocks or f"{self.kind}: {self.why}")
         load_whole("restride.schedule.moves.transforms")
         from ..schedule.moves.transforms import text_of
 

@@ -10,7 +10,7 @@ of launches: done by one native call where that is short, else from Python, whic
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...ir.program import (
@@ -31,10 +31,20 @@ from .launch import (
     RepeatLaunch,
     TreeLaunch,
 )
-from .program_launches import NATIVE, after_passes, launches_of, name_and_reason, temporary_places, threads_of
+from .program_launches import (
+    NATIVE,
+    after_passes,
+    launch_by,
+    launches_of,
+    name_and_reason,
+    temporary_places,
+    threads_of,
+    why_fixed,
+)
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
+    from ...schedule.language import Transform
     from ...targets.cpu import LoweredNest
     from .launch_list import LaunchList, RepeatPieces
 
@@ -53,6 +63,7 @@ class CpuExecutable:
         "_lists",
         "_pieces",
         "call",
+        "isa",
         "launches",
         "name",
         "program",
@@ -63,7 +74,10 @@ class CpuExecutable:
 
     def __init__(self, program: Program, isa: Isa, caches: CacheSizes) -> None:
         self.program = after_passes(program, isa, caches)
-        self.launches: tuple[Launch, ...] = tuple(launches_of(self.program, isa, caches))
+        self._take(tuple(launches_of(self.program, isa, caches)), isa)
+
+    def _take(self, launches: tuple[Launch, ...], isa: Isa) -> None:
+        self.launches, self.isa = launches, isa
         self.name, self.why = name_and_reason(self.launches, isa)
         self.temporary_offsets, self.scratch_bytes = temporary_places(self.program.temporaries)
         work = sum(launch.work_bytes for launch in self.launches if isinstance(launch, NATIVE))
@@ -73,6 +87,20 @@ class CpuExecutable:
         self._lists: dict[tuple[bool, int], LaunchList] = {}
         self._pieces: dict[RepeatLaunch, RepeatPieces] = {}
         self.call: Call = self._call_first
+
+    @property
+    def why_fixed(self) -> str:
+        """Why no text says how the program runs; empty where `scheduled_by` takes one."""
+        return why_fixed(self.launches)
+
+    def scheduled_by(self, transforms: Sequence[Transform]) -> CpuExecutable:
+        """The same program by the transforms that a person passes. Raises InvalidArguments where they do not
+        fit, or the schedule is fixed.
+        """
+        made = CpuExecutable.__new__(CpuExecutable)
+        made.program = self.program
+        made._take((launch_by(self.launches, transforms),), self.isa)
+        return made
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.launches)) or "nothing to launch"

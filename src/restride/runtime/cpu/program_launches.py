@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...errors import refuse
 from ...ir.program import (
     DST,
     NestStep,
@@ -32,6 +33,7 @@ from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
+    from ...schedule.language import Transform
     from ...targets.cpu import LoweredNest
     from ...targets.cpu_kernels import LoweredFusedSums
 
@@ -147,6 +149,32 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
         return lower(nest, isa, caches, may_stream=False, chain=staged)
 
     return NestLaunch(step, lowered, lower_unaligned if lowered.streams else None)
+
+
+def why_fixed(launches: Sequence[Launch]) -> str:
+    """Why no text says how the launches of a program run; empty where they are a nest that one does."""
+    if not launches:
+        return "there are no elements"
+    if len(launches) > 1 or not isinstance(launches[0], NestLaunch):
+        return "it takes more than one nest"
+    return launches[0].lowered.unreadable
+
+
+def launch_by(launches: Sequence[Launch], transforms: Sequence[Transform]) -> NestLaunch:
+    """The one launch of a program, its nest by the transforms that a person passes.
+
+    Raises InvalidArguments where they do not fit, or there is no such launch.
+    """
+    if why := why_fixed(launches):
+        raise refuse("RS-V09:no-text", why=why)
+    (launch,) = launches
+    assert isinstance(launch, NestLaunch)
+    load_whole("restride.targets.cpu")
+    from ...targets.cpu import lower_by
+
+    chosen = launch.lowered
+    lowered = lower_by(chosen.nest, transforms, chosen.isa, chosen.caches)
+    return NestLaunch(launch.step, lowered, lowered.without_streams if lowered.streams else None)
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
