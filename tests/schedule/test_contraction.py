@@ -13,11 +13,18 @@ from hypothesis import strategies as st
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.expression import Const, Load, Ref, TreeAxis, apply, index_of
 from restride.ir.tree import Each, Guard, Let, LoopTree, TreeTensor, fold_over
+from restride.schedule.contraction.schedule import draft_of
 from restride.schedule.contraction.strides import find_contraction
-from restride.targets.cpu_contraction import lower_contraction
+from restride.schedule.contraction.transforms import apply as apply_to_contraction
+from restride.schedule.contraction.transforms import name_of
+from restride.schedule.language import Transform
+from restride.targets.cpu import machine_of
+from restride.targets.cpu_contraction import lower_contraction, lower_plan
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import assembly
 from support.contractions import (
+    BLOCKED,
+    CONVOLUTIONS,
     ConvolutionShape,
     check_contraction,
     convolution_tree,
@@ -27,25 +34,6 @@ from support.contractions import (
 from support.effort import examples
 from support.guarded import Guarded
 from support.kernels import isa_id, runnable
-
-BLOCKED = "nChw16c", "OIhw16i16o", "nChw16c"
-CONVOLUTIONS = [
-    (ConvolutionShape(1, 1, 16, 32, 7, 9), BLOCKED),
-    (ConvolutionShape(2, 1, 20, 20, 7, 9, stride=2), BLOCKED),
-    (ConvolutionShape(2, 1, 3, 20, 13, 9, stride=2), ("nchw", "Ohwi16o", "nChw16c")),
-    (ConvolutionShape(1, 1, 20, 33, 7, 9, dilation=2, padding=2), ("nhwc", "hwio", "nhwc")),
-    (ConvolutionShape(1, 1, 5, 33, 7, 9, (1, 1), padding=0), ("nhwc", "hwio", "nhwc")),
-    (ConvolutionShape(1, 1, 48, 40, 5, 5, (1, 1), padding=0), BLOCKED),
-    (ConvolutionShape(1, 32, 1, 1, 7, 9), ("nChw16c", "Goihw16g", "nChw16c")),
-    (ConvolutionShape(1, 20, 1, 1, 7, 9), ("nhwc", "decab", "nhwc")),
-    (ConvolutionShape(1, 2, 16, 32, 7, 9), ("nChw16c", "gOIhw16i16o", "nChw16c")),
-    (ConvolutionShape(1, 1, 8, 24, 6, 40, (1, 7), padding=3), ("nChw8c", "OIhw8i8o", "nChw8c")),
-    (ConvolutionShape(1, 1, 16, 16, 1, 1, padding=1), BLOCKED),
-    # Of blocks of a row of the image the first and the last alone are at an edge.
-    (ConvolutionShape(2, 1, 5, 16, 6, 24), ("nhwc", "cdba", "aBDc8d16b")),
-    (ConvolutionShape(2, 1, 5, 16, 6, 36, (1, 3), 2, 1), ("abcd", "cdba", "aBDc6d8b")),
-    (ConvolutionShape(1, 16, 1, 1, 7, 24), ("nChw16c", "Goihw16g", "aBDc8d16b")),
-]
 
 
 @pytest.mark.sweep(1)
@@ -72,10 +60,14 @@ def test_no_tile_changes_a_bit(window: ConvolutionShape, formats: tuple[str, str
     random = np.random.default_rng(0)
     values = [random.standard_normal(md.size // 4).astype(np.float32) for md in descs]
     answers, plans = set[bytes](), set[str]()
-    for rank in range(6):
-        lowered = lower_contraction(tree, level, CacheSizes(), rank)
-        if lowered is None:  # there are no more tiles
-            break
+    contraction, machine = find_contraction(tree), machine_of(level, CacheSizes())
+    assert contraction is not None
+    draft = draft_of(contraction, machine)
+    assert draft is not None
+    for rows, vectors in draft.shapes[:6]:
+        tile = Transform("tile", (name_of(draft.row), rows, vectors))
+        plan = apply_to_contraction(contraction, machine, (tile,))
+        lowered = lower_plan(plan, level)
         buffers = [Guarded(each.nbytes, at_end=True) for each in values]
         for buffer, each in zip(buffers, values, strict=True):
             buffer.write(each.tobytes())
@@ -85,12 +77,6 @@ def test_no_tile_changes_a_bit(window: ConvolutionShape, formats: tuple[str, str
     # Narrow vectors leave few tiles that are worth trying.
     assert len(plans) >= (3 if level.vector_bytes >= 32 else 1)
     assert len(answers) == 1
-
-
-def test_there_are_no_tiles_past_the_last() -> None:
-    window, formats = CONVOLUTIONS[0]
-    tree = convolution_tree(window, window.descs(*formats))
-    assert lower_contraction(tree, runnable()[-1], CacheSizes(), 10**6) is None
 
 
 SPILL = re.compile(r"zmm.*\(%rsp|%rsp\).*zmm")

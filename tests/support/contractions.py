@@ -155,3 +155,23 @@ def check_contraction(
         if tensor.name in written:
             np.testing.assert_array_equal(np.frombuffer(buffer.read(), flat.dtype), flat)
             assert buffer.around() <= {POISON}
+
+
+BLOCKED = "nChw16c", "OIhw16i16o", "nChw16c"
+CONVOLUTIONS = [
+    (ConvolutionShape(1, 1, 16, 32, 7, 9), BLOCKED),
+    (ConvolutionShape(2, 1, 20, 20, 7, 9, stride=2), BLOCKED),
+    (ConvolutionShape(2, 1, 3, 20, 13, 9, stride=2), ("nchw", "Ohwi16o", "nChw16c")),
+    (ConvolutionShape(1, 1, 20, 33, 7, 9, dilation=2, padding=2), ("nhwc", "hwio", "nhwc")),
+    (ConvolutionShape(1, 1, 5, 33, 7, 9, (1, 1), padding=0), ("nhwc", "hwio", "nhwc")),
+    (ConvolutionShape(1, 1, 48, 40, 5, 5, (1, 1), padding=0), BLOCKED),
+    (ConvolutionShape(1, 32, 1, 1, 7, 9), ("nChw16c", "Goihw16g", "nChw16c")),
+    (ConvolutionShape(1, 20, 1, 1, 7, 9), ("nhwc", "decab", "nhwc")),
+    (ConvolutionShape(1, 2, 16, 32, 7, 9), ("nChw16c", "gOIhw16i16o", "nChw16c")),
+    (ConvolutionShape(1, 1, 8, 24, 6, 40, (1, 7), padding=3), ("nChw8c", "OIhw8i8o", "nChw8c")),
+    (ConvolutionShape(1, 1, 16, 16, 1, 1, padding=1), BLOCKED),
+    # Of blocks of a row of the image the first and the last alone are at an edge.
+    (ConvolutionShape(2, 1, 5, 16, 6, 24), ("nhwc", "cdba", "aBDc8d16b")),
+    (ConvolutionShape(2, 1, 5, 16, 6, 36, (1, 3), 2, 1), ("abcd", "cdba", "aBDc6d8b")),
+    (ConvolutionShape(1, 16, 1, 1, 7, 24), ("nChw16c", "Goihw16g", "aBDc8d16b")),
+]

@@ -10,6 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
+from restride.emit import entry
+from restride.emit.tree import emit_tree
 from restride.ir.arithmetic import NumpyArithmetic
 from restride.ir.conversion import Array, from_real, storage_dtype, to_real
 from restride.ir.expression import (
@@ -31,9 +33,13 @@ from restride.ir.interpret_nest import interpret
 from restride.ir.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import KernelWords, kernel_of
+from restride.schedule.trees.padding import padding_nests
+from restride.schedule.trees.plan import TreeSchedule
+from restride.targets.cpu_ir import style_of
 from restride.targets.cpu_kernels import lower_tree
 from restride.targets.isa import CacheSizes, Isa
 from support.by_offset import positions
+from support.machine_code import loaded
 
 _NUMPY = NumpyArithmetic()
 
@@ -213,6 +219,19 @@ def run_kernels(
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(kernel.code.address)
         for number in range(parts):
             run(kernel.numbers_address, 0, params.address, number, parts)
+
+
+def run_scheduled(schedule: TreeSchedule, flats: Sequence[Array], isa: Isa, parts: int = 1) -> None:
+    """Run the loops of a schedule as a kernel, in so many parts one after the other."""
+    for name in schedule.uncovered:
+        place = [tensor.name for tensor in schedule.tree.tensors].index(name)
+        for nest in padding_nests(schedule.tree.tensor(name)):
+            interpret(nest, flats[place], flats[place])
+    library = loaded(emit_tree(schedule, style_of(isa), streams=False), isa)
+    run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(library.address(entry.ENTRY))
+    params = KernelWords((), [address_of(flat) for flat in flats])
+    for number in range(parts):
+        run(0, 0, params.address, number, parts)
 
 
 @st.composite

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
 
-from ..ir.accesses import Access, has_long_function, items_of
+from ..ir.accesses import Access, items_of
 from ..ir.expression import Expr
 from ..ir.tree import Each, Fold, Guard, Let, Store
 from ..schedule.trees.interior import interior
@@ -21,7 +21,6 @@ from ..schedule.trees.plan import (
     TreeDigit,
     TreeSchedule,
     fused_digits,
-    grid_of,
     loads_of,
     sections_of,
 )
@@ -32,8 +31,8 @@ from .tree_items import FoldSlots, ItemWriter
 from .tree_values import scalar_index
 
 Names = dict[str, Value]
-# Positions of a window that are written out: without tests, and under masks.
-_MOST_WRITTEN_OUT, _MOST_MASKED = 27, 8
+# Positions of an unrolled window that are written out under masks.
+_MOST_MASKED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,7 @@ def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool, reads_ahea
     items = ItemWriter(b, schedule, style, scalars, streams=streams)
     writer = TreeWriter(b, schedule, items, reads_ahead=reads_ahead)
     start = writer.start([load_pointer(b, params, slot) for slot in range(slots)])
-    grid = grid_of(schedule.plan)
+    grid = schedule.grid
     count = prod(turns for _, _, turns in grid)
     low, high = share_of(b, count)
     with b.loop(low, high) as turn:
@@ -256,7 +255,7 @@ class TreeWriter:
         first, end = span
         sure, ((axis, step), *others) = cursor.sure, digit.steps
         is_all = not others and not digit.bound and digit.extent * step == self.extents[axis]
-        if sure is None or cursor.only is not None or not is_all:
+        if sure is None or cursor.only is not None or not is_all or axis not in plan.interior:
             yield first, end, cursor
             return
         low, high, guards = interior(plan.each, axis, self.extents, (first * step, end * step))
@@ -451,13 +450,9 @@ def _stores(each: Each) -> bool:
 def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:
     """True for small windows without tests, whose positions are code one after the other; under masks they
     are then known, at an edge.
-
-    A function of tens of operations is there once: for each of 19 positions it took LLVM a second.
     """
     positions, guards = prod(digit.extent for digit in plan.digits), plan.each.guards
-    is_sure = cursor.sure is not None and cursor.sure.issuperset(guards)
     lanes = {name for name, _ in cursor.run.digit.steps} if cursor.run else set[str]()
+    is_sure = cursor.sure is not None and cursor.sure.issuperset(guards)
     is_masked = all(lanes.intersection(name for name, _ in guard.index.terms) for guard in guards)
-    most = _MOST_WRITTEN_OUT if is_sure else _MOST_MASKED if is_masked else 0
-    is_window = bool(plan.each.folds) and not plan.inner and positions <= most
-    return is_window and not has_long_function((plan.each,))
+    return plan.is_unrolled and (is_sure or (is_masked and positions <= _MOST_MASKED))

@@ -48,12 +48,13 @@ class LoweredContraction(WrittenInOrder):
         return emit_contraction(self.kernel, style_of(self.isa), fused=is_fused)
 
 
-def lower_contraction(
-    tree: LoopTree, isa: Isa, caches: CacheSizes, rank: int = 0
-) -> LoweredContraction | None:
-    """Schedule a tree as a contraction; None where it is none, its layouts have no vectors, or there are no
-    tiles of this rank.
-    """
+def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredContraction | None:
+    """Schedule a tree as a contraction; None where it is none, or its layouts have no vectors."""
     contraction = find_contraction(tree)
-    plan = None if contraction is None else schedule_contraction(contraction, machine_of(isa, caches), rank)
-    return None if plan is None else LoweredContraction(plan, *kernel_of_plan(plan), isa)
+    plan = None if contraction is None else schedule_contraction(contraction, machine_of(isa, caches))
+    return None if plan is None else lower_plan(plan, isa)
+
+
+def lower_plan(plan: ContractionPlan, isa: Isa) -> LoweredContraction:
+    """A contraction as it is scheduled."""
+    return LoweredContraction(plan, *kernel_of_plan(plan), isa)

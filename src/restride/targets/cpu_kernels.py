@@ -18,7 +18,7 @@ from ..schedule.moves.blocks import FusedSums, fuse_sums
 from ..schedule.moves.interleaved import InterleavedNests, interleave
 from ..schedule.trees.lanes import folds_in_lanes
 from ..schedule.trees.padding import padding_nests
-from ..schedule.trees.plan import TreeSchedule, grid_of
+from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.schedule import schedule_tree
 from ..schedule.trees.streams import has_streams
 from .compilable import WrittenInOrder
@@ -155,7 +155,7 @@ class LoweredTree(WrittenInOrder):
     @property
     def steps(self) -> int:
         """Steps that threads can share."""
-        return prod(turns for _, _, turns in grid_of(self.schedule.plan))
+        return prod(turns for _, _, turns in self.schedule.grid)
 
     @property
     def key(self) -> tuple[object, ...]:

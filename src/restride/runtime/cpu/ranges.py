@@ -50,7 +50,7 @@ def _run(
     )
     kept = tuple(n for dim, n in enumerate(md.dims) if keep_mask >> dim & 1)
     count = len(executable.program.slots) - 1
-    results = [np.empty(prod(kept), storage_dtype(md.data_type)) for _ in range(count)]
+    results = [np.zeros(prod(kept), storage_dtype(md.data_type)) for _ in range(count)]
     first, *others = map(address_of, results)
     words = packer(len(others), 0)(*others)
     executable.run(address, first, packed_address(words))

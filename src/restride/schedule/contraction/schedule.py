@@ -36,6 +36,7 @@ from .tiles import (
     MOVED,
     ONE_OPERATION,
     RowTiling,
+    StepCost,
     row_tiling,
     tap_of,
     tiles_by_time,
@@ -92,6 +93,11 @@ class ContractionPlan:
         return self.is_dot and self.pack is not None and is_moved(self.contraction)
 
     @property
+    def has_few_kinds(self) -> bool:
+        """True where edges of windows make so few kinds of tiles that code for each is not too much."""
+        return len(self.tiling.kinds) <= _MOST_KINDS
+
+    @property
     def groups(self) -> int:
         """The number of tiles that cover the columns."""
         return -(-self.columns // (self.lanes * self.vectors))
@@ -132,11 +138,16 @@ class ContractionPlan:
         return f"tiles of {shape}, {self.tiling.count} x {self.groups} of them; unrolled {self.unroll}{packs}"
 
 
-def schedule_contraction(contraction: Contraction, machine: Machine, rank: int = 0) -> ContractionPlan | None:
-    """The plan for a machine; None where its loads and stores would not be vectors.
+def schedule_contraction(contraction: Contraction, machine: Machine) -> ContractionPlan | None:
+    """The plan that the model finds the fastest; None where loads and stores would not be vectors."""
+    draft = draft_of(contraction, machine)
+    shapes = draft.shapes if draft is not None else []
+    plan = draft.plan(shapes[0]) if draft is not None and shapes else None
+    return plan if plan is not None and plan.has_few_kinds else None
 
-    `rank`: 0 for the tile that the model finds the fastest, 1 for the next one; None where there are no more.
-    """
+
+def draft_of(contraction: Contraction, machine: Machine) -> ContractionDraft | None:
+    """What a machine fixes of the plan of a contraction; None where its loads and stores are not vectors."""
     lane = lane_loop(contraction)
     if lane is None or (contraction.has_sums_of(ROW_SUMS) and contraction.role(lane) == "batch"):
         return None
@@ -163,8 +174,12 @@ def schedule_contraction(contraction: Contraction, machine: Machine, rank: int =
     row = max(
         rows, key=lambda loop: (min(loop.extent, 16), -loop.strides[FIRST]), default=_one_row(contraction)
     )
-    others = tuple(loop for loop in others if loop is not row)
-    return _with_tiles(contraction, machine, digits, row, others, pack, rank)
+    most = machine.vector_bytes * 8 // _ACCUMULATOR_BITS
+    lanes = gcd(most, block) if block else most
+    if not _is_padded_in_order(contraction, digits, lanes):
+        return None
+    around = tuple(loop for loop in others if loop is not row)
+    return ContractionDraft(contraction, machine, tuple(digits), row, around, pack, lanes)
 
 
 def _one_row(contraction: Contraction) -> ContractionLoop:
@@ -258,53 +273,84 @@ def _shares_rows(loop: ContractionLoop, row: ContractionLoop) -> bool:
 # --- tiles --------------------------------------------------------------------------------------------------
 
 
-def _with_tiles(
-    contraction: Contraction,
-    machine: Machine,
-    digits: Sequence[ContractionLoop],
-    row: ContractionLoop,
-    others: Sequence[ContractionLoop],
-    pack: Pack | None,
-    rank: int,
-) -> ContractionPlan | None:
-    most = machine.vector_bytes * 8 // _ACCUMULATOR_BITS
-    block = digits[0].step if len(digits) > 1 else 0
-    lanes = gcd(most, block) if block else most
-    size = digits[0].size
-    columns = _padded_size(contraction, size)
-    is_by_lanes = contraction.role(digits[-1]) == "batch"
-    is_dot = pack is not None and has_one_instruction(contraction, machine, row.extent)
-    cost = ONE_OPERATION if pack is None or is_dot else IN_HALVES
-    if is_dot and is_moved(contraction):
-        cost = MOVED
-    if pack is not None and pack.rest and not contraction.is_integral:
-        # Of the last pack of a row its leading places alone count.
-        cost = replace(cost, row=cost.row + 1, fixed=cost.fixed + 1)
-    cost = replace(cost, parts=len(contraction.parts))
-    if is_by_lanes:
-        is_dot = has_lane_instruction(contraction, machine, lanes)
+@dataclass(frozen=True, slots=True)
+class ContractionDraft:
+    """A contraction on a machine before the shape of its tiles is known: the `digits` of its columns, the
+    loop whose rows tiles have, the loops around, what is multiplied at once, and the lanes of a vector.
+    """
+
+    contraction: Contraction
+    machine: Machine
+    digits: tuple[ContractionLoop, ...]
+    row: ContractionLoop
+    around: tuple[ContractionLoop, ...]
+    pack: Pack | None
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """The number of columns that are written, with padding."""
+        return _padded_size(self.contraction, self.digits[0].size)
+
+    @property
+    def is_dot(self) -> bool:
+        """True where one instruction multiplies a pack, or a vector by a vector, and adds."""
+        if self.contraction.role(self.digits[-1]) == "batch":
+            return has_lane_instruction(self.contraction, self.machine, self.lanes)
+        return self.pack is not None and has_one_instruction(self.contraction, self.machine, self.row.extent)
+
+    @property
+    def cost(self) -> StepCost:
+        """What a step takes beside the sums."""
+        contraction, pack = self.contraction, self.pack
+        cost = ONE_OPERATION if pack is None or self.is_dot else IN_HALVES
+        if pack is not None and self.is_dot and is_moved(contraction):
+            cost = MOVED
+        if pack is not None and pack.rest and not contraction.is_integral:
+            # Of the last pack of a row its leading places alone count.
+            cost = replace(cost, row=cost.row + 1, fixed=cost.fixed + 1)
+        cost = replace(cost, parts=len(contraction.parts))
+        if contraction.role(self.digits[-1]) != "batch":
+            return cost
         # The weights of all taps, or of one, a vector of a row, and one that is asked for meanwhile.
-        taps = max(shared_taps(contraction, row), 1)
-        cost = replace(cost, vector=taps, fixed=1, taps=taps)
-    if not _is_padded_in_order(contraction, digits, lanes):
-        return None
-    by_time = tiles_by_time(machine, cost, row.extent, -(-columns // lanes), block // lanes or 1)
-    # The last tile has all of the padding.
-    shapes = [shape for shape in by_time if (columns - 1) // (shape[1] * lanes) * shape[1] * lanes < size]
-    if rank >= len(shapes):
-        return None
-    shape = shapes[rank]
-    tiling = row_tiling(contraction, row, shape[0])
-    if len(tiling.kinds) > _MOST_KINDS:
-        return None
-    ordered, at = _order(contraction, others)
-    plan = ContractionPlan(
-        *(contraction, lanes, shape[1], row, tiling, ordered, at, 1, columns, size),
-        pack=pack,
-        is_dot=is_dot,
-    )
-    plan = replace(plan, unroll=_unroll(plan, cost.operations * cost.parts))
-    return replace(plan, prefetch=find_prefetch(contraction, machine, row, *_next_columns(plan)))
+        taps = max(shared_taps(contraction, self.row), 1)
+        return replace(cost, vector=taps, fixed=1, taps=taps)
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """The rows and vectors that tiles may have, the fastest first."""
+        block = self.digits[0].step if len(self.digits) > 1 else 0
+        whole, size, columns = block // self.lanes or 1, self.digits[0].size, self.columns
+        by_time = tiles_by_time(self.machine, self.cost, self.row.extent, -(-columns // self.lanes), whole)
+        # The last tile has all of the padding.
+        widths = ((shape, shape[1] * self.lanes) for shape in by_time)
+        return [shape for shape, width in widths if (columns - 1) // width * width < size]
+
+    def plan(
+        self,
+        shape: tuple[int, int],
+        order: tuple[tuple[ContractionLoop, ...], int] | None = None,
+    ) -> ContractionPlan:
+        """The plan with tiles of so many rows and vectors.
+
+        `order`: the loops around tiles, and how many of them are outside of the columns; chosen without.
+        """
+        contraction, (rows, vectors) = self.contraction, shape
+        tiling = row_tiling(contraction, self.row, rows)
+        around, at = order or _order(contraction, self.around)
+        plan = ContractionPlan(
+            *(contraction, self.lanes, vectors, self.row, tiling, around, at, 1),
+            *(self.columns, self.digits[0].size),
+            pack=self.pack,
+            is_dot=self.is_dot,
+        )
+        cost = self.cost
+        plan = replace(plan, unroll=unrolled_turns(plan, cost.operations * cost.parts)[-1])
+        return replace(plan, prefetch=self.prefetch_of(plan))
+
+    def prefetch_of(self, plan: ContractionPlan) -> Prefetch:
+        """What the tiles of a plan should ask for ahead."""
+        return find_prefetch(self.contraction, self.machine, self.row, *_next_columns(plan))
 
 
 def _is_padded_in_order(contraction: Contraction, digits: Sequence[ContractionLoop], lanes: int) -> bool:
@@ -363,14 +409,16 @@ def _order(
     return (*before, *rows[len(outside) :]), len(before)
 
 
-def _unroll(plan: ContractionPlan, operations: int) -> int:
-    """The number of steps of the innermost summed loop written out: a divisor of what every run of it has."""
+def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
+    """How many steps of the innermost summed loop may be written out: divisors of what every run of it has,
+    from 1 up to the most that pays.
+    """
     contraction, tap = plan.contraction, plan.tiling.tap
     inner = next(reversed(plan.loops), None)
     if inner is None:
-        return 1
+        return [1]
     if inner.axis != tap and any(limit.coefficient(inner.axis) for limit in contraction.limits):
-        return 1
+        return [1]
     # Of packs those that are full: the last one has code of its own.
     counts_packs = plan.pack is not None and plan.pack.loop.axis == inner.axis
     size = inner.size // inner.step if counts_packs else inner.size
@@ -380,7 +428,7 @@ def _unroll(plan: ContractionPlan, operations: int) -> int:
     limit = _UNROLLED if _is_row_operand(plan) else _UNROLLED_LOADS
     most = max(1, min(16, limit // max(area, 1)))
     counts = (n for n in range(2, most + 1) if whole % n == 0 and (area < _TIGHT or n & (n - 1) == 0))
-    return max(counts, default=1)
+    return [1, *counts]
 
 
 def _is_row_operand(plan: ContractionPlan) -> bool:

@@ -32,6 +32,14 @@ def interior(
     return low, high, frozenset(found)
 
 
+def guarded_axes(each: Each) -> tuple[str, ...]:
+    """The axes of a loop that guards of the loops inside depend on, without a divisor."""
+    names = {
+        name for guard in _guards_inside(each) if guard.index.divisor == 1 for name, _ in guard.index.terms
+    }
+    return tuple(axis.name for axis in each.axes if axis.name in names)
+
+
 def _guards_inside(each: Each) -> Iterator[Guard]:
     for item in each.items:
         if isinstance(item, Each):

@@ -7,7 +7,7 @@ ask while they write the loops.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 
@@ -29,13 +29,20 @@ _PAGE = 1 << 12
 class TreeDigit:
     """A digit of an axis, or of several that continue each other: how far it moves each axis and each access.
 
-    `bound` names the axis whose digits do not cover it exactly.
+    `bound` names the axis whose digits do not cover it exactly. `fused`: the names of those that continue
+    each other, outermost first, where they are several.
     """
 
     extent: int
     steps: tuple[tuple[str, int], ...]
     strides: tuple[tuple[Access, Stride], ...]
     bound: str = ""
+    fused: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def name(self) -> str:
+        """By which a schedule calls it; of a fused one that of the innermost."""
+        return "+".join(f"{name}/{step}" for name, step in self.steps)
 
     def stride(self, access: Access) -> Stride:
         """How far an access moves for one position."""
@@ -46,7 +53,7 @@ class TreeDigit:
         return sum(_reach(stride) * widths[access[0]] for access, stride in self.strides)
 
     def __str__(self) -> str:
-        return f"{'+'.join(f'{name}/{step}' for name, step in self.steps)} {self.extent}"
+        return f"{self.name} {self.extent}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +84,9 @@ class AxisLimits:
 class EachPlan:
     """A loop: its digits, outermost first; `lanes` more than 1 where vectors go along the last of them.
 
-    `inner` are the plans of the loops inside, in their order.
+    `inner` are the plans of the loops inside, in their order. `is_unrolled`: the positions of a window are
+    code one after the other, where they need no tests. `interior`: the axes of which those positions are
+    loops of their own at which all guards of the loops inside hold.
     """
 
     each: Each
@@ -85,6 +94,8 @@ class EachPlan:
     limits: tuple[tuple[str, AxisLimits], ...]
     lanes: int
     inner: tuple[EachPlan, ...]
+    is_unrolled: bool = False
+    interior: tuple[str, ...] = ()
 
     @property
     def widest(self) -> int:
@@ -106,16 +117,22 @@ class EachPlan:
             yield from ("  " + line for line in plan.lines())
 
 
+Grid = tuple[tuple[TreeDigit, int, int], ...]
+
+
 @dataclass(frozen=True)
 class TreeSchedule:
     """The plan of a tree of one outermost loop.
 
-    `computed`: of each access the dims whose index is computed as it runs; `read_axes`: the axes whose
-    positions are needed as numbers; `uncovered`: tensors whose padding its stores do not reach.
+    `grid`: the digits of the outermost loop that threads share, outermost first: how many positions a step
+    has, of the digit of vectors whole vectors, and how many steps. `computed`: of each access the dims whose
+    index is computed as it runs; `read_axes`: the axes whose positions are needed as numbers; `uncovered`:
+    tensors whose padding its stores do not reach.
     """
 
     tree: LoopTree
     plan: EachPlan
+    grid: Grid
     tensors: dict[str, TreeTensor]
     computed: dict[Access, tuple[int, ...]]
     read_axes: frozenset[str]
@@ -285,16 +302,9 @@ def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
     Of the digit of vectors a position is a whole vector.
     """
     grid: list[tuple[TreeDigit, int, int]] = []
-    limits, steps = dict(plan.limits), 1
+    steps = 1
     for place, digit in enumerate(plan.digits):
-        is_vector = plan.lanes > 1 and place + 1 == len(plan.digits)
-        count = digit.extent
-        if digit.bound:
-            ((name, step),) = digit.steps
-            end = limits[name].size if is_vector else limits[name].end
-            count = min(count, -(-end // step))
-        if is_vector:
-            count //= min(plan.widest, 1 << (max(count, 1) - 1).bit_length())
+        count = shared_positions(plan, place)
         if count < 2:
             continue
         tiles = -(-count // max(_GRID_STEPS // steps, 1))
@@ -302,14 +312,30 @@ def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
         steps *= grid[-1][2]
         if steps > _GRID_STEPS // 2 or tiles > 1:
             break
-        if (
-            digit.bound
-            and not is_vector
-            and any(digit.bound == each.bound for each in plan.digits[place + 1 :])
-        ):
-            # What is inside depends on which of its positions it is.
+        if decides_inside(plan, place):
             break
     return grid
+
+
+def shared_positions(plan: EachPlan, place: int) -> int:
+    """How many positions of a digit there is something to do for; of the digit of vectors whole vectors."""
+    digit, count, is_vector = plan.digits[place], plan.digits[place].extent, _has_vectors(plan, place)
+    if digit.bound:
+        ((name, step),) = digit.steps
+        limits = dict(plan.limits)[name]
+        count = min(count, -(-(limits.size if is_vector else limits.end) // step))
+    return count // min(plan.widest, 1 << (max(count, 1) - 1).bit_length()) if is_vector else count
+
+
+def decides_inside(plan: EachPlan, place: int) -> bool:
+    """True where what is done inside of a digit depends on which of its positions it is."""
+    bound = plan.digits[place].bound
+    inside = (digit.bound for digit in plan.digits[place + 1 :])
+    return bool(bound) and not _has_vectors(plan, place) and bound in inside
+
+
+def _has_vectors(plan: EachPlan, place: int) -> bool:
+    return plan.lanes > 1 and place + 1 == len(plan.digits)
 
 
 def sections_of(limits: AxisLimits, step: int, extent: int) -> Iterator[tuple[int, int, AxisLimits]]:
@@ -341,7 +367,8 @@ def fused_digits(
         names = {name for digit in (outer, inner) for name, _ in digit.steps}
         if names & (bounded | read_axes) or {outer, inner} & fixed or not _continues(outer, inner):
             break
-        order = (replace(inner, extent=outer.extent * inner.extent, bound=""), *order[2:])
+        fused = (*(outer.fused or (outer.name,)), *(inner.fused or (inner.name,)))
+        order = (replace(inner, extent=outer.extent * inner.extent, bound="", fused=fused), *order[2:])
     return order
 
 

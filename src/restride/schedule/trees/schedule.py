@@ -1,14 +1,12 @@
-"""Loop trees -> schedules: the digits of every axis, their order, and along which of them vectors go.
+"""Loop trees -> schedules: in what order the digits of their axes run, and along which of them vectors go.
 
-1. An axis becomes digits, the coarsest that are strides in all tensors (`digits_of`): a channel of `nChw16c`
-   is one of so many blocks, and one of 16 places.
-2. An index of several axes, `g * 4 + k`, has digits too where blocks nest with it. What is left, a window
-   over a blocked dim, is computed as it runs.
-3. Vectors go along one digit: of an outer loop, where each lane has its own output, or of each innermost
+1. Axes become digits (`loops.py`).
+2. Vectors go along one digit: of an outer loop, where each lane has its own output, or of each innermost
    loop, where lanes are folded at its end. That with the fewest loads of single elements wins.
-4. Digits stand in the order of the memory that they move through, the one of the vectors last.
+3. Digits stand in the order of the memory that they move through, the one of the vectors last.
 
-All of it depends on the tree alone: so does the order of sums, and with it their bits.
+All of it depends on the tree alone: so does the order of sums, and with it their bits. `transforms.py` says
+what was chosen as a list of transforms, and makes the same loops of one.
 """
 
 from __future__ import annotations
@@ -17,12 +15,13 @@ from dataclasses import replace
 from functools import lru_cache
 from math import prod
 
-from ...ir.accesses import Access, accesses_of, coordinates_of, items_of
-from ...ir.digits import IndexDigit, IndexDigits, digits_of, stride_at
-from ...ir.expression import Affine, Apply, Expr, TreeAxis, is_costly, parts_of
-from ...ir.tree import Each, LoopTree, Store, TreeTensor, values_of
+from ...ir.accesses import Access, accesses_of, has_long_function, items_of
+from ...ir.expression import Apply, Expr, is_costly, parts_of
+from ...ir.tree import Each, LoopTree, Store, values_of
+from .interior import guarded_axes
+from .loops import TreeLoops
 from .padding import with_axes_for_padding
-from .plan import AxisLimits, EachPlan, TreeDigit, TreeSchedule, axis_digits, fused_digits
+from .plan import EachPlan, TreeDigit, TreeSchedule, grid_of
 
 # Lanes of a vector: several registers, so that operations overlap. Fewer where each value takes many
 # operations, under masks, and where each lane has a row of its own, so that these stay in the caches.
@@ -35,195 +34,49 @@ _FOLD_COST = 6.0
 # Elements under masks that are only known as it runs, and elements whose offset is computed.
 _MASK_COST = 1.5
 _COMPUTED_COST = 4.0
+# Positions of a window that are written out.
+_MOST_WRITTEN_OUT = 27
 
 
 @lru_cache(maxsize=256)
 def schedule_tree(tree: LoopTree, *, with_vectors: bool = True) -> TreeSchedule:
     """Schedule a tree of one outermost loop that is not empty."""
-    tree = with_axes_for_padding(tree)
-    scheduler = _Scheduler(tree)
-    plan = scheduler.plan(tree.items[0], with_vectors=with_vectors)
-    return TreeSchedule(
-        tree, plan, scheduler.tensors, scheduler.computed, scheduler.read_axes, scheduler.uncovered
-    )
-
-
-# --- the scheduler ------------------------------------------------------------------------------------------
+    loops = TreeLoops(with_axes_for_padding(tree))
+    plan = _Scheduler(loops).plan(with_vectors=with_vectors)
+    return loops.scheduled(plan, tuple(grid_of(plan)))
 
 
 class _Scheduler:
-    """Plans the loops of one tree."""
+    """Chooses how the loops of one tree run."""
 
-    def __init__(self, tree: LoopTree) -> None:
-        self.tree = tree
-        names = {tensor.name for tensor in tree.tensors}
-        self.tensors = {tensor.name: tensor for tensor in tree.tensors}
-        for item in items_of(tree.items):
-            if isinstance(item, Each):
-                self.tensors |= {tensor.name: tensor for tensor in item.locals}
-        self.locals = set(self.tensors) - names
-        self.widths = {
-            name: tree.number.bits if name in self.locals else tensor.data_type.bits
-            for name, tensor in self.tensors.items()
-        }
+    def __init__(self, loops: TreeLoops) -> None:
+        self.loops, self.tree = loops, loops.tree
 
-        self.extents = {
-            axis.name: axis.extent
-            for item in items_of(tree.items)
-            if isinstance(item, Each)
-            for axis in item.axes
-        }
-        items = [item for item in items_of(tree.items) if not isinstance(item, Each)]
-        accesses = dict.fromkeys(access for item in items for access in accesses_of(item))
-        self.computed = {access: self._computed_dims(access) for access in accesses}
-        indices = [at for item in items_of(tree.items) for at in coordinates_of(item)]
-        indices += [
-            guard.index for each in items_of(tree.items) if isinstance(each, Each) for guard in each.guards
-        ]
-        indices += [access[1][dim] for access, dims in self.computed.items() for dim in dims]
-        self.read_axes = frozenset(name for index in indices for name, _ in index.terms)
-        self.uncovered = self._uncovered()
-
-    def _computed_dims(self, access: Access) -> tuple[int, ...]:
-        """The dims whose index is computed as it runs."""
-        pairs = zip(self.tensors[access[0]].digits, access[1], strict=True)
-        return tuple(
-            dim for dim, (digits, at) in enumerate(pairs) if axis_digits(digits, at, self.extents) is None
-        )
-
-    def plan(self, each: Each, *, with_vectors: bool) -> EachPlan:
-        """The plan of an outermost loop: vectors along one of its digits, or along those of loops inside."""
-        plan = self._with_vectors(self._plain(each, {}), {})[1]
+    def plan(self, *, with_vectors: bool) -> EachPlan:
+        """The plan of the outermost loop: vectors along one of its digits, or along those of loops inside."""
+        plan = self._with_vectors(self._plain(self.tree.items[0], {}))[1]
         return plan if with_vectors else _without_vectors(plan)
-
-    def _uncovered(self) -> tuple[str, ...]:
-        """Tensors with padding that some store passes over: all of it is zero before the loops."""
-        stores = [item for item in items_of(self.tree.items) if isinstance(item, Store)]
-        missed = {
-            store.tensor
-            for store in stores
-            for dim, at in enumerate(store.index)
-            if store.tensor not in self.locals
-            and not self._covers(self.tensors[store.tensor], dim, at, self.extents)
-        }
-        return tuple(name for name in self.tensors if name in missed)
-
-    # --- digits and order
-
-    def _covers(self, tensor: TreeTensor, dim: int, index: Affine, extents: dict[str, int]) -> bool:
-        size, padded = tensor.sizes[dim], tensor.padded[dim]
-        return size == padded or self._padded_axis(tensor, dim, index, extents) is not None
-
-    def _padded_axis(
-        self, tensor: TreeTensor, dim: int, index: Affine, extents: dict[str, int]
-    ) -> tuple[str, int] | None:
-        """The axis along which zeros behind a dim's last index are written, and up to which position."""
-        moves = axis_digits(tensor.digits[dim], index, extents)
-        if not index.terms or moves is None or index.constant:
-            return None
-        name, factor = max(index.terms, key=lambda term: term[1])
-        whole = factor * extents[name] == tensor.sizes[dim]
-        return (name, tensor.padded[dim] // factor) if whole and tensor.padded[dim] % factor == 0 else None
 
     def _plain(self, each: Each, outer: dict[str, int]) -> EachPlan:
         """A loop without vectors."""
         extents = outer | {axis.name: axis.extent for axis in each.axes}
         inner = tuple(self._plain(item, extents) for item in each.items if isinstance(item, Each))
-        inside = {**extents, **_extents_inside(each)}
-        axes_digits = [self._digits(axis, each, inside) for axis in each.axes]
-        digits = [digit for digits, _ in axes_digits for digit in digits]
-        limits = tuple(
-            (axis.name, limit)
-            for axis, (_, limit) in zip(each.axes, axes_digits, strict=True)
-            if limit is not None
-        )
-        order = self._fused(self._ordered(digits), frozenset(name for name, _ in limits))
-        return EachPlan(each, order, limits, 1, inner)
+        digits, limits = self.loops.all_digits(each, extents)
+        order = self.loops.fused(self.loops.ordered(digits), frozenset(name for name, _ in limits))
+        is_window = bool(each.folds) and not inner and each.positions <= _MOST_WRITTEN_OUT
+        is_unrolled = is_window and not has_long_function((each,))
+        return EachPlan(each, order, limits, 1, inner, is_unrolled, guarded_axes(each))
 
-    def _ordered(self, digits: list[TreeDigit]) -> tuple[TreeDigit, ...]:
-        """Outermost the digits that move farthest; those of one axis in their order, where it has limits."""
-        order = sorted(digits, key=lambda digit: -digit.reach(self.widths))
-        for bound in {digit.bound for digit in digits if digit.bound}:
-            places = [place for place, digit in enumerate(order) if digit.bound == bound]
-            of_axis = sorted((order[place] for place in places), key=lambda digit: -digit.steps[0][1])
-            for place, digit in zip(places, of_axis, strict=True):
-                order[place] = digit
-        return tuple(order)
-
-    def _fused(self, order: tuple[TreeDigit, ...], bounded: frozenset[str]) -> tuple[TreeDigit, ...]:
-        """Digits that continue each other as one."""
-        fused: tuple[TreeDigit, ...] = ()
-        while order:
-            order = fused_digits(order, bounded, self.read_axes, frozenset())
-            fused, order = (*fused, order[0]), order[1:]
-        return fused
-
-    def _digits(
-        self, axis: TreeAxis, each: Each, extents: dict[str, int]
-    ) -> tuple[list[TreeDigit], AxisLimits | None]:
-        """The digits of one axis, outermost first, and its limits where they do not cover it exactly."""
-        accesses = list(dict.fromkeys(access for item in items_of((each,)) for access in accesses_of(item)))
-        sides: dict[Access, IndexDigits] = {}
-        pads: dict[str, int] = {}
-        for access in accesses:
-            moves = self._moves(axis.name, access, extents)
-            if moves:
-                sides[access] = moves
-        for store in (item for item in items_of((each,)) if isinstance(item, Store)):
-            if store.tensor in self.uncovered:
-                continue
-            tensor = self.tensors[store.tensor]
-            for dim, index in enumerate(store.index):
-                padded = self._padded_axis(tensor, dim, index, extents)
-                if padded is not None and padded[0] == axis.name and padded[1] > axis.extent:
-                    pads[store.tensor] = padded[1]
-        end = max([axis.extent, *pads.values()])
-        none = (IndexDigit(1, 0),)
-        cut = digits_of([none, none, *sides.values()], end)
-        digits = [
-            TreeDigit(
-                part.extent,
-                ((axis.name, part.step),),
-                tuple(zip(sides, part.more, strict=True)),
-                axis.name,
-            )
-            for part in cut
-        ]
-        if not pads and cut[0].extent * cut[0].step == axis.extent:
-            return [replace(digit, bound="") for digit in digits], None
-        return digits, AxisLimits(axis.extent, tuple(pads.items()))
-
-    def _moves(self, name: str, access: Access, extents: dict[str, int]) -> IndexDigits:
-        """How an axis moves an access, over all dims that it is an index of; empty where it does not.
-
-        Dims whose index is computed as it runs are left out.
-        """
-        tensor_name, index = access
-        tensor = self.tensors[tensor_name]
-        dims: list[IndexDigits] = []
-        for digits, at in zip(tensor.digits, index, strict=True):
-            if any(each == name for each, _ in at.terms):
-                moves = axis_digits(digits, at, extents)
-                if moves is not None:
-                    dims.append(moves[name])
-        if len(dims) < 2:
-            return dims[0] if dims else ()
-        # A diagonal: the steps of all, and what each moves for them.
-        steps = sorted({digit.step for digits in dims for digit in digits})
-        return tuple(IndexDigit(step, sum(stride_at(digits, step) for digits in dims)) for step in steps)
-
-    # --- vectors
-
-    def _with_vectors(self, plan: EachPlan, outer: dict[str, int]) -> tuple[float, EachPlan]:
+    def _with_vectors(self, plan: EachPlan) -> tuple[float, EachPlan]:
         """What a loop costs with the best vectors, for one turn of the loops around it, and the plan."""
-        inner = [self._with_vectors(each, outer) for each in plan.inner]
+        inner = [self._with_vectors(each) for each in plan.inner]
         own = sum(1.0 for item in plan.each.items for _ in accesses_of(item))
         positions = prod(axis.extent for axis in plan.each.axes)
         below = (
             positions * (own + sum(cost for cost, _ in inner)),
             replace(plan, inner=tuple(each for _, each in inner)),
         )
-        here = [self._along(plan, digit) for digit in plan.digits if _takes_vectors(digit)]
+        here = [self._along(plan, digit) for digit in plan.digits if takes_vectors(digit)]
         return min([*here, below], key=lambda found: found[0])
 
     def _along(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
@@ -261,11 +114,11 @@ class _Scheduler:
         if stride in (0, 1):
             return 1.0 / lanes
         # Of every second element two loads of neighbours.
-        return 2.0 / lanes if stride == 2 and self.widths[access[0]] <= 32 and not is_store else 1.0
+        return 2.0 / lanes if stride == 2 and self.loops.widths[access[0]] <= 32 and not is_store else 1.0
 
     def _is_computed(self, access: Access, names: set[str]) -> bool:
         index = access[1]
-        return any(name in names for dim in self.computed[access] for name, _ in index[dim].terms)
+        return any(name in names for dim in self.loops.computed[access] for name, _ in index[dim].terms)
 
     def _lanes(self, each: Each, names: set[str]) -> int:
         """The number of lanes vectors along a digit of these axes have at most."""
@@ -292,7 +145,7 @@ def _without_vectors(plan: EachPlan) -> EachPlan:
     return replace(plan, lanes=1, inner=tuple(map(_without_vectors, plan.inner)))
 
 
-def _takes_vectors(digit: TreeDigit) -> bool:
+def takes_vectors(digit: TreeDigit) -> bool:
     """True for a digit of strides; of an axis with limits for the innermost."""
     is_linear = all(isinstance(stride, int) for _, stride in digit.strides)
     return digit.extent > 1 and is_linear and (not digit.bound or digit.steps[0][1] == 1)
@@ -300,7 +153,3 @@ def _takes_vectors(digit: TreeDigit) -> bool:
 
 def _is_costly(part: Expr) -> bool:
     return isinstance(part, Apply) and is_costly(part.op)
-
-
-def _extents_inside(each: Each) -> dict[str, int]:
-    return {a.name: a.extent for item in items_of(each.items) if isinstance(item, Each) for a in item.axes}

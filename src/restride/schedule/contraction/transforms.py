@@ -1,0 +1,155 @@
+"""The transforms of a contraction's schedule: as a list what was chosen, and the plan that a list makes.
+
+Loops are called as the digits of trees are: `oc/16` is over blocks of 16 channels, `ow/1` over an axis.
+
+| transform | before -> after |
+| --- | --- |
+| `pack(ic/1, 4)` | `sum ic/1 4: a * b` -> one multiplication of 4 neighbours, whose products are added |
+| `tile(ow/1, 6, 2)` | `for ow, oc` -> `for ow by 6, oc by 2 vectors`, with the sums of a tile in registers |
+| `reorder(n/1, oh/1, columns)` | the loops around tiles, outermost first; `columns` are their groups |
+| `unroll(ic/1, 4)` | `sum ic/1 64: f` -> `sum ic/1 16: f, f, f, f`: the innermost summed loop |
+| `prefetch(0)` | nothing is asked for ahead; `prefetch(2)`: 2 lines of the next columns in each turn of it |
+
+Packs follow from formats and machine: a list may say them, not change them. No list changes a bit: each sum
+is added up in the order of the summed loops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NoReturn
+
+from ...errors import refuse
+from ..language import Schedule, Transform, schedule_text
+from ..machine import Machine
+from .prefetch import Prefetch
+from .schedule import ContractionDraft, ContractionPlan, draft_of, schedule_contraction, unrolled_turns
+from .strides import Contraction, ContractionLoop
+
+_NAMES = ("pack", "tile", "reorder", "unroll", "prefetch")
+_COLUMNS = "columns"
+
+
+def transforms_of(plan: ContractionPlan) -> Schedule:
+    """The transforms that make this plan of its contraction."""
+    rows = max(kind.rows for kind in plan.tiling.kinds)
+    around = [name_of(loop) for loop in plan.grid]
+    around.insert(plan.columns_at, _COLUMNS)
+    found = [Transform("pack", (name_of(plan.pack.loop), plan.pack.count))] if plan.pack else []
+    found.append(Transform("tile", (name_of(plan.row), rows, plan.vectors)))
+    if len(around) > 1:
+        found.append(Transform("reorder", tuple(around)))
+    if plan.loops:
+        found.append(Transform("unroll", (name_of(plan.loops[-1]), plan.unroll)))
+    found.append(Transform("prefetch", (plan.prefetch.lines, *plan.prefetch.operands)))
+    return tuple(found)
+
+
+def name_of(loop: ContractionLoop) -> str:
+    """By which a schedule calls a loop."""
+    return f"{loop.axis or 'one'}/{loop.step}"
+
+
+def apply(contraction: Contraction, machine: Machine, schedule: Schedule) -> ContractionPlan:
+    """The plan that transforms make of a contraction that has vectors on a machine; what they leave out is
+    chosen. Raises InvalidArguments for transforms that do not fit.
+    """
+    return _Builder(contraction, machine, schedule).plan()
+
+
+class _Builder:
+    """Makes a plan by a list."""
+
+    def __init__(self, contraction: Contraction, machine: Machine, schedule: Schedule) -> None:
+        draft = draft_of(contraction, machine)
+        if draft is None:
+            raise ValueError(f"there are no vectors in\n{contraction}")
+        self.draft: ContractionDraft = draft
+        self.wanted: dict[str, Transform] = {}
+        for transform in schedule:
+            if transform.name not in _NAMES:
+                raise refuse(
+                    "RS-V09:no-transform", transform=transform, name=transform.name, names=", ".join(_NAMES)
+                )
+            if transform.loop:
+                self.fail(transform, "a contraction is one loop, which has no number")
+            self.wanted[transform.name] = transform
+
+    def fail(self, transform: Transform, why: str) -> NoReturn:
+        """Refuse a transform."""
+        chosen = schedule_contraction(self.draft.contraction, self.draft.machine)
+        text = schedule_text(transforms_of(chosen)) if chosen else "none, as it is no contraction here"
+        raise refuse("RS-V09:no-fit", transform=transform, why=why, chosen=text)
+
+    def plan(self) -> ContractionPlan:
+        """The plan."""
+        draft = self.draft
+        self.check_pack()
+        shape = self.shape()
+        plan = draft.plan(shape, self.order())
+        if not plan.has_few_kinds:
+            self.fail(self.wanted["tile"], "windows make too many kinds of such tiles at their edges")
+        plan = replace(plan, unroll=self.unroll(plan))
+        return replace(plan, prefetch=self.prefetch(plan))
+
+    def check_pack(self) -> None:
+        """Refuse another pack than there is."""
+        wanted, pack = self.wanted.get("pack"), self.draft.pack
+        own = () if pack is None else (name_of(pack.loop), pack.count)
+        if wanted is not None and wanted.args != own:
+            told = f"it is pack({own[0]}, {own[1]})" if own else "there is none"
+            self.fail(wanted, f"what is multiplied at once follows from formats and machine: {told}")
+
+    def shape(self) -> tuple[int, int]:
+        """Rows and vectors of tiles."""
+        wanted, shapes = self.wanted.get("tile"), self.draft.shapes
+        if wanted is None:
+            return shapes[0]
+        row = name_of(self.draft.row)
+        if len(wanted.args) != 3 or wanted.args[0] != row:
+            self.fail(wanted, f"it takes {row}, how many rows, and how many vectors")
+        shape = next((shape for shape in shapes if shape == wanted.args[1:]), None)
+        if shape is None:
+            fitting = ", ".join(f"{rows} x {vectors}" for rows, vectors in shapes[:8])
+            self.fail(wanted, f"the registers hold, and divide the rows evenly into: {fitting}, ...")
+        return shape
+
+    def order(self) -> tuple[tuple[ContractionLoop, ...], int] | None:
+        """The loops around tiles, and how many are outside of the columns; None where that is not said."""
+        wanted = self.wanted.get("reorder")
+        if wanted is None:
+            return None
+        by_name = {name_of(loop): loop for loop in self.draft.around}
+        names = list(map(str, wanted.args))
+        if sorted(names) != sorted((*by_name, _COLUMNS)):
+            self.fail(wanted, f"the loops around tiles are {', '.join((*by_name, _COLUMNS))}")
+        steps: dict[str, int] = {}
+        for loop in (by_name[name] for name in names if name != _COLUMNS):
+            if steps.setdefault(loop.axis, loop.step) < loop.step:
+                self.fail(wanted, "the blocks of an axis go before the places in them")
+        at = names.index(_COLUMNS)
+        return tuple(by_name[name] for name in names if name != _COLUMNS), at
+
+    def unroll(self, plan: ContractionPlan) -> int:
+        """How many steps of the innermost summed loop are written out."""
+        wanted, cost = self.wanted.get("unroll"), self.draft.cost
+        counts = unrolled_turns(plan, cost.operations * cost.parts)
+        if wanted is None:
+            return counts[-1]
+        inner = name_of(plan.loops[-1]) if plan.loops else ""
+        if len(wanted.args) != 2 or wanted.args[0] != inner or wanted.args[1] not in counts:
+            self.fail(wanted, f"it takes {inner}, and one of {', '.join(map(str, counts))}")
+        return int(wanted.args[1])
+
+    def prefetch(self, plan: ContractionPlan) -> Prefetch:
+        """What is asked for ahead."""
+        chosen, wanted = self.draft.prefetch_of(plan), self.wanted.get("prefetch")
+        if wanted is None:
+            return chosen
+        lines, *operands = [arg for arg in wanted.args if isinstance(arg, int)] or [-1]
+        accesses = len(self.draft.contraction.accesses)
+        if len(operands) + 1 != len(wanted.args) or lines not in (0, chosen.lines):
+            self.fail(wanted, f"it takes how many lines, 0 or {chosen.lines}, and the numbers of operands")
+        if any(not 2 < number < accesses for number in operands):
+            self.fail(wanted, f"operands have the numbers 3 to {accesses - 1}")
+        return Prefetch(tuple(operands), lines)

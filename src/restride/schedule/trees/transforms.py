@@ -1,0 +1,267 @@
+"""The transforms of a loop tree's schedule: as a list what was chosen, and the loops that a list makes.
+
+Loops are numbered in the order in which they begin, the outermost one is 0. Digits are called `axis/step`:
+`c/16` and `c/1` are those of channels in blocks of 16, `h/1` is all of an axis that no tensor cuts.
+
+| transform | before -> after |
+| --- | --- |
+| `split(c, 16)` | `for c/1 64` -> `for c/16 4, c/1 16` |
+| `reorder(h/1, c/1)` | `for c/1, h/1` -> `for h/1, c/1`: all digits of a loop, outermost first |
+| `fuse(h/1, w/1)` | `for h/1 7, w/1 7` -> `for w/1 49`: digits that continue each other in all tensors |
+| `vectorize(c/1, 16)` | `for c/1 64` -> `for c/1 64 in vectors of 16`: it goes last |
+| `unroll()` | `for kh/1 3: f(kh)` -> `f(0), f(1), f(2)`, where no position needs a test |
+| `interior(h)` | `for h 9: where 0 <= h + k - 1 < 9: f` -> as before for h 0 and 8, `for h 1 to 7: f` |
+| `parallel(n/1, 4)` | steps of 4 positions of `n/1`, or of as many vectors of it, which threads share |
+
+Of a loop the last `reorder` counts, and is done before its `fuse`s. Whatever the list, the tree says what is
+computed; but sums of f32 and f64 are added in an order that vectors change (docs/numerics.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count, pairwise
+from typing import NoReturn
+
+from ...errors import refuse
+from ...ir.tree import Each, LoopTree
+from ..language import Schedule, Transform, schedule_text
+from .loops import TreeLoops
+from .padding import with_axes_for_padding
+from .plan import (
+    AxisLimits,
+    EachPlan,
+    Grid,
+    TreeDigit,
+    TreeSchedule,
+    decides_inside,
+    plans_of,
+    shared_positions,
+)
+from .schedule import schedule_tree, takes_vectors
+
+_NAMES = ("split", "reorder", "fuse", "vectorize", "unroll", "interior", "parallel")
+_MOST_LANES = 256
+
+
+# --- what was chosen ----------------------------------------------------------------------------------------
+
+
+def transforms_of(schedule: TreeSchedule) -> Schedule:
+    """The transforms that make these loops of the tree."""
+    plans = enumerate(plans_of(schedule.plan))
+    shared = (Transform("parallel", (digit.name, tiles)) for digit, tiles, _ in schedule.grid)
+    return (*(transform for number, plan in plans for transform in _of_loop(number, plan)), *shared)
+
+
+def _of_loop(number: int, plan: EachPlan) -> Iterator[Transform]:
+    names = [name for digit in plan.digits for name in (digit.fused or (digit.name,))]
+    for axis in plan.each.axes:
+        steps = sorted((_step_of(name) for name in names if _axis_of(name) == axis.name), reverse=True)
+        if len(steps) > 1:
+            yield Transform("split", (axis.name, *steps[:-1]), number)
+    if names != _in_tree_order(plan.each, names):
+        yield Transform("reorder", tuple(names), number)
+    for digit in plan.digits:
+        if digit.fused:
+            yield Transform("fuse", digit.fused, number)
+    if plan.lanes > 1:
+        yield Transform("vectorize", (plan.digits[-1].name, plan.lanes), number)
+    if plan.is_unrolled:
+        yield Transform("unroll", (), number)
+    if plan.interior:
+        yield Transform("interior", plan.interior, number)
+
+
+def _axis_of(name: str) -> str:
+    return name.rpartition("/")[0]
+
+
+def _step_of(name: str) -> int:
+    return int(name.rpartition("/")[2])
+
+
+def _in_tree_order(each: Each, names: Sequence[str]) -> list[str]:
+    """Names of digits in the order of the axes, those of one axis outermost first."""
+    places = {axis.name: place for place, axis in enumerate(each.axes)}
+    return sorted(names, key=lambda name: (places[_axis_of(name)], -_step_of(name)))
+
+
+# --- the loops of a list ------------------------------------------------------------------------------------
+
+
+def apply(tree: LoopTree, schedule: Schedule) -> TreeSchedule:
+    """The loops that transforms make of a tree of one outermost loop.
+
+    Raises InvalidArguments for transforms that do not fit.
+    """
+    return _Builder(tree, schedule).scheduled()
+
+
+@dataclass
+class _LoopTransforms:
+    """The transforms of one loop, by name."""
+
+    by_name: dict[str, list[Transform]] = field(default_factory=dict)
+
+    def all(self, name: str) -> list[Transform]:
+        """Those of a name, in their order."""
+        return self.by_name.get(name, [])
+
+    def last(self, name: str) -> Transform | None:
+        """The one that counts of a name that counts once."""
+        return self.all(name)[-1] if self.all(name) else None
+
+
+class _Builder:
+    """Makes the loops of a tree, by a list."""
+
+    def __init__(self, tree: LoopTree, schedule: Schedule) -> None:
+        self.tree, self.loops = tree, TreeLoops(with_axes_for_padding(tree))
+        self.by_loop: dict[int, _LoopTransforms] = {}
+        self.numbers = count()
+        for transform in schedule:
+            if transform.name not in _NAMES:
+                raise refuse(
+                    "RS-V09:no-transform", transform=transform, name=transform.name, names=", ".join(_NAMES)
+                )
+            own = self.by_loop.setdefault(transform.loop, _LoopTransforms())
+            own.by_name.setdefault(transform.name, []).append(transform)
+
+    def fail(self, transform: Transform, why: str) -> NoReturn:
+        """Refuse a transform."""
+        chosen = schedule_text(transforms_of(schedule_tree(self.tree)))
+        raise refuse("RS-V09:no-fit", transform=transform, why=why, chosen=chosen)
+
+    def scheduled(self) -> TreeSchedule:
+        """The loops of the tree, and what threads share."""
+        plan = self.plan(self.loops.tree.items[0], {}, has_lanes=False)
+        loops = next(self.numbers)
+        for number, own in self.by_loop.items():
+            given = [transform for of_name in own.by_name.values() for transform in of_name]
+            if number >= loops:
+                self.fail(given[0], f"the loops of the tree have the numbers 0 to {loops - 1}")
+            if number and own.all("parallel"):
+                self.fail(own.all("parallel")[0], "threads share the outermost loop alone")
+        return self.loops.scheduled(plan, self.grid(plan))
+
+    def plan(self, each: Each, outer: dict[str, int], *, has_lanes: bool) -> EachPlan:
+        """A loop, and those inside of it; `has_lanes`: vectors go along a loop around it."""
+        own = self.by_loop.get(next(self.numbers), _LoopTransforms())
+        extents = outer | {axis.name: axis.extent for axis in each.axes}
+        digits, limits = self.loops.all_digits(each, extents, self.cuts(each, own))
+        order = self.fused(own, self.order(each, own, digits, limits), limits)
+        vectors, lanes = own.last("vectorize"), 1
+        if vectors is not None:
+            order, lanes = self.with_vectors(vectors, order, has_lanes=has_lanes)
+        has_lanes |= lanes > 1
+        inside = (item for item in each.items if isinstance(item, Each))
+        inner = tuple(self.plan(item, extents, has_lanes=has_lanes) for item in inside)
+        unroll, interior = own.last("unroll"), own.last("interior")
+        if unroll is not None and (inner or not each.folds):
+            self.fail(unroll, "a loop is unrolled that folds and has no loop in it")
+        kept = tuple(map(str, interior.args)) if interior else ()
+        names = [axis.name for axis in each.axes]
+        if interior is not None and not set(kept).issubset(names):
+            self.fail(interior, f"the axes of the loop are {', '.join(names)}")
+        return EachPlan(each, order, limits, lanes, inner, unroll is not None, kept)
+
+    def cuts(self, each: Each, own: _LoopTransforms) -> dict[str, tuple[int, ...]]:
+        """After how many positions each axis is split."""
+        extents = {axis.name: axis.extent for axis in each.axes}
+        found: dict[str, tuple[int, ...]] = {}
+        for transform in own.all("split"):
+            name, *steps = transform.args or ("",)
+            numbers = tuple(step for step in steps if isinstance(step, int))
+            if name not in extents:
+                self.fail(transform, f"the axes of the loop are {', '.join(extents)}")
+            if not numbers or len(numbers) < len(steps) or min(numbers) < 2:
+                self.fail(transform, "an axis is split after numbers of positions, from 2 on")
+            if any(large % small or large == small for large, small in pairwise(numbers)):
+                self.fail(transform, "each number is a multiple of the next one")
+            found[str(name)] = numbers
+        return found
+
+    def order(
+        self,
+        each: Each,
+        own: _LoopTransforms,
+        digits: Sequence[TreeDigit],
+        limits: tuple[tuple[str, AxisLimits], ...],
+    ) -> tuple[TreeDigit, ...]:
+        """The digits of a loop in the order that is wanted."""
+        by_name = {digit.name: digit for digit in digits}
+        for transform in own.all("split"):
+            cut = {_step_of(name) for name in by_name if _axis_of(name) == transform.args[0]}
+            if not cut.issuperset(step for step in transform.args if isinstance(step, int)):
+                self.fail(
+                    transform, "it is longer than the axis, or the blocks of a tensor do not nest with it"
+                )
+        wanted = own.last("reorder")
+        if wanted is None:
+            return tuple(by_name[name] for name in _in_tree_order(each, list(by_name)))
+        if sorted(map(str, wanted.args)) != sorted(by_name):
+            self.fail(wanted, f"the digits of the loop are {', '.join(by_name)}")
+        order = tuple(by_name[str(name)] for name in wanted.args)
+        for axis, _ in limits:
+            steps = [_step_of(digit.name) for digit in order if digit.bound == axis]
+            if steps != sorted(steps, reverse=True):
+                self.fail(wanted, f"the digits of {axis} do not cover it exactly: the larger one goes first")
+        return order
+
+    def fused(
+        self,
+        own: _LoopTransforms,
+        order: tuple[TreeDigit, ...],
+        limits: tuple[tuple[str, AxisLimits], ...],
+    ) -> tuple[TreeDigit, ...]:
+        """The digits with those made one that are to be."""
+        bounded = frozenset(name for name, _ in limits)
+        for transform in own.all("fuse"):
+            names, wanted = [digit.name for digit in order], list(map(str, transform.args))
+            at = names.index(wanted[0]) if wanted and wanted[0] in names else 0
+            if len(wanted) < 2 or names[at : at + len(wanted)] != wanted:
+                self.fail(transform, f"the digits of the loop stand as {', '.join(names)}")
+            whole = self.loops.fused(order[at : at + len(wanted)], bounded)
+            if len(whole) > 1:
+                self.fail(transform, "they do not continue each other in all tensors")
+            order = (*order[:at], *whole, *order[at + len(wanted) :])
+        return order
+
+    def with_vectors(
+        self, transform: Transform, order: tuple[TreeDigit, ...], *, has_lanes: bool
+    ) -> tuple[tuple[TreeDigit, ...], int]:
+        """The digits with that of the vectors last, and their lanes."""
+        name, lanes = transform.args if len(transform.args) == 2 else ("", 0)
+        digit = next((digit for digit in order if digit.name == name), None)
+        if digit is None or not isinstance(lanes, int):
+            self.fail(transform, f"it takes a digit of {', '.join(d.name for d in order)}, and lanes")
+        if has_lanes:
+            self.fail(transform, "a loop around this one has vectors")
+        if not takes_vectors(digit):
+            self.fail(
+                transform, "the digit is one position, a table, or the upper one of an axis with limits"
+            )
+        if not 2 <= lanes <= _MOST_LANES or lanes & (lanes - 1):
+            self.fail(transform, f"lanes are a power of two, from 2 to {_MOST_LANES}")
+        return (*(other for other in order if other != digit), digit), lanes
+
+    def grid(self, plan: EachPlan) -> Grid:
+        """The digits that threads share."""
+        found: list[tuple[TreeDigit, int, int]] = []
+        last = -1
+        for transform in self.by_loop.get(0, _LoopTransforms()).all("parallel"):
+            name, tiles = transform.args if len(transform.args) == 2 else ("", 0)
+            place = next((i for i, digit in enumerate(plan.digits) if digit.name == name), -1)
+            if place < 0 or not isinstance(tiles, int) or tiles < 1:
+                names = ", ".join(digit.name for digit in plan.digits)
+                self.fail(transform, f"it takes a digit of {names}, and how many positions a step has")
+            if place <= last or (found and decides_inside(plan, last)):
+                self.fail(transform, "digits are shared from the outermost on, down to one that has limits")
+            positions = shared_positions(plan, place)
+            if positions < 2:
+                self.fail(transform, "it has one position, or one vector")
+            found.append((plan.digits[place], tiles, -(-positions // tiles)))
+            last = place
+        return tuple(found)
