@@ -275,7 +275,7 @@ def test_dims_known_only_at_execution_have_no_plan():
             rs.plan(src, dst)
 
 
-# --- schedules that a person passes ---------------------------------------------------------------------------
+# --- schedules that a person passes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -382,8 +382,10 @@ _WORDS = {
     "model/prop_kind.py",
     "runtime/describe.py",
     "runtime/cpu/ranges.py",
+    "schedule/contraction/transforms.py",
     "schedule/moves/schedule.py",
     "schedule/moves/transforms.py",
+    "schedule/trees/transforms.py",
 }
 
 

@@ -83,7 +83,7 @@ def reorder(plan: Schedule, *axes: int) -> Schedule:
 def parallel(plan: Schedule, axis: int, tiles: int = 0) -> Schedule:
     """Cut a loop into steps that threads share; steps are outermost, in the order in which they are made.
 
-    `for a0 in 64: move`  ->  `parallel for 16 steps: for a0 in 4 of the step: move`, by `parallel(a0, 4)`; and
+    `for a0 in 64: move`  ->  `parallel for 16 steps: for a0 in 4 of the step: move`, by `parallel(a0, 4)`;
     ->  `parallel for a0 in 64: move`, by `parallel(a0)`, which leaves no loop within the step.
     """
     name, count = f"a{axis}", plan.tiles(axis)
@@ -126,8 +126,8 @@ def prefetch(plan: Schedule, nbytes: int) -> Schedule:
 def peel(plan: Schedule, axis: int) -> tuple[Schedule, Schedule]:
     """Split a box along an axis that is read in part.
 
-    `for a0 in 32: read below 17, else zero`  ->  `for a0 in 17: read`  and  `for a0 in 15: zero`, which is the
-    next box; the numbers of those behind it grow by 1.
+    `for a0 in 32: read below 17, else zero`  ->  `for a0 in 17: read`  and  `for a0 in 15: zero`, which is
+    the next box; the numbers of those behind it grow by 1.
     """
     if plan != _as_it_is(plan.nest):
         raise _NoFitError("a box is split before anything else is done with it")
@@ -236,7 +236,9 @@ def _misfit(plan: Schedule, machine: Machine) -> tuple[str, str]:
         elements = prod(plan.chunks)
         copies = prod((1 + (axis.extent % chunk > 0)) * (2 - axis.is_whole) for axis, chunk in sizes)
         registers = _MOST_GATHERED * machine.vector_bytes * 8 // max(plan.mid_type.bits, 8)
-        is_exchanged = all(chunk & (chunk - 1) == 0 and (axis.is_linear or chunk == 1) for axis, chunk in sizes)
+        is_exchanged = all(
+            chunk & (chunk - 1) == 0 and (axis.is_linear or chunk == 1) for axis, chunk in sizes
+        )
         if elements > _MOST_ELEMENTS or elements * copies > _MOST_COPIED:
             return "tile", f"{elements} elements in {copies} forms are too much code for a tile"
         if elements > registers and not is_exchanged:
@@ -285,11 +287,10 @@ def _kind(plan: Schedule, machine: Machine) -> Tile:
 
 def transforms_of(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> tuple[Transform, ...]:
     """The transforms that make these schedules of these boxes: `apply` undone."""
-    found, loop = list[Transform](), 0
-    for plan, peeled in zip(plans, _peeled(boxes, plans), strict=True):
+    found = list[Transform]()
+    for loop, (plan, peeled) in enumerate(zip(plans, _peeled(boxes, plans), strict=True)):
         found += [Transform("peel", (f"a{axis}",), loop) for axis in peeled]
         found += plan.transforms(loop)
-        loop += 1
     return tuple(found)
 
 
@@ -304,7 +305,7 @@ def text_of(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> str:
 
 
 def _peeled(boxes: Sequence[LoopNest], plans: Sequence[Schedule]) -> list[list[int]]:
-    """For each schedule the axes along which its box is split first: those of a box stand at its first one."""
+    """For each schedule the axes along which its box is split first: of several parts, for the first one."""
     found, left = list[list[int]](), list(plans)
     for box in boxes:
         axes = list[int]()
