@@ -30,6 +30,7 @@ from support.ir_problems import ON_CPU
 from support.kernels import (
     POISON,
     TINY,
+    Bytes,
     Kernel,
     destination,
     difference,
@@ -37,7 +38,7 @@ from support.kernels import (
     random_source,
     runnable,
 )
-from support.nests import nests
+from support.nests import buffers, nests
 from support.problem_primitives import primitive_desc_of
 
 _AVX512 = Machine(vector_bytes=64, registers=32)
@@ -160,50 +161,75 @@ class _Scheduled(Kernel):
         self._take(lowered)
 
 
-def _span(desc: MemoryDesc) -> tuple[int, int]:
-    """The first byte of a tensor, and how many from there on."""
-    low, high = desc.extent_range()
-    first = low * desc.data_type.bits // 8
-    return first, -(-high * desc.data_type.bits // 8) - first
-
-
-@settings(max_examples=examples(160), suppress_health_check=list(HealthCheck))
-@given(
-    pairs(max_ndims=4),
-    st.data(),
-    st.sampled_from(runnable()),
-    st.booleans(),
-    st.sampled_from((1, 2, 5)),
-    st.booleans(),
-)
-def test_other_schedules_write_the_same_bytes(
-    pair: tuple[MemoryDesc, MemoryDesc],
-    data: st.DataObject,
-    isa: Isa,
-    at_end: bool,
-    parts: int,
-    summed: bool,
+def _check_bytes(
+    nest: LoopNest, lowered: cpu.LoweredNest, memory: tuple[Bytes, Bytes], *, at_end: bool, parts: int
 ) -> None:
-    src, dst = pair
-    nest = reorder_nest(src, dst, linear(summed=summed))
+    """The kernel of a schedule writes into a copy of the destination what is interpreted, and nothing else;
+    source and destination lie between pages that nobody may touch.
+    """
+    content, before = memory
+    factors = (0.75, 0.5)
+    wanted = expected(nest, content, before, *factors)
+    source, target = Guarded(content.size, at_end=at_end), Guarded(before.size, at_end=at_end)
+    source.write(content.tobytes())
+    source.lock()
+    target.write(before.tobytes())
+    lowered = lowered if target.address % 64 == 0 else lowered.without_streams()
+    _Scheduled(lowered)(source.address, target.address, *factors, parts=parts)
+    problem = difference(np.frombuffer(target.read(), np.uint8).copy(), wanted, nest.dst_type)
+    assert not problem, f"{problem}\n{nest}\n{lowered}"
+    assert not target.around() - {POISON}, "bytes beside the destination were written"
+
+
+def _edit(data: st.DataObject, nest: LoopNest, isa: Isa) -> cpu.LoweredNest:
+    """The nest by schedules that nobody chose."""
     assume(peeled_boxes(nest) <= _MOST_BOXES and not nest.is_empty)
     assume(not cpu.lower(nest, isa, TINY).splits_bytes)
     machine, boxes = cpu.machine_of(isa, TINY), _boxes(nest)
     plans = [data.draw(_edited(plan), label="edited") for plan in _plans(boxes, machine)]
-    transforms = transforms_of(boxes, _fitting(boxes, plans, machine))
-    lowered = cpu.lower_by(nest, transforms, isa, TINY)
-    (src_low, src_size), (dst_low, dst_size) = _span(src), _span(dst)
-    content, before = random_source(src, 1), destination(dst, 3)
-    factors = (1.0, 0.5 if summed else 0.0)
-    wanted = expected(nest, content, before, *factors)
-    source, target = Guarded(src_size, at_end=at_end), Guarded(dst_size, at_end=at_end)
-    source.write(content[src_low : src_low + src_size].tobytes())
-    source.lock()
-    target.write(before[dst_low : dst_low + dst_size].tobytes())
-    to = target.address - dst_low
-    lowered = lowered if to % 64 == 0 else lowered.without_streams()
-    _Scheduled(lowered)(source.address - src_low, to, *factors, parts=parts)
-    got = np.frombuffer(target.read(), np.uint8).copy()
-    problem = difference(got, wanted[dst_low : dst_low + dst_size].copy(), nest.dst_type)
-    assert not problem, f"{problem}\n{nest}\n{lowered}"
-    assert not target.around() - {POISON}, "bytes beside the destination were written"
+    return cpu.lower_by(nest, transforms_of(boxes, _fitting(boxes, plans, machine)), isa, TINY)
+
+
+# Destinations of whole lines: what may go past the caches.
+_OF_LINES = (
+    ((64, 96), "f32 f32", "ab ba"),
+    ((128, 64), "u8 u8", "ab ba"),
+    ((2, 33, 4, 16), "f32 bf16", "abcd aBcd32b"),
+    ((2, 48, 5, 3), "s8 f32", "abcd aBcd16b"),
+    ((7, 320), "f32 f32", "ab ab"),
+    ((3, 128, 20), "u8 u8", "abc acb"),
+    ((64, 128), "s4 s4", "ab ba"),
+)
+
+
+def _pair(dims: tuple[int, ...], types: str, tags: str) -> tuple[MemoryDesc, MemoryDesc]:
+    (src_type, dst_type), (src, dst) = types.split(), tags.split()
+    return MemoryDesc(dims, src_type, src), MemoryDesc(dims, dst_type, dst)
+
+
+@settings(max_examples=examples(160), suppress_health_check=list(HealthCheck))
+@given(
+    st.one_of(pairs(max_ndims=4), st.sampled_from(_OF_LINES).map(lambda forms: _pair(*forms))),
+    st.data(),
+    st.sampled_from(runnable()),
+    st.booleans(),
+    st.booleans(),
+)
+def test_other_schedules_of_reorders_write_the_same_bytes(
+    pair: tuple[MemoryDesc, MemoryDesc], data: st.DataObject, isa: Isa, at_end: bool, summed: bool
+) -> None:
+    src, dst = pair
+    assume(not summed or dst.data_type.bits >= 8)
+    nest = reorder_nest(src, dst, linear(scaled=summed, summed=summed))
+    lowered = _edit(data, nest, isa)
+    memory = random_source(src, 1), destination(dst, 3)
+    _check_bytes(nest, lowered, memory, at_end=at_end, parts=data.draw(st.sampled_from((1, 2, 5))))
+
+
+@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
+@given(nests(), st.data(), st.sampled_from(runnable()), st.booleans())
+def test_other_schedules_of_nests_write_the_same_bytes(
+    nest: LoopNest, data: st.DataObject, isa: Isa, at_end: bool
+) -> None:
+    src, dst = (array.view(np.uint8) for array in buffers(nest))
+    _check_bytes(nest, _edit(data, nest, isa), (src, dst), at_end=at_end, parts=2)
