@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.arrays import reorder_plan
 from restride.runtime.cpu import kernel
+from restride.targets.store import ObjectStore
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -374,3 +376,37 @@ def test_what_no_text_says_takes_no_schedule(nothing_runs, x, dst, options, why)
         rs.plan(x, dst, **options, schedule=plan.schedule)
     with refused("schedule is int"):
         rs.plan(X, "nhwc", schedule=7)
+
+
+# --- schedules that are searched ----------------------------------------------------------------------------
+
+
+def test_a_measured_schedule_is_kept_and_found_without_measuring(monkeypatch, tmp_path):
+    monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.setattr(reorder_plan, "_SEARCH_SECONDS", 0.05)
+    src = rs.MemoryDesc((4, 32, 28, 28), "f32", "nchw")
+    found = rs.plan(src, "nhwc", effort="measure", scale=0.5)
+    assert rs.plan(src, "nhwc", scale=0.5, schedule=found.schedule).ir == found.ir
+    monkeypatch.setattr(reorder_plan, "time_call", None)
+    assert rs.plan(src, "nhwc", effort="measure", scale=0.5).schedule == found.schedule
+
+
+@pytest.mark.parametrize("kept", [b"tile(a7, 9)", b"no text", b"\xff", b""])
+def test_a_kept_schedule_that_does_not_fit_is_ignored(monkeypatch, tmp_path, kept):
+    store = ObjectStore(tmp_path / "store")
+    monkeypatch.setattr(store, "get", lambda key: kept)
+    monkeypatch.setattr(reorder_plan, "default_store", lambda: store)
+    monkeypatch.setattr(reorder_plan, "_SEARCH_SECONDS", 0.0)
+    plan = rs.plan(X, "nhwc", effort="measure")
+    assert plan.schedule == rs.plan(X, "nhwc").schedule
+
+
+def test_what_has_one_schedule_is_not_searched(nothing_runs):
+    for x, options in ((np.empty((0, 3), np.float32), {}), (X, {"engine": REF})):
+        assert rs.plan(x, None, effort="measure", **options).impl == rs.plan(x, None, **options).impl
+    with refused("effort"):
+        rs.plan(X, "nhwc", effort="much")
+    with refused("looks for one"):
+        rs.plan(X, "nhwc", effort="measure", schedule="")
+    with pytest.raises(rs.OutOfMemory, match="bytes are free"):
+        rs.plan(rs.MemoryDesc((1 << 40,), "f32", "a"), None, effort="measure")

@@ -81,6 +81,11 @@ class LoweredNest:
         return replace(self, schedules=tuple(plan.without_streams() for plan in self.schedules))
 
     @property
+    def boxes(self) -> list[LoopNest]:
+        """The boxes of the nest that `schedules` run, which may have split some of them."""
+        return _boxes(self.nest)
+
+    @property
     def unreadable(self) -> str:
         """Why no text that can be read says how the nest runs; empty where one does."""
         if self.staged or self.blocks:
@@ -93,7 +98,7 @@ class LoweredNest:
         load_whole("restride.schedule.moves.transforms")
         from ..schedule.moves.transforms import text_of
 
-        return text_of(_boxes(self.nest), self.schedules)
+        return text_of(self.boxes, self.schedules)
 
 
 # Instructions that multiply all of 32 bits and add the products to a sum, by LLVM's features: vpdpbusd and
