@@ -94,7 +94,7 @@ class LoweredNest:
 
     def __str__(self) -> str:
         if self.unreadable:
-            return str(self.staged or self.blocks or f"{self.kind}: {self.why}")
+            return str(self.staged or self.blocks or f"{self.kind} ({self.why})")
         load_whole("restride.schedule.moves.transforms")
         from ..schedule.moves.transforms import text_of
 
