@@ -15,8 +15,9 @@ import restride as rs
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import linear
 from restride.runtime.cpu.kernel import kernel_of
-from restride.targets.cpu import LoweredNest, lower
+from restride.targets.cpu import lower_nest
 from restride.targets.isa import Isa, host_caches, host_isa
+from restride.targets.lowered import Lowered
 
 from .array_peers import NumPy
 from .measure import Call
@@ -54,18 +55,18 @@ def measure(setting: BenchSetup) -> list[BenchRow]:
     return [race(work, replace(setting, copiers=[]), number=1)]
 
 
-def variants(problem: PeerProblem) -> dict[str, LoweredNest]:
+def variants(problem: PeerProblem) -> dict[str, Lowered]:
     """The kernels, each with one thing more."""
     sides = ((problem.src_type, problem.src_tag), (problem.dst_type, problem.dst_tag))
     src, dst = (rs.MemoryDesc(problem.dims, *side) for side in sides)
     nest, isa, caches = reorder_nest(src, dst, linear()), host_isa(), host_caches()
-    best = lower(nest, isa, caches)
+    best = lower_nest(nest, isa, caches)
     plain = _with(best, streams=False, prefetch=0)
-    axes = tuple(range(len(plain.schedules[0].nest.axes)))
+    axes = tuple(range(len(plain.plan[0].nest.axes)))
     loops = _with(plain, chunks=(1,) * len(axes), grid=(), inner=axes, kind="strided")
     found = {"a loop over elements": loops}
     if isa.name in ("avx2", "avx512"):
-        narrow = lower(nest, Isa.for_name(_NARROW), caches, may_stream=False)
+        narrow = lower_nest(nest, Isa.for_name(_NARROW), caches, may_stream=False)
         found["tiles in registers of 16 bytes"] = _with(narrow, prefetch=0)
     found[f"tiles in registers of {isa.vector_bytes} bytes"] = plain
     found["… the next lines asked for ahead"] = _with(best, streams=False)
@@ -73,8 +74,8 @@ def variants(problem: PeerProblem) -> dict[str, LoweredNest]:
     return found
 
 
-def _with(lowered: LoweredNest, **changes: Any) -> LoweredNest:
-    return replace(lowered, schedules=tuple(replace(plan, **changes) for plan in lowered.schedules))
+def _with(lowered: Lowered, **changes: Any) -> Lowered:
+    return replace(lowered, plan=tuple(replace(plan, **changes) for plan in lowered.plan))
 
 
 def _wrong(problem: PeerProblem, call: Call, source: Bytes, target: Bytes) -> str:

@@ -20,7 +20,10 @@ from restride.ir.tree import LoopTree
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import Kernel, KernelWords, kernel_of
 from restride.runtime.result_pool import allocate
-from restride.targets.cpu_contraction import lower_contraction
+from restride.schedule.contraction.schedule import draft_of
+from restride.schedule.contraction.strides import find_contraction
+from restride.targets.cpu import machine_of
+from restride.targets.cpu_kernels import lower_plan
 from restride.targets.isa import host_caches, host_isa
 
 from .layers import LAYERS, TYPES, Layer, primitive_of
@@ -54,13 +57,18 @@ def _calls(tree: LoopTree) -> Iterator[tuple[str, PreparedCall]]:
         storage[:] = np.resize(np.array([0, 0, 0, 60], np.uint8), storage.size)
     words = KernelWords((0.0,) * tree.scalars, [address_of(storage) for storage in storages])
     seen: set[tuple[object, ...]] = set()
-    for rank in range(2 * _MOST_TILES):
-        lowered = lower_contraction(tree, host_isa(), host_caches(), rank)
-        if lowered is None or lowered.key in seen:
+    contraction = find_contraction(tree)
+    draft = None if contraction is None else draft_of(contraction, machine_of(host_isa(), host_caches()))
+    if draft is None:
+        return
+    for shape in draft.shapes[: 2 * _MOST_TILES]:
+        plan = draft.plan(shape)
+        lowered = lower_plan(plan, host_isa())
+        if not plan.has_few_kinds or lowered.key in seen:
             continue
         seen.add(lowered.key)
-        kernel = kernel_of(lowered, 0, lowered.numbers)
-        yield f"{lowered.plan.tiling.rows} x {lowered.plan.vectors}", _call(kernel, words, storages)
+        kernel = kernel_of(lowered, 0)
+        yield f"{plan.tiling.rows} x {plan.vectors}", _call(kernel, words, storages)
         if len(seen) == _MOST_TILES:
             return
 

@@ -10,8 +10,9 @@ import pytest
 import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.schedule.contraction.kernel import LaunchNumber
-from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 from support.contractions import ConvolutionShape, check_contraction, convolution_tree, product_tree
 from support.kernels import isa_id, runnable
 
@@ -43,7 +44,7 @@ def _resnet_50(batch: int) -> Iterator[ConvolutionShape]:
             inputs, size = 4 * middle, after
 
 
-def _lowered(shape: ConvolutionShape, types: str, level: Isa) -> LoweredContraction:
+def _lowered(shape: ConvolutionShape, types: str, level: Isa) -> Lowered:
     descs = shape.descs(*_BLOCKED[types], *types.split())
     found = lower_contraction(convolution_tree(shape, descs), level, CacheSizes())
     assert found is not None
@@ -144,12 +145,12 @@ def test_channels_in_lanes_bring_no_numbers() -> None:
     found = lower_contraction(tree, _LEVELS[0], CacheSizes())
     assert found is not None
     assert not found.numbers
-    assert "LaunchNumber" not in repr(found.kernel)
+    assert "LaunchNumber" not in repr(found.code)
 
 
 def test_numbers_stand_where_the_kernel_says() -> None:
     found = _lowered(ConvolutionShape(3, 1, 64, 64, 12, 28), "f32 f32", _LEVELS[0])
-    grid = found.kernel.grid
+    grid = found.code.grid
 
     def brought(number: int | LaunchNumber) -> int:
         assert isinstance(number, LaunchNumber)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from restride.desc.memory_desc import MemoryDesc
 from restride.targets import isa, jit
-from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.llvm_facts import llvm_facts
+from restride.targets.lowered import Lowered
 from support.contractions import ConvolutionShape, check_contraction, convolution_tree, product_tree
 from support.effort import examples
 from support.kernels import isa_id, runnable
@@ -34,7 +35,7 @@ def levels() -> tuple[Isa, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _lowered(tree, level: Isa) -> LoweredContraction:
+def _lowered(tree, level: Isa) -> Lowered:
     found = lower_contraction(tree, level, CacheSizes())
     assert found is not None
     return found

@@ -10,8 +10,9 @@ from restride.ops.programs.rnn_cells import RnnCell
 from restride.ops.programs.rnn_descs import RnnTensors
 from restride.ops.rnn import RnnProblem
 from restride.schedule.contraction.prefetch import Prefetch
-from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 from support.contractions import check_contraction, product_tree
 from support.kernels import runnable
 
@@ -19,7 +20,7 @@ AVX512 = Isa.for_name("avx512")
 NONE = MemoryDesc()
 
 
-def lowered_step(kind: str, batch: int, channels: int) -> list[LoweredContraction]:
+def lowered_step(kind: str, batch: int, channels: int) -> list[Lowered]:
     """The kernels of a step of time."""
     cell = RnnCell(kind)
     dims = (1, 1, channels, cell.gates, channels)
@@ -29,7 +30,7 @@ def lowered_step(kind: str, batch: int, channels: int) -> list[LoweredContractio
     program = RnnProblem(cell, "left2right", False, tensors, block=16).program()
     (repeat,) = (step for step in program.steps if isinstance(step, RepeatStep))
     found = [lower_contraction(step.tree, AVX512, CacheSizes()) for step in repeat.steps]
-    assert all(isinstance(each, LoweredContraction) for each in found)
+    assert all(isinstance(each, Lowered) for each in found)
     return [each for each in found if each is not None]
 
 
@@ -39,7 +40,7 @@ def _tensors(dims: tuple[int, ...], batch: int, *weights: MemoryDesc) -> RnnTens
     return RnnTensors(layer, NONE, NONE, *both, NONE, layer, NONE, NONE)
 
 
-def operand_names(lowered: LoweredContraction) -> list[str]:
+def operand_names(lowered: Lowered) -> list[str]:
     """The tensors of the operands that are asked for."""
     accesses = lowered.plan.contraction.accesses
     return [accesses[number].tensor.name for number in lowered.plan.prefetch.operands]

@@ -257,7 +257,7 @@ def _vbmi() -> Isa:
 
 def _ir(src: str, dst: str, isa: Isa) -> str:
     tags = (MemoryDesc((64, 64), src, "ab"), MemoryDesc((64, 64), dst, "ba"))
-    return cpu.lower(reorder_nest(*tags, Compute()), isa, COMMON).ir()
+    return cpu.lower_nest(reorder_nest(*tags, Compute()), isa, COMMON).ir()
 
 
 @pytest.mark.sweep(1)

@@ -22,8 +22,9 @@ from restride.ir.scale_rule import ScaleRule
 from restride.runtime.cpu.kernel import KernelWords
 from restride.schedule.groups import schedule_groups
 from restride.schedule.machine import Machine
-from restride.targets.cpu_kernels import LoweredGroups, lower_groups
+from restride.targets.cpu_kernels import lower_groups
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 from support.kernels import isa_id, runnable
 from support.machine_code import loaded
 from support.values import patterns
@@ -247,7 +248,7 @@ def test_elements_stream_where_they_are_whole_lines() -> None:
     assert schedule_groups(Case((64, 256), (1, 32), "s8").quantization, _WIDE).streams is False
 
 
-def _check_kernel(case: Case, lowered: LoweredGroups) -> None:
+def _check_kernel(case: Case, lowered: Lowered) -> None:
     """What a kernel writes, in one part and in three, is what the definition says."""
     cpu = rs.Engine("cpu")
     x = case.source()

@@ -16,6 +16,7 @@ from restride.dtypes import DataType
 from restride.emit import entry
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import Axis, Compute, LoopNest, linear
+from restride.schedule.moves.blocks import Blocks
 from restride.targets import cpu, jit
 from restride.targets.isa import Isa, host_isa
 from support.cases import CASES, Case, named
@@ -58,7 +59,9 @@ def test_kernels_equal_the_interpreter(case: Case) -> None:
 
 @_every_case
 def test_kernels_are_of_the_family_that_the_case_is_meant_for(case: Case) -> None:
-    kinds = {cpu.lower(case.nest, isa, COMMON).kind for isa in map(Isa.for_name, ("avx512", "avx2", "neon"))}
+    kinds = {
+        cpu.lower_nest(case.nest, isa, COMMON).kind for isa in map(Isa.for_name, ("avx512", "avx2", "neon"))
+    }
     assert kinds == {case.kind} or not case.kind
 
 
@@ -144,13 +147,13 @@ def test_all_shares_together_equal_the_interpreter(name: str) -> None:
 
 def test_large_work_can_be_shared_by_many_threads() -> None:
     for name, (src, dst) in _LARGE.items():
-        low = cpu.lower(reorder_nest(src, dst, Compute()), host_isa(), COMMON)
+        low = cpu.lower_nest(reorder_nest(src, dst, Compute()), host_isa(), COMMON)
         assert low.steps >= 2, name
 
 
 def test_one_call_runs_the_whole() -> None:
     case = named("transpose")
-    library = jit.load(jit.compile_ir(cpu.lower(case.nest, _ISA, COMMON).ir(), _ISA))
+    library = jit.load(jit.compile_ir(cpu.lower_nest(case.nest, _ISA, COMMON).ir(), _ISA))
     whole = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(library.address(entry.WHOLE))
     src, dst, factors = _source(case), _destination(case), (ctypes.c_float * 2)(1.0, 0.0)
     wanted = expected(case.nest, src, dst)
@@ -186,19 +189,19 @@ def test_streaming_stores_write_the_same(name: str) -> None:
     for isa in runnable():
         lowered = compiled(nest, isa, True, TINY).lowered
         # What is flushed finds its whole lines by itself, wherever the destination begins.
-        is_past = lowered.streams or lowered.blocks is not None
-        assert ("!nontemporal" in cpu.lower(nest, isa, TINY).ir()) == is_past
+        is_past = lowered.streams or isinstance(lowered.plan, Blocks)
+        assert ("!nontemporal" in cpu.lower_nest(nest, isa, TINY).ir()) == is_past
     check(nest, random_source(src, 4), destination(dst), runnable(), may_stream=True, caches=TINY, parts=3)
 
 
 def test_streaming_needs_leave_and_a_large_destination() -> None:
     nest = reorder_nest(*_STREAMED["rows"], Compute())
     wide = Isa.for_name("avx512")
-    assert cpu.lower(nest, wide, TINY).streams
-    assert not cpu.lower(nest, wide, COMMON).streams
-    assert not cpu.lower(nest, wide, TINY, may_stream=False).streams
+    assert cpu.lower_nest(nest, wide, TINY).streams
+    assert not cpu.lower_nest(nest, wide, COMMON).streams
+    assert not cpu.lower_nest(nest, wide, TINY, may_stream=False).streams
     summed = reorder_nest(*_STREAMED["rows"], linear(summed=True))
-    assert not cpu.lower(summed, wide, TINY).streams
+    assert not cpu.lower_nest(summed, wide, TINY).streams
 
 
 # --- far apart ---------------------------------------------------------------------------------------------
@@ -289,7 +292,7 @@ def _text(name: str) -> str:
     nest = _golden_nest(name)
     parts = [f"; {line}" for line in str(nest).split("\n")]
     for level in ("avx512", "avx2", "neon"):
-        low = cpu.lower(nest, Isa.for_name(level), COMMON)
+        low = cpu.lower_nest(nest, Isa.for_name(level), COMMON)
         parts += [
             "",
             f"; --- {level}",
@@ -326,10 +329,10 @@ def test_texts_are_the_same_in_every_process() -> None:
 
 def test_equal_nests_have_equal_texts_whatever_was_made_before() -> None:
     case = named("weights")
-    first = cpu.lower(case.nest, Isa.for_name("avx2"), COMMON).ir()
+    first = cpu.lower_nest(case.nest, Isa.for_name("avx2"), COMMON).ir()
     for other in CASES[:6]:
-        cpu.lower(other.nest, Isa.for_name("avx2"), COMMON).ir()
-    assert cpu.lower(case.nest, Isa.for_name("avx2"), COMMON).ir() == first
+        cpu.lower_nest(other.nest, Isa.for_name("avx2"), COMMON).ir()
+    assert cpu.lower_nest(case.nest, Isa.for_name("avx2"), COMMON).ir() == first
 
 
 @pytest.mark.parametrize("isa", runnable(), ids=isa_id)

@@ -21,7 +21,7 @@ def _threads_as_before() -> Iterator[None]:
 
 def test_each_rung_has_one_thing_more() -> None:
     made = list(ladder.variants(ladder.WORK).values())
-    (loops, *_, plain, ahead, best) = (each.schedules[0] for each in made)
+    (loops, *_, plain, ahead, best) = (each.plan[0] for each in made)
     assert set(loops.chunks) == {1}
     assert max(plain.chunks) > 1
     assert (loops.prefetch, plain.prefetch, plain.streams) == (0, 0, False)

@@ -27,7 +27,7 @@ _MOST = 1.3
 
 def _assembly(src: str, dst: str, isa: Isa = _NEON, *, scaled: bool = False) -> str:
     sides = MemoryDesc((4096,), src, "a"), MemoryDesc((4096,), dst, "a")
-    return jit.assembly(cpu.lower(reorder_nest(*sides, linear(scaled=scaled)), isa, COMMON).ir(), isa)
+    return jit.assembly(cpu.lower_nest(reorder_nest(*sides, linear(scaled=scaled)), isa, COMMON).ir(), isa)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_conversions_are_the_instructions_that_are_made_for_them(
 @pytest.mark.parametrize(("src", "dst", "wanted"), [("nchw", "nhwc", "st3"), ("nhwc", "nchw", "ld3")])
 def test_three_channels_of_bytes_are_moved_by_turns(src: str, dst: str, wanted: str) -> None:
     sides = (MemoryDesc((2, 3, 224, 224), "u8", tag) for tag in (src, dst))
-    text = jit.assembly(cpu.lower(reorder_nest(*sides, linear()), _NEON, COMMON).ir(), _NEON)
+    text = jit.assembly(cpu.lower_nest(reorder_nest(*sides, linear()), _NEON, COMMON).ir(), _NEON)
     assert re.search(rf"\b{wanted}\b", text)
     assert not re.search(r"\b(tbl|zip[12]|ext)\b", text)
 

@@ -10,7 +10,8 @@ import restride as rs
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import Compute, Step, linear
 from restride.schedule.machine import DeviceFacts
-from restride.targets.spirv import has_unique_numbers, lower, renumber, spirv_code
+from restride.schedule.work_items import plan_items
+from restride.targets.spirv import has_unique_numbers, lower_plan, renumber, spirv_code
 
 MAGIC = 0x07230203
 DIMS = (2, 17, 33, 40)
@@ -33,12 +34,12 @@ NESTS = {
 @pytest.mark.parametrize("local_bytes", [0, 1 << 15])
 @pytest.mark.parametrize("name", NESTS)
 def test_a_plan_becomes_spirv(name, local_bytes):
-    code = spirv_code(lower(NESTS[name], DeviceFacts(64, 16, local_bytes)))
+    code = spirv_code(lower_plan(plan_items(NESTS[name], DeviceFacts(64, 16, local_bytes))))
     assert struct.unpack("<I", code[:4]) == (MAGIC,)
 
 
 def test_every_module_has_a_number_for_each_thing():
-    lowered = lower(NESTS["blocks"], DeviceFacts(64, 16))
+    lowered = lower_plan(plan_items(NESTS["blocks"], DeviceFacts(64, 16)))
     assert all(has_unique_numbers(spirv_code(lowered)) for _ in range(30))
 
 

@@ -50,7 +50,7 @@ def test_whichever_digit_shares_a_byte(moved: int, isa: Isa) -> None:
     src = list(range(12))
     dst = [moved if d == 0 else 0 if d == moved else d for d in src]
     kernel = _check(_nest(src, dst, DataType.f4_e2m1), isa, large=True)
-    assert len(kernel.lowered.schedules) == 1
+    assert len(kernel.lowered.plan) == 1
 
 
 def test_tiles_that_are_cut_or_hold_half_a_byte_are_none_of_bytes() -> None:

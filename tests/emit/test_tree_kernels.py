@@ -25,7 +25,7 @@ from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import KernelWords, kernel_of
 from restride.schedule.trees.schedule import schedule_tree
 from restride.schedule.trees.streams import has_streams
-from restride.targets.cpu_kernels import LoweredTree
+from restride.targets.cpu_kernels import lower_loop
 from restride.targets.isa import Isa, host_isa
 from support.trees import flat_of, pointwise_trees, reduction_trees, run_kernels, softmax_tree, window_tree
 
@@ -159,7 +159,7 @@ def test_sums_have_the_same_bits_on_every_instruction_set_and_in_any_parts(tag: 
 def test_a_long_function_is_code_once_though_a_fold_has_few_positions() -> None:
     """Nineteen times exp, one behind the other, took LLVM a second."""
     mds = [MemoryDesc((2, channels, 8, 32), "f32", "nchw") for channels in (19, 64)]
-    few, many = (LoweredTree(softmax_tree(md, md, 1), _HOST).ir().count("fmul") for md in mds)
+    few, many = (lower_loop(softmax_tree(md, md, 1), _HOST).ir().count("fmul") for md in mds)
     assert few == many > 0
 
 
@@ -182,7 +182,7 @@ def test_of_every_second_element_the_last_ones_are_loaded_side_by_side_too() -> 
     axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(dst.dims))
     taken = x.load(*axes[:3], axes[3] * 2)
     tree = LoopTree((x, y), (Each(axes, (y.store(axes, taken),)),)).verify()
-    assert LoweredTree(tree, Isa.for_name("avx2")).ir().count("insertelement") < 28 // 2
+    assert lower_loop(tree, Isa.for_name("avx2")).ir().count("insertelement") < 28 // 2
     _check(tree, _filled([src, dst]), _HOST, parts=2)
 
 
@@ -192,18 +192,19 @@ def test_a_condition_is_asked_for_once() -> None:
     i = TreeAxis("i", 64)
     chosen = apply("select", apply("eq", x.load(i), 2.0), 5.0, x.load(i))
     tree = LoopTree((x, y), (Each((i,), (y.store((i,), chosen),)),)).verify()
-    assert LoweredTree(tree, _HOST).ir().count("fcmp oeq") == 1
+    assert lower_loop(tree, _HOST).ir().count("fcmp oeq") == 1
     _check(tree, [flat_of(md, np.arange(64) % 4), flat_of(md)], _HOST)
 
 
 def test_whole_lines_go_past_the_caches_and_mean_the_same() -> None:
     md = MemoryDesc((64, 256), "f32", "ab")
     tree = softmax_tree(md, md, 1)
-    part = LoweredTree(tree, _HOST, streams=True)
-    assert has_streams(part.schedule)
+    part = lower_loop(tree, _HOST, is_large=True)
+    assert part.streams
     assert "!nontemporal" in part.ir()
-    assert "!nontemporal" not in LoweredTree(tree, _HOST).ir()
-    assert part.without_streams() == LoweredTree(tree, _HOST)
+    assert "!nontemporal" not in lower_loop(tree, _HOST).ir()
+    assert part.unaligned is not None
+    assert "!nontemporal" not in part.unaligned().ir()
     raw = np.zeros(4 * md.nelems + 64, np.uint8)
     start = -raw.ctypes.data % 64
     src = flat_of(md, RNG.standard_normal(md.dims))
@@ -262,8 +263,8 @@ def test_phases_of_strides_go_past_the_caches(tag: str, streams: bool) -> None:
 
 def _check_streams(tree: LoopTree, mds: Sequence[MemoryDesc], *, is_there: bool) -> None:
     """Stores past the caches of the last tensor are there or not, and write the same."""
-    part = LoweredTree(tree, _HOST, streams=True)
-    assert has_streams(part.schedule) == is_there
+    part = lower_loop(tree, _HOST, is_large=True)
+    assert part.streams == is_there
     assert ("!nontemporal" in part.ir()) == is_there
     *read, written = mds
     raw = np.zeros(written.size + 64, np.uint8)
@@ -284,9 +285,9 @@ def test_lines_that_a_plane_does_not_fill_stay_in_the_caches() -> None:
 def test_what_lies_in_memory_is_asked_for_a_row_ahead_and_means_the_same() -> None:
     md = MemoryDesc((5, 200), "f32", "ab")
     tree = softmax_tree(md, md, 1)
-    part = LoweredTree(tree, _HOST, is_large=True)
+    part = lower_loop(tree, _HOST, is_large=True)
     assert "llvm.prefetch" in part.ir()
-    assert "llvm.prefetch" not in LoweredTree(tree, _HOST).ir()
+    assert "llvm.prefetch" not in lower_loop(tree, _HOST).ir()
     src, out, plain = flat_of(md, RNG.standard_normal(md.dims)), flat_of(md), flat_of(md)
     params = KernelWords((), [address_of(src), address_of(out)])
     kernel_of(part, 1).call(0, 0, params.address)
@@ -298,8 +299,8 @@ def test_positions_run_backwards_from_memory_and_mean_the_same() -> None:
     md = MemoryDesc((5, 17, 40), "f32", "abc")
     tree = softmax_tree(md, md, 2)
     backwards = replace(tree, backwards=True)
-    forward, part = (LoweredTree(each, _HOST, is_large=True) for each in (tree, backwards))
-    assert LoweredTree(backwards, _HOST).ir() == LoweredTree(tree, _HOST).ir()
+    forward, part = (lower_loop(each, _HOST, is_large=True) for each in (tree, backwards))
+    assert lower_loop(backwards, _HOST).ir() == lower_loop(tree, _HOST).ir()
     assert part.ir() != forward.ir()
     src, out, plain = flat_of(md, RNG.standard_normal(md.dims)), flat_of(md), flat_of(md)
     params = KernelWords((), [address_of(src), address_of(out)])

@@ -123,6 +123,3 @@ def test_many_partial_blocks_are_guarded():
 def test_an_item_has_both_elements_of_a_byte(change, data_type, device):
     for count in (1, 2, 465):
         assert not plan_items(change(rs.DataType[data_type], count), device).splits_bytes
-
-
-# --- work sums ---------------------------------------------------------------

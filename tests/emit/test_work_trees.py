@@ -19,10 +19,12 @@ from restride.runtime.arguments import Arguments
 from restride.schedule.machine import DeviceFacts
 from restride.schedule.work_trees import TreePlan, move_rows, plan_trees
 from restride.targets import spirv
+from support.gathers import CASES as GATHERS
 from support.sycl import sycl_engine
 from support.trees import flat_of, pointwise_trees, reduction_trees, softmax_tree, window_tree
 
 RNG = np.random.default_rng(3)
+_GATHERS = ("rows of aB8b by s8", "guarded", "added rows of Ab8a", "scan along ab", "state along aB8b")
 GPU, CPU = DeviceFacts(64, 16, 1 << 16), DeviceFacts(1, 1, vector_bytes=16)
 DEVICES = pytest.mark.parametrize("facts", [CPU, GPU], ids=["CPU", "GPU"])
 
@@ -89,6 +91,11 @@ TREES = {
     "padding beside": padding_beside,
     "blocks that do not nest": blocks_that_do_not_nest,
     "two loops": two_loops,
+    **{
+        name: lambda case=case: (case.tree(), case.flats())
+        for name, case in GATHERS.items()
+        if name in _GATHERS
+    },
 }
 
 
@@ -170,7 +177,7 @@ def test_short_rows_stay(facts):
 def test_trees_become_spirv(case, facts):
     for step in move_rows(program_of(TREES[case]()[0]), facts).steps:
         for plan in plan_trees(step.tree, facts):
-            code = spirv.spirv_code(spirv.LoweredSpirv(plan))
+            code = spirv.spirv_code(spirv.lower_plan(plan))
             assert code[:4].hex() == "03022307"
             assert spirv.has_unique_numbers(code)
 

@@ -42,7 +42,8 @@ def test_each_family_of_kernels_stays_within_its_buffers(level: str) -> None:
 
 @widest(_LEVELS)
 @pytest.mark.parametrize(
-    "words", ["guarded shuffles", "guarded staged", "guarded_reductions", "guarded_fused_sums"]
+    "words",
+    ["guarded shuffles", "guarded staged", "guarded_reductions", "guarded_fused_sums", "guarded_gathers"],
 )
 def test_kernels_stay_within_their_buffers(words: str, level: str) -> None:
     _check(*words.split(), level)

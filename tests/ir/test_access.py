@@ -9,7 +9,7 @@ from restride.dtypes import DataType
 from restride.ir.conversion import PROVIDED
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import Axis, LoopNest, linear
-from restride.targets.cpu import lower
+from restride.targets.cpu import lower_nest
 from restride.targets.isa import CacheSizes, Isa
 from support.kernels import LEVELS, check, destination, random_source, runnable
 
@@ -49,4 +49,4 @@ def test_repeated_elements_fill_all_their_lanes(times: int) -> None:
 @pytest.mark.parametrize("kind", ["every second", "repeated"])
 def test_no_lane_is_loaded_by_itself(kind: str, level: str) -> None:
     nest = _repeated(2) if kind == "repeated" else reorder_nest(*_every_second("f32", (8, 64)), linear())
-    assert "insertelement" not in lower(nest, Isa.for_name(level), CacheSizes()).ir()
+    assert "insertelement" not in lower_nest(nest, Isa.for_name(level), CacheSizes()).ir()

@@ -17,7 +17,7 @@ from support.kernels import COMMON
 
 def _ir(*steps: Step, data_type: str = "f32") -> str:
     src, dst = (MemoryDesc((40, 70), data_type, tag) for tag in ("ab", "ba"))
-    return cpu.lower(reorder_nest(src, dst, Compute(steps)), Isa.for_name("avx512"), COMMON).ir()
+    return cpu.lower_nest(reorder_nest(src, dst, Compute(steps)), Isa.for_name("avx512"), COMMON).ir()
 
 
 def test_each_step_knows_its_first_scalar() -> None:

@@ -89,13 +89,15 @@ _LATE = {
     ("targets.llvm_facts", "llvmlite"): "its version is asked for",
     ("targets.isa", "targets.llvm_facts"): "the first kernel is scheduled",
     ("targets.cpu", "targets.cpu_ir"): "a kernel is not in the store, and is written",
-    ("targets.cpu_ir", "emit.staged"): "that kernel has stages",
-    ("targets.cpu_ir", "emit.blocks"): "that kernel has blocks",
+    ("targets.cpu", "emit.kernel"): "the same",
+    ("targets.cpu", "emit.guarded"): "that kernel checks bounds",
+    ("targets.cpu", "emit.staged"): "that kernel has stages",
+    ("targets.cpu", "emit.blocks"): "that kernel has blocks",
     ("targets.objects", "targets.compile_pool"): "a kernel is not in the store, and is compiled",
     ("targets.compile_pool", "targets.compile_worker"): "a compile had better be in a process of its own",
     ("targets.cpu", "schedule.moves.staged"): "work may be faster in stages",
     ("targets.cpu", "schedule.moves.blocks"): "work is larger than the caches",
-    ("targets.cpu", "schedule.moves.transforms"): "a schedule is printed, or passed by a person",
+    ("targets.cpu", "schedule.moves.transforms"): "a person passes a schedule",
     ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
@@ -376,17 +378,10 @@ def test_descriptors_know_the_row_that_draws_them_by_a_registered_name_only() ->
 _OF_OPERATIONS = ("ops", "arrays", "graph", "onednn", "torch", "jax", "openvino")
 # Post-ops have names of primitives too: these are steps of any operation.
 _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
-# Where the words are no operations: the table of all kinds, titles of messages, a name in a module, and the
-# transform that runs loops in another order.
-_WORDS = {
-    "model/prop_kind.py",
-    "runtime/describe.py",
-    "runtime/cpu/ranges.py",
-    "schedule/contraction/transforms.py",
-    "schedule/moves/schedule.py",
-    "schedule/moves/transforms.py",
-    "schedule/trees/transforms.py",
-}
+# Where the words are no operations: the table of all kinds, titles of messages, loops in another order.
+_WORDS = {"model/prop_kind.py", "runtime/describe.py"}
+_WORDS |= {f"schedule/{kind}/transforms.py" for kind in ("contraction", "moves", "trees")}
+_WORDS |= {"schedule/moves/schedule.py"}
 
 
 def test_operations_are_imported_where_they_are_offered_alone() -> None:

@@ -41,7 +41,7 @@ def compiled(monkeypatch):
         __slots__ = ()
 
         def __init__(self, lowered):
-            counts[lowered.nest] += 1
+            counts[lowered.nests[0]] += 1
             super().__init__(lowered)
 
     monkeypatch.setattr(kernel, "KernelCode", Counted)

@@ -9,7 +9,6 @@ import restride as rs
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import linear
-from restride.ir.program import DST, SRC, NestStep, Place
 from restride.model.base import DEFAULT_ATTR
 from restride.model.checks import Names
 from restride.ops.concat import concat_problem
@@ -18,8 +17,8 @@ from restride.runtime.cpu import device as cpu
 from restride.runtime.cpu import launch
 from restride.runtime.cpu.executable import CpuExecutable
 from restride.runtime.cpu.kernel import Kernel, KernelCode, kernel_of, packed_address, packer
-from restride.runtime.cpu.launch import NestLaunch
-from restride.targets.cpu import lower
+from restride.runtime.cpu.launch import Launch
+from restride.targets.cpu import lower_nest
 from restride.targets.isa import CacheSizes, host_isa
 from support.by_offset import guarded
 from support.computed import memory_of
@@ -29,11 +28,10 @@ from support.kernels import TINY
 def test_two_threads_that_compile_at_once_use_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     # Whoever is first may hold the address of the kernel's code already, and nothing that keeps it there.
     nest = reorder_nest(MemoryDesc((5, 7), "f32", "ab"), MemoryDesc((5, 7), "s8", "ba"), linear())
-    step = NestStep(nest, Place(SRC), Place(DST), 175, (0, 35), (0, 35))
-    made = NestLaunch(step, lower(nest, host_isa(), CacheSizes()), None)
+    made = Launch(lower_nest(nest, host_isa(), CacheSizes()), (), 175)
     others: list[Kernel] = []
 
-    def slow(lowered: object, work_bytes: int, numbers: object) -> Kernel:
+    def slow(lowered: object, work_bytes: int) -> Kernel:
         monkeypatch.setattr(
             launch, "kernel_of", lambda *_: Kernel(KernelCode(made.lowered), made.lowered, work_bytes)
         )

@@ -8,7 +8,14 @@ import threading
 import numpy as np
 
 import restride as rs
+from restride.ir.digits import reorder_nest
+from restride.ir.nest import linear
+from restride.ir.program import DST, SRC, NestStep, Place, Program, Slot
+from restride.runtime.alloc import address_of
 from restride.runtime.cpu import launch_list
+from restride.runtime.cpu.executable import CpuExecutable
+from restride.runtime.cpu.kernel import packed_address, packer
+from restride.targets.isa import host_caches, host_isa
 
 CPU = rs.Engine("cpu")
 
@@ -46,3 +53,26 @@ def test_threads_may_make_the_first_lists_at_once() -> None:
     for primitive, x in made:
         primitive.execute(rs.Stream(CPU), x, x)
         assert np.isclose(np.asarray(x).sum(), 1)
+
+
+def test_scalars_of_a_launch_stand_between_those_of_an_execution() -> None:
+    md = rs.MemoryDesc((5, 7), "f32", "ab")
+    nest = reorder_nest(md, md, linear(scaled=True))
+
+    def scaled(src: Place, dst: Place, **scalars: tuple[int, int] | tuple[float]) -> NestStep:
+        return NestStep(nest, src, dst, 2 * md.size, (0, 35), (0, 35), **scalars)  # type: ignore[arg-type]
+
+    first, second = Place(~0), Place(~1)
+    steps = (
+        scaled(Place(SRC), first, scalars=(1, 1)),
+        scaled(first, second, constants=(3.0,)),
+        scaled(second, Place(DST), scalars=(0, 1)),
+    )
+    slots = Slot(rs.ARG_SRC), Slot(rs.ARG_DST, is_written=True)
+    program = Program(slots, steps, (md.size, md.size), scalars=2).verify()
+    executable = CpuExecutable(program, host_isa(), host_caches())
+    x, out = np.arange(35, dtype=np.float32), np.zeros(35, np.float32)
+    words = packer(0, 2)(5.0, 7.0)
+    executable.call(address_of(x), address_of(out), packed_address(words))
+    assert len(executable._lists) == 1, "one native call does all three"
+    np.testing.assert_array_equal(out, 105 * x)

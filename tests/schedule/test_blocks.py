@@ -7,6 +7,7 @@ import pytest
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import Compute, LoopNest, linear
+from restride.schedule.moves.blocks import Blocks
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 from support.kernels import check, destination, random_source, runnable, tame
@@ -52,10 +53,10 @@ def test_blocks_write_what_the_interpreter_writes(name: str, start: int) -> None
 
 @pytest.mark.parametrize("name", CASES)
 def test_boxes_that_do_not_all_stream_are_flushed_in_blocks(name: str) -> None:
-    lowered = cpu.lower(_nest(*CASES[name]), Isa.for_name("avx512"), _SMALL)
-    assert lowered.blocks is not None
-    assert lowered.blocks.scratch_elements
-    assert lowered.steps == lowered.blocks.count
+    lowered = cpu.lower_nest(_nest(*CASES[name]), Isa.for_name("avx512"), _SMALL)
+    assert isinstance(lowered.plan, Blocks)
+    assert lowered.plan.scratch_elements
+    assert lowered.steps == lowered.plan.count
     assert not lowered.streams, "flushing asks for no aligned destination"
     assert "flushed in runs" in str(lowered)
 
@@ -63,11 +64,11 @@ def test_boxes_that_do_not_all_stream_are_flushed_in_blocks(name: str) -> None:
 def test_what_gains_nothing_is_not_flushed_in_blocks() -> None:
     isa = Isa.for_name("avx512")
     weights = _nest(*CASES["bytes"])
-    assert cpu.lower(weights, isa, CacheSizes()).blocks is None, "it stays in the caches"
-    assert cpu.lower(weights, isa, _SMALL, may_stream=False).blocks is None
+    assert isinstance(cpu.lower_nest(weights, isa, CacheSizes()).plan, tuple), "it stays in the caches"
+    assert isinstance(cpu.lower_nest(weights, isa, _SMALL, may_stream=False).plan, tuple)
     whole = _nest((40, 32, 7, 7), "f32 f32", "abcd", "aBcd16b")
-    assert cpu.lower(whole, isa, _SMALL).blocks is None, "one box streams by itself"
+    assert isinstance(cpu.lower_nest(whole, isa, _SMALL).plan, tuple), "one box streams by itself"
     strided = _nest((40, 17, 7, 7), "f32 f32", "aBcd16b", "abcd")
-    assert cpu.lower(strided, isa, _SMALL).blocks is None, "its time is that of single elements"
+    assert isinstance(cpu.lower_nest(strided, isa, _SMALL).plan, tuple), "its time is that of single elements"
     long = reorder_nest(*_descs((4, 33, 64, 64), "u8 u8", "abcd", "aBcd32b"), Compute())
-    assert cpu.lower(long, isa, _SMALL).blocks is None, "a block is no longer near"
+    assert isinstance(cpu.lower_nest(long, isa, _SMALL).plan, tuple), "a block is no longer near"

@@ -19,7 +19,7 @@ from restride.schedule.contraction.transforms import apply as apply_to_contracti
 from restride.schedule.contraction.transforms import name_of
 from restride.schedule.language import Transform
 from restride.targets.cpu import machine_of
-from restride.targets.cpu_contraction import lower_contraction, lower_plan
+from restride.targets.cpu_kernels import lower_contraction, lower_plan
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import assembly
 from support.contractions import (

@@ -14,7 +14,7 @@ from restride.schedule.contraction.transforms import apply, name_of, transforms_
 from restride.schedule.language import Transform, parse_schedule, schedule_text
 from restride.schedule.machine import Machine
 from restride.targets.cpu import machine_of
-from restride.targets.cpu_contraction import lower_plan
+from restride.targets.cpu_kernels import lower_plan
 from restride.targets.isa import CacheSizes, Isa
 from support.contractions import CONVOLUTIONS, convolution_tree, run_contraction
 from support.effort import examples

@@ -12,8 +12,8 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import linear
 from restride.targets import cpu
-from restride.targets.cpu_kernels import LoweredFusedSums
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 from support.fused_sums import CASES, SMALL, Case, compiled, sums_of
 from support.kernels import (
     COMMON,
@@ -46,7 +46,7 @@ def test_one_pass_writes_the_reorder_and_its_sums(name: str, isa: Isa, caches: C
         got = room(dst.size, start)
         got[:] = dst
         sums = kernel(src, got, parts)
-        assert not difference(got, wanted, dst_md.data_type), f"{parts} parts\n{kernel.lowered.fused}"
+        assert not difference(got, wanted, dst_md.data_type), f"{parts} parts\n{kernel.lowered.plan}"
         np.testing.assert_array_equal(sums, sums_of(case, wanted))
 
 
@@ -67,20 +67,20 @@ def test_a_destination_larger_than_the_caches_is_poured_where_it_is_unbroken() -
     assert not any(_poured(case.lowered(isa)) for case in CASES.values())
 
 
-def _poured(lowered: LoweredFusedSums | None) -> int:
-    return lowered.fused.blocks.scratch_elements if lowered else 0
+def _poured(lowered: Lowered | None) -> int:
+    return lowered.plan.blocks.scratch_elements if lowered else 0
 
 
 def test_outputs_that_fill_no_block_are_a_section_of_their_own() -> None:
     lowered = CASES["outputs that fill no block"].lowered(runnable()[-1])
     assert lowered is not None
-    assert [(s.first, s.end) for s in lowered.fused.blocks.sections] == [(0, 2), (2, 3)]
+    assert [(s.first, s.end) for s in lowered.plan.blocks.sections] == [(0, 2), (2, 3)]
 
 
 def test_blocks_of_padding_read_nothing() -> None:
     lowered = CASES["rows that are padding"].lowered(runnable()[-1])
     assert lowered is not None
-    sections = lowered.fused.blocks.sections
+    sections = lowered.plan.blocks.sections
     assert [(s.first, s.end, all(p.nest.is_zero for p in s.plans)) for s in sections] == [
         (0, 7, False),
         (7, 16, True),
@@ -94,14 +94,14 @@ def test_blocks_of_a_long_prime_axis_are_looked_for_at_once() -> None:
     flushed = reorder_nest(
         MemoryDesc((prime, 17), "u8", "ab"), MemoryDesc((prime, 17), "u8", "aB16b"), linear()
     )
-    assert cpu.lower(flushed, runnable()[-1], COMMON).blocks is None
+    assert isinstance(cpu.lower_nest(flushed, runnable()[-1], COMMON).plan, tuple)
 
 
 def test_blocks_read_runs_of_a_kilobyte() -> None:
     case = Case((2048, 2048), "ab", "BA16a64b4a", 2)
     lowered = case.lowered(runnable()[-1])
     assert lowered is not None
-    assert lowered.fused.blocks.src * 4 == 1024
+    assert lowered.plan.blocks.src * 4 == 1024
 
 
 @pytest.mark.parametrize("mask", [0, 1, 2, 3])
@@ -118,13 +118,13 @@ def test_blocks_read_runs_of_a_kilobyte() -> None:
 )
 def test_no_block_writes_a_column_at_a_time(dims: tuple[int, ...], src: str, dst: str, mask: int) -> None:
     lowered = Case(dims, src, dst, mask).lowered(runnable()[-1])
-    assert lowered is None or lowered.fused.blocks.dst >= 1024
+    assert lowered is None or lowered.plan.blocks.dst >= 1024
 
 
 def test_blocks_write_runs_of_a_kilobyte() -> None:
     lowered = CASES["wide sums"].lowered(runnable()[-1])
     assert lowered is not None
-    assert lowered.fused.blocks.dst * 4 == 1024
+    assert lowered.plan.blocks.dst * 4 == 1024
 
 
 def test_what_falls_into_no_blocks_takes_two_passes() -> None:

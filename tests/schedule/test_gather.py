@@ -106,7 +106,7 @@ def test_lines_are_whole_where_tiles_and_blocks_are(dims: tuple[int, ...], tag: 
 @pytest.mark.parametrize("level", ["generic", "sse41", "avx2", "neon"])
 def test_only_wide_registers_gather_rows_longer_than_a_lane(level: str) -> None:
     md = MemoryDesc((2, 144, 56, 56), "f32", "aBcd16b")
-    assert cpu.lower(shuffle_nest(md, md, 1, 12), Isa.for_name(level), COMMON).kind != "gather"
+    assert cpu.lower_nest(shuffle_nest(md, md, 1, 12), Isa.for_name(level), COMMON).kind != "gather"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_only_wide_registers_gather_rows_longer_than_a_lane(level: str) -> None:
 )
 def test_levels_with_byte_shuffles_gather_rows_of_a_lane(level: str, gathers: bool) -> None:
     md = MemoryDesc((2, 144, 28, 28), "u8", "aBcd16b")
-    lowered = cpu.lower(shuffle_nest(md, md, 1, 12), Isa.for_name(level), COMMON)
+    lowered = cpu.lower_nest(shuffle_nest(md, md, 1, 12), Isa.for_name(level), COMMON)
     assert (lowered.kind == "gather") is gathers
 
 

@@ -12,7 +12,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.ir.nest import LoopNest
 from restride.ir.program import Place
 from restride.ops.programs.concat import Window, window_moves
-from restride.runtime.cpu.launch import Addresses, InterleavedLaunch
+from restride.runtime.cpu.launch import Addresses, Launch
 from restride.schedule.moves.interleaved import InterleavedNests
 from restride.targets.cpu_kernels import lower_interleaved
 from restride.targets.isa import CacheSizes, host_isa
@@ -49,7 +49,7 @@ def nests_of(mds: Sources, dst: MemoryDesc, axis: int = 1) -> list[tuple[int, Lo
 
 def planned(mds: Sources, dst: MemoryDesc, caches: CacheSizes, axis: int = 1) -> InterleavedNests | None:
     lowered = lower_interleaved([nest for _, nest in nests_of(mds, dst, axis)], host_isa(), caches)
-    return None if lowered is None else lowered.interleaved
+    return None if lowered is None else lowered.plan
 
 
 CASES = {
@@ -82,7 +82,7 @@ def test_every_element_is_in_its_place(name: str, caches: CacheSizes, start: int
         wanted = target.copy()
         _expect(wanted[at : at + dst.size], dst, mds, held)
         places = tuple(Place(1 + i) for i in range(len(numbered)))
-        launch = InterleavedLaunch(lowered, places, Place(0), moved)
+        launch = Launch(lowered, places, moved, targets=(Place(0),))
         launch.prepare()
         slots = [target.ctypes.data + at, *(held[i].ctypes.data for i, _ in numbered)]
         launch.run(Addresses(slots, (), ()))

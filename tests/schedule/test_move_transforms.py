@@ -23,6 +23,7 @@ from restride.schedule.moves.schedule import Schedule, moves_whole_bytes, schedu
 from restride.schedule.moves.transforms import apply, text_of, transforms_of
 from restride.targets import cpu
 from restride.targets.isa import Isa
+from restride.targets.lowered import Lowered
 from support.descriptors import pairs
 from support.effort import examples
 from support.guarded import Guarded
@@ -157,12 +158,12 @@ def _fitting(boxes: Sequence[LoopNest], plans: list[Schedule], machine: Machine)
 class _Scheduled(Kernel):
     """The machine code of a nest by a schedule."""
 
-    def __init__(self, lowered: cpu.LoweredNest) -> None:
+    def __init__(self, lowered: Lowered) -> None:
         self._take(lowered)
 
 
 def _check_bytes(
-    nest: LoopNest, lowered: cpu.LoweredNest, memory: tuple[Bytes, Bytes], *, at_end: bool, parts: int
+    nest: LoopNest, lowered: Lowered, memory: tuple[Bytes, Bytes], *, at_end: bool, parts: int
 ) -> None:
     """The kernel of a schedule writes into a copy of the destination what is interpreted, and nothing else;
     source and destination lie between pages that nobody may touch.
@@ -174,17 +175,18 @@ def _check_bytes(
     source.write(content.tobytes())
     source.lock()
     target.write(before.tobytes())
-    lowered = lowered if target.address % 64 == 0 else lowered.without_streams()
+    if lowered.unaligned and target.address % 64:
+        lowered = lowered.unaligned()
     _Scheduled(lowered)(source.address, target.address, *factors, parts=parts)
     problem = difference(np.frombuffer(target.read(), np.uint8).copy(), wanted, nest.dst_type)
     assert not problem, f"{problem}\n{nest}\n{lowered}"
     assert not target.around() - {POISON}, "bytes beside the destination were written"
 
 
-def _edit(data: st.DataObject, nest: LoopNest, isa: Isa) -> cpu.LoweredNest:
+def _edit(data: st.DataObject, nest: LoopNest, isa: Isa) -> Lowered:
     """The nest by schedules that nobody chose."""
     assume(peeled_boxes(nest) <= _MOST_BOXES and not nest.is_empty)
-    assume(not cpu.lower(nest, isa, TINY).splits_bytes)
+    assume(not cpu.splits_bytes(cpu.lower_nest(nest, isa, TINY)))
     machine, boxes = cpu.machine_of(isa, TINY), _boxes(nest)
     plans = [data.draw(_edited(plan), label="edited") for plan in _plans(boxes, machine)]
     return cpu.lower_by(nest, transforms_of(boxes, _fitting(boxes, plans, machine)), isa, TINY)

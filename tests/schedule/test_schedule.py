@@ -229,7 +229,7 @@ def test_images_that_are_stretched_follow_each_other() -> None:
     src, dst = (MemoryDesc((40, 64, n, n), "f32", "nhwc") for n in (56, 112))
     (step,) = ResamplingProblem("linear", src, dst).program().nests
     nest = normalise(step.nest)
-    (plan,) = cpu.lower(nest, Isa.for_name("avx512"), CacheSizes()).schedules
+    (plan,) = cpu.lower_nest(nest, Isa.for_name("avx512"), CacheSizes()).plan
     images = next(i for i, axis in enumerate(plan.nest.axes) if axis.extent == 40)
     assert plan.grid[0].axis == images
     assert images not in plan.inner
@@ -274,7 +274,7 @@ def test_text_tells_tile_loops_and_reason() -> None:
 def test_steps_of_large_nests_stay_short(dims, src, dst) -> None:
     """A step cannot be interrupted: its share of the bytes is bounded, however large the nest."""
     nest = reorder_nest(MemoryDesc(dims, *src), MemoryDesc(dims, *dst), Compute())
-    lowered = cpu.lower(nest, Isa.for_name("avx512"), CacheSizes())
+    lowered = cpu.lower_nest(nest, Isa.for_name("avx512"), CacheSizes())
     assert nest.moved_bytes / lowered.steps <= 16 << 20
 
 

@@ -11,7 +11,7 @@ from restride.ir.nest import LoopNest
 from restride.ir.staged_nest import StridedRun, runs_of
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.machine import Machine
-from restride.schedule.moves.staged import LONGEST_ROW, one_stage, stage
+from restride.schedule.moves.staged import LONGEST_ROW, StagedSchedule, one_stage, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
@@ -113,7 +113,7 @@ def _kind(
 ) -> str:
     nest, md = _nest(dims, tag, group)
     chain = shuffle_in_stages(md, md, 1, group)
-    return cpu.lower(nest, Isa.for_name(level), caches, may_stream=may_stream, chain=chain).kind
+    return cpu.lower_nest(nest, Isa.for_name(level), caches, may_stream=may_stream, chain=chain).kind
 
 
 def test_stages_are_for_blocks_that_groups_cut_and_for_large_work_that_cannot_stream() -> None:
@@ -144,23 +144,23 @@ def test_whole_lines_are_streamed_and_cut_ones_poured() -> None:
     ):
         nest, md = _nest(dims, "aBcd8b", 2)
         chain = shuffle_in_stages(md, md, 1, 2)
-        lowered = cpu.lower(nest, avx512, small, may_stream=may_stream, chain=chain)
-        assert lowered.staged is not None
+        lowered = cpu.lower_nest(nest, avx512, small, may_stream=may_stream, chain=chain)
+        assert isinstance(lowered.plan, StagedSchedule)
         assert lowered.streams == streams
-        assert (lowered.staged.whole.flush is None) == streams
+        assert (lowered.plan.whole.flush is None) == streams
         assert "!nontemporal" in lowered.ir()
         assert "prefetch" in lowered.ir()
 
 
 def test_a_lowered_chain_says_what_it_does() -> None:
     nest, md = _nest((8, 244, 7, 7), "aBcd8b", 2)
-    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
-    assert lowered.staged is not None
-    assert lowered.steps == 8 * lowered.staged.chunks
+    lowered = cpu.lower_nest(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
+    assert isinstance(lowered.plan, StagedSchedule)
+    assert lowered.steps == 8 * lowered.plan.chunks
     assert str(lowered).startswith("staged (groups cut blocks")
     assert "flush runs of" in str(lowered)
     nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
-    lowered = cpu.lower(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
+    lowered = cpu.lower_nest(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
     assert "streaming stores in the last" in str(lowered)
 
 

@@ -17,9 +17,10 @@ from pathlib import Path
 from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import TensorOperand, reorder_nest
 from restride.ir.nest import SCALAR, Compute, Step, linear
-from restride.targets.cpu import LoweredNest, lower
+from restride.targets.cpu import lower_nest, splits_bytes
 from restride.targets.isa import CacheSizes, Isa
 from restride.targets.jit import compile_ir
+from restride.targets.lowered import Lowered
 
 # Kernels of small tiles compile in some 10 ms; on a machine that others share, in 100.
 _LIMIT_S = 10
@@ -78,33 +79,33 @@ def _main(isa: Isa) -> None:
         print(number, flush=True)
         sides = (MemoryDesc(tuple(dims), *src), MemoryDesc(tuple(dims), *dst))
         lowered = _LOWERED[how](*sides, isa)
-        if lowered.splits_bytes or (text := lowered.ir()) in texts:
+        if splits_bytes(lowered) or (text := lowered.ir()) in texts:
             continue
         texts.add(text)
         _allow(_LIMIT_S)
         compile_ir(text, isa)
 
 
-def _moved(src: MemoryDesc, dst: MemoryDesc, isa: Isa, compute: Compute = _MOVE) -> LoweredNest:
-    return lower(reorder_nest(src, dst, compute), isa, CacheSizes())
+def _moved(src: MemoryDesc, dst: MemoryDesc, isa: Isa, compute: Compute = _MOVE) -> Lowered:
+    return lower_nest(reorder_nest(src, dst, compute), isa, CacheSizes())
 
 
-def _scaled(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
+def _scaled(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
     return _moved(src, dst, isa, linear(scaled=True, summed=True))
 
 
-def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
+def _added(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
     compute = Compute((Step("mul"), Step("add", 0, factor=SCALAR)))
-    return lower(reorder_nest(src, dst, compute, [TensorOperand.of_desc(src)]), isa, CacheSizes())
+    return lower_nest(reorder_nest(src, dst, compute, [TensorOperand.of_desc(src)]), isa, CacheSizes())
 
 
-def _added_apart(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> LoweredNest:
+def _added_apart(src: MemoryDesc, dst: MemoryDesc, isa: Isa) -> Lowered:
     """What is added lies in rows, of which every second place is left out."""
     dims = dst.dims
     strides = [2 * math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
     tensor = TensorOperand.of_desc(MemoryDesc.from_strides(dims, src.data_type, strides))
     compute = Compute((Step("mul"), Step("add", 0, factor=SCALAR)))
-    return lower(reorder_nest(src, dst, compute, [tensor]), isa, CacheSizes())
+    return lower_nest(reorder_nest(src, dst, compute, [tensor]), isa, CacheSizes())
 
 
 _LOWERED = {"move": _moved, "scaled": _scaled, "added": _added, "apart": _added_apart}

@@ -15,8 +15,9 @@ from restride.ir.expression import Affine, Expr, Ref, TreeAxis, apply, index_of
 from restride.ir.interpret_tree import interpret_tree
 from restride.ir.numbers import Number
 from restride.ir.tree import Each, Guard, LoopTree, TreeTensor, fold_over
-from restride.targets.cpu_contraction import LoweredContraction, lower_contraction
+from restride.targets.cpu_kernels import lower_contraction
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 
 from .guarded import Guarded
 from .kernels import POISON
@@ -110,7 +111,7 @@ def product_tree(first: MemoryDesc, second: MemoryDesc, dst: MemoryDesc) -> Loop
     return LoopTree((a, b, c), (loops,), number=Number.real(is_wide=_is_wide(a, b))).verify()
 
 
-def run_contraction(lowered: LoweredContraction, buffers: Sequence[Guarded], parts: int = 1) -> None:
+def run_contraction(lowered: Lowered, buffers: Sequence[Guarded], parts: int = 1) -> None:
     """Run the machine code on buffers in the order of the tree's tensors, in so many parts."""
     library = loaded(lowered.ir(), lowered.isa)
     kernel = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 2)(
@@ -138,7 +139,7 @@ def check_contraction(
     `padding`: the bytes in the padding of all tensors.
     """
     lowered = lower_contraction(tree, isa, CacheSizes())
-    assert isinstance(lowered, LoweredContraction)
+    assert isinstance(lowered, Lowered)
     written = tree.written
     flats = [
         flat_of(md, None if tensor.name in written else random_values(md, i), padding=padding)

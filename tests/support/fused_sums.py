@@ -17,8 +17,9 @@ from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
 from restride.ir.ranges import sum_tree
 from restride.runtime.cpu.kernel import KernelWords
-from restride.targets.cpu_kernels import LoweredFusedSums, lower_fused_sums
+from restride.targets.cpu_kernels import lower_fused_sums
 from restride.targets.isa import CacheSizes, Isa
+from restride.targets.lowered import Lowered
 
 from .by_offset import positions
 from .kernels import COMMON, factors_of
@@ -50,7 +51,7 @@ class Case:
     def nest(self) -> LoopNest:
         return reorder_nest(*self.descs, linear(scaled=self.scale != 1.0))
 
-    def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> LoweredFusedSums | None:
+    def lowered(self, isa: Isa, caches: CacheSizes = COMMON) -> Lowered | None:
         return lower_fused_sums(self.nest, sum_tree(self.descs[1], self.mask, (FACTOR, -1)), isa, caches)
 
 
@@ -76,7 +77,7 @@ FACTOR = -128
 class Kernel:
     """The machine code of one case."""
 
-    def __init__(self, case: Case, lowered: LoweredFusedSums) -> None:
+    def __init__(self, case: Case, lowered: Lowered) -> None:
         self.lowered = lowered
         self._library = loaded(lowered.ir(), lowered.isa)
         self._params = KernelWords(factors_of(case.nest.compute, case.scale, 0.0))
@@ -86,7 +87,7 @@ class Kernel:
 
     def planes(self, parts: int) -> Array:
         """Both outputs, in which nothing is yet: a plane for each part where they share sums."""
-        fused = self.lowered.fused
+        fused = self.lowered.plan
         outputs = math.prod(fused.tree.tensors[1].sizes)
         return np.zeros((2, parts if fused.is_shared else 1, outputs), np.int32)
 

@@ -108,7 +108,7 @@ def run_case(case: Case, isa: Isa, *, at_end: bool, parts: int) -> None:
     source.lock()
     target.write(before[dst_low:].tobytes())
     to = target.address - dst_low
-    streams = to % _LINE == 0 and cpu.lower(nest, isa, TINY).streams
+    streams = to % _LINE == 0 and cpu.lower_nest(nest, isa, TINY).streams
     kernel = compiled(nest, isa, streams, TINY)
     kernel(source.address - src_low, to, *case.factors, parts=parts)
     problem = difference(_bytes(target.read()), wanted[dst_low:], nest.dst_type)
@@ -175,7 +175,7 @@ def run_shuffle(case: ShuffleCase, isa: Isa, *, at_end: bool, parts: int) -> Non
     source.lock()
     target.write(before[dst_low:].tobytes())
     to = target.address - dst_low
-    streams = to % _LINE == 0 and cpu.lower(case.nest, isa, TINY).streams
+    streams = to % _LINE == 0 and cpu.lower_nest(case.nest, isa, TINY).streams
     compiled(case.nest, isa, streams, TINY)(source.address - src_low, to, parts=parts)
     problem = difference(_bytes(target.read()), wanted[dst_low:], case.dst.data_type)
     if problem or target.around() - {POISON}:

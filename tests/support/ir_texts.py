@@ -41,7 +41,7 @@ from restride.schedule.machine import DeviceFacts
 from restride.targets import isa as isa_module
 from restride.targets import jit, objects
 from restride.targets.isa import CacheSizes, Isa, host_isa
-from restride.targets.spirv import LoweredSpirv
+from restride.targets.lowered import Lowered
 from support.ir_problem import Problem
 from support.ir_problems import ON_CPU, ON_DEVICE
 from support.problem_primitives import PRIMITIVES, arguments_of, desc_of, primitive_desc_of
@@ -265,9 +265,9 @@ class _NoDevice:
         """The program as every such device compiles it."""
         return SyclExecutable(program, self)  # type: ignore[arg-type]
 
-    def kernel(self, plan: Any) -> None:
+    def kernel(self, lowered: Lowered) -> None:
         """Where a device would compile."""
-        self.texts.add(LoweredSpirv(plan).ir())
+        self.texts.add(lowered.ir())
 
     def constant(self, values: Buffer) -> Buffer:
         """Where a device would keep values."""

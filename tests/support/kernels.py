@@ -19,6 +19,7 @@ from restride.ir.nest import Compute, LoopNest, linear
 from restride.runtime.cpu.kernel import KernelWords
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
+from restride.targets.lowered import Lowered
 
 from .machine_code import loaded
 
@@ -54,10 +55,10 @@ class Kernel:
     def __init__(
         self, nest: LoopNest, isa: Isa, *, may_stream: bool = False, caches: CacheSizes = COMMON
     ) -> None:
-        self._take(cpu.lower(nest, isa, caches, may_stream=may_stream))
+        self._take(cpu.lower_nest(nest, isa, caches, may_stream=may_stream))
 
-    def _take(self, lowered: cpu.LoweredNest) -> None:
-        self.lowered, self._compute = lowered, lowered.nest.compute
+    def _take(self, lowered: Lowered) -> None:
+        self.lowered, self._compute = lowered, lowered.nests[0].compute
         self._library = loaded(lowered.ir(), lowered.isa)
         pointer, count = ctypes.c_void_p, ctypes.c_int64
         kind = ctypes.CFUNCTYPE(None, pointer, pointer, pointer, count, count)

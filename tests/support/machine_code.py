@@ -9,8 +9,8 @@ from pathlib import Path
 
 from restride import settings
 from restride.targets import jit, objects, store
-from restride.targets.compilable import Compilable
 from restride.targets.isa import Isa
+from restride.targets.lowered import Lowered
 
 
 def loaded(text: str, isa: Isa) -> jit.Library:
@@ -26,7 +26,7 @@ def keep_by_text(folder: str) -> None:
     """
     compiled, kept = objects._compiled, store.ObjectStore(Path(folder, "by-text"))
 
-    def compiled_once(lowered: Compilable) -> bytes:
+    def compiled_once(lowered: Lowered) -> bytes:
         if settings.lookup("CACHE_DIR") != folder or not os.path.isabs(folder):
             return compiled(lowered)
         key = store.object_key(_compiler() + lowered.ir(), lowered.isa)

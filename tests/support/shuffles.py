@@ -191,14 +191,14 @@ class StagedKernel(Kernel):
             stream(chain, machine) if is_streamed else stage(chain, machine, through_scratch=way == "flushed")
         )
         assert staged is not None
-        self._take(cpu.LoweredNest(case.nest, isa, COMMON, (), "staged", staged.why, staged.steps, staged))
+        self._take(cpu.lower_stages(staged, case.nest, isa))
 
 
 class ChosenKernel(Kernel):
     """The machine code that a case gets where caches are of this size: in stages or not."""
 
     def __init__(self, case: ShuffleCase, isa: Isa, caches: CacheSizes, *, may_stream: bool) -> None:
-        self._take(cpu.lower(case.nest, isa, caches, may_stream=may_stream, chain=case.chain))
+        self._take(cpu.lower_nest(case.nest, isa, caches, may_stream=may_stream, chain=case.chain))
 
 
 @lru_cache(maxsize=256)

@@ -13,7 +13,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.emit import entry
 from restride.emit.tree import emit_tree
 from restride.ir.arithmetic import NumpyArithmetic
-from restride.ir.conversion import Array, from_real, storage_dtype, to_real
+from restride.ir.conversion import Array, from_real, integers_of, storage_dtype, to_real
 from restride.ir.expression import (
     FOLDS,
     Affine,
@@ -21,6 +21,7 @@ from restride.ir.expression import (
     Const,
     Coordinate,
     Expr,
+    Index,
     Load,
     Ref,
     Scalar,
@@ -30,6 +31,7 @@ from restride.ir.expression import (
     fold,
 )
 from restride.ir.interpret_nest import interpret
+from restride.ir.numbers import elements_of, numbers_of
 from restride.ir.tree import Each, Fold, Guard, Let, LoopTree, TreeTensor, fold_over
 from restride.runtime.alloc import address_of
 from restride.runtime.cpu.kernel import KernelWords, kernel_of
@@ -91,11 +93,11 @@ def softmax_tree(src: MemoryDesc, dst: MemoryDesc, axis: int) -> LoopTree:
 
 
 def window_tree(src: MemoryDesc, dst: MemoryDesc, kernel: int, step: int, pad: int) -> LoopTree:
-    """The largest value of each window, the mean of what is not padding, and where the largest is: `where`
+    """The largest value of each window, the mean of what is not padding, and where the largest is: `place`
     and `mean` are dense f32 of the shape of `dst`.
     """
     x, y = TreeTensor.of_desc("src", src), TreeTensor.of_desc("dst", dst)
-    where, mean = (TreeTensor.row_major(name, dst.dims) for name in ("where", "mean"))
+    found, mean = (TreeTensor.row_major(name, dst.dims) for name in ("place", "mean"))
     n, c, oh, ow = (TreeAxis(name, extent) for name, extent in zip("nchw", dst.dims, strict=True))
     kh, kw = TreeAxis("kh", kernel), TreeAxis("kw", kernel)
     ih, iw = oh * step + kh - pad, ow * step + kw - pad
@@ -110,10 +112,10 @@ def window_tree(src: MemoryDesc, dst: MemoryDesc, kernel: int, step: int, pad: i
     index = (n, c, oh, ow)
     stores = (
         y.store(index, Ref("m")),
-        where.store(index, Ref("i")),
+        found.store(index, Ref("i")),
         mean.store(index, Ref("s") / apply("max", Ref("k"), 1.0)),
     )
-    return LoopTree((x, y, where, mean), (Each(index, (window, *stores)),)).verify()
+    return LoopTree((x, y, found, mean), (Each(index, (window, *stores)),)).verify()
 
 
 # --- a second interpreter -----------------------------------------------------------------------------------
@@ -125,11 +127,12 @@ class OneByOne:
     def __init__(self, tree: LoopTree, flats: Mapping[str, Array], scalars: tuple[float, ...] = ()) -> None:
         self.tree, self.flats, self.scalars = tree, flats, scalars
         self.real = tree.number.dtype.type
+        self.rows = set[str]()
         for each in tree.items:
             self.each(each, {}, {})
 
     def each(self, each: Each, at: dict[str, int], names: dict[str, Array]) -> dict[str, Array]:
-        states = {item: [self.real(x) for x in FOLDS[item.op].identity] for item in each.folds}
+        states = {item: [self.number(x) for x in FOLDS[item.op].identity] for item in each.folds}
         for position in product(*(range(axis.extent) for axis in each.axes)):
             here = at | dict(zip((axis.name for axis in each.axes), position, strict=True))
             if not all(self.holds(guard, here) for guard in each.guards):
@@ -137,6 +140,7 @@ class OneByOne:
             known = dict(names)
             for local in each.locals:
                 self.flats = {**self.flats, local.name: np.zeros(local.sizes, self.real)}
+                self.rows.add(local.name)
             for item in each.items:
                 if isinstance(item, Each):
                     known |= self.each(item, here, known)
@@ -147,7 +151,7 @@ class OneByOne:
                     states[item] = list(fold(item.op, _NUMPY, states[item], new))
                 else:
                     value = self.value(item.value, here, known)
-                    self.put(item.tensor, [self.index(i, here) for i in item.index], value)
+                    self.put(item.tensor, self.place(item.tensor, item.index, here), value)
         return {
             name: np.asarray(x)
             for item, found in states.items()
@@ -163,6 +167,17 @@ class OneByOne:
     def index(self, index: Affine, at: dict[str, int]) -> int:
         return (index.constant + sum(factor * at[name] for name, factor in index.terms)) // index.divisor
 
+    def place(self, name: str, index: Sequence[Index], at: dict[str, int]) -> list[int]:
+        sizes = self.tree.tensor(name).sizes
+        pairs = zip(index, sizes, strict=True)
+        return [self.element(i, n, at) if isinstance(i, Load) else self.index(i, at) for i, n in pairs]
+
+    def element(self, load: Load, size: int, at: dict[str, int]) -> int:
+        tensor = self.tree.tensor(load.tensor)
+        place = self.offset(tensor, [self.index(i, at) for i in load.index])
+        number = int(integers_of(self.flats[load.tensor][place : place + 1], tensor.data_type)[0])
+        return min(max(number + size if number < 0 else number, 0), size - 1)
+
     def offset(self, tensor: TreeTensor, index: list[int]) -> int:
         total = tensor.base
         for digits, rest in zip(tensor.digits, index, strict=True):
@@ -173,25 +188,26 @@ class OneByOne:
 
     def put(self, name: str, index: list[int], value: Array) -> None:
         flat, tensor = self.flats[name], self.tree.tensor(name)
-        if flat.dtype.kind == "f":
+        if name in self.rows:
             flat[tuple(index)] = value
         else:
-            flat[self.offset(tensor, index)] = from_real(np.atleast_1d(value), tensor.data_type)[0]
+            bits = elements_of(np.atleast_1d(value), tensor.data_type, self.tree.number)
+            flat[self.offset(tensor, index)] = bits[0]
 
     def value(self, expr: Expr, at: dict[str, int], names: dict[str, Array]) -> Array:
         if isinstance(expr, Load):
             flat, tensor = self.flats[expr.tensor], self.tree.tensor(expr.tensor)
-            index = [self.index(each, at) for each in expr.index]
-            if flat.dtype.kind == "f":
+            index = self.place(expr.tensor, expr.index, at)
+            if expr.tensor in self.rows:
                 return np.asarray(flat[tuple(index)])
             place = self.offset(tensor, index)
-            return to_real(flat[place : place + 1], tensor.data_type, self.real)[0]
+            return numbers_of(flat[place : place + 1], tensor.data_type, self.tree.number)[0]
         if isinstance(expr, Apply):
             return evaluate(expr.op, _NUMPY, [np.asarray(self.value(each, at, names)) for each in expr.args])
         if isinstance(expr, Ref):
             return names[expr.name]
         if isinstance(expr, Coordinate):
-            return np.asarray(self.real(self.index(expr.index, at)))
+            return np.asarray(np.int64(self.index(expr.index, at)).astype(self.real))
         number = (
             expr.number
             if isinstance(expr, Const)
@@ -199,7 +215,10 @@ class OneByOne:
             if isinstance(expr, Scalar)
             else 0
         )
-        return np.asarray(self.real(number))
+        return np.asarray(self.number(number))
+
+    def number(self, number: float) -> Array:
+        return self.real(self.tree.number.constant(number))
 
 
 # --- kernels ------------------------------------------------------------------------------------------------
@@ -215,7 +234,7 @@ def run_kernels(
         interpret(nest, flats[place], flats[place])
     params = KernelWords(scalars, [address_of(flat) for flat in flats])
     for part in lowered.loops:
-        kernel = kernel_of(part, 1, part.numbers)
+        kernel = kernel_of(part, 1)
         run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(kernel.code.address)
         for number in range(parts):
             run(kernel.numbers_address, 0, params.address, number, parts)
@@ -227,7 +246,7 @@ def run_scheduled(schedule: TreeSchedule, flats: Sequence[Array], isa: Isa, part
         place = [tensor.name for tensor in schedule.tree.tensors].index(name)
         for nest in padding_nests(schedule.tree.tensor(name)):
             interpret(nest, flats[place], flats[place])
-    library = loaded(emit_tree(schedule, style_of(isa), streams=False), isa)
+    library = loaded(emit_tree(schedule, style_of(isa)), isa)
     run = ctypes.CFUNCTYPE(None, *[ctypes.c_uint64] * 5)(library.address(entry.ENTRY))
     params = KernelWords((), [address_of(flat) for flat in flats])
     for number in range(parts):

@@ -105,8 +105,8 @@ def test_the_limit_holds_for_the_first_kernel_of_a_program(call: str, tmp_path: 
     program = f"""
         import numpy as np
         import restride as rs
-        from restride.targets.cpu import LoweredNest
-        LoweredNest.ir = lambda nest: long_text()
+        from restride.targets.lowered import Lowered
+        Lowered.ir = lambda nest: long_text()
         x = np.zeros((64, 64), np.float32)
         begin = time.monotonic()
         try:

@@ -39,7 +39,7 @@ _BY_NAME = {"ids": lambda case: case.name}
 
 
 def _object(case: Case, isa: Isa, caches: CacheSizes = COMMON) -> bytes:
-    return jit.compile_ir(cpu.lower(case.nest, isa, caches).ir(), isa)
+    return jit.compile_ir(cpu.lower_nest(case.nest, isa, caches).ir(), isa)
 
 
 # --- object files, read by hand ----------------------------------------------------------------------------
@@ -108,7 +108,7 @@ _BEYOND = {
 def test_a_level_uses_only_its_own_instructions(level: str) -> None:
     isa = Isa.for_name(level)
     for case in CASES[::3]:
-        text = jit.assembly(cpu.lower(case.nest, isa, COMMON).ir(), isa)
+        text = jit.assembly(cpu.lower_nest(case.nest, isa, COMMON).ir(), isa)
         assert not re.search(_BEYOND[level], text), case.name
 
 
@@ -116,14 +116,14 @@ def test_a_level_uses_only_its_own_instructions(level: str) -> None:
 def test_a_level_uses_its_full_registers(level: str, register: str) -> None:
     isa = Isa.for_name(level)
     for name in ("copy", "transpose", "into blocks"):
-        assert register in jit.assembly(cpu.lower(named(name).nest, isa, COMMON).ir(), isa), name
+        assert register in jit.assembly(cpu.lower_nest(named(name).nest, isa, COMMON).ir(), isa), name
 
 
 @pytest.mark.parametrize("level", ["generic", "sse41", "avx2", "avx512", "neon"])
 def test_no_step_is_fused(level: str) -> None:
     """N1: a fused multiply-add would round once where the contract rounds twice."""
     isa = Isa.for_name(level)
-    text = jit.assembly(cpu.lower(named("scaled sum into bytes").nest, isa, COMMON).ir(), isa)
+    text = jit.assembly(cpu.lower_nest(named("scaled sum into bytes").nest, isa, COMMON).ir(), isa)
     assert not re.search(r"\bvf(n?m)(add|sub)|\bfml[as]\b|\bfn?m(add|sub)\b", text)
 
 
@@ -131,10 +131,10 @@ def test_no_step_is_fused(level: str) -> None:
 def test_streaming_stores_are_instructions(level: str) -> None:
     desc = MemoryDesc((64, 64), "f32", "ab")
     nest, isa = reorder_nest(desc, desc, Compute()), Isa.for_name(level)
-    streaming = cpu.lower(nest, isa, TINY)
+    streaming = cpu.lower_nest(nest, isa, TINY)
     assert streaming.streams
     assert re.search(r"\bv?movnt(ps|dq|pd)\b", jit.assembly(streaming.ir(), isa))
-    ordinary = cpu.lower(nest, isa, TINY, may_stream=False)
+    ordinary = cpu.lower_nest(nest, isa, TINY, may_stream=False)
     assert not re.search(r"\bv?movnt", jit.assembly(ordinary.ir(), isa))
 
 
@@ -156,7 +156,7 @@ def test_interleaved_stores_on_aarch64_do_not_advance_to_rows_2_to_the_32_furthe
     kind = DataType[data_type]
     far = MemoryDesc.from_strides(dims, kind, (stride * 8 // kind.bits, 1))
     nest, isa = reorder_nest(MemoryDesc(dims, kind, "ba"), far, Compute()), Isa.for_name("neon")
-    text = jit.assembly(cpu.lower(nest, isa, COMMON, may_stream=False).ir(), isa)
+    text = jit.assembly(cpu.lower_nest(nest, isa, COMMON, may_stream=False).ir(), isa)
     stores = re.findall(r"\bst2\b.*", text)
     assert stores
     assert not [store for store in stores if not store.endswith("]")]
@@ -191,8 +191,8 @@ def test_emitters_move_pointers_by_steps() -> None:
 
 @pytest.mark.parametrize("case", CASES, **_BY_NAME)
 def test_a_lowered_nest_tells_what_it_is_and_why(case: Case) -> None:
-    low = cpu.lower(case.nest, Isa.for_name("avx2"), COMMON)
-    assert low.nest == case.nest
+    low = cpu.lower_nest(case.nest, Isa.for_name("avx2"), COMMON)
+    assert low.nests == (case.nest,)
     assert low.kind in ("copy", "transpose", "strided", "zero", "guarded")
     assert low.why
     assert low.kind in str(low)
@@ -202,7 +202,7 @@ def test_a_lowered_nest_tells_what_it_is_and_why(case: Case) -> None:
 
 def test_lowering_is_a_function_of_its_arguments() -> None:
     for case in CASES[::5]:
-        one, two = (cpu.lower(case.nest, Isa.for_name("avx2"), COMMON) for _ in range(2))
+        one, two = (cpu.lower_nest(case.nest, Isa.for_name("avx2"), COMMON) for _ in range(2))
         assert one == two
         assert hash(one) == hash(two)
 
@@ -218,17 +218,17 @@ def test_the_machine_is_that_of_the_instruction_set() -> None:
 
 def test_masks_are_for_machines_that_have_them() -> None:
     tail = named("convert down").nest
-    assert "llvm.masked" in cpu.lower(tail, Isa.for_name("avx512"), COMMON).ir()
+    assert "llvm.masked" in cpu.lower_nest(tail, Isa.for_name("avx512"), COMMON).ir()
     for level in ("generic", "sse41", "avx2", "neon"):
-        assert "llvm.masked" not in cpu.lower(tail, Isa.for_name(level), COMMON).ir()
+        assert "llvm.masked" not in cpu.lower_nest(tail, Isa.for_name(level), COMMON).ir()
 
 
 def test_too_many_partial_blocks_are_told_not_peeled() -> None:
-    low = cpu.lower(named("guarded").nest, Isa.for_name("avx2"), COMMON)
+    low = cpu.lower_nest(named("guarded").nest, Isa.for_name("avx2"), COMMON)
     assert low.kind == "guarded"
     assert "peel" in low.why
-    assert low.schedules == ()
-    assert low.steps == low.nest.axes[0].extent
+    assert low.plan == ()
+    assert low.steps == low.nests[0].axes[0].extent
 
 
 # --- the store ---------------------------------------------------------------------------------------------
@@ -236,11 +236,11 @@ def test_too_many_partial_blocks_are_told_not_peeled() -> None:
 
 def test_a_kernel_is_made_once_and_then_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "cache"))
-    low = cpu.lower(named("transpose").nest, Isa.for_name("avx2"), COMMON)
+    low = cpu.lower_nest(named("transpose").nest, Isa.for_name("avx2"), COMMON)
     made = objects.object_code(low)
     with monkeypatch.context() as patch:
         patch.setattr(compile_pool, "compile_ir", _never)
-        again = cpu.lower(named("transpose").nest, Isa.for_name("avx2"), COMMON)
+        again = cpu.lower_nest(named("transpose").nest, Isa.for_name("avx2"), COMMON)
         assert objects.object_code(again) == made
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", "")
     assert objects.object_code(low) == made
@@ -256,13 +256,13 @@ def test_kernels_of_other_facts_are_kept_apart(tmp_path: Path, monkeypatch: pyte
     nest = reorder_nest(desc, desc, Compute())
     avx2 = Isa.for_name("avx2")
     different = [
-        cpu.lower(nest, avx2, COMMON),
-        cpu.lower(nest, avx2, TINY),
-        cpu.lower(nest, avx2, TINY, may_stream=False),
-        cpu.lower(nest, Isa.for_name("avx512"), COMMON),
-        cpu.lower(replace(nest, compute=linear(scaled=True)), avx2, COMMON),
-        cpu.lower(replace(nest, dst_base=1), avx2, COMMON),
-        cpu.lower(replace(nest, src_type=DataType.s32), avx2, COMMON),
+        cpu.lower_nest(nest, avx2, COMMON),
+        cpu.lower_nest(nest, avx2, TINY),
+        cpu.lower_nest(nest, avx2, TINY, may_stream=False),
+        cpu.lower_nest(nest, Isa.for_name("avx512"), COMMON),
+        cpu.lower_nest(replace(nest, compute=linear(scaled=True)), avx2, COMMON),
+        cpu.lower_nest(replace(nest, dst_base=1), avx2, COMMON),
+        cpu.lower_nest(replace(nest, src_type=DataType.s32), avx2, COMMON),
     ]
     for low in (*different, *different):
         assert objects.object_code(low) == jit.compile_ir(low.ir(), low.isa)
@@ -272,7 +272,7 @@ def test_another_revision_of_the_compiler_finds_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "cache"))
-    low = cpu.lower(named("copy").nest, Isa.for_name("avx2"), COMMON)
+    low = cpu.lower_nest(named("copy").nest, Isa.for_name("avx2"), COMMON)
     objects.object_code(low)
     monkeypatch.setattr(objects, "_revision", lambda: "another")
     monkeypatch.setattr(compile_pool, "compile_ir", lambda *_: b"new")

@@ -13,7 +13,6 @@ from restride.ops.shuffle import ShuffleProblem
 from restride.ops.sum import SumProblem
 from restride.runtime.sycl.executable import SyclExecutable
 from restride.schedule.machine import DeviceFacts
-from restride.targets.spirv import LoweredSpirv
 
 
 class NoDevice:
@@ -24,8 +23,8 @@ class NoDevice:
     def __init__(self, *, has_double: bool = True) -> None:
         self.has_double, self.texts = has_double, list[str]()
 
-    def kernel(self, plan):
-        self.texts.append(LoweredSpirv(plan).ir())
+    def kernel(self, lowered):
+        self.texts.append(lowered.ir())
 
 
 def compiled(program: Program, device: NoDevice) -> SyclExecutable:

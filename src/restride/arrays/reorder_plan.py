@@ -19,7 +19,7 @@ from ..desc.parse import parse_int, parse_word, short_repr
 from ..errors import Error, InvalidArguments, refuse
 from ..model.implementation import Implementation, compiled
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
-from ..runtime.arguments import Executable, LoweredKernel
+from ..runtime.arguments import Executable
 from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
@@ -29,8 +29,11 @@ from ..runtime.timing import Measured, available_memory, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
 from ..schedule.language import Schedule, parse_schedule, schedule_text
 from ..schedule.moves.search import fastest
+from ..schedule.moves.transforms import text_of
 from ..targets.compile_pool import assembly
-from ..targets.cpu import LoweredNest, machine_of
+from ..targets.cpu import boxes_of, machine_of
+from ..targets.isa import host_caches
+from ..targets.lowered import Lowered
 from ..targets.store import default_store, text_key
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
 from .calls.carriers import move_of_bits
@@ -80,10 +83,13 @@ class _Job:
 
     def fastest(self) -> _Job:
         """The same work by the fastest of a few schedules, which were tried now or in an earlier process."""
-        lowered = self.executable.lowered
-        if self.why_fixed or not isinstance(lowered, LoweredNest):
+        executable, lowered = self.executable, self.executable.lowered
+        if self.why_fixed or lowered is None or not isinstance(executable, CpuExecutable):
             return self
-        store, key = default_store(), text_key(_processor(), str(self.threads), repr(lowered))
+        store, key = (
+            default_store(),
+            text_key(_processor(), str(self.threads), repr((lowered, executable.caches))),
+        )
         with suppress(InvalidArguments, UnicodeError):
             if kept := store.get(key):
                 return self.scheduled_by(parse_schedule(kept.decode()))
@@ -92,10 +98,8 @@ class _Job:
         def seconds_of(transforms: Schedule) -> float:
             return min(time_call(self.scheduled_by(transforms).launch_on(memories), _SEARCH_ROUNDS))
 
-        machine = machine_of(lowered.isa, lowered.caches)
-        found = fastest(
-            lowered.boxes, lowered.schedules, machine, seconds_of, lambda: time.monotonic() > deadline
-        )
+        boxes, machine = boxes_of(lowered.nests[0]), machine_of(executable.isa, executable.caches)
+        found = fastest(boxes, lowered.plan, machine, seconds_of, lambda: time.monotonic() > deadline)
         store.put(key, schedule_text(found).encode())
         return self.scheduled_by(found)
 
@@ -175,7 +179,7 @@ class Plan:
     why: str
     threads: int
     nest: str
-    _lowered: LoweredKernel | None = field(repr=False)
+    _lowered: Lowered | None = field(repr=False)
     _job: _Job = field(repr=False, compare=False)
 
     @property
@@ -185,14 +189,14 @@ class Plan:
         Foretold by `schedule/cost.py` from rates of another machine: for comparing plans, not for quoting.
         """
         lowered, job = self._lowered, self._job
-        if not isinstance(lowered, LoweredNest):
+        if lowered is None or not job.engine.device.is_host:
             return None
         dst_bytes = 0 if lowered.streams else job.problem.dst.data_type.nbytes(prod(self.dst.padded_dims))
         functions = job.problem.work_bytes - self.bytes_moved
         work = KernelWork(
-            lowered.kind, self.bytes_moved, lowered.nest.positions, self.threads, functions, dst_bytes
+            lowered.kind, self.bytes_moved, lowered.nests[0].positions, self.threads, functions, dst_bytes
         )
-        return predict(work, machine_of(lowered.isa, lowered.caches))
+        return predict(work, machine_of(lowered.isa, host_caches()))
 
     @property
     def measured(self) -> Measured | None:
@@ -217,10 +221,10 @@ class Plan:
         """Tiles and loop order: a line for each part of the nest, which `plan(..., schedule=...)` reads. What
         stands behind a `#` is for people; stages, blocks and several steps stand there alone.
         """
+        if self._lowered and not self._job.why_fixed:
+            return text_of(boxes_of(self._lowered.nests[0]), self._lowered.plan)
         lines = str(self._lowered or "nothing to compile").splitlines()
-        if self._job.why_fixed:
-            lines = [line if line.startswith("#") else f"# {line}" for line in lines]
-        return "\n".join(lines)
+        return "\n".join(line if line.startswith("#") else f"# {line}" for line in lines)
 
     @property
     def ir(self) -> str:
@@ -230,7 +234,7 @@ class Plan:
     @property
     def asm(self) -> str:
         """The kernel as assembly; empty where nothing is compiled, and for SYCL, where drivers make it."""
-        if not isinstance(self._lowered, LoweredNest):
+        if self._lowered is None or not self._job.engine.device.is_host:
             return ""
         return assembly(self.ir, self._lowered.isa)
 

@@ -7,7 +7,7 @@
 
     head      launches, the most words that one launch reads, the number of the first scalar among `words`
     launch    entry, whole, parts, src, dst, operands, scalars, first scalar, numbers, then `operands` places,
-              then `numbers` words
+              then `numbers` words, then `scalars` of its own where the first one is -1
     place     buffer, bytes behind it, bytes a turn     buffer 0 is src, 1 dst, 2 + n word n; -1 scratch
     repeat    0, turns, launches            so many of the launches behind it run in turn, `turns` times
 
@@ -20,6 +20,9 @@ from __future__ import annotations
 
 HEAD_WORDS = 3
 """Words before the first launch."""
+
+OWN_SCALARS = -1
+"""Stands for the first scalar where those of a launch are behind it in the list."""
 
 LAUNCHES = "restride_launches"
 
@@ -121,8 +124,12 @@ put:
   %next_place = getelementptr inbounds i64, ptr %place_at, i64 3
   br label %operand
 scalars_begin:
+  %has_own = icmp slt i64 %first_scalar, 0
+  %own_scalars = select i1 %has_own, i64 %scalar_count, i64 0
+  %own_at = getelementptr inbounds i64, ptr %place_at, i64 %numbers
   %from_number = add i64 %scalars, %first_scalar
-  %from = getelementptr inbounds i64, ptr %words, i64 %from_number
+  %from_words = getelementptr inbounds i64, ptr %words, i64 %from_number
+  %from = select i1 %has_own, ptr %own_at, ptr %from_words
   %to = getelementptr inbounds i64, ptr %params, i64 %operands
   br label %scalar
 scalar:
@@ -139,7 +146,7 @@ copy:
 launch:
   %has_numbers = icmp ne i64 %numbers, 0
   %read = select i1 %has_numbers, ptr %place_at, ptr %src_p
-  %next_at = getelementptr inbounds i64, ptr %place_at, i64 %numbers
+  %next_at = getelementptr inbounds i64, ptr %own_at, i64 %own_scalars
   %alone = icmp eq i64 %parts, 1
   br i1 %alone, label %one, label %region
 one:

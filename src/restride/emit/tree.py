@@ -81,21 +81,19 @@ class TreeCursor:
 Inside = Callable[[TreeCursor], None]
 
 
-def emit_tree(schedule: TreeSchedule, style: Style, *, streams: bool, reads_ahead: bool = False) -> str:
-    """The IR text of a schedule. `streams`: tensors begin at cache lines, and are larger than the caches;
-    `reads_ahead`: what is read lies in memory.
-    """
+def emit_tree(schedule: TreeSchedule, style: Style) -> str:
+    """The IR text of a schedule. One that streams takes tensors that begin at cache lines."""
     b = style.builder()
     params, slots = Value("ptr", "%params"), len(schedule.tree.tensors)
     scalars = [_scalar(b, schedule, b.advance(params, 8 * (slots + i))) for i in range(schedule.tree.scalars)]
-    items = ItemWriter(b, schedule, style, scalars, streams=streams)
-    writer = TreeWriter(b, schedule, items, reads_ahead=reads_ahead)
+    items = ItemWriter(b, schedule, style, scalars)
+    writer = TreeWriter(b, schedule, items)
     start = writer.start([load_pointer(b, params, slot) for slot in range(slots)])
     grid = schedule.grid
     count = prod(turns for _, _, turns in grid)
     low, high = share_of(b, count)
     with b.loop(low, high) as turn:
-        step = b.op("sub", i64(count - 1), turn) if schedule.tree.backwards and reads_ahead else turn
+        step = b.op("sub", i64(count - 1), turn) if schedule.tree.backwards and schedule.asks_ahead else turn
         writer.step(grid, step, start)
     b.line("ret void")
     return OPTIMISE + "\n" + module_text(b)
@@ -109,11 +107,9 @@ def _scalar(b: Builder, schedule: TreeSchedule, at: Value) -> Value:
 class TreeWriter:
     """Writes the loops of one schedule."""
 
-    def __init__(
-        self, b: Builder, schedule: TreeSchedule, items: ItemWriter, *, reads_ahead: bool = False
-    ) -> None:
+    def __init__(self, b: Builder, schedule: TreeSchedule, items: ItemWriter) -> None:
         self.b, self.schedule, self.items = b, schedule, items
-        loops_inside = range(len(schedule.plan.inner)) if reads_ahead else ()
+        loops_inside = range(len(schedule.plan.inner)) if schedule.asks_ahead else ()
         self.ahead = [schedule.read_ahead(number) for number in loops_inside]
         loops = [item for item in items_of(schedule.tree.items) if isinstance(item, Each)]
         self.extents = {axis.name: axis.extent for loop in loops for axis in loop.axes}
@@ -144,6 +140,10 @@ class TreeWriter:
     def each(self, plan: EachPlan, cursor: TreeCursor) -> Names:
         """A loop, and what its folds have found."""
         each, is_zero = plan.each, cursor.only is not None
+        if each.in_order:
+            # What is known here of tensors that it writes is so in its first position alone.
+            cursor = replace(cursor, known=dict(cursor.known))
+            self.items.forget(cursor, each)
         if each.positions and not is_zero:
             cursor = replace(cursor, known=cursor.known | self.items.invariants(each, cursor))
         lanes = cursor.lanes if cursor.run else plan.widest

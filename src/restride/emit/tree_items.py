@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING
 from ..dtypes import DataType
 from ..ir.accesses import Access, items_of
 from ..ir.digits import IndexDigits
-from ..ir.expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, fold, parts_of
+from ..ir.expression import (
+    FOLDS,
+    Affine,
+    Apply,
+    Const,
+    Coordinate,
+    Expr,
+    Index,
+    Load,
+    Ref,
+    Scalar,
+    fold,
+    parts_of,
+)
 from ..ir.nest import Stride
 from ..ir.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
 from ..schedule.trees.plan import TreeSchedule
@@ -27,6 +40,7 @@ from .tree_values import (
     constant,
     element_type,
     index_lanes,
+    lane_of,
     lanes_below,
     load_lanes,
     load_scalar,
@@ -45,21 +59,13 @@ _LINE = 64
 
 
 class ItemWriter:
-    """Writes items. `scalars`: the tree's, of one lane; `streams`: whole lines go past the caches."""
+    """Writes items. `scalars`: the tree's, of one lane."""
 
-    def __init__(
-        self,
-        b: Builder,
-        schedule: TreeSchedule,
-        style: Style,
-        scalars: Sequence[Value],
-        *,
-        streams: bool = False,
-    ) -> None:
+    def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, scalars: Sequence[Value]) -> None:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
         self.number = schedule.tree.number
         self.element = element_type(self.number)
-        self.streams, self.scalars = streams, scalars
+        self.streams, self.scalars = schedule.streams, scalars
         self._streamed: dict[int, frozenset[Access]] = {}
         self.rows: dict[str, int] = {}
 
@@ -79,7 +85,7 @@ class ItemWriter:
         tensor = self._tensor(name)
         offset = tensor.base
         for dim, at in enumerate(index):
-            if dim not in self.schedule.computed[access]:
+            if dim not in self.schedule.computed[access] and isinstance(at, Affine):
                 offset += at.constant * tensor.digits[dim][0].stride if len(tensor.digits[dim]) == 1 else 0
         return self.b.advance(base, offset * self._element_bytes(name))
 
@@ -111,12 +117,21 @@ class ItemWriter:
             assert isinstance(stride, int)
             return stride, lambda lane: self.b.advance(pointer, lane * stride * size)
         steps = dict(run.digit.steps) if run else {}
-        is_moved = any(each in steps for dim in computed for each, _ in index[dim].terms)
+        is_moved = any(not index[dim].axes.isdisjoint(steps) for dim in computed)
+        elements = {
+            dim: self._element_offsets(load, tensor.digits[dim], tensor.sizes[dim], cursor)
+            for dim, load in enumerate(index)
+            if isinstance(load, Load)
+        }
 
         def at(lane: int) -> Value:
             place = self.b.advance(pointer, lane * int(stride if isinstance(stride, int) else 0) * size)
             for dim in computed:
-                offset = self._computed(index[dim], tensor.digits[dim], tensor.sizes[dim], cursor, lane)
+                by = index[dim]
+                if isinstance(by, Load):
+                    offset = lane_of(self.b, elements[dim], lane)
+                else:
+                    offset = self._computed(by, tensor.digits[dim], tensor.sizes[dim], cursor, lane)
                 place = self.b.step(place, offset, size)
             return place
 
@@ -145,6 +160,38 @@ class ItemWriter:
             place = b.op("udiv", value, i64(digit.step))
             offset = b.op("add", offset, b.op("mul", place, i64(digit.stride)))
             value = b.op("urem", value, i64(digit.step))
+        return offset
+
+    def _element_offsets(self, load: Load, digits: IndexDigits, size: int, cursor: TreeCursor) -> Value:
+        """The offsets of an index that is an element of a tensor, in elements: of every lane, or one of all.
+
+        Lanes that guards leave out, or that hold nothing, have the first place.
+        """
+        b, run, access = self.b, cursor.run, (load.tensor, load.index)
+        stride, at = self._address(access, cursor)
+        data_type = self._tensor(load.tensor).data_type
+        element = bits_type(data_type)
+        if run is None or stride == 0:
+            kind = vector(element, 1)
+            bits = b.value(kind, f"load {kind}, {at(0)}, align 1")
+        else:
+            bits = load_lanes(b, element, at, stride, run.lanes, run.valid, cursor.mask, self.can)
+        lanes = lanes_of(bits)
+
+        def number(value: int) -> Value:
+            return b.splat("i64", lanes, str(value))
+
+        value = b.cast("sext" if data_type.kind == "int" else "zext", bits, "i64")
+        from_end = b.op("add", value, number(size))
+        value = b.select(b.compare("icmp slt", value, number(0)), from_end, value)
+        value = b.select(b.compare("icmp slt", value, number(0)), number(0), value)
+        last = number(max(size - 1, 0))
+        value = b.select(b.compare("icmp sgt", value, last), last, value)
+        offset = number(0)
+        for digit in reversed(digits):
+            place = b.op("udiv", value, number(digit.step))
+            offset = b.op("add", offset, b.op("mul", place, number(digit.stride)))
+            value = b.op("urem", value, number(digit.step))
         return offset
 
     # --- values
@@ -305,6 +352,8 @@ class ItemWriter:
         if len(moved) != 1:
             return False
         ((dim, a, b),) = moved
+        if isinstance(a, Load):
+            return False
         is_next = replace(a, constant=a.constant + 1) == b
         digits = self._tensor(name).digits[dim]
         return is_next and len(digits) == 1 and digits[0].stride == 1
@@ -440,5 +489,5 @@ def _with_first(b: Builder, whole: Value, first: Value) -> Value:
     return b.shuffle(wide, whole, [*range(count), *range(lanes + count, 2 * lanes)])
 
 
-def _is_of(indices: Sequence[Affine], axes: set[str]) -> bool:
-    return any(name in axes for index in indices for name, _ in index.terms)
+def _is_of(indices: Sequence[Index], axes: set[str]) -> bool:
+    return any(not index.axes.isdisjoint(axes) for index in indices)

@@ -49,6 +49,12 @@ def align(b: Builder, values: Sequence[Value]) -> list[Value]:
     return [broadcast(b, value, lanes) for value in values]
 
 
+def lane_of(b: Builder, value: Value, lane: int) -> Value:
+    """One lane of a value; that of all where it has one lane."""
+    place = lane if lanes_of(value) > 1 else 0
+    return b.value(element_of(value), f"extractelement {value}, i64 {place}")
+
+
 def with_lanes(b: Builder, value: Value, first: int, count: int) -> Value:
     """Some lanes of a value."""
     if count == lanes_of(value) and not first:
@@ -108,6 +114,8 @@ def value_of(b: Builder, bits: Value, data_type: DataType, number: Number, can: 
         bits = b.compare("icmp ne", bits, Value(bits.type, "zeroinitializer"))
     elif data_type.bits == number.bits:
         return bits
+    elif data_type.bits > number.bits:
+        return b.cast("trunc", bits, number.name)
     return b.cast("zext" if data_type in _UNSIGNED else "sext", bits, number.name)
 
 
@@ -188,7 +196,10 @@ def bits_of(b: Builder, value: Value, data_type: DataType, number: Number, can: 
     """Numbers as the bits of a data type."""
     if number.is_integer:
         kind = bits_type(data_type)
-        return value if data_type.bits == number.bits else b.cast("trunc", value, kind)
+        is_wider = data_type.bits > number.bits
+        return (
+            value if data_type.bits == number.bits else b.cast("sext" if is_wider else "trunc", value, kind)
+        )
     if data_type.kind == "float":
         value = canonical_nan(b, value)
     return from_real(b, value, data_type, can)
@@ -261,11 +272,13 @@ def clear_lanes(b: Builder, bits: Value, valid: int) -> Value:
     return zeros if not valid else b.select(lanes_below(b, lanes_of(bits), valid), bits, zeros)
 
 
-def number_of(b: Builder, index: Value, real: str) -> Value:
-    """Integers of 64 bits, one or a vector of them, as real numbers."""
+def number_of(b: Builder, index: Value, element: str) -> Value:
+    """Integers of 64 bits, one or a vector of them, as the numbers that are computed with."""
     if index.type == "i64":
         index = b.value(vector("i64", 1), f"insertelement <1 x i64> poison, {index}, i64 0")
-    return b.cast("sitofp", index, real)
+    if not element.startswith("i"):
+        return b.cast("sitofp", index, element)
+    return index if element == "i64" else b.cast("trunc", index, element)
 
 
 def scalar_index(b: Builder, terms: Sequence[tuple[Value, int]], start: int) -> Value:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from .expression import Affine, Apply, Coordinate, Load, is_long, parts_of
+from .expression import Affine, Apply, Coordinate, Index, Load, is_long, parts_of
 from .tree import Each, Item, Store, values_of
 
-Access = tuple[str, tuple[Affine, ...]]
+Access = tuple[str, tuple[Index, ...]]
 """A tensor and an index of it."""
 
 

@@ -1,7 +1,8 @@
 """Expressions of loop trees: values of one position of the loops, each operation written once.
 
     expr  := number | scalar | load | coordinate | name | op expr*
-    index := (constant + sum of coefficient * axis) / divisor
+    load  := tensor index*
+    index := (constant + sum of coefficient * axis) / divisor | load
 
 `Term` gives every operation and every fold its meaning over any arithmetic (`ir/arithmetic.py`): NumPy's in
 the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a condition is 1 or 0.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import nan
 from typing import Any
 
 from .arithmetic import Arithmetic, Term, V
@@ -48,6 +50,11 @@ class Affine:
 
     def __floordiv__(self, divisor: int) -> Affine:
         return Affine(self.terms, self.constant, self.divisor * divisor)
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The names of the axes that it depends on."""
+        return frozenset(name for name, _ in self.terms)
 
     def with_axes(self, others: Mapping[str, Affine]) -> Affine:
         """The same by other axes: what stands for those that are named."""
@@ -100,6 +107,11 @@ def index_of(*indices: Affine | TreeAxis | int) -> tuple[Affine, ...]:
     return tuple(map(_affine, indices))
 
 
+def place_of(*indices: Index | TreeAxis | int) -> tuple[Index, ...]:
+    """The same, where some may be elements of tensors."""
+    return tuple(at if isinstance(at, Load) else _affine(at) for at in indices)
+
+
 # --- expressions --------------------------------------------------------------------------------------------
 
 
@@ -129,12 +141,23 @@ class Expr:
 
 @dataclass(frozen=True, slots=True)
 class Const(Expr):
-    """A number, rounded to the type that is computed in; of integers modulo their range."""
+    """A number, rounded to the type that is computed in; of integers modulo their range.
+
+    There is one NaN, so that equal trees are equal.
+    """
 
     number: float
 
+    def __post_init__(self) -> None:
+        if self.number != self.number:
+            object.__setattr__(self, "number", nan)
+
     def __str__(self) -> str:
-        return f"{self.number:g}"
+        short = f"{self.number:g}"
+        if self.number != self.number or float(short) == self.number:
+            return short
+        is_double = float(self.number) == self.number
+        return repr(float(self.number)).removesuffix(".0") if is_double else str(self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +172,41 @@ class Scalar(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Load(Expr):
-    """An element of a tensor, as a real number."""
+    """An element of a tensor, as a real number.
+
+    As an index of another tensor it is the integer that it holds, exactly: one below 0 counts from the end of
+    the dim, and what is outside after that is brought to the nearer end, so that memory outside is never
+    touched. The index of such a load has no loads.
+    """
 
     tensor: str
-    index: tuple[Affine, ...]
+    index: tuple[Index, ...]
+
+    @property
+    def axes(self) -> frozenset[str]:
+        """The names of the axes that it depends on."""
+        return frozenset[str]().union(*(at.axes for at in self.index))
+
+    @property
+    def axis(self) -> None:
+        """None, as an index that is an element is never an axis and nothing else."""
+        return
+
+    @property
+    def elements(self) -> tuple[Load, ...]:
+        """The indices that are elements of other tensors."""
+        return tuple(at for at in self.index if isinstance(at, Load))
+
+    def with_axes(self, others: Mapping[str, Affine]) -> Load:
+        """The same by other axes."""
+        return Load(self.tensor, tuple(at.with_axes(others) for at in self.index))
 
     def __str__(self) -> str:
         return f"{self.tensor}[{', '.join(map(str, self.index))}]"
+
+
+Index = Affine | Load
+"""What says where an element is along a dim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +261,8 @@ def parts_of(expr: Expr) -> Iterator[Expr]:
     if isinstance(expr, Apply):
         for arg in expr.args:
             yield from parts_of(arg)
+    elif isinstance(expr, Load):
+        yield from expr.elements
 
 
 # --- operations ---------------------------------------------------------------------------------------------

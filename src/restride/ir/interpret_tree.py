@@ -8,15 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .arithmetic import NumpyArithmetic
-from .conversion import Array
+from .conversion import Array, integers_of
 from .digits import offset_at
-from .expression import FOLDS, Affine, Apply, Const, Coordinate, Expr, Load, Ref, Scalar, evaluate, fold
+from .expression import (
+    FOLDS,
+    Affine,
+    Apply,
+    Const,
+    Coordinate,
+    Expr,
+    Index,
+    Load,
+    Ref,
+    Scalar,
+    evaluate,
+    fold,
+)
 from .interpret_nest import gather, scatter
 from .numbers import elements_of, numbers_of
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
@@ -81,11 +95,20 @@ class _Interpreter:
     # --- loops
 
     def each(self, each: Each, scope: _Scope) -> dict[str, Array]:
-        """Run a loop; what its folds have found. One of no positions does nothing else."""
-        if not each.folds and not each.positions:
-            return {}
+        """Run a loop; what its folds have found: of no positions what nothing is."""
+        if not each.positions:
+            pairs = (zip(item.names, FOLDS[item.op].identity, strict=True) for item in each.folds)
+            shape = (1,) * len(self.order)
+            return {name: np.full(shape, self.number(number)) for pair in pairs for name, number in pair}
         self.tensors |= {tensor.name: tensor for tensor in each.locals}
-        return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
+        if not each.in_order:
+            return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
+        found: dict[str, Array] = {}
+        for position in product(*(range(axis.extent) for axis in each.axes)):
+            own = {axis.name: (at, at + 1) for axis, at in zip(each.axes, position, strict=True)}
+            here = self.whole(each, replace(scope, ranges={**scope.ranges, **own}))
+            found = self.together(each, found, here) if found else here
+        return found
 
     def part(self, each: Each, scope: _Scope, ranges: dict[str, Range]) -> dict[str, Array]:
         """Run a part of a loop, in halves where it is long."""
@@ -157,13 +180,13 @@ class _Interpreter:
                 total = np.add.reduce(states[0], axis=over, dtype=kind, keepdims=True)
                 return {item.names[0]: np.asarray(total.astype(self.real))}
         for place in over:
-            states = _fold_axis(item.op, states, place, empty)
+            states = _fold_axis(item.op, states, place)
         return dict(zip(item.names, states, strict=True))
 
     def store(self, item: Store, scope: _Scope) -> None:
         tensor = self.tensors[item.tensor]
         value = self.value(item.value, scope)
-        index = [self.index(each, scope) for each in item.index]
+        index = self.places(tensor, item.index, scope)
         shape = np.broadcast_shapes(value.shape, *(each.shape for each in index))
         if scope.mask is not None:
             shape = np.broadcast_shapes(shape, scope.mask.shape)
@@ -206,7 +229,7 @@ class _Interpreter:
 
     def load(self, expr: Load, scope: _Scope) -> Array:
         tensor = self.tensors[expr.tensor]
-        index = [self.index(each, scope) for each in expr.index]
+        index = self.places(tensor, expr.index, scope)
         # Positions that guards leave out may have any index.
         inside = [np.clip(at, 0, size - 1) for at, size in zip(index, tensor.sizes, strict=True)]
         if expr.tensor in scope.rows:
@@ -228,6 +251,25 @@ class _Interpreter:
         return [*found, *index]
 
     # --- indices
+
+    def places(self, tensor: TreeTensor, index: Sequence[Index], scope: _Scope) -> list[Array]:
+        """An index of a tensor, for each dim."""
+        return [
+            self.element(at, size, scope) if isinstance(at, Load) else self.index(at, scope)
+            for at, size in zip(index, tensor.sizes, strict=True)
+        ]
+
+    def element(self, load: Load, size: int, scope: _Scope) -> Array:
+        """The element of a tensor as an index of a dim of so many: from its end where it is below 0."""
+        tensor = self.tensors[load.tensor]
+        index = self.places(tensor, load.index, scope)
+        inside = [np.clip(at, 0, n - 1) for at, n in zip(index, tensor.sizes, strict=True)]
+        places = self.offsets(tensor, inside)
+        if 0 in tensor.sizes:
+            return np.zeros(places.shape, np.int64)
+        bits = gather(self.memory[load.tensor], tensor.data_type, places)
+        at = integers_of(bits, tensor.data_type).astype(np.int64)
+        return np.asarray(np.clip(np.where(at < 0, at + size, at), 0, max(size - 1, 0)))
 
     def index(self, index: Affine, scope: _Scope) -> Array:
         total = np.full((1,) * len(self.order), index.constant, np.int64)
@@ -252,12 +294,9 @@ class _Interpreter:
         return tuple(high - low for low, high in spans)
 
 
-def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -> list[Array]:
+def _fold_axis(op: str, states: list[Array], place: int) -> list[Array]:
     """Fold neighbours along one axis until one is left."""
     count = states[0].shape[place]
-    if count == 0:
-        shape = [1 if i == place else n for i, n in enumerate(states[0].shape)]
-        return [np.full(shape, nothing, nothing.dtype) for nothing in empty]
     while count > 1:
         last = [np.take(state, [count - 1], place) for state in states] if count % 2 else []
         even, odd = ([np.take(s, range(i, count - count % 2, 2), place) for s in states] for i in (0, 1))
@@ -271,7 +310,9 @@ def _fold_axis(op: str, states: list[Array], place: int, empty: Sequence[Any]) -
 def _inner_positions(each: Each) -> int:
     """The most positions of the loops inside of one, for each of its own."""
     inner = [item for item in each.items if isinstance(item, Each)]
-    return max((item.positions * _inner_positions(item) for item in inner), default=1)
+    # Of a loop in order there is one position at a time.
+    counts = ((1 if item.in_order else item.positions) * _inner_positions(item) for item in inner)
+    return max(counts, default=1)
 
 
 def _axis_names(items: Sequence[Each]) -> list[str]:

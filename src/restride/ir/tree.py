@@ -1,72 +1,74 @@
 """Loop trees: programs that compute over several tensors, with folds, windows and loops that share values.
 
 A loop nest (`ir/nest.py`) moves each element of one tensor to one place of another; a tree computes. Its
-grammar::
+text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, guard and item::
 
-    tree   := tensor* each*
-    tensor := name type sizes digits [local]
-    each   := axis* guard* tensor* { item* }     its items for every position of the axes, in any order
-    item   := each | let | fold | store
-    let    := name = expr                        a value of this position
-    fold   := name* op expr*                     folded over the positions of the loop that it stands in
-    store  := tensor index* expr                 one element, converted to the tensor's type (N1 to N5)
-    guard  := index size                         positions where the index is outside [0, size) are left out
+    tree   := ["tree" ("in" number | N "scalars" | "backwards"), ...] tensor* each*
+    tensor := name type sizes ["in" padded] "+" base ":" digits, ...      sizes: 2x17, of no dims `one`
+    digits := STRIDE/STEP ...                         of a dim: where an index is, the largest step first
+    each   := "each" (axis N, ... | "once") ["in order"] ":"              what is in it 2 spaces deeper
+                  guard* local* item*
+    guard  := "where 0 <=" sum "<" N                  positions where that does not hold are left out
+    local  := "local" name[N, ...] [type]             a tensor of each position of the loop
+    item   := each
+            | "let" name "=" expr                     a value of this position
+            | name, ... "=" op(expr, ...)             folded over the positions of the loop
+            | tensor[index, ...] "=" expr             one element, converted to the tensor's type (N1 to N5)
+    expr   := number | "scalar" N | name | tensor[index, ...] | "index"(sum)
+            | op(expr, ...) | expr ("+" | "-" | "*" | "/") expr
+    index  := sum | tensor[sum, ...]
+    sum    := N * axis + ... + N | (N * axis + ... + N) / N
 
-Items run in order. A `let` is known to the items after it, and inside of them; what a `fold` has found, to
-the items after its loop. `expr` and `index` are those of `ir/expression.py`. A position writes no element
-that another one of the same loop reads or writes, unless it is the same value.
+`type` is a data type, N an integer; all is computed as a `number` of `ir/numbers.py`: f32, f64, or integers
+that wrap. Operations and folds are those of `ir/expression.py`, and those of eltwise. Items run in order. A
+`let` is known to the items after it, and inside of them; what a fold has found, to the items after its loop.
+Positions of a loop run in any order, together or apart: one writes no element that another one reads or
+writes, unless it is the same value. Positions of `each ... in order` run one after the other, the last axis
+the fastest: each may read what those before it have written. A local tensor belongs to one position.
 
-A **local** tensor belongs to one position of the loop that names it: a row that is computed once and used
-twice. Its elements are of the type that is computed in.
+An index is logical: it is within the sizes at all positions that guards leave. Digits say where the element
+is, so that blocked formats need nothing more. An index that is an element of a tensor of integers is exact,
+counts from the end where it is negative, and is brought inside where it is not: a gather, or a scatter.
+**Padding**: where a tensor has more places along a dim than indices, the tree writes zeros there. It never
+reads them. A sum of f32 has one order for each kind of kernel, which depends on the tree alone: never on
+threads or instruction sets. `ir/verify.py` refuses what does not hold; `ir/interpret_tree.py` says what a
+tree means. A softmax over the channels of each pixel, with a row that stays in the caches::
 
-An index of a tensor is logical; `digits` say where the element is, so that blocked formats need nothing more.
-**Padding**: where a tensor has more places along a dim than indices, `padded`, the tree writes zeros there,
-along every axis that is an index of a `store` and runs over all of the dim. It never reads them.
-
-All is computed as f32, as f64, or as integers that wrap (`ir/numbers.py`). A sum of f32 has one order for
-each kind of kernel, which depends on the tree alone: never on threads or instruction sets.
-`ir/interpret_tree.py` says what a tree means.
-
-A softmax over the channels of each pixel, for an example, with a row that stays in the caches::
-
-    each n 2, h 5, w 3:
+    src f32 2x17x15 + 0: 255/1, 15/1, 1/1
+    dst f32 2x17x15 + 0: 255/1, 15/1, 1/1
+    each n 2, w 15:
       local row[17]
       each c 17:
-        m = max(src[n, c, h, w])
+        m = max(src[n, c, w])
       each c 17:
-        let e = exp_down(src[n, c, h, w] - m)
+        let e = exp_down(src[n, c, w] - m)
         row[c] = e
         s = sum(e)
       each c 17:
-        dst[n, c, h, w] = row[c] / s
+        dst[n, c, w] = row[c] / s
+
+Rows added to those that `to` names, each time reading what was added before::
+
+    src f32 40x9 + 0: 9/1, 1/1
+    to s32 40 + 0: 1/1
+    dst f32 6x9 + 0: 9/1, 1/1
+    each t 40 in order:
+      each c 9:
+        dst[to[t], c] = dst[to[t], c] + src[t, c]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from .digits import IndexDigit, IndexDigits, TensorOperand, index_digits
-from .eltwise import ALGORITHMS
-from .expression import (
-    FOLDS,
-    OPERATIONS,
-    Affine,
-    Apply,
-    Coordinate,
-    Expr,
-    Load,
-    Ref,
-    Scalar,
-    TreeAxis,
-    index_of,
-    operands_of,
-    parts_of,
-)
+from .expression import Affine, Expr, Index, Load, TreeAxis, parts_of, place_of
 from .numbers import Number
+from .verify import Line, TreeChecks
 
 # --- tensors ------------------------------------------------------------------------------------------------
 
@@ -118,23 +120,23 @@ class TreeTensor:
                 low, high = low + min(reach, 0), high + max(reach, 0)
         return low, high + 1
 
-    def load(self, *indices: Affine | TreeAxis | int) -> Load:
+    def load(self, *indices: Index | TreeAxis | int) -> Load:
         """The element at an index for each dim."""
         return Load(self.name, self._index(indices))
 
-    def store(self, indices: tuple[Affine | TreeAxis | int, ...], value: Expr) -> Store:
+    def store(self, indices: tuple[Index | TreeAxis | int, ...], value: Expr) -> Store:
         """The item that writes a value there."""
         return Store(self.name, self._index(indices), value)
 
-    def _index(self, indices: tuple[Affine | TreeAxis | int, ...]) -> tuple[Affine, ...]:
-        found = index_of(*indices)
+    def _index(self, indices: tuple[Index | TreeAxis | int, ...]) -> tuple[Index, ...]:
+        found = place_of(*indices)
         return tuple(Affine() if size == 1 else at for at, size in zip(found, self.sizes, strict=True))
 
     def __str__(self) -> str:
         sizes = "x".join(map(str, self.sizes)) or "one"
         strides = (" ".join(f"{d.stride}/{d.step}" for d in reversed(digits)) for digits in self.digits)
         padded = "" if self.padded == self.sizes else f" in {'x'.join(map(str, self.padded))}"
-        return f"{self.name} {self.data_type} {sizes}{padded} + {self.base}: {', '.join(strides)}"
+        return f"{self.name} {self.data_type} {sizes}{padded} + {self.base}: {', '.join(strides)}".rstrip()
 
 
 # --- items --------------------------------------------------------------------------------------------------
@@ -179,7 +181,7 @@ class Store:
     """A value written to one element."""
 
     tensor: str
-    index: tuple[Affine, ...]
+    index: tuple[Index, ...]
     value: Expr
 
     def __str__(self) -> str:
@@ -188,12 +190,17 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Loops: the items for every position of the axes where all guards hold."""
+    """Loops: the items for every position of the axes where all guards hold.
+
+    `in_order`: one position after the other, the last axis the fastest, so that each may read what those
+    before it have written, and overwrite it.
+    """
 
     axes: tuple[TreeAxis, ...]
     items: tuple[Item, ...]
     guards: tuple[Guard, ...] = ()
     locals: tuple[TreeTensor, ...] = ()
+    in_order: bool = False
 
     @property
     def positions(self) -> int:
@@ -268,26 +275,37 @@ class LoopTree:
         sizes = {tensor.name: tensor.padded for tensor in self.tensors}
         return all(0 in sizes[name] for name in self.written)
 
-    def verify(self) -> LoopTree:
-        """Return self if well formed; else raise ValueError: a fault of the planner, never of a user."""
-        names = [tensor.name for tensor in (*self.tensors, *_locals(self.items))]
-        if len(set(names)) < len(names):
-            raise ValueError(f"two tensors of one name in\n{self}")
-        known = {tensor.name: tensor for tensor in self.tensors}
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The first line of the text; none where all is as usual."""
+        parts = [f"in {self.number.name}"] * (self.number is not Number.f32) + [
+            f"{self.scalars} scalars"
+        ] * bool(self.scalars)
+        parts += ["backwards"] * self.backwards
+        return (f"tree {', '.join(parts)}",) if parts else ()
+
+    def verify(self, lines: Sequence[Line] = ()) -> LoopTree:
+        """Return self if well formed; else raise InvalidArguments (RS-T02) with the line that does not fit.
+
+        `lines`: those of the text that the tree was read from.
+        """
+        checks = TreeChecks(self, lines)
+        for tensor in self.tensors:
+            checks.tensor(tensor)
         for item in self.items:
-            if item.folds:
-                raise ValueError(f"a fold in the outermost loop of\n{self}")
-            _Verifier(self, known).each(item, frozenset(), frozenset())
+            _check(item, checks)
         return self
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.tensors), *map(str, self.items)])
+        return "\n".join([*self.head, *map(str, self.tensors), *map(str, self.items)])
 
 
 def values_of(item: Item) -> tuple[Expr, ...]:
-    """The expressions of an item, without those of the items in it."""
+    """The expressions of an item, without those of the items in it; of a store those of its index too."""
     if isinstance(item, Each):
         return ()
+    if isinstance(item, Store):
+        return (item.value, *(at for at in item.index if isinstance(at, Load)))
     return item.values if isinstance(item, Fold) else (item.value,)
 
 
@@ -305,80 +323,30 @@ def _locals(items: tuple[Item, ...]) -> Iterator[TreeTensor]:
 
 
 def _each_lines(each: Each) -> Iterator[str]:
-    yield f"each {', '.join(map(str, each.axes)) or 'once'}:"
+    yield f"each {', '.join(map(str, each.axes)) or 'once'}{' in order' * each.in_order}:"
     for guard in each.guards:
         yield f"  where {guard}"
     for tensor in each.locals:
-        yield f"  local {tensor.name}[{', '.join(map(str, tensor.sizes))}]"
+        of_type = "" if tensor.data_type is DataType.f32 else f" {tensor.data_type}"
+        yield f"  local {tensor.name}[{', '.join(map(str, tensor.sizes))}]{of_type}"
     for item in each.items:
         yield from ("  " + line for line in str(item).splitlines())
 
 
-class _Verifier:
-    """Checks that every name is known where it is used."""
-
-    def __init__(self, tree: LoopTree, tensors: dict[str, TreeTensor]) -> None:
-        self.tree, self.tensors = tree, tensors
-
-    def each(self, each: Each, axes: frozenset[str], names: frozenset[str]) -> frozenset[str]:
-        """Check a loop; the names that are known after it."""
-        own = [axis.name for axis in each.axes]
-        if len(set(own)) < len(own) or axes.intersection(own) or any(a.extent < 0 for a in each.axes):
-            raise self.fault(f"axes {', '.join(own)} are not new")
-        inside, found = axes.union(own), names
-        self.tensors = self.tensors | {tensor.name: tensor for tensor in each.locals}
-        for guard in each.guards:
-            self.index(guard.index, inside)
-        after = set[str]()
-        for item in each.items:
-            if isinstance(item, Each):
-                found |= self.each(item, inside, found)
-                continue
-            for value in values_of(item):
-                self.value(value, inside, found)
-            if isinstance(item, Let):
-                found |= {item.name}
-            elif isinstance(item, Fold):
-                self.fold(item)
-                after.update(item.names)
-            else:
-                self.place(item.tensor, item.index, inside)
-        return frozenset(after)
-
-    def fold(self, item: Fold) -> None:
-        states = len(FOLDS[item.op].identity) if item.op in FOLDS else -1
-        if not len(item.names) == len(item.values) == states:
-            raise self.fault(f"{item} has other states than its operation")
-
-    def value(self, value: Expr, axes: frozenset[str], names: frozenset[str]) -> None:
-        for part in parts_of(value):
-            if isinstance(part, Load):
-                self.place(part.tensor, part.index, axes)
-            elif isinstance(part, Coordinate):
-                self.index(part.index, axes)
-            elif isinstance(part, Ref) and part.name not in names:
-                raise self.fault(f"{part.name} is not known yet")
-            elif isinstance(part, Scalar) and not 0 <= part.number < self.tree.scalars:
-                raise self.fault(f"{part} is not there")
-            elif isinstance(part, Apply):
-                self.operation(part)
-
-    def operation(self, part: Apply) -> None:
-        if part.op not in OPERATIONS and part.op not in ALGORITHMS:
-            raise self.fault(f"{part.op} is no operation")
-        most = operands_of(part.op)
-        if len(part.args) > most or (part.op in OPERATIONS and len(part.args) < most):
-            raise self.fault(f"{part} has {len(part.args)} operands")
-
-    def place(self, name: str, index: tuple[Affine, ...], axes: frozenset[str]) -> None:
-        if name not in self.tensors or len(self.tensors[name].sizes) != len(index):
-            raise self.fault(f"{name} is no tensor of {len(index)} dims")
-        for each in index:
-            self.index(each, axes)
-
-    def index(self, index: Affine, axes: frozenset[str]) -> None:
-        if index.divisor < 1 or any(name not in axes for name, _ in index.terms):
-            raise self.fault(f"index {index} is of axes that are not there")
-
-    def fault(self, what: str) -> ValueError:
-        return ValueError(f"{what} in\n{self.tree}")
+def _check(item: Item, checks: TreeChecks) -> None:
+    """Check an item, in the order of the lines of its text."""
+    checks.next_line()
+    if isinstance(item, Let):
+        checks.let(item.name, item.value)
+    elif isinstance(item, Fold):
+        checks.fold(item.op, item.names, item.values)
+    elif isinstance(item, Store):
+        checks.store(item.tensor, item.index, item.value)
+    else:
+        with checks.loop(item.axes, in_order=item.in_order):
+            for guard in item.guards:
+                checks.guard(guard)
+            for tensor in item.locals:
+                checks.local(tensor)
+            for inside in item.items:
+                _check(inside, checks)

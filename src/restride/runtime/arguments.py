@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from ..frozen import dataclass
 from ..ir.program import Program
 from .alloc import Buffer
+
+if TYPE_CHECKING:
+    from ..targets.lowered import Lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +23,6 @@ class Arguments:
     buffers: tuple[Buffer, ...]
     scalars: tuple[float, ...] = ()
     scratch: Buffer | None = None
-
-
-class LoweredKernel(Protocol):
-    """A kernel before it is compiled, for those who look at it."""
-
-    def ir(self) -> str:
-        """Its text."""
 
 
 class Executable(Protocol):
@@ -63,8 +59,16 @@ class Executable(Protocol):
         """
 
     @property
-    def lowered(self) -> LoweredKernel | None:
+    def lowered(self) -> Lowered | None:
         """The lowered kernel of the nest that does the work; None where there is none."""
 
     def prepare(self) -> object:
         """Compile."""
+
+
+def name_and_reason(isa: str, work: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """The name of an executable, and why, for the kinds of its kernels and the reasons for them."""
+    if not work:
+        return "jit:nothing", "there are no elements"
+    kinds, whys = (dict.fromkeys(words) for words in zip(*work, strict=True))
+    return f"jit:{isa}:{'+'.join(kinds)}", "; ".join(whys)

@@ -54,7 +54,7 @@ def parse_schedule(text: str) -> Schedule:
     """The schedule that a text says. Raises InvalidArguments, with the place, for what is none."""
     if len(text) > _MOST_CHARACTERS:
         raise refuse("RS-V09:schedule-too-long", length=len(text), most=_MOST_CHARACTERS)
-    reader = _Reader(text)
+    reader = _TransformReader(text)
     found: list[Transform] = []
     while reader.skip(_is_between).skip_comment().skip(_is_between).peek():
         if reader.peek() == "#":
@@ -73,7 +73,7 @@ def _is_between(character: str) -> bool:
     return character.isspace() or character in _SEPARATORS
 
 
-class _Reader:
+class _TransformReader:
     """A text and how far it has been read."""
 
     def __init__(self, text: str) -> None:
@@ -83,13 +83,13 @@ class _Reader:
         """The next character; empty at the end."""
         return self.text[self.at : self.at + 1]
 
-    def skip(self, is_skipped: Callable[[str], bool]) -> _Reader:
+    def skip(self, is_skipped: Callable[[str], bool]) -> _TransformReader:
         """Go on to the next character of another kind."""
         while self.peek() and is_skipped(self.peek()):
             self.at += 1
         return self
 
-    def skip_comment(self) -> _Reader:
+    def skip_comment(self) -> _TransformReader:
         """Go on to the end of a line whose rest is for people."""
         return self.skip(lambda character: character != "\n") if self.peek() == "#" else self
 

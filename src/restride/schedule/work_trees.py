@@ -56,7 +56,8 @@ class TreePlan:
     def grid(self) -> Grid:
         """The digits that items share."""
         plan = self.schedule.plan
-        return grid_of(plan) if self.device.vector_bytes else list(_every_position(plan))
+        is_shared = self.device.vector_bytes or plan.each.in_order
+        return grid_of(plan) if is_shared else list(_every_position(plan))
 
     @property
     def items(self) -> int:

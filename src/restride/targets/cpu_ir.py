@@ -1,18 +1,11 @@
-"""Schedules for a CPU as IR: how code for an instruction set is written, and which emitter writes it."""
+"""The style in which code for an instruction set of a CPU is written."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..emit.builder import ANYWHERE
 from ..emit.convert import Abilities
-from ..emit.guarded import emit_guarded
-from ..emit.kernel import Style, emit_kernel
-from ..loading import load_whole
+from ..emit.kernel import Style
 from .isa import Isa
-
-if TYPE_CHECKING:
-    from .cpu import LoweredNest
 
 # LLVM 22 lets a load or store of lanes or interleaved registers on AArch64 advance its address to that of
 # another in the block, or in the next turn of a loop, and looks at the lower 32 bits of the distance alone:
@@ -38,19 +31,3 @@ def style_of(isa: Isa) -> Style:
     byte_permute_cost = 1 if is_wide and isa.has("avx512vbmi") else 4
     reach = _REACH if is_neon else ANYWHERE
     return Style(isa.vector_bytes, 1 if is_wide else 3, byte_permute_cost, can, reach)
-
-
-def ir_of(lowered: LoweredNest) -> str:
-    """The kernel as LLVM IR text."""
-    style = style_of(lowered.isa)
-    if lowered.staged:
-        load_whole("restride.emit.staged")
-        from ..emit.staged import emit_staged
-
-        return emit_staged(lowered.staged, style)
-    if lowered.blocks:
-        load_whole("restride.emit.blocks")
-        from ..emit.blocks import emit_blocks
-
-        return emit_blocks(lowered.blocks, style)
-    return emit_kernel(lowered.schedules, style) if lowered.schedules else emit_guarded(lowered.nest, style)

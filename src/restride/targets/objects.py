@@ -15,14 +15,14 @@ import struct
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from .. import settings
 from ..loading import load_whole
 from . import store
-from .compilable import Compilable
 from .isa import Isa
 from .jit import Library, assembly, load
+from .lowered import Lowered
 
 # --- symbols -----------------------------------------------------------------
 # The functions in object code, read off its symbol table: 64-bit little-endian ELF, which is Linux's.
@@ -81,18 +81,7 @@ _KEY_LETTERS = 16
 _warned: set[str] = set()
 
 
-class Readable(Protocol):
-    """Work that has been lowered: `str` tells its plan."""
-
-    @property
-    def isa(self) -> Isa:
-        """The instruction set that it is lowered for."""
-
-    def ir(self) -> str:
-        """The kernel as LLVM IR text."""
-
-
-def dump(lowered: Readable, key: str, code: bytes) -> None:
+def dump(lowered: Lowered, key: str, code: bytes) -> None:
     """Write a kernel's files where JIT_DUMP says so; one warning where that cannot be."""
     setting = (settings.lookup("JIT_DUMP") or "").strip()
     if setting in _OFF:
@@ -151,12 +140,12 @@ def _warn_once(name: str, why: str) -> None:
 # What was lowered as object code: from the store on disk, else compiled now; loaded into this process.
 
 
-def object_key(lowered: Compilable) -> str:
+def object_key(lowered: Lowered) -> str:
     """The key of what was lowered: it names the nest, and everything that its code depends on."""
     return store.object_key(repr((lowered.key, _revision())), lowered.isa)
 
 
-def object_code(lowered: Compilable, key: str = "") -> bytes:
+def object_code(lowered: Lowered, key: str = "") -> bytes:
     """Object code of what was lowered: from the store on disk, else compiled and kept there.
 
     A hit costs no code generation.
@@ -170,7 +159,7 @@ def object_code(lowered: Compilable, key: str = "") -> bytes:
     return code
 
 
-def _compiled(lowered: Compilable) -> bytes:
+def _compiled(lowered: Lowered) -> bytes:
     """Object code, in the time that a compile may take; see `compile_pool`."""
     # Most kernels are found on disk: who compiles is loaded with the first that is not.
     load_whole("restride.targets.compile_pool")
@@ -187,10 +176,10 @@ class LoadedKernel(NamedTuple):
     key: str
 
 
-def load_kernel(lowered: Compilable, title: str) -> LoadedKernel:
-    """The code of what was lowered, in this process; a profiler knows its functions by `title`."""
+def load_kernel(lowered: Lowered) -> LoadedKernel:
+    """The code of what was lowered, in this process; a profiler knows its functions by their kind."""
     key = object_key(lowered)
-    return LoadedKernel(_loaded(object_code(lowered, key), lowered.isa, title), key)
+    return LoadedKernel(_loaded(object_code(lowered, key), lowered.isa, lowered.kind), key)
 
 
 def load_stored(key: str, isa: Isa, title: str) -> Library | None:

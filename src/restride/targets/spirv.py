@@ -1,25 +1,25 @@
-"""The SPIR-V target: a nest in, SPIR-V for any SYCL or OpenCL device out. Needs no device."""
+"""The SPIR-V target: a plan in, SPIR-V for any SYCL or OpenCL device out. Needs no device."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..emit.builder import Builder, Value
 from ..emit.work_items import Dialect
 from ..emit.work_trees import emit_plan
 from ..errors import refuse
-from ..ir.nest import LoopNest
-from ..schedule.machine import DeviceFacts
-from ..schedule.work_items import plan_items
 from ..schedule.work_trees import DevicePlan
+from .isa import Isa
 from .llvm import LLVM_LOCK, binding_with_targets, inline_module
+from .lowered import Lowered
 
-__all__ = ["LoweredSpirv", "lower", "spirv_code"]
+__all__ = ["SPIRV", "lower_plan", "spirv_code"]
 
-_TRIPLE = "spirv64-unknown-unknown"
+SPIRV = Isa("spirv", 0, "spirv64-unknown-unknown", "", "")
+"""All devices: their drivers compile for what they have."""
+
 _TRIES = 64
 # Of the SPIR-V format: words before the first instruction; instructions by their numbers.
 _HEADER_WORDS, _BOUND = 5, 3
@@ -55,26 +55,16 @@ _DIALECT = Dialect(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LoweredSpirv:
-    """A nest or a loop tree, planned for a SYCL device: what would be compiled, and why."""
-
-    plan: DevicePlan
-
-    def ir(self) -> str:
-        """The kernel as LLVM IR text."""
-        return f'target triple = "{_TRIPLE}"\n' + emit_plan(self.plan, _DIALECT)
-
-    def __str__(self) -> str:
-        return str(self.plan)
+def lower_plan(plan: DevicePlan) -> Lowered:
+    """A nest or a loop tree, planned for a device: what would be compiled, and why."""
+    return Lowered(plan, _write, SPIRV, plan.kind, plan.why, plan.groups * plan.device.group)
 
 
-def lower(nest: LoopNest, device: DeviceFacts) -> LoweredSpirv:
-    """Plan a nest of at least one element for a device with these facts."""
-    return LoweredSpirv(plan_items(nest, device))
+def _write(plan: DevicePlan, isa: Isa) -> str:
+    return f'target triple = "{isa.triple}"\n' + emit_plan(plan, _DIALECT)
 
 
-def spirv_code(lowered: LoweredSpirv) -> bytes:
+def spirv_code(lowered: Lowered) -> bytes:
     """SPIR-V of what was lowered. Raises RuntimeFailure where LLVM does not accept the text.
 
     LLVM 22 may give two blocks one number, by the addresses of its own objects; then it is asked again, with
@@ -131,7 +121,7 @@ def _compile(text: str, keep_alive: list[object]) -> bytes:
         # LLVM's back end for SPIR-V remembers types of the last module: each gets a machine of its own. It
         # optimises nothing: LLVM 22 makes 4 * x of 4 * (x / 8 * 8 + x % 8) plus 32 * (x / 8), and a device's
         # compiler optimises anyway.
-        machine = binding.Target.from_triple(_TRIPLE).create_target_machine(opt=0)
+        machine = binding.Target.from_triple(SPIRV.triple).create_target_machine(opt=0)
         module = inline_module(text, machine)
         keep_alive += [module, machine]
         return bytes(machine.emit_object(module))

@@ -13,39 +13,20 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ...ir.program import (
-    DST,
-    SRC,
-    Place,
-    Program,
-)
+from ...ir.program import DST, SRC, Place, Program
 from ...loading import load_whole
 from ...schedule.machine import LINE
 from ...targets.isa import CacheSizes, Isa
+from ..arguments import name_and_reason
 from ..result_pool import allocate
-from .kernel import REPEAT_BYTES, SHORT_BYTES, is_small
-from .launch import (
-    Addresses,
-    Launch,
-    NestLaunch,
-    RepeatLaunch,
-    TreeLaunch,
-)
-from .program_launches import (
-    NATIVE,
-    after_passes,
-    launch_by,
-    launches_of,
-    name_and_reason,
-    temporary_places,
-    threads_of,
-    why_fixed,
-)
+from .kernel import REPEAT_BYTES, SHORT_BYTES
+from .launch import Addresses, Launch, Repeat
+from .program_launches import after_passes, launch_by, repeats_of, temporary_places, why_fixed
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...schedule.language import Transform
-    from ...targets.cpu import LoweredNest
+    from ...targets.lowered import Lowered
     from .launch_list import LaunchList, RepeatPieces
 
 Call = Callable[[int, int, int], None]
@@ -62,30 +43,33 @@ class CpuExecutable:
         "_is_native",
         "_lists",
         "_pieces",
+        "caches",
         "call",
         "isa",
         "launches",
         "name",
         "program",
+        "repeats",
         "scratch_bytes",
         "temporary_offsets",
         "why",
     )
 
     def __init__(self, program: Program, isa: Isa, caches: CacheSizes) -> None:
-        self.program = after_passes(program, isa, caches)
-        self._take(tuple(launches_of(self.program, isa, caches)), isa)
+        self.program, self.caches = after_passes(program, isa, caches), caches
+        self._take(tuple(repeats_of(self.program, isa, caches)), isa)
 
-    def _take(self, launches: tuple[Launch, ...], isa: Isa) -> None:
-        self.launches, self.isa = launches, isa
-        self.name, self.why = name_and_reason(self.launches, isa)
+    def _take(self, repeats: tuple[Repeat, ...], isa: Isa) -> None:
+        self.repeats, self.isa = repeats, isa
+        self.launches = tuple(launch for repeat in self.repeats for launch in repeat.launches)
+        work = [(launch.kind, launch.why) for launch in self.launches if launch.is_named]
+        self.name, self.why = name_and_reason(isa.name, work)
         self.temporary_offsets, self.scratch_bytes = temporary_places(self.program.temporaries)
-        work = sum(launch.work_bytes for launch in self.launches if isinstance(launch, NATIVE))
-        repeats = any(isinstance(launch, RepeatLaunch) for launch in self.launches)
-        most = REPEAT_BYTES if repeats else SHORT_BYTES
-        self._is_native = work < most and all(launch.is_native for launch in self.launches)
+        most = REPEAT_BYTES if any(repeat.turns > 1 for repeat in self.repeats) else SHORT_BYTES
+        is_short = sum(repeat.work_bytes for repeat in self.repeats) < most
+        self._is_native = is_short and all(repeat.is_native for repeat in self.repeats)
         self._lists: dict[tuple[bool, int], LaunchList] = {}
-        self._pieces: dict[RepeatLaunch, RepeatPieces] = {}
+        self._pieces: dict[Repeat, RepeatPieces] = {}
         self.call: Call = self._call_first
 
     @property
@@ -98,27 +82,25 @@ class CpuExecutable:
         fit, or the schedule is fixed.
         """
         made = CpuExecutable.__new__(CpuExecutable)
-        made.program = self.program
-        made._take((launch_by(self.launches, transforms),), self.isa)
+        made.program, made.caches = self.program, self.caches
+        made._take((Repeat((launch_by(self.launches, transforms, self.caches),)),), self.isa)
         return made
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.launches)) or "nothing to launch"
+        return "\n".join(map(str, self.repeats)) or "nothing to launch"
 
     # --- what is asked of every executable ------------------------------------------------------------------
 
     @property
     def threads(self) -> int:
         """The number of threads that may share a run."""
-        return max((threads_of(launch) for launch in self.launches), default=1)
+        return max((launch.threads for launch in self.launches), default=1)
 
     @property
-    def lowered(self) -> LoweredNest | None:
+    def lowered(self) -> Lowered | None:
         """The schedule of the nest that does the work; None where there is nothing to do."""
-        nests = (
-            launch for launch in self.launches if isinstance(launch, NestLaunch) and launch.step.is_named
-        )
-        return next((nest.lowered for nest in nests), None)
+        work = (launch for repeat in self.repeats for launch in repeat.native if launch.is_named)
+        return next((launch.lowered for launch in work if launch.lowered.nests), None)
 
     def prepare(self) -> Call:
         """Compile; later calls go straight to the machine code where nothing has to be decided."""
@@ -133,7 +115,7 @@ class CpuExecutable:
     def direct_kernel_address(self) -> int:
         """The address of that kernel, void(src, dst, words); 0 where there is none."""
         single = self._single()
-        if single is None or single.lower_unaligned is not None:
+        if single is None or single.lowered.streams:
             return 0
         kernel = single.kernel(0)
         return kernel.code.whole if kernel.is_small else 0
@@ -151,14 +133,15 @@ class CpuExecutable:
         # Only now, when everything has been checked, is it worth compiling.
         self.prepare()(src, dst, words)
 
-    def _single(self) -> NestLaunch | None:
+    def _single(self) -> Launch | None:
         """The launch of a program of one nest that reads its slots as they are."""
-        if len(self.launches) != 1 or not isinstance(self.launches[0], NestLaunch):
+        native = [launch for repeat in self.repeats for launch in repeat.native]
+        if len(self.launches) != 1 or not native:
             return None
-        step = self.launches[0].step
-        others = tuple(Place(DST + 1 + i) for i in range(len(self.program.slots) - 2))
-        reads_all = step.operands == others and step.scalars == (0, self.program.scalars)
-        return self.launches[0] if reads_all and (step.src, step.dst) == (Place(SRC), Place(DST)) else None
+        launch, others = native[0], len(self.program.slots) - 2
+        places = tuple(Place(DST + 1 + i) for i in range(others))
+        is_plain = (launch.src, launch.targets, launch.places) == (Place(SRC), (Place(DST),), places)
+        return launch if is_plain and launch.scalars == (0, self.program.scalars) else None
 
     def _direct(self) -> Call | None:
         """The machine code itself, where one thread always runs all of it at any address."""
@@ -168,13 +151,13 @@ class CpuExecutable:
         if single is None:
             return self._direct_list()
         kernel = single.kernel(0)
-        if single.lower_unaligned is not None:
+        if single.lowered.streams:
             return None
         return kernel.call if kernel.is_small else kernel.run
 
     def _direct_list(self) -> Call | None:
         """The native code that goes through all launches, where one thread does them at any address."""
-        if not self._is_native or self.scratch_bytes or any(_is_shared(launch) for launch in self.launches):
+        if not self._is_native or self.scratch_bytes or any(launch.is_shared for launch in self.launches):
             return None
         # A call holds no more than the address of the list: the first one stays, whoever prepares again.
         key = True, 0
@@ -182,8 +165,7 @@ class CpuExecutable:
         return launch_list.alone()
 
     def _call_single(self, src: int, dst: int, words: int) -> None:
-        single = self.launches[0]
-        assert isinstance(single, NestLaunch)
+        (single,) = self.repeats[0].native
         single.kernel(dst).run(src, dst, words)
 
     def _call_list(self, src: int, dst: int, words: int, scratch: int = 0) -> None:
@@ -193,13 +175,13 @@ class CpuExecutable:
             native_list.run(src, dst, words, scratch)
             return
         memory = self._addresses(src, dst, words, scratch)
-        for launch in self.launches:
-            if isinstance(launch, RepeatLaunch):
-                self._pieces_of(launch).run(launch, memory)
+        for repeat in self.repeats:
+            if repeat.turns > 1:
+                self._pieces_of(repeat).run(memory)
             else:
-                launch.run(memory)
+                repeat.run(memory)
 
-    def _pieces_of(self, repeat: RepeatLaunch) -> RepeatPieces:
+    def _pieces_of(self, repeat: Repeat) -> RepeatPieces:
         pieces = self._pieces.get(repeat)
         if pieces is None:
             load_whole("restride.runtime.cpu.launch_list")
@@ -213,7 +195,7 @@ class CpuExecutable:
         is_aligned = dst % LINE == 0 and scratch % LINE == 0
         launch_list = self._lists.get((is_aligned, pool.threads))
         if launch_list is None:
-            if any(map(_is_shared, self.launches)) and pool.native_team() is None:
+            if any(launch.is_shared for launch in self.launches) and pool.native_team() is None:
                 return None
             launch_list = self._lists[is_aligned, pool.threads] = self._new_list(is_aligned)
         return launch_list
@@ -222,8 +204,7 @@ class CpuExecutable:
         load_whole("restride.runtime.cpu.launch_list")
         from .launch_list import LaunchList
 
-        launches = [launch for launch in self.launches if isinstance(launch, NATIVE)]
-        return LaunchList(launches, self.temporary_offsets, len(self.program.slots), is_aligned)
+        return LaunchList(self.repeats, self.temporary_offsets, len(self.program.slots), is_aligned)
 
     def _addresses(self, src: int, dst: int, words: int, scratch: int) -> Addresses:
         others, scalars = len(self.program.slots) - 2, self.program.scalars
@@ -231,13 +212,6 @@ class CpuExecutable:
         values = (ctypes.c_double * scalars).from_address(words + 8 * others) if scalars else ()
         temporaries = [scratch + offset for offset in self.temporary_offsets]
         return Addresses([src, dst, *slots], temporaries, tuple(values))
-
-
-def _is_shared(launch: Launch) -> bool:
-    """True where threads may share a launch, or its kernel depends on the address of the destination."""
-    if isinstance(launch, NestLaunch | TreeLaunch):
-        return launch.lower_unaligned is not None or not is_small(launch.lowered.steps, launch.work_bytes)
-    return not isinstance(launch, RepeatLaunch) or any(map(_is_shared, launch.launches))
 
 
 def _nothing(src: int, dst: int, words: int) -> None:

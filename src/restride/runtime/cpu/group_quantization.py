@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from ...desc.memory_desc import MemoryDesc
 from ...ir.group_quantization import GroupQuantization, group_quantization
+from ...ir.program import DST, Place
 from ...ir.ranges import NOT_FINITE
 from ...ir.scale_rule import ScaleRule
-from ...schedule.machine import LINE
-from ...targets.cpu_kernels import LoweredGroups, lower_groups
+from ...targets.cpu_kernels import lower_groups
 from ...targets.isa import host_caches, host_isa
 from ..cache import LruCache, cache_level
-from .kernel import Kernel, KernelWords, kernel_of
+from .launch import Addresses, Launch
 
 
 class GroupAddresses(NamedTuple):
@@ -27,33 +27,24 @@ class GroupAddresses(NamedTuple):
 class GroupProgram:
     """A quantisation lowered for this CPU; not `is_provided` where one pass does not do it."""
 
-    __slots__ = ("_kernels", "_lowered", "_moved_bytes")
+    __slots__ = ("_launch",)
 
     def __init__(self, quantization: GroupQuantization | None) -> None:
-        self._lowered: LoweredGroups | None = None
-        self._kernels: dict[bool, Kernel] = {}
-        if quantization is not None:
-            self._lowered = lower_groups(quantization, host_isa(), host_caches())
-            self._moved_bytes = quantization.moved_bytes
+        lowered = None if quantization is None else lower_groups(quantization, host_isa(), host_caches())
+        self._launch: Launch | None = None
+        if quantization is not None and lowered is not None:
+            places = (Place(DST + 1), Place(DST + 2))
+            self._launch = Launch(lowered, places, quantization.moved_bytes, scalars=(0, 1))
 
     @property
     def is_provided(self) -> bool:
         """True where there is such a kernel."""
-        return self._lowered is not None
+        return self._launch is not None
 
     def run(self, at: GroupAddresses, tensor_scale: float) -> None:
         """Run on addresses that the caller has checked."""
-        words = KernelWords((tensor_scale,), (at.scale, at.zero))
-        self._kernel(is_aligned=at.dst % LINE == 0).run(at.src, at.dst, words.address)
-
-    def _kernel(self, *, is_aligned: bool) -> Kernel:
-        """The kernel for elements that begin at a cache line, or not: where it streams these are two."""
-        assert self._lowered is not None
-        kernel = self._kernels.get(is_aligned)
-        if kernel is None:
-            plain = None if is_aligned else self._lowered.without_streams()
-            kernel = self._kernels[is_aligned] = kernel_of(plain or self._lowered, self._moved_bytes)
-        return kernel
+        assert self._launch is not None
+        self._launch.run(Addresses(at, (), (tensor_scale,)))
 
 
 _programs: LruCache[GroupProgram] = cache_level("sums")

@@ -7,16 +7,17 @@ import functools
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from ...emit.entry import ENTRY, WHOLE
-from ...ir.nest import LoopNest
 from ...loading import load_whole
-from ...targets.compilable import Compilable
 from ..alloc import Array, address_of
 from ..cache import LruCache, cache_level
 from .huge_pages import page_offsets
 from .thread_pool import default_pool
+
+if TYPE_CHECKING:
+    from ...targets.lowered import Lowered
 
 # Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
 _ALONE_BYTES = 1 << 18
@@ -31,22 +32,6 @@ REPEAT_BYTES = 1 << 28
 LOCKED_BYTES = 1 << 16
 
 
-class LoweredWork(Compilable, Protocol):
-    """Lowered work, and the parts in which threads can share it."""
-
-    @property
-    def kind(self) -> str:
-        """The name of such kernels."""
-
-    @property
-    def steps(self) -> int:
-        """The finest pieces that threads can share."""
-
-    @property
-    def nests(self) -> tuple[LoopNest, ...]:
-        """The nests that write the destination here and there in it; none where it is written in order."""
-
-
 class KernelCode:
     """Machine code in this process, which works of several sizes may share.
 
@@ -56,13 +41,13 @@ class KernelCode:
 
     __slots__ = ("_library", "address", "key", "kind", "whole")
 
-    def __init__(self, lowered: LoweredWork) -> None:
+    def __init__(self, lowered: Lowered) -> None:
         # Linking and the store are loaded with the first kernel.
         load_whole("restride.targets.objects")
         from ...targets.objects import load_kernel
 
         self.kind = lowered.kind
-        self._library, self.key = load_kernel(lowered, lowered.kind)
+        self._library, self.key = load_kernel(lowered)
         self.address = self._library.address(ENTRY)
         self.whole = self._library.address(WHOLE)
 
@@ -85,9 +70,7 @@ class Kernel:
         "work_bytes",
     )
 
-    def __init__(
-        self, code: KernelCode, lowered: LoweredWork, work_bytes: int, numbers: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, code: KernelCode, lowered: Lowered, work_bytes: int) -> None:
         # Native calls are loaded with the first kernel.
         load_whole("restride.runtime.cpu.native")
         from .native import native_call
@@ -95,9 +78,9 @@ class Kernel:
         self.code, self.steps, self.work_bytes = code, lowered.steps, work_bytes
         self._nests = lowered.nests
         self._pages: Array | None = None
-        self.numbers = tuple(numbers)
-        self._words = (ctypes.c_int64 * len(numbers))(*numbers)
-        self.numbers_address = ctypes.addressof(self._words) if numbers else 0
+        self.numbers = lowered.numbers
+        self._words = (ctypes.c_int64 * len(self.numbers))(*self.numbers)
+        self.numbers_address = ctypes.addressof(self._words) if self.numbers else 0
         call = native_call(3, keep_lock=work_bytes < LOCKED_BYTES)
         self.call: Callable[[int, int, int], None] = functools.partial(call, code.whole)
 
@@ -144,10 +127,10 @@ def is_small(steps: int, work_bytes: int) -> bool:
 _kernels: LruCache[KernelCode] = cache_level("kernels")
 
 
-def kernel_of(lowered: LoweredWork, work_bytes: int, numbers: Sequence[int] = ()) -> Kernel:
+def kernel_of(lowered: Lowered, work_bytes: int) -> Kernel:
     """The kernel of what was lowered, its code from the cache or compiled now."""
     code, _ = _kernels.get_or_make(lowered.key, lambda: KernelCode(lowered))
-    return Kernel(code, lowered, work_bytes, numbers)
+    return Kernel(code, lowered, work_bytes)
 
 
 # --- what kernels read --------------------------------------------------------------------------------------

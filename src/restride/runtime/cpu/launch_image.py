@@ -21,20 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...emit.launches import HEAD_WORDS
-from ...ir.program import Place
-from ...schedule.machine import LINE
 from ..alloc import Array, address_of
 from .executable import CpuExecutable
 from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode
-from .launch_list import (
-    NativeLaunch,
-    NativeList,
-    count_launches,
-    launch_words,
-    most_params,
-    native_list,
-)
-from .program_launches import NATIVE
+from .launch_list import MemoryPlace, NativeList, ProgramPlaces, launch_words, native_list
 from .thread_pool import default_pool
 
 __all__ = [
@@ -56,14 +46,6 @@ _FIRST_WORD = 2
 # Where a launch says in how many parts it is done.
 _PARTS = 2
 _WORD = np.dtype(np.int64)
-
-
-class MemoryPlace(NamedTuple):
-    """A place in memory: `offset` bytes behind memory `number`, which may be known to begin at a line."""
-
-    number: int
-    offset: int = 0
-    is_aligned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +96,24 @@ class ImageWriter:
         scalars: Sequence[float],
     ) -> None:
         """Add all launches of a program that `is_native`, whose slots and temporaries lie there."""
-        temporaries = [
-            scratch._replace(offset=scratch.offset + offset) for offset in executable.temporary_offsets
-        ]
-        places, first = _ImagePlaces(tuple(slots), tuple(temporaries)), len(self.scalars)
+        buffer, start, is_aligned = scratch
+        memory = ProgramPlaces(
+            [slot._replace(buffer=_FIRST_WORD + slot.buffer) for slot in slots],
+            [
+                MemoryPlace(_FIRST_WORD + buffer, start + offset, is_aligned)
+                for offset in executable.temporary_offsets
+            ],
+        )
+        for repeat in executable.repeats:
+            words = launch_words(repeat, memory, len(self.scalars))
+            for at, code in words.kernels:
+                number = self._numbers.setdefault(code, len(self._numbers))
+                self._sites.append((HEAD_WORDS + len(self._words) + at, number))
+            self._words.extend(words.words)
+            self._count += len(repeat.launches)
+            self._most = max([self._most, *(launch.params for launch in repeat.native)])
+            self._work += repeat.work_bytes
         self.scalars.extend(scalars)
-        for launch in executable.launches:
-            assert isinstance(launch, NATIVE)
-            self._add(launch, places, first)
-
-    def _add(self, launch: NativeLaunch, places: _ImagePlaces, first: int) -> None:
-        words = launch_words(launch, places, first)
-        for at, code in words.kernels:
-            number = self._numbers.setdefault(code, len(self._numbers))
-            self._sites.append((HEAD_WORDS + len(self._words) + at, number))
-        self._words.extend(words.words)
-        self._count += count_launches(launch)
-        self._most = max(self._most, most_params(launch))
-        self._work += launch.work_bytes
 
     @property
     def is_full(self) -> bool:
@@ -153,30 +135,7 @@ class ImageWriter:
 
 def is_native(executable: CpuExecutable) -> bool:
     """True where tables may have all launches of a program: Ctrl-C need not wait long for any of them."""
-    return all(
-        isinstance(launch, NATIVE) and launch.is_native and launch.work_bytes < _LONG_BYTES
-        for launch in executable.launches
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _ImagePlaces:
-    """The places of one program in the memory of an image."""
-
-    slots: tuple[MemoryPlace, ...]
-    temporaries: tuple[MemoryPlace, ...]
-
-    def _at(self, place: Place) -> MemoryPlace:
-        base = self.slots[place.buffer] if place.buffer >= 0 else self.temporaries[~place.buffer]
-        return base._replace(offset=base.offset + place.offset)
-
-    def words(self, place: Place) -> tuple[int, int]:
-        address = self._at(place)
-        return _FIRST_WORD + address.number, address.offset
-
-    def is_aligned(self, place: Place) -> bool:
-        address = self._at(place)
-        return address.is_aligned and address.offset % LINE == 0
+    return all(repeat.is_native and repeat.work_bytes < _LONG_BYTES for repeat in executable.repeats)
 
 
 class LinkedTable:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ...errors import refuse
 from ...ir.program import (
     DST,
     NestStep,
-    Place,
     Program,
     RepeatStep,
     Step,
@@ -20,25 +20,12 @@ from ...ir.program import (
 from ...loading import load_whole
 from ...schedule.machine import LINE
 from ...targets.isa import CacheSizes, Isa
-from .kernel import is_small
-from .launch import (
-    FusedSumsLaunch,
-    InterleavedLaunch,
-    Launch,
-    NestLaunch,
-    RepeatLaunch,
-    TreeLaunch,
-)
-from .thread_pool import default_pool
+from .launch import FusedSumsLaunch, Launch, Repeat
 
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
     from ...schedule.language import Transform
-    from ...targets.cpu import LoweredNest
-    from ...targets.cpu_kernels import LoweredFusedSums
-
-# The launches that a native list may have.
-NATIVE = NestLaunch | InterleavedLaunch | TreeLaunch | RepeatLaunch
+    from ...targets.lowered import Lowered
 
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
 _MOST_SOURCES = 16
@@ -73,32 +60,34 @@ def _adds(step: NestStep) -> bool:
 
 def _tears_bytes(step: NestStep, isa: Isa, caches: CacheSizes) -> bool:
     load_whole("restride.targets.cpu")
-    from ...targets.cpu import lower
+    from ...targets.cpu import lower_nest, splits_bytes
 
-    return not step.nest.is_empty and lower(step.nest, isa, caches).splits_bytes
+    return not step.nest.is_empty and splits_bytes(lower_nest(step.nest, isa, caches))
 
 
-def launches_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Launch]:
+def repeats_of(program: Program, isa: Isa, caches: CacheSizes) -> Iterator[Repeat]:
     """The launches of a program whose passes have been made."""
     steps = [step for step in program.steps if not (isinstance(step, NestStep) and step.nest.is_empty)]
     interleaved = _interleaved(steps, isa, caches)
     if interleaved is not None:
-        yield interleaved
+        yield Repeat((interleaved,))
         return
-    at = 0
-    while at < len(steps):
-        step, following = steps[at], steps[at + 1] if at + 1 < len(steps) else None
-        if isinstance(step, TreeStep):
-            yield from _tree_launches(step, isa, caches)
-            at += 1
-            continue
-        if isinstance(step, RepeatStep):
-            yield _repeat_launch(step, isa, caches)
-            at += 1
-            continue
-        fused = _fused(step, following, isa, caches)
-        yield fused or _nest_launch(step, following, isa, caches)
-        at += 2 if fused else 1
+    is_summed = False
+    for step, following in zip(steps, [*steps, None][1:], strict=True):
+        if is_summed:
+            is_summed = False
+        elif isinstance(step, TreeStep):
+            yield Repeat(tuple(_tree_launches(step, isa, caches)))
+        elif isinstance(step, RepeatStep):
+            pairs = zip(step.steps, step.strides, strict=True)
+            launches = (_turn_launches(tree, strides, isa, caches) for tree, strides in pairs)
+            yield Repeat(tuple(chain.from_iterable(launches)), step.turns)
+        else:
+            launch = _nest_launch(step, following, isa, caches)
+            sums = following if isinstance(following, TreeStep) else None
+            fused = sums and _fused_sums(step, sums, isa, caches)
+            is_summed = fused is not None
+            yield Repeat((FusedSumsLaunch(launch, sums, fused) if sums and fused else launch,))
 
 
 def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Launch]:
@@ -106,7 +95,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
     if step.tree.is_empty:
         return
     load_whole("restride.targets.cpu_kernels")
-    from ...targets.cpu_kernels import LoweredTree, lower_tree
+    from ...targets.cpu_kernels import lower_tree
 
     lowered = lower_tree(step.tree, isa, caches)
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
@@ -114,67 +103,77 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
         clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)
         yield _nest_launch(clears, step, isa, caches)
     for part in lowered.loops:
-        plain = part.without_streams if isinstance(part, LoweredTree) and part.streams else None
-        yield TreeLaunch(step, part, plain)
+        yield Launch(
+            part,
+            step.places,
+            step.work_bytes,
+            targets=step.targets,
+            scalars=step.scalars,
+            is_named=step.is_named,
+            note=step.note,
+        )
 
 
-def _repeat_launch(step: RepeatStep, isa: Isa, caches: CacheSizes) -> RepeatLaunch:
-    """A launch for each outermost loop of each tree, one after the other in every turn."""
-    launches: list[TreeLaunch] = []
-    strides: list[tuple[int, ...]] = []
-    for tree, tree_strides in zip(step.steps, step.strides, strict=True):
-        for launch in _tree_launches(tree, isa, caches):
-            if not isinstance(launch, TreeLaunch):
-                raise ValueError(f"padding would be cleared in every turn of\n{step}")
-            # Places move, to where no cache line may begin.
-            plain = launch.lower_unaligned() if launch.lower_unaligned else launch.lowered
-            launches.append(TreeLaunch(tree, plain))
-            strides.append(tree_strides)
-    return RepeatLaunch(step.turns, tuple(launches), tuple(strides))
+def _turn_launches(
+    step: TreeStep, strides: tuple[int, ...], isa: Isa, caches: CacheSizes
+) -> Iterator[Launch]:
+    """The launches of a tree in every turn: its places move, to where no cache line may begin."""
+    for launch in _tree_launches(step, isa, caches):
+        if launch.lowered.nests:
+            raise ValueError(f"padding would be cleared in every turn of\n{step}")
+        plain = launch.lowered.unaligned
+        yield replace(launch, lowered=plain() if plain else launch.lowered, strides=strides)
 
 
-def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> NestLaunch:
+def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> Launch:
     # What schedules is loaded with the first problem: descriptors and memories do without.
     load_whole("restride.targets.cpu")
-    from ...targets.cpu import lower
+    from ...targets.cpu import lower_nest
 
-    nest = step.nest
     low, high = step.written
     is_read_next = following is not None and following.sources[:1] == (step.dst,)
-    stays = is_read_next and nest.dst_type.nbytes(high - low) <= caches.l3 // 2
+    stays = is_read_next and step.nest.dst_type.nbytes(high - low) <= caches.l3 // 2
     staged = None if stays else _staged(step, caches)
-    lowered = lower(nest, isa, caches, may_stream=not stays, chain=staged)
+    return Launch(
+        lower_nest(step.nest, isa, caches, may_stream=not stays, chain=staged),
+        step.operands,
+        step.work_bytes,
+        src=step.src,
+        targets=step.targets,
+        scalars=step.scalars,
+        constants=step.constants,
+        is_named=step.is_named,
+        note=step.note,
+    )
 
-    def lower_unaligned() -> LoweredNest:
-        return lower(nest, isa, caches, may_stream=False, chain=staged)
 
-    return NestLaunch(step, lowered, lower_unaligned if lowered.streams else None)
-
-
-def why_fixed(launches: Sequence[Launch]) -> str:
+def why_fixed(launches: Sequence[Launch | FusedSumsLaunch]) -> str:
     """Why no text says how the launches of a program run; empty where they are a nest that one does."""
     if not launches:
         return "there are no elements"
-    if len(launches) > 1 or not isinstance(launches[0], NestLaunch):
+    if len(launches) > 1 or not isinstance(launches[0], Launch) or not launches[0].lowered.nests:
         return "it takes more than one nest"
-    return launches[0].lowered.unreadable
+    load_whole("restride.targets.cpu")
+    from ...targets import cpu
+
+    return cpu.why_fixed(launches[0].lowered)
 
 
-def launch_by(launches: Sequence[Launch], transforms: Sequence[Transform]) -> NestLaunch:
+def launch_by(
+    launches: Sequence[Launch | FusedSumsLaunch], transforms: Sequence[Transform], caches: CacheSizes
+) -> Launch:
     """The one launch of a program, its nest by the transforms that a person passes.
 
     Raises InvalidArguments where they do not fit, or there is no such launch.
     """
     if why := why_fixed(launches):
         raise refuse("RS-V09:no-text", why=why)
-    (launch,) = launches
-    assert isinstance(launch, NestLaunch)
-    load_whole("restride.targets.cpu")
     from ...targets.cpu import lower_by
 
-    chosen = launch.lowered
-    lowered = lower_by(chosen.nest, transforms, chosen.isa, chosen.caches)
-    return NestLaunch(launch.step, lowered, lowered.without_streams if lowered.streams else None)
+    (launch,) = launches
+    assert isinstance(launch, Launch)
+    (nest,) = launch.lowered.nests
+    return replace(launch, lowered=lower_by(nest, transforms, launch.lowered.isa, caches), _kernels={})
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
@@ -188,7 +187,7 @@ def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:
     return one_stage(step.nest)
 
 
-def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> InterleavedLaunch | None:
+def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Launch | None:
     """All steps as one launch; None where each is better run on its own."""
     nests = [step for step in steps if isinstance(step, NestStep) and step.operands == ()]
     if len(nests) < 2 or len(nests) < len(steps) or not are_independent(nests):
@@ -206,20 +205,11 @@ def _interleaved(steps: Sequence[Step], isa: Isa, caches: CacheSizes) -> Interle
     if lowered is None:
         return None
     places = tuple(step.src for step in nests)
-    return InterleavedLaunch(lowered, places, Place(DST), sum(nest.moved_bytes for nest in loops))
+    return Launch(lowered, places, sum(nest.moved_bytes for nest in loops))
 
 
-def _fused(step: NestStep, following: Step | None, isa: Isa, caches: CacheSizes) -> FusedSumsLaunch | None:
+def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> Lowered | None:
     """A nest and the sums of what it writes in one pass; None where that takes two."""
-    if not isinstance(following, TreeStep):
-        return None
-    lowered = _fused_sums(step, following, isa, caches)
-    if lowered is None:
-        return None
-    return FusedSumsLaunch(_nest_launch(step, following, isa, caches), following, lowered)
-
-
-def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> LoweredFusedSums | None:
     if not isinstance(step, NestStep) or not sums.tree.number.is_integer or sums.places[0] != step.dst:
         return None
     if any(place.buffer < 0 for place in sums.places):
@@ -231,15 +221,6 @@ def _fused_sums(step: Step, sums: TreeStep, isa: Isa, caches: CacheSizes) -> Low
     return lower_fused_sums(step.nest, sums.tree, isa, caches)
 
 
-def name_and_reason(launches: Sequence[Launch], isa: Isa) -> tuple[str, str]:
-    """A name and a reason for all launches that are named: `jit:avx512:copy+transpose`."""
-    work = [launch for launch in launches if launch.kind]
-    if not work:
-        return "jit:nothing", "there are no elements"
-    kinds, whys = (dict.fromkeys(item.kind for item in work), dict.fromkeys(item.why for item in work))
-    return f"jit:{isa.name}:{'+'.join(kinds)}", "; ".join(whys)
-
-
 def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
     """The offset of each temporary in scratch, in whole cache lines, and the length of scratch."""
     offsets, end = [], 0
@@ -247,12 +228,3 @@ def temporary_places(temporaries: Sequence[int]) -> tuple[tuple[int, ...], int]:
         offsets.append(end)
         end += -(-nbytes // LINE) * LINE
     return tuple(offsets), end
-
-
-def threads_of(launch: Launch) -> int:
-    """The number of threads a launch may use."""
-    if isinstance(launch, RepeatLaunch):
-        return max((threads_of(part) for part in launch.launches), default=1)
-    if not isinstance(launch, NestLaunch | TreeLaunch) or is_small(launch.lowered.steps, launch.work_bytes):
-        return 1
-    return min(default_pool().threads, launch.lowered.steps)

@@ -14,8 +14,8 @@ from ...emit.entry import ENTRY
 from ...errors import Error, refuse
 from ...ir.program import Program
 from ...schedule.machine import DeviceFacts
-from ...schedule.work_trees import DevicePlan
-from ...targets.spirv import LoweredSpirv, spirv_code
+from ...targets.lowered import Lowered
+from ...targets.spirv import spirv_code
 from ..alloc import Array, Buffer, address_of
 from ..arguments import Arguments, Executable
 from ..cache import cache_level
@@ -192,14 +192,14 @@ class SyclDevice(Device):
 
     # --- kernels --------------------------------------------------------------------------------------------
 
-    def kernel(self, plan: DevicePlan) -> Any:
-        """The compiled kernel of a plan, from the cache of kernels or now."""
-        key = ("spirv", plan, self.device, self.context)
-        kernel, _ = _kernels.get_or_make(key, lambda: self._build(plan))
+    def kernel(self, lowered: Lowered) -> Any:
+        """The compiled kernel, from the cache of kernels or now."""
+        key = (*lowered.key, self.device, self.context)
+        kernel, _ = _kernels.get_or_make(key, lambda: self._build(lowered))
         return kernel
 
-    def _build(self, plan: DevicePlan) -> Any:
-        code = spirv_code(LoweredSpirv(plan))
+    def _build(self, lowered: Lowered) -> Any:
+        code = spirv_code(lowered)
         try:
             return self.sdk.build(self.queue, code, ENTRY)
         except Exception as error:  # dpctl's own errors have no common root

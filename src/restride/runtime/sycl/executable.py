@@ -6,7 +6,7 @@ outermost loop.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
@@ -18,9 +18,11 @@ from ...schedule.machine import DeviceFacts
 from ...schedule.passes import split_integer_folds, split_sums, spread_bytes, unpack_operands, widen_trees
 from ...schedule.trees.padding import padding_nests
 from ...schedule.work_items import plan_items
-from ...schedule.work_trees import TreePlan, move_rows, plan_trees
-from ...targets.spirv import LoweredSpirv
-from .launch import DeviceLaunch, ItemLaunch, ItemTreeLaunch, SyclKernel, tree_kernel
+from ...schedule.work_trees import move_rows, plan_trees
+from ...targets.lowered import Lowered
+from ...targets.spirv import SPIRV
+from ..arguments import name_and_reason
+from .launch import DeviceLaunch, SyclKernel, nest_launch, tree_launch
 
 if TYPE_CHECKING:
     from .device import SyclDevice
@@ -44,30 +46,27 @@ class SyclExecutable:
     def __init__(self, program: Program, device: SyclDevice) -> None:
         self.program = _passed(program, device.facts)
         self.launches = tuple(_launches(self.program, device))
-        self.name, self.why = _name_of(self._work())
+        work = [(launch.kernel.lowered.kind, launch.why) for launch in self._work()]
+        self.name, self.why = name_and_reason(SPIRV.name, work)
 
     @property
     def threads(self) -> int:
         """The number of work-items."""
-        return max((launch.plan.groups * launch.plan.device.group for launch in self._work()), default=1)
+        return max((launch.kernel.lowered.steps for launch in self._work()), default=1)
 
     @property
-    def lowered(self) -> LoweredSpirv | None:
+    def lowered(self) -> Lowered | None:
         """The kernel of the step that does the work; None where there is nothing to do."""
-        return next((LoweredSpirv(launch.plan) for launch in self._work()), None)
+        return next((launch.kernel.lowered for launch in self._work()), None)
 
     def prepare(self) -> None:
         """Compile."""
         for launch in self.launches:
             launch.prepare()
 
-    def _work(self) -> list[ItemLaunch | ItemTreeLaunch]:
+    def _work(self) -> list[DeviceLaunch]:
         """The launches that do the work, not those that serve others."""
-        return [
-            launch
-            for launch in self.launches
-            if isinstance(launch, ItemTreeLaunch | ItemLaunch) and launch.step.is_named
-        ]
+        return [launch for launch in self.launches if launch.is_named]
 
 
 # --- from programs to launches ------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ def _launches(program: Program, device: SyclDevice) -> Iterator[DeviceLaunch]:
         elif isinstance(step, TreeStep):
             yield from _tree_launches(step, _tree_kernels(step.tree, device))
         elif not step.nest.is_empty:
-            yield ItemLaunch(step, device)
+            yield nest_launch(step, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,23 +101,24 @@ class _TreeKernels:
 
     device: SyclDevice
     cleared: tuple[tuple[str, LoopNest], ...]
-    loops: tuple[SyclKernel[TreePlan], ...]
+    loops: tuple[SyclKernel, ...]
 
 
 def _tree_kernels(tree: LoopTree, device: SyclDevice) -> _TreeKernels:
     plans = () if tree.is_empty else plan_trees(tree, device.facts)
     names = dict.fromkeys(name for plan in plans for name in plan.schedule.uncovered)
     cleared = tuple((name, nest) for name in names for nest in padding_nests(tree.tensor(name)))
-    return _TreeKernels(device, cleared, tuple(tree_kernel(plan, device) for plan in plans))
+    loops = (SyclKernel(plan, device, needs_double=plan.needs_double) for plan in plans)
+    return _TreeKernels(device, cleared, tuple(loops))
 
 
 def _tree_launches(step: TreeStep, kernels: _TreeKernels) -> Iterator[DeviceLaunch]:
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
     for name, nest in kernels.cleared:
         clears = NestStep(nest, places[name], places[name], 0, (0, 0), (0, 0), is_named=False)
-        yield ItemLaunch(clears, kernels.device)
+        yield nest_launch(clears, kernels.device)
     for kernel in kernels.loops:
-        yield ItemTreeLaunch(step, kernel)
+        yield tree_launch(step, kernel)
 
 
 def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[DeviceLaunch]:
@@ -126,14 +126,3 @@ def _repeated(step: RepeatStep, device: SyclDevice) -> Iterator[DeviceLaunch]:
     kernels = [_tree_kernels(inner.tree, device) for inner in step.steps]
     for inner, of_tree in zip(step.unrolled(), cycle(kernels)):
         yield from _tree_launches(inner, of_tree)
-
-
-def _name_of(launches: Sequence[ItemLaunch | ItemTreeLaunch]) -> tuple[str, str]:
-    """A name and a reason for all launches: `jit:spirv:copy+transpose`."""
-    if not launches:
-        return "jit:nothing", "there are no elements"
-    kinds, whys = (
-        dict.fromkeys(launch.plan.kind for launch in launches),
-        dict.fromkeys(launch.why for launch in launches),
-    )
-    return f"jit:spirv:{'+'.join(kinds)}", "; ".join(whys)

@@ -1,4 +1,4 @@
-"""Launches of kernels on a queue of a SYCL device: nests, sums and loop trees.
+"""Launches of kernels on a queue of a SYCL device: nests and loop trees.
 
 All that does not change from run to run is made once: the kernel, the sizes of its grid, offsets as SYCL
 takes them. `submit` gets checked memory: `buffers` are those of the slots, and behind them the temporaries in
@@ -9,16 +9,17 @@ events that it returns.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...errors import refuse
+from ...frozen import dataclass
 from ...ir.conversion import is_wide
 from ...ir.eltwise import ALGORITHMS
-from ...ir.nest import Compute, LoopNest
 from ...ir.program import NestStep, Place, TreeStep
-from ...schedule.work_items import ItemPlan, plan_items
-from ...schedule.work_trees import DevicePlan, TreePlan
+from ...schedule.work_items import plan_items
+from ...schedule.work_trees import DevicePlan
+from ...targets.spirv import lower_plan
 from ..alloc import Buffer
 from .pending import pending
 
@@ -29,40 +30,35 @@ if TYPE_CHECKING:
 
 # Below 2**31 groups of 256 items: what every driver takes.
 _MOST_GROUPS = 2**31 - 1
+# What computes in f64 reads scalars as such.
+_REALS = (ctypes.c_float, ctypes.c_double)
 
-_Plan = TypeVar("_Plan", bound=DevicePlan)
-_StepPlan = TypeVar("_StepPlan", bound=ItemPlan | TreePlan)
-_Step = TypeVar("_Step", bound=NestStep | TreeStep)
 Events = list["Waitable"]
 Places = tuple[tuple[int, int, ctypes.c_int64], ...]
 
 
-class DeviceLaunch(Protocol):
-    """The interface of every launch."""
+class SyclKernel:
+    """A kernel of a device and the grid that it runs on, compiled when it is first wanted.
 
-    def prepare(self) -> None:
-        """Compile."""
+    Raises Unimplemented for what the device cannot do.
+    """
 
-    def submit(
-        self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
-    ) -> Events:
-        """Submit to a queue."""
+    __slots__ = ("_compiled", "_device", "_group", "_items", "lowered")
 
-
-class SyclKernel(Generic[_Plan]):
-    """A kernel of a device and the grid that it runs on, compiled when it is first wanted."""
-
-    __slots__ = ("_compiled", "_device", "_group", "_items", "plan")
-
-    def __init__(self, plan: _Plan, device: SyclDevice) -> None:
-        self.plan, self._device = plan, device
-        size = plan.device.group
-        self._items, self._group = [plan.groups * size], [size]
+    def __init__(self, plan: DevicePlan, device: SyclDevice, *, needs_double: bool = False) -> None:
+        if plan.groups > _MOST_GROUPS:
+            raise refuse(
+                "RS-D05:too-many-elements", device=device, groups=plan.groups, most_groups=_MOST_GROUPS
+            )
+        if needs_double and not device.has_double:
+            raise refuse("RS-D05:device-no-f64", device=device)
+        self.lowered, self._device = lower_plan(plan), device
+        self._items, self._group = [self.lowered.steps], [plan.device.group]
         self._compiled: object = None
 
     def prepare(self) -> object:
         """Compile; what is compiled stays."""
-        self._compiled = compiled = self._compiled or self._device.kernel(self.plan)
+        self._compiled = compiled = self._compiled or self._device.kernel(self.lowered)
         return compiled
 
     def submit(self, queue: SyclQueue, args: list[object], deps: Events) -> Events:
@@ -79,76 +75,63 @@ class SyclKernel(Generic[_Plan]):
         return [event]
 
 
-class _StepItems(Generic[_StepPlan, _Step]):
-    """One kernel of a step, planned for the work-items of a device."""
+@dataclass(slots=True, eq=False)
+class DeviceLaunch:
+    """A kernel of a program, and what it works on: `places`, and then scalars, each a `real`.
 
-    __slots__ = ("_kernel", "_places", "_real", "plan", "step")
-    plan: _StepPlan
-    step: _Step
-    _kernel: SyclKernel[_StepPlan]
-    _places: Places
-    _real: type[ctypes.c_double | ctypes.c_float]
+    The scalars are `constants`, or these of an execution's. What is not `is_named` only serves another
+    launch; `note` is what is to be told of it.
+    """
 
-    def __init__(self, step: _Step, kernel: SyclKernel[_StepPlan], places: Places, *, is_wide: bool) -> None:
-        self.step, self.plan = step, kernel.plan
-        self._kernel, self._places = kernel, places
-        self._real = ctypes.c_double if is_wide else ctypes.c_float
+    kernel: SyclKernel
+    places: Places
+    real: type[ctypes.c_double | ctypes.c_float]
+    scalars: slice
+    constants: Sequence[object] = ()
+    is_named: bool = True
+    note: str = ""
 
     @property
     def why(self) -> str:
         """The reason for this kind of kernel."""
-        return f"{self.plan.why}; {self.step.note}" if self.step.note else self.plan.why
+        why = self.kernel.lowered.why
+        return f"{why}; {self.note}" if self.note else why
 
     def prepare(self) -> None:
         """Compile."""
-        self._kernel.prepare()
+        self.kernel.prepare()
 
     def submit(
         self, queue: SyclQueue, buffers: Sequence[Buffer], scalars: Sequence[float], deps: Events
     ) -> Events:
         """Submit to a queue."""
-        first, count = self.step.scalars
-        args = [*_memory(self._places, buffers), *self._numbers(scalars[first : first + count])]
-        return self._kernel.submit(queue, args, deps)
-
-    def _numbers(self, scalars: Sequence[float]) -> Iterable[object]:
-        return map(self._real, scalars)
+        numbers = self.constants or map(self.real, scalars[self.scalars])
+        return self.kernel.submit(queue, [*_memory(self.places, buffers), *numbers], deps)
 
 
-class ItemLaunch(_StepItems[ItemPlan, NestStep]):
-    """A nest."""
-
-    __slots__ = ("_constants", "_read")
-
-    def __init__(self, step: NestStep, device: SyclDevice) -> None:
-        plan = plan_items(step.nest, device.facts)
-        _check_fits(step.nest, plan, device)
-        # A part that writes padding alone reads no operands.
-        places = _arguments(step.src, step.dst, *step.operands[: len(plan.nest.operands)])
-        super().__init__(step, SyclKernel(plan, device), places, is_wide=_is_wide(step.nest))
-        # Neither does it take scalars.
-        self._read = plan.nest.compute.scalars
-        self._constants = [self._real(value) for value in step.constants[: self._read]]
-
-    def _numbers(self, scalars: Sequence[float]) -> Iterable[object]:
-        return self._constants or map(self._real, scalars[: self._read])
+def nest_launch(step: NestStep, device: SyclDevice) -> DeviceLaunch:
+    """A nest as work-items. Raises Unimplemented for what the device cannot do."""
+    nest, plan = step.nest, plan_items(step.nest, device.facts)
+    assert not plan.splits_bytes, f"the passes have left elements of one byte to several items:\n{plan}"
+    wide = is_wide(nest.src_type, nest.dst_type, nest.compute)
+    in_double = any(one.is_eltwise and ALGORITHMS[one.name].needs_double for one in nest.compute.steps)
+    computes = nest.src_type is not nest.dst_type or not nest.compute.is_move
+    kernel = SyclKernel(plan, device, needs_double=in_double or (wide and computes))
+    # A part that writes padding alone reads no operands, and takes no scalars.
+    places = _arguments(step.src, step.dst, *step.operands[: len(plan.nest.operands)])
+    (first, count), read = step.scalars, plan.nest.compute.scalars
+    real, scalars = _REALS[wide], slice(first, first + min(count, read))
+    constants = [real(value) for value in step.constants[:read]]
+    return DeviceLaunch(kernel, places, real, scalars, constants, step.is_named, step.note)
 
 
-class ItemTreeLaunch(_StepItems[TreePlan, TreeStep]):
+def tree_launch(step: TreeStep, kernel: SyclKernel) -> DeviceLaunch:
     """One outermost loop of a tree: a kernel on the tensors of a step. Others may have the same kernel."""
-
-    __slots__ = ()
-
-    def __init__(self, step: TreeStep, kernel: SyclKernel[TreePlan]) -> None:
-        super().__init__(step, kernel, _arguments(*step.places), is_wide=step.tree.wide)
-
-
-def tree_kernel(plan: TreePlan, device: SyclDevice) -> SyclKernel[TreePlan]:
-    """The kernel of a plan. Raises Unimplemented for what the device cannot do."""
-    _check_size(plan, device)
-    if plan.needs_double and not device.has_double:
-        raise refuse("RS-D05:device-no-f64", device=device)
-    return SyclKernel(plan, device)
+    first, count = step.scalars
+    real, scalars = _REALS[step.tree.wide], slice(first, first + count)
+    return DeviceLaunch(
+        kernel, _arguments(*step.places), real, scalars, is_named=step.is_named, note=step.note
+    )
 
 
 # --- memory as arguments of kernels -------------------------------------------------------------------------
@@ -168,31 +151,3 @@ def _memory(places: Places, buffers: Sequence[Buffer]) -> list[object]:
         skipped = buffer.address - usm._pointer
         args += usm, ctypes.c_int64(offset + skipped) if skipped else word
     return args
-
-
-# --- what a device can run ----------------------------------------------------------------------------------
-
-
-def _check_fits(nest: LoopNest, plan: ItemPlan, device: SyclDevice) -> None:
-    assert not plan.splits_bytes, f"the passes have left elements of one byte to several items:\n{plan}"
-    _check_size(plan, device)
-    needs_double = _computes_in_double(nest.compute) or (_is_wide(nest) and _computes(nest))
-    if needs_double and not device.has_double:
-        raise refuse("RS-D05:device-no-f64", device=device)
-
-
-def _check_size(plan: ItemPlan | TreePlan, device: SyclDevice) -> None:
-    if plan.groups > _MOST_GROUPS:
-        raise refuse("RS-D05:too-many-elements", device=device, groups=plan.groups, most_groups=_MOST_GROUPS)
-
-
-def _is_wide(nest: LoopNest) -> bool:
-    return is_wide(nest.src_type, nest.dst_type, nest.compute)
-
-
-def _computes(nest: LoopNest) -> bool:
-    return nest.src_type is not nest.dst_type or not nest.compute.is_move
-
-
-def _computes_in_double(compute: Compute) -> bool:
-    return any(step.is_eltwise and ALGORITHMS[step.name].needs_double for step in compute.steps)

@@ -17,7 +17,7 @@ from math import prod
 from typing import NamedTuple
 
 from ...dtypes import DataType
-from ...ir.expression import Apply, Coordinate, Expr, Load, Ref, Scalar, parts_of
+from ...ir.expression import Affine, Apply, Coordinate, Expr, Load, Ref, Scalar, parts_of
 from ...ir.tree import Each, Fold, Let, LoopTree, Store
 
 TOTAL = "total"
@@ -53,10 +53,12 @@ def parts_of_contraction(tree: LoopTree) -> ContractionParts | None:
     if len(tree.items) != 1:
         return None
     outer = tree.items[0]
-    if outer.guards or outer.locals or len(outer.items) < 2:
+    if outer.in_order or outer.guards or outer.locals or len(outer.items) < 2:
         return None
     inner, *others = outer.items
-    if not isinstance(inner, Each) or inner.locals or not inner.folds or len(inner.folds) != len(inner.items):
+    if not isinstance(inner, Each) or inner.in_order or inner.locals:
+        return None
+    if not inner.folds or len(inner.folds) != len(inner.items):
         return None
     if any(fold.op != "sum" for fold in inner.folds):
         return None
@@ -104,6 +106,8 @@ def _are_side_by_side(tree: LoopTree, products: Sequence[tuple[Load, Load]]) -> 
         if other_first != first or other.tensor != second.tensor:
             return False
         for at, there, own in zip(second.index, other.index, digits, strict=True):
+            if isinstance(at, Load) or isinstance(there, Load):
+                return False
             is_moved = there.constant != at.constant
             if (there.terms, there.divisor) != (at.terms, at.divisor) or (is_moved and len(own) > 1):
                 return False
@@ -116,7 +120,7 @@ def _results(items: Sequence[object], names: Mapping[str, Expr]) -> tuple[tuple[
     for item in items:
         if isinstance(item, Let) and not stores:
             known[item.name] = replaced(item.value, known)
-        elif isinstance(item, Store):
+        elif isinstance(item, Store) and not any(isinstance(at, Load) for at in item.index):
             stores.append((item, replaced(item.value, known)))
         else:
             return ()
@@ -138,11 +142,13 @@ def _factors(value: Expr) -> tuple[_Factor, _Factor] | None:
 
 def _factor(value: Expr) -> _Factor | None:
     if isinstance(value, Load):
-        return value, None
+        return None if value.elements else (value, None)
     if not isinstance(value, Apply) or value.op != "sub":
         return None
     load, shift = value.args
-    return (load, shift) if isinstance(load, Load) and isinstance(shift, Load | Scalar) else None
+    if not isinstance(load, Load) or load.elements:
+        return None
+    return (load, shift) if isinstance(shift, Load | Scalar) else None
 
 
 def _shifted_total(
@@ -154,7 +160,7 @@ def _shifted_total(
     """
     names = {axis.name for axis in outer.axes}
     shifts = [shift for shift in (first, second) if isinstance(shift, Load)]
-    if any(name not in names for shift in shifts for at in shift.index for name, _ in at.terms):
+    if any(not shift.axes <= names for shift in shifts):
         return None
     total: Expr = Ref(name)
     if first is not None:
@@ -185,7 +191,8 @@ def replaced(value: Expr, known: Mapping[str, Expr]) -> Expr:
 def _is_simple(value: Expr, totals: int) -> bool:
     parts = tuple(parts_of(value))
     refs = {part.name for part in parts if isinstance(part, Ref)}
-    is_linear = all(at.divisor == 1 for part in parts if isinstance(part, Load) for at in part.index)
+    indices = [at for part in parts if isinstance(part, Load) for at in part.index]
+    is_linear = all(isinstance(at, Affine) and at.divisor == 1 for at in indices)
     return (
         refs <= {*map(total_name, range(totals)), ROW_SUMS, COLUMN_SUMS}
         and is_linear

@@ -177,9 +177,7 @@ def _distinct(loads: Iterable[Load]) -> tuple[Load, ...]:
 
 
 def _role(axis: str, first: Load, second: Load) -> str:
-    in_first, in_second = (
-        any(axis == name for at in load.index for name, _ in at.terms) for load in (first, second)
-    )
+    in_first, in_second = (axis in load.axes for load in (first, second))
     if in_first == in_second:
         return "batch"
     return "row" if in_first else "column"
@@ -189,7 +187,8 @@ def _role(axis: str, first: Load, second: Load) -> str:
 
 
 def _dims(tree: LoopTree, load: Load) -> Iterable[tuple[Affine, IndexDigits]]:
-    return zip(load.index, tree.tensor(load.tensor).digits, strict=True)
+    pairs = zip(load.index, tree.tensor(load.tensor).digits, strict=True)
+    return [(at, digits) for at, digits in pairs if isinstance(at, Affine)]
 
 
 def _digits(

@@ -54,10 +54,10 @@ def apply(contraction: Contraction, machine: Machine, schedule: Schedule) -> Con
     """The plan that transforms make of a contraction that has vectors on a machine; what they leave out is
     chosen. Raises InvalidArguments for transforms that do not fit.
     """
-    return _Builder(contraction, machine, schedule).plan()
+    return _PlanBuilder(contraction, machine, schedule).plan()
 
 
-class _Builder:
+class _PlanBuilder:
     """Makes a plan by a list."""
 
     def __init__(self, contraction: Contraction, machine: Machine, schedule: Schedule) -> None:

@@ -263,7 +263,8 @@ def _fuse_along(nest: LoopNest, cut: int, tree: LoopTree, machine: Machine) -> F
     inner = outer.items[0]
     assert isinstance(inner, Each)
     for axis, digits in zip(_in_order(src, tree), src.digits, strict=True):
-        rows = _rows_of(digits, axis.extent, blocks)
+        # A dim of one index has no axis, and is in one block.
+        rows = _rows_of(digits, axis.extent, blocks) if axis.name else None
         if rows is None:
             continue
         is_shared = axis in inner.axes

@@ -19,7 +19,7 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from ...ir.expression import Affine, Load, Ref, TreeAxis, parts_of
+from ...ir.expression import Affine, Index, Load, Ref, TreeAxis, parts_of
 from ...ir.tree import Each, Fold, LoopTree, TreeTensor, values_of
 from .pieces import with_axes
 
@@ -45,7 +45,7 @@ def folds_in_lanes(tree: LoopTree) -> LoopTree:
         return tree
     loads = {part for item in loop.items for value in values_of(item) for part in parts_of(value)}
     sources = [part for part in loads if isinstance(part, Load)]
-    if len(sources) != 1:
+    if len(sources) != 1 or sources[0].elements:
         return tree
     chain = _chain(tree.tensor(sources[0].tensor), sources[0].index, (*outer.axes, *loop.axes))
     lanes = _lanes(chain, tree.number.bits, {axis.name for axis in loop.axes})
@@ -57,18 +57,26 @@ def _is_plain(outer: Each, loop: Each) -> bool:
     axes = (*outer.axes, *loop.axes)
     is_empty = any(not axis.extent for axis in axes)
     return bool(loop.folds) and not (
-        is_empty or inner or outer.locals or loop.locals or outer.guards or loop.guards
+        outer.in_order
+        or loop.in_order
+        or is_empty
+        or inner
+        or outer.locals
+        or loop.locals
+        or outer.guards
+        or loop.guards
     )
 
 
-def _chain(tensor: TreeTensor, index: Sequence[Affine], axes: Sequence[TreeAxis]) -> list[_Digit]:
+def _chain(tensor: TreeTensor, index: Sequence[Index], axes: Sequence[TreeAxis]) -> list[_Digit]:
     """The digits that follow each other in memory without a gap, innermost first."""
     by_name = {axis.name: axis for axis in axes}
     digits: list[_Digit] = []
     for of_dim, at in zip(tensor.digits, index, strict=True):
         # Of an index of several axes the one that moves it least.
-        lowest = next((name for name, factor in at.terms if factor == 1), None)
-        if lowest is None or at.constant or at.divisor > 1:
+        terms = at.terms if isinstance(at, Affine) else ()
+        lowest = next((name for name, factor in terms if factor == 1), None)
+        if isinstance(at, Load) or lowest is None or at.constant or at.divisor > 1:
             continue
         axis = by_name[lowest]
         ends = (*(digit.step for digit in of_dim[1:]), axis.extent)

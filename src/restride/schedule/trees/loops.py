@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ...ir.accesses import Access, accesses_of, coordinates_of, items_of
 from ...ir.digits import IndexDigit, IndexDigits, digits_of, stride_at
-from ...ir.expression import Affine, TreeAxis
+from ...ir.expression import Affine, Index, Load, TreeAxis
 from ...ir.tree import Each, LoopTree, Store, TreeTensor
 from .plan import AxisLimits, EachPlan, Grid, TreeDigit, TreeSchedule, axis_digits, fused_digits
 
@@ -47,7 +47,9 @@ class TreeLoops:
         indices += [
             guard.index for each in items_of(tree.items) if isinstance(each, Each) for guard in each.guards
         ]
-        indices += [access[1][dim] for access, dims in self.computed.items() for dim in dims]
+        # Of an element that is an index the tensor has an access of its own.
+        computed = [access[1][dim] for access, dims in self.computed.items() for dim in dims]
+        indices += [at for at in computed if isinstance(at, Affine)]
         self.read_axes = frozenset(name for index in indices for name, _ in index.terms)
         self.uncovered = self._uncovered()
 
@@ -83,16 +85,18 @@ class TreeLoops:
         loops = (item for item in items_of((each,)) if isinstance(item, Each))
         return {**outer, **{axis.name: axis.extent for loop in loops for axis in loop.axes}}
 
-    def _covers(self, tensor: TreeTensor, dim: int, index: Affine, extents: dict[str, int]) -> bool:
+    def _covers(self, tensor: TreeTensor, dim: int, index: Index, extents: dict[str, int]) -> bool:
+        if isinstance(index, Load):
+            return tensor.sizes == tensor.padded
         size, padded = tensor.sizes[dim], tensor.padded[dim]
         return size == padded or self._padded_axis(tensor, dim, index, extents) is not None
 
     def _padded_axis(
-        self, tensor: TreeTensor, dim: int, index: Affine, extents: dict[str, int]
+        self, tensor: TreeTensor, dim: int, index: Index, extents: dict[str, int]
     ) -> tuple[str, int] | None:
         """The axis along which zeros behind a dim's last index are written, and up to which position."""
         moves = axis_digits(tensor.digits[dim], index, extents)
-        if not index.terms or moves is None or index.constant:
+        if isinstance(index, Load) or not index.terms or moves is None or index.constant:
             return None
         name, factor = max(index.terms, key=lambda term: term[1])
         whole = factor * extents[name] == tensor.sizes[dim]
@@ -175,7 +179,7 @@ class TreeLoops:
         tensor = self.tensors[tensor_name]
         dims: list[IndexDigits] = []
         for digits, at in zip(tensor.digits, index, strict=True):
-            if any(each == name for each, _ in at.terms):
+            if name in at.axes:
                 moves = axis_digits(digits, at, extents)
                 if moves is not None:
                     dims.append(moves[name])

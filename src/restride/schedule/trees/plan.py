@@ -14,7 +14,7 @@ from math import prod
 from ...dtypes import DataType
 from ...ir.accesses import Access
 from ...ir.digits import IndexDigit, IndexDigits, stride_at
-from ...ir.expression import Affine, Load, parts_of
+from ...ir.expression import Index, Load, parts_of
 from ...ir.nest import Stride, highest, lowest
 from ...ir.tree import Each, LoopTree, TreeTensor, values_of
 
@@ -127,7 +127,8 @@ class TreeSchedule:
     `grid`: the digits of the outermost loop that threads share, outermost first: how many positions a step
     has, of the digit of vectors whole vectors, and how many steps. `computed`: of each access the dims whose
     index is computed as it runs; `read_axes`: the axes whose positions are needed as numbers; `uncovered`:
-    tensors whose padding its stores do not reach.
+    tensors whose padding its stores do not reach. `streams`: stores that fill lines go past the caches;
+    `asks_ahead`: what lies in memory is asked for before its use.
     """
 
     tree: LoopTree
@@ -137,6 +138,8 @@ class TreeSchedule:
     computed: dict[Access, tuple[int, ...]]
     read_axes: frozenset[str]
     uncovered: tuple[str, ...]
+    streams: bool = False
+    asks_ahead: bool = False
 
     @property
     def real(self) -> DataType:
@@ -187,7 +190,7 @@ class TreeSchedule:
         inside = {axis.name for axis in axes if axis.extent > 1}
         steps: dict[Access, int] = {}
         for access in loads_of(windows):
-            names = [{name for name, _ in index.terms} for index in access[1]]
+            names = [index.axes for index in access[1]]
             is_window = any(each & inside and each & outside for each in names)
             if is_window and not self.computed[access]:
                 steps[access] = self._row_step(access)
@@ -257,12 +260,12 @@ def _reach(stride: Stride) -> int:
 # --- digits -------------------------------------------------------------------------------------------------
 
 
-def axis_digits(digits: IndexDigits, index: Affine, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
+def axis_digits(digits: IndexDigits, index: Index, extents: dict[str, int]) -> dict[str, IndexDigits] | None:
     """How each axis of an index moves through the digits of a dim; None where only computing it tells.
 
     `g * 4 + k` through blocks of 16  ->  g: 1 of 4 places, then of so many blocks; k: places.
     """
-    if index.divisor > 1:
+    if isinstance(index, Load) or index.divisor > 1:
         return None
     if len(digits) == 1:
         return {name: (IndexDigit(1, digits[0].stride * factor),) for name, factor in index.terms}
@@ -299,8 +302,10 @@ def _divides_all(factor: int, digits: IndexDigits) -> bool:
 def grid_of(plan: EachPlan) -> list[tuple[TreeDigit, int, int]]:
     """The digits that threads share, outermost first: how many positions a step has, and how many steps.
 
-    Of the digit of vectors a position is a whole vector.
+    Of the digit of vectors a position is a whole vector. A loop in order is one step.
     """
+    if plan.each.in_order:
+        return []
     grid: list[tuple[TreeDigit, int, int]] = []
     steps = 1
     for place, digit in enumerate(plan.digits):

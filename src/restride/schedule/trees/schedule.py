@@ -62,7 +62,8 @@ class _Scheduler:
         extents = outer | {axis.name: axis.extent for axis in each.axes}
         inner = tuple(self._plain(item, extents) for item in each.items if isinstance(item, Each))
         digits, limits = self.loops.all_digits(each, extents)
-        order = self.loops.fused(self.loops.ordered(digits), frozenset(name for name, _ in limits))
+        order = tuple(digits) if each.in_order else self.loops.ordered(digits)
+        order = self.loops.fused(order, frozenset(name for name, _ in limits))
         is_window = bool(each.folds) and not inner and each.positions <= _MOST_WRITTEN_OUT
         is_unrolled = is_window and not has_long_function((each,))
         return EachPlan(each, order, limits, 1, inner, is_unrolled, guarded_axes(each))
@@ -76,7 +77,8 @@ class _Scheduler:
             positions * (own + sum(cost for cost, _ in inner)),
             replace(plan, inner=tuple(each for _, each in inner)),
         )
-        here = [self._along(plan, digit) for digit in plan.digits if takes_vectors(digit)]
+        digits = () if plan.each.in_order else plan.digits
+        here = [self._along(plan, digit) for digit in digits if takes_vectors(digit)]
         return min([*here, below], key=lambda found: found[0])
 
     def _along(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
@@ -118,7 +120,7 @@ class _Scheduler:
 
     def _is_computed(self, access: Access, names: set[str]) -> bool:
         index = access[1]
-        return any(name in names for dim in self.loops.computed[access] for name, _ in index[dim].terms)
+        return any(not names.isdisjoint(index[dim].axes) for dim in self.loops.computed[access])
 
     def _lanes(self, each: Each, names: set[str]) -> int:
         """The number of lanes vectors along a digit of these axes have at most."""
@@ -128,7 +130,7 @@ class _Scheduler:
         if self.tree.number.is_integer:
             # As many bytes for the states of all folds together.
             folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
-            most = _LANES * 32 // self.tree.number.bits >> (max(folds, default=1) - 1)
+            most = max(_LANES * 32 // self.tree.number.bits >> max(*folds, 1) - 1, 1)
         loops = [item for item in items if isinstance(item, Each)]
         inside = [item for item in loops if item is not each]
         if any(name in names for item in inside for guard in item.guards for name, _ in guard.index.terms):

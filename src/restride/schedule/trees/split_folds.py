@@ -92,7 +92,7 @@ def _used(tree: LoopTree) -> LoopTree:
 
 def _is_plain(outer: Each, inner: Each) -> bool:
     has_loops = any(isinstance(item, Each) for item in inner.items)
-    return not (outer.locals or inner.locals or has_loops)
+    return not (outer.locals or inner.locals or has_loops or outer.in_order or inner.in_order)
 
 
 def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:

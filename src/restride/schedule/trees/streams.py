@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...ir.accesses import Access
+from ...ir.expression import Load
 from ...ir.tree import TreeTensor
 from ..machine import LINE
 from .plan import EachPlan, TreeDigit, TreeSchedule, plans_of
@@ -30,7 +31,7 @@ def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:
     """The stores that may, where vectors have so many lanes. Those of every second element are as one."""
     groups: dict[object, list[Access]] = {}
     for store in schedule.tree.stores:
-        terms = tuple(at.terms for at in store.index)
+        terms = tuple(at if isinstance(at, Load) else at.terms for at in store.index)
         groups.setdefault((store.tensor, terms), []).append((store.tensor, store.index))
     fill = (group for group in groups.values() if _Lines(schedule, group, lanes).are_filled)
     return frozenset(access for group in fill for access in group)
@@ -94,7 +95,7 @@ def _offset(tensor: TreeTensor, access: Access) -> int | None:
     """How far the constants of an index move it, in elements; None where that is not the same everywhere."""
     found = 0
     for at, digits in zip(access[1], tensor.digits, strict=True):
-        if at.constant and len(digits) != 1:
+        if isinstance(at, Load) or (at.constant and len(digits) != 1):
             return None
         found += at.constant * digits[0].stride if at.constant else 0
     return found

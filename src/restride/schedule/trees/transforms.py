@@ -12,6 +12,8 @@ Loops are numbered in the order in which they begin, the outermost one is 0. Dig
 | `unroll()` | `for kh/1 3: f(kh)` -> `f(0), f(1), f(2)`, where no position needs a test |
 | `interior(h)` | `for h 9: where 0 <= h + k - 1 < 9: f` -> as before for h 0 and 8, `for h 1 to 7: f` |
 | `parallel(n/1, 4)` | steps of 4 positions of `n/1`, or of as many vectors of it, which threads share |
+| `prefetch()` | what loops read again and again, or rows away, is asked for before its use |
+| `stream()` | stores that fill whole lines go past the caches; targets begin at lines |
 
 Of a loop the last `reorder` counts, and is done before its `fuse`s. Whatever the list, the tree says what is
 computed; but sums of f32 and f64 are added in an order that vectors change (docs/numerics.md).
@@ -20,7 +22,7 @@ computed; but sums of f32 and f64 are added in an order that vectors change (doc
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
 from typing import NoReturn
 
@@ -40,8 +42,9 @@ from .plan import (
     shared_positions,
 )
 from .schedule import schedule_tree, takes_vectors
+from .streams import has_streams
 
-_NAMES = ("split", "reorder", "fuse", "vectorize", "unroll", "interior", "parallel")
+_NAMES = ("split", "reorder", "fuse", "vectorize", "unroll", "interior", "parallel", "prefetch", "stream")
 _MOST_LANES = 256
 
 
@@ -52,7 +55,12 @@ def transforms_of(schedule: TreeSchedule) -> Schedule:
     """The transforms that make these loops of the tree."""
     plans = enumerate(plans_of(schedule.plan))
     shared = (Transform("parallel", (digit.name, tiles)) for digit, tiles, _ in schedule.grid)
-    return (*(transform for number, plan in plans for transform in _of_loop(number, plan)), *shared)
+    memory = (("prefetch", schedule.asks_ahead), ("stream", schedule.streams))
+    return (
+        *(transform for number, plan in plans for transform in _of_loop(number, plan)),
+        *shared,
+        *(Transform(name) for name, is_done in memory if is_done),
+    )
 
 
 def _of_loop(number: int, plan: EachPlan) -> Iterator[Transform]:
@@ -96,7 +104,7 @@ def apply(tree: LoopTree, schedule: Schedule) -> TreeSchedule:
 
     Raises InvalidArguments for transforms that do not fit.
     """
-    return _Builder(tree, schedule).scheduled()
+    return _TreeBuilder(tree, schedule).scheduled()
 
 
 @dataclass
@@ -114,7 +122,7 @@ class _LoopTransforms:
         return self.all(name)[-1] if self.all(name) else None
 
 
-class _Builder:
+class _TreeBuilder:
     """Makes the loops of a tree, by a list."""
 
     def __init__(self, tree: LoopTree, schedule: Schedule) -> None:
@@ -142,9 +150,15 @@ class _Builder:
             given = [transform for of_name in own.by_name.values() for transform in of_name]
             if number >= loops:
                 self.fail(given[0], f"the loops of the tree have the numbers 0 to {loops - 1}")
-            if number and own.all("parallel"):
-                self.fail(own.all("parallel")[0], "threads share the outermost loop alone")
-        return self.loops.scheduled(plan, self.grid(plan))
+            for name in ("parallel", "prefetch", "stream") if number else ():
+                for transform in own.all(name):
+                    self.fail(transform, "it is about the outermost loop, which is said without a number")
+        own = self.by_loop.get(0, _LoopTransforms())
+        prefetch, stream = own.last("prefetch"), own.last("stream")
+        schedule = self.loops.scheduled(plan, self.grid(plan))
+        if stream is not None and not has_streams(schedule):
+            self.fail(stream, "no store fills whole lines of a tensor that is not read")
+        return replace(schedule, asks_ahead=prefetch is not None, streams=stream is not None)
 
     def plan(self, each: Each, outer: dict[str, int], *, has_lanes: bool) -> EachPlan:
         """A loop, and those inside of it; `has_lanes`: vectors go along a loop around it."""
@@ -153,6 +167,8 @@ class _Builder:
         digits, limits = self.loops.all_digits(each, extents, self.cuts(each, own))
         order = self.fused(own, self.order(each, own, digits, limits), limits)
         vectors, lanes = own.last("vectorize"), 1
+        if vectors is not None and each.in_order:
+            self.fail(vectors, "the positions of the loop run in order")
         if vectors is not None:
             order, lanes = self.with_vectors(vectors, order, has_lanes=has_lanes)
         has_lanes |= lanes > 1
@@ -199,6 +215,8 @@ class _Builder:
                     transform, "it is longer than the axis, or the blocks of a tensor do not nest with it"
                 )
         wanted = own.last("reorder")
+        if wanted is not None and each.in_order:
+            self.fail(wanted, "the positions of the loop run in order")
         if wanted is None:
             return tuple(by_name[name] for name in _in_tree_order(each, list(by_name)))
         if sorted(map(str, wanted.args)) != sorted(by_name):
@@ -252,6 +270,8 @@ class _Builder:
         found: list[tuple[TreeDigit, int, int]] = []
         last = -1
         for transform in self.by_loop.get(0, _LoopTransforms()).all("parallel"):
+            if plan.each.in_order:
+                self.fail(transform, "the positions of the loop run in order")
             name, tiles = transform.args if len(transform.args) == 2 else ("", 0)
             place = next((i for i, digit in enumerate(plan.digits) if digit.name == name), -1)
             if place < 0 or not isinstance(tiles, int) or tiles < 1:

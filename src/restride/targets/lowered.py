@@ -1,0 +1,57 @@
+"""Lowered work: what would be compiled, for any target, and all that a launch has to know of it.
+
+What differs from one kind of work to the next is data: how it is scheduled, and the function that writes its
+text, which is called where no store has the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+from ..frozen import dataclass
+from ..ir.nest import LoopNest
+from .isa import Isa
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """Work scheduled for one instruction set: what would be compiled, and why it looks as it does.
+
+    `plan`: the schedule, or several. `write`: a function from `code` and `isa` to the text as LLVM IR; `code`
+    is all that the text depends on, the plan where it is left out. `kind` and `why`: the name of such
+    kernels, and the reason for this one. `steps`: the finest pieces that threads can share; on a device, the
+    work-items. `numbers`: what a launch passes to code of several sizes. `nests`: those that write the
+    destination here and there, so that its pages are known; none where it is written in order. `unaligned`:
+    the same for destinations that do not begin at a cache line, where streaming stores ask for that.
+    """
+
+    plan: Any
+    write: Callable[[Any, Isa], str] = field(compare=False, repr=False)
+    isa: Isa
+    kind: str
+    why: str
+    steps: int
+    code: Any = None
+    numbers: tuple[int, ...] = ()
+    nests: tuple[LoopNest, ...] = ()
+    unaligned: Callable[[], Lowered] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def streams(self) -> bool:
+        """True where it writes past the caches."""
+        return self.unaligned is not None
+
+    @property
+    def key(self) -> tuple[Any, Isa]:
+        """The values that the code depends on besides the compiler."""
+        return (self.plan if self.code is None else self.code, self.isa)
+
+    def ir(self) -> str:
+        """The kernel as LLVM IR text."""
+        return self.write(*self.key)
+
+    def __str__(self) -> str:
+        plans = self.plan if isinstance(self.plan, tuple) else (self.plan,)
+        return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"
