@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import restride as rs
+from restride.arrays import reorder_plan
 from restride.runtime.cpu import kernel
+from restride.targets.store import ObjectStore
 from support.errors import refused
 
 CPU, REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -273,3 +275,138 @@ def test_dims_known_only_at_execution_have_no_plan():
         text = f"plan: {name} has dims known only at execution"
         with refused(text, "without rs.onednn.RUNTIME_DIM", kind=rs.Unimplemented):
             rs.plan(src, dst)
+
+
+# --- schedules that a person passes -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "dst", "options"),
+    [
+        (rs.MemoryDesc((64, 64, 56, 56), "f32", "nchw"), "nhwc", {}),
+        (rs.MemoryDesc((64, 64, 56, 56), "f32", "nhwc"), "nchw", {"dtype": "s8", "scale": 0.5}),
+        (X, "nChw16c", {"dtype": "s8"}),
+        (X, "nChw16c", {"scale": [0.5] * 17, "axis": 1}),
+        (X, "nhwc", {"beta": 0.5}),
+        (X[:, ::2], None, {"post_ops": [("relu", 0.0)]}),
+        (rs.MemoryDesc((33, 64), "s4", "ab"), "ab", {"dtype": "f32"}),
+        (np.float32([1]), None, {}),
+    ],
+    ids=["large", "shrinks", "padding", "scales", "sum", "post-op", "4 bits", "one element"],
+)
+def test_the_schedule_of_a_plan_makes_the_same_kernel(nothing_runs, x, dst, options):
+    plan = rs.plan(x, dst, **options)
+    again = rs.plan(x, dst, **options, schedule=plan.schedule)
+    assert again.ir == plan.ir
+    assert again.schedule == plan.schedule
+    assert str(again) == str(plan)
+
+
+def test_another_schedule_is_shown_and_measured():
+    src = rs.MemoryDesc((8, 64, 28, 28), "f32", "nchw")
+    plan = rs.plan(src, "nhwc", schedule="tile(a1, 4) · tile(a2, 8) · parallel(a0)")
+    assert plan.schedule.splitlines()[1] == "tile(a1, 4) · tile(a2, 8) · parallel(a0)"
+    assert "as the schedule says" in plan.why
+    assert plan.ir != rs.plan(src, "nhwc").ir
+    assert plan.measure(rounds=2).seconds > 0
+    assert "as the schedule says" not in rs.Reorder.PrimitiveDesc(CPU, plan.src, CPU, plan.dst).impl_info_str
+    quantized = {"scale": [0.5] * 64, "axis": 1, "dtype": "s8"}
+    assert rs.plan(src, "nhwc", **quantized, schedule="tile(a2, 64)").measure(rounds=1).seconds > 0
+
+
+NO_FIT = [
+    ("fuse(a0, a1)", "no transform fuse"),
+    ("tile(a3, 4)", "no axis a3"),
+    ("tile(a1, 100000)", "1 to 1024"),
+    ("tile(a1, 0)", "1 to 1024"),
+    ("tile(a1, 60) · tile(a2, 63)", "as powers of two"),
+    ("tile(a1, 512) · tile(a2, 64)", "too much code"),
+    ("tile(a1, 4) · tile(a1, 4)", "in tiles already"),
+    ("tile(a1)", "an axis and a number"),
+    ("tile(4, a1)", "an axis and a number"),
+    ("reorder(a0, a1)", "each of these loops once: a0, a1, a2"),
+    ("reorder(a0, a1, a1)", "each of these loops once"),
+    ("parallel(a1, 785)", "784 tiles"),
+    ("parallel(a1, 0)", "at least 1 tile"),
+    ("parallel(a1) · parallel(a1, 4)", "no loop"),
+    ("parallel(a1, 4) · tile(a1, 4)", "before"),
+    ("tile(a2, 64) · parallel(a2)", "no loop"),
+    ("stream()", "whole cache lines"),
+    ("tile(a2, 8) · stream()", "whole cache lines"),
+    ("prefetch(0)", "bytes"),
+    ("peel(a1)", "all of a1 is read"),
+    ("1.tile(a1, 4)", "boxes 0 to 0"),
+    ("tile(a1, 4", "expected"),
+]
+
+
+@pytest.mark.parametrize(("schedule", "why"), NO_FIT, ids=[text for text, _ in NO_FIT])
+def test_a_schedule_that_does_not_fit_is_refused(nothing_runs, schedule, why):
+    with pytest.raises(rs.InvalidArguments, match=why) as caught:
+        rs.plan(rs.MemoryDesc((8, 64, 28, 28), "f32", "nchw"), "nhwc", schedule=schedule)
+    assert caught.value.code == "RS-V09"
+
+
+def test_padding_is_peeled_or_in_tiles():
+    src = rs.MemoryDesc((2, 17, 3, 5), "f32", "nchw")
+    boxes = "tile(a2, 16) · 1.peel(a2)"
+    peeled = rs.plan(src, "nChw16c", schedule=boxes)
+    assert peeled.schedule.splitlines()[1:3] == ["tile(a2, 16)", "1.peel(a2)"]
+    assert rs.plan(src, "nChw16c", schedule=peeled.schedule).ir == peeled.ir
+    with refused("a2 is read in part"):
+        rs.plan(src, "nChw16c", schedule="tile(a2, 16)")
+
+
+@pytest.mark.parametrize(
+    ("x", "dst", "options", "why"),
+    [
+        (np.empty((0, 3), np.float32), None, {}, "no elements"),
+        (X, "nhwc", {"engine": REF}, "makes its own"),
+        (rs.MemoryDesc((3,) * 8, "f32", "abcdefgh"), "ABCDEFgh2a2b2c2d2e2f", {}, "too many partial blocks"),
+        (rs.MemoryDesc((33, 21), "s4", "ab"), "ba", {}, "more than one nest"),
+        (rs.MemoryDesc((1 << 18, 36, 49), "f32", "abc"), "acb", {}, "makes stages"),
+        (rs.MemoryDesc((1 << 18, 40, 9, 31), "u8", "aBcd8b"), "aBcd16b", {}, "makes blocks"),
+    ],
+    ids=["empty", "reference", "guarded", "4 bits", "stages", "blocks"],
+)
+def test_what_no_text_says_takes_no_schedule(nothing_runs, x, dst, options, why):
+    plan = rs.plan(x, dst, **options)
+    assert all(line.startswith("#") for line in plan.schedule.splitlines())
+    with pytest.raises(rs.InvalidArguments, match=why):
+        rs.plan(x, dst, **options, schedule=plan.schedule)
+    with refused("schedule is int"):
+        rs.plan(X, "nhwc", schedule=7)
+
+
+# --- schedules that are searched ----------------------------------------------------------------------------
+
+
+def test_a_measured_schedule_is_kept_and_found_without_measuring(monkeypatch, tmp_path):
+    monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "store"))
+    monkeypatch.setattr(reorder_plan, "_SEARCH_SECONDS", 0.05)
+    src = rs.MemoryDesc((4, 32, 28, 28), "f32", "nchw")
+    found = rs.plan(src, "nhwc", effort="measure", scale=0.5)
+    assert rs.plan(src, "nhwc", scale=0.5, schedule=found.schedule).ir == found.ir
+    monkeypatch.setattr(reorder_plan, "time_call", None)
+    assert rs.plan(src, "nhwc", effort="measure", scale=0.5).schedule == found.schedule
+
+
+@pytest.mark.parametrize("kept", [b"tile(a7, 9)", b"no text", b"\xff", b""])
+def test_a_kept_schedule_that_does_not_fit_is_ignored(monkeypatch, tmp_path, kept):
+    store = ObjectStore(tmp_path / "store")
+    monkeypatch.setattr(store, "get", lambda key: kept)
+    monkeypatch.setattr(reorder_plan, "default_store", lambda: store)
+    monkeypatch.setattr(reorder_plan, "_SEARCH_SECONDS", 0.0)
+    plan = rs.plan(X, "nhwc", effort="measure")
+    assert plan.schedule == rs.plan(X, "nhwc").schedule
+
+
+def test_what_has_one_schedule_is_not_searched(nothing_runs):
+    for x, options in ((np.empty((0, 3), np.float32), {}), (X, {"engine": REF})):
+        assert rs.plan(x, None, effort="measure", **options).impl == rs.plan(x, None, **options).impl
+    with refused("effort"):
+        rs.plan(X, "nhwc", effort="much")
+    with refused("looks for one"):
+        rs.plan(X, "nhwc", effort="measure", schedule="")
+    with pytest.raises(rs.OutOfMemory, match="bytes are free"):
+        rs.plan(rs.MemoryDesc((1 << 40,), "f32", "a"), None, effort="measure")

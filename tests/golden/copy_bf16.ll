@@ -3,7 +3,8 @@
 ;   dst = bf16(src)
 
 ; --- avx512
-; copy (one axis is contiguous on both sides): tile 128 of 1000; grid []; inner axes [0]
+; # copy of a0 1000: one axis is contiguous on both sides
+; tile(a0, 128)
 declare <32 x i32> @llvm.masked.load.v32i32.p0(ptr, i32, <32 x i1>, <32 x i32>)
 declare void @llvm.masked.store.v32i16.p0(<32 x i16>, ptr, i32, <32 x i1>)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
@@ -160,7 +161,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; copy (one axis is contiguous on both sides): tile 64 of 1000; grid []; inner axes [0]
+; # copy of a0 1000: one axis is contiguous on both sides
+; tile(a0, 64)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -303,7 +305,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; copy (one axis is contiguous on both sides): tile 32 of 1000; grid []; inner axes [0]
+; # copy of a0 1000: one axis is contiguous on both sides
+; tile(a0, 32)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0

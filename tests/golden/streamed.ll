@@ -4,7 +4,8 @@
 ;     dst = f32(src)
 
 ; --- avx512
-; copy (one axis is contiguous on both sides): tile 64 of 16777216; grid [axis 0 by 262144]; inner axes [0], streaming stores
+; # copy of a0 16777216: one axis is contiguous on both sides
+; tile(a0, 64) · parallel(a0, 4096) · stream()
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = mul i64 %part, 64
@@ -61,7 +62,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; copy (one axis is contiguous on both sides): tile 32 of 16777216; grid [axis 0 by 262144]; inner axes [0], streaming stores
+; # copy of a0 16777216: one axis is contiguous on both sides
+; tile(a0, 32) · parallel(a0, 8192) · stream()
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = mul i64 %part, 64
@@ -118,7 +120,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; copy (one axis is contiguous on both sides): tile 16 of 16777216; grid [axis 0 by 262144]; inner axes [0], streaming stores
+; # copy of a0 16777216: one axis is contiguous on both sides
+; tile(a0, 16) · parallel(a0, 16384) · stream()
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = mul i64 %part, 64

@@ -4,7 +4,8 @@
 ;     dst = f32(src)
 
 ; --- avx512
-; strided (no axis of the source is contiguous): tile 8 of 20; grid []; inner axes [1, 0]
+; # strided of a0 33, a1 20: no axis of the source is contiguous
+; tile(a1, 8) · reorder(a1, a0)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -95,7 +96,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; strided (no axis of the source is contiguous): tile 4 of 20; grid []; inner axes [1, 0]
+; # strided of a0 33, a1 20: no axis of the source is contiguous
+; tile(a1, 4) · reorder(a1, a0)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -148,7 +150,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; strided (no axis of the source is contiguous): tile 4 of 20; grid []; inner axes [1, 0]
+; # strided of a0 33, a1 20: no axis of the source is contiguous
+; tile(a1, 4) · reorder(a1, a0)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0

@@ -3,7 +3,8 @@
 ;   dst = f32(alpha * src + beta * dst)
 
 ; --- avx512
-; copy (one axis is contiguous on both sides): tile 100 of 100; grid []; inner axes []
+; # copy of a0 100: one axis is contiguous on both sides
+; tile(a0, 100) · permute_source()
 declare <64 x i32> @llvm.masked.load.v64i32.p0(ptr, i32, <64 x i1>, <64 x i32>)
 declare <64 x i8> @llvm.masked.load.v64i8.p0(ptr, i32, <64 x i1>, <64 x i8>)
 declare void @llvm.masked.store.v64i32.p0(<64 x i32>, ptr, i32, <64 x i1>)
@@ -66,7 +67,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; copy (one axis is contiguous on both sides): tile 100 of 100; grid []; inner axes []
+; # copy of a0 100: one axis is contiguous on both sides
+; tile(a0, 100) · permute_source()
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = load double, ptr %params, align 8
@@ -173,7 +175,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; copy (one axis is contiguous on both sides): tile 64 of 100; grid []; inner axes [0]
+; # copy of a0 100: one axis is contiguous on both sides
+; tile(a0, 64) · permute_source()
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v1 = load double, ptr %params, align 8

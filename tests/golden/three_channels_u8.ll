@@ -6,7 +6,8 @@
 ;         dst = u8(src)
 
 ; --- avx512
-; transpose (the contiguous axes of the two sides differ): tile 3 of 3 x 64 of 64; grid []; inner axes [0]
+; # transpose of a0 2, a1 3, a2 64: the contiguous axes of the two sides differ
+; tile(a1, 3) · tile(a2, 64)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -51,7 +52,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; transpose (the contiguous axes of the two sides differ): tile 3 of 3 x 32 of 64; grid []; inner axes [0, 2]
+; # transpose of a0 2, a1 3, a2 64: the contiguous axes of the two sides differ
+; tile(a1, 3) · tile(a2, 32)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -108,7 +110,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; transpose (the contiguous axes of the two sides differ): tile 3 of 3 x 16 of 64; grid []; inner axes [0, 2]
+; # transpose of a0 2, a1 3, a2 64: the contiguous axes of the two sides differ
+; tile(a1, 3) · tile(a2, 16)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0

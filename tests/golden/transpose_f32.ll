@@ -6,7 +6,8 @@
 ;         dst = f32(src)
 
 ; --- avx512
-; transpose (the contiguous axes of the two sides differ): tile 16 of 64 x 16 of 16; grid []; inner axes [0, 1]
+; # transpose of a0 2, a1 64, a2 16: the contiguous axes of the two sides differ
+; tile(a1, 16) · tile(a2, 16)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -299,7 +300,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; transpose (the contiguous axes of the two sides differ): tile 8 of 64 x 8 of 16; grid []; inner axes [0, 2, 1]
+; # transpose of a0 2, a1 64, a2 16: the contiguous axes of the two sides differ
+; tile(a1, 8) · tile(a2, 8) · reorder(a0, a2, a1)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -444,7 +446,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; transpose (the contiguous axes of the two sides differ): tile 4 of 64 x 4 of 16; grid []; inner axes [0, 2, 1]
+; # transpose of a0 2, a1 64, a2 16: the contiguous axes of the two sides differ
+; tile(a1, 4) · tile(a2, 4) · reorder(a0, a2, a1)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0

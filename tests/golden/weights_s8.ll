@@ -7,7 +7,8 @@
 ;           dst = s8(src)
 
 ; --- avx512
-; transpose (the contiguous axes of the two sides differ): tile 64 of 64 x 4 of 4; grid []; inner axes [0]
+; # transpose of a0 16, a1 64, a2 4: the contiguous axes of the two sides differ
+; tile(a1, 64) · tile(a2, 4)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -89,7 +90,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- avx2
-; transpose (the contiguous axes of the two sides differ): tile 32 of 64 x 4 of 4; grid []; inner axes [0, 1]
+; # transpose of a0 16, a1 64, a2 4: the contiguous axes of the two sides differ
+; tile(a1, 32) · tile(a2, 4)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0
@@ -183,7 +185,8 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 !0 = !{i32 1}
 
 ; --- neon
-; transpose (the contiguous axes of the two sides differ): tile 16 of 64 x 4 of 4; grid []; inner axes [0, 1]
+; # transpose of a0 16, a1 64, a2 4: the contiguous axes of the two sides differ
+; tile(a1, 16) · tile(a2, 4)
 define void @restride(ptr %src, ptr %dst, ptr %params, i64 %part, i64 %parts) nounwind {
 entry:
   %v3 = icmp eq i64 %part, 0

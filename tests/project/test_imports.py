@@ -53,6 +53,7 @@ _OURS = (
     "ir.ranges",
     "ops.programs.shuffle",
     "schedule.moves.blocks",
+    "schedule.moves.transforms",
     "schedule.work_items",
     "arrays.reorder_plan",
     "ops.concat",

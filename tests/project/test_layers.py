@@ -97,6 +97,7 @@ _LATE = {
     ("targets.compile_pool", "targets.compile_worker"): "a compile had better be in a process of its own",
     ("targets.cpu", "schedule.moves.staged"): "work may be faster in stages",
     ("targets.cpu", "schedule.moves.blocks"): "work is larger than the caches",
+    ("targets.cpu", "schedule.moves.transforms"): "a person passes a schedule",
     ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
@@ -380,6 +381,7 @@ _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
 # Where the words are no operations: the table of all kinds, titles of messages, loops in another order.
 _WORDS = {"model/prop_kind.py", "runtime/describe.py"}
 _WORDS |= {f"schedule/{kind}/transforms.py" for kind in ("contraction", "moves", "trees")}
+_WORDS |= {"schedule/moves/schedule.py"}
 
 
 def test_operations_are_imported_where_they_are_offered_alone() -> None:

@@ -58,7 +58,7 @@ def test_each_kernel_is_three_files_in_the_folder_that_is_named(tmp_path, variab
     assert len({path.stem for path in found.values()}) == 1
     assert found[".ll"].name.startswith("restride.")
     text = found[".ll"].read_text()
-    assert text.startswith("; transpose")
+    assert text.startswith("; # transpose of ")
     assert "define void @restride(" in text
     assert "restride" in found[".s"].read_text()
     assert found[".o"].read_bytes()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import platform
+import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +15,26 @@ import numpy as np
 
 from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int, short_repr
-from ..errors import Error, refuse
-from ..model.implementation import compiled
+from ..desc.parse import parse_int, parse_word, short_repr
+from ..errors import Error, InvalidArguments, refuse
+from ..model.implementation import Implementation, compiled
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
 from ..runtime.arguments import Executable
+from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
 from ..runtime.timing import Measured, available_memory, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
+from ..schedule.language import Schedule, parse_schedule, schedule_text
+from ..schedule.moves.search import fastest
+from ..schedule.moves.transforms import text_of
 from ..targets.compile_pool import assembly
-from ..targets.cpu import machine_of
+from ..targets.cpu import boxes_of, machine_of
 from ..targets.isa import host_caches
 from ..targets.lowered import Lowered
+from ..targets.store import default_store, text_key
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
 from .calls.carriers import move_of_bits
 from .calls.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
@@ -41,21 +49,65 @@ __all__ = ["Measured", "Plan", "Prediction", "plan"]
 # What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
 _FILLED = 0x3F
 _MOST_ROUNDS = 1_000_000
+# Trying other schedules stops after about so long, compiling them included.
+_SEARCH_SECONDS = 1.0
+_SEARCH_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """The work of a plan, to be tried, and the results of trials."""
+    """The work of a plan, to be tried, and the results of trials.
+
+    `is_scheduled`: the executable has a schedule that no primitive has.
+    """
 
     problem: ReorderProblem
     engine: Engine
     bound: BoundAttributes
     executable: Executable
+    is_scheduled: bool = False
     log: list[Measured] = field(default_factory=list)
 
+    @property
+    def why_fixed(self) -> str:
+        """Why no text says how it runs; empty where one does."""
+        if isinstance(self.executable, CpuExecutable):
+            return self.executable.why_fixed
+        return f"{self.engine} makes its own"
+
+    def scheduled_by(self, transforms: Schedule) -> _Job:
+        """The same work by the schedule that a person passes."""
+        if not isinstance(self.executable, CpuExecutable):
+            raise refuse("RS-V09:no-text", why=self.why_fixed)
+        return replace(self, executable=self.executable.scheduled_by(transforms), is_scheduled=True, log=[])
+
+    def fastest(self) -> _Job:
+        """The same work by the fastest of a few schedules, which were tried now or in an earlier process."""
+        executable, lowered = self.executable, self.executable.lowered
+        if self.why_fixed or lowered is None or not isinstance(executable, CpuExecutable):
+            return self
+        store, key = (
+            default_store(),
+            text_key(_processor(), str(self.threads), repr((lowered, executable.caches))),
+        )
+        with suppress(InvalidArguments, UnicodeError):
+            if kept := store.get(key):
+                return self.scheduled_by(parse_schedule(kept.decode()))
+        memories, deadline = self.memories(), time.monotonic() + _SEARCH_SECONDS
+
+        def seconds_of(transforms: Schedule) -> float:
+            return min(time_call(self.scheduled_by(transforms).launch_on(memories), _SEARCH_ROUNDS))
+
+        boxes, machine = boxes_of(lowered.nests[0]), machine_of(executable.isa, executable.caches)
+        found = fastest(boxes, lowered.plan, machine, seconds_of, lambda: time.monotonic() > deadline)
+        store.put(key, schedule_text(found).encode())
+        return self.scheduled_by(found)
+
     def measure(self, rounds: int) -> None:
-        """Execute a primitive on memories made for it, and log the time."""
-        low, median, high = quartiles(time_call(self._call(), rounds))
+        """Execute on memories made for it, and log the time: a primitive, where it has this schedule."""
+        memories = self.memories()
+        call = self.launch_on(memories) if self.is_scheduled else self._execute_on(memories)
+        low, median, high = quartiles(time_call(call, rounds))
         self.log.append(Measured(median, low, high, rounds, self.threads, self.problem.moved_bytes))
 
     @property
@@ -63,15 +115,25 @@ class _Job:
         """The number of threads that may share a run as of now; on a SYCL device the work-items."""
         return self.executable.threads
 
-    def _call(self) -> Callable[[], None]:
+    def memories(self) -> dict[int, Memory]:
+        """Memories made for it. Raises OutOfMemory where there is no room for them."""
+        mds = {ARG_FROM: self.problem.src, ARG_TO: self.problem.dst}
+        nbytes, available = sum(md.size for md in mds.values()), available_memory()
+        if available is not None and nbytes > available:
+            raise refuse("RS-D01:memories-take-bytes", needed=nbytes, plan=self.problem, available=available)
+        return {arg: _fill(Memory(md, self.engine)) for arg, md in mds.items()} | self.bound.extras
+
+    def launch_on(self, memories: dict[int, Memory]) -> Callable[[], object]:
+        """What runs this executable once, whatever primitives of the problem would run."""
+        arguments = Implementation(self.problem, self.engine, self.executable).arguments(memories)
+        return partial(self.engine.device.launch, self.executable, arguments, None)
+
+    def _execute_on(self, memories: dict[int, Memory]) -> Callable[[], object]:
         pd = Reorder.PrimitiveDesc(
             self.engine, self.problem.src, self.engine, self.problem.dst, self.bound.attr
         )
-        src, dst = (_fill(Memory(md, self.engine)) for md in (pd.src_desc(), pd.dst_desc()))
         primitive, stream = Reorder(pd), Stream(self.engine)
-        call = partial(primitive.execute, stream, src, dst)
-        if self.bound.extras:
-            call = partial(primitive.execute, stream, {ARG_FROM: src, ARG_TO: dst, **self.bound.extras})
+        call = partial(primitive.execute, stream, memories)
         if self.engine.device.is_host:
             return call
 
@@ -80,6 +142,16 @@ class _Job:
             stream.wait()
 
         return to_its_end
+
+
+@cache
+def _processor() -> str:
+    """The name of the processor, as far as the system tells."""
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def _fill(memory: Memory) -> Memory:
@@ -141,16 +213,18 @@ class Plan:
         count = parse_int(rounds, "measure: rounds")
         if not 1 <= count <= _MOST_ROUNDS:
             raise refuse("RS-V05:rounds", count=short_repr(count), most_rounds=_MOST_ROUNDS)
-        nbytes, available = self.src.size + self.dst.size, available_memory()
-        if available is not None and nbytes > available:
-            raise refuse("RS-D01:memories-take-bytes", needed=nbytes, plan=self, available=available)
         self._job.measure(count)
         return self._job.log[-1]
 
     @property
     def schedule(self) -> str:
-        """Tiles and loop order, a line for each part of the nest."""
-        return str(self._lowered or "nothing to compile")
+        """Tiles and loop order: a line for each part of the nest, which `plan(..., schedule=...)` reads. What
+        stands behind a `#` is for people; stages, blocks and several steps stand there alone.
+        """
+        if self._lowered and not self._job.why_fixed:
+            return text_of(boxes_of(self._lowered.nests[0]), self._lowered.plan)
+        lines = str(self._lowered or "nothing to compile").splitlines()
+        return "\n".join(line if line.startswith("#") else f"# {line}" for line in lines)
 
     @property
     def ir(self) -> str:
@@ -210,28 +284,52 @@ def plan(
     post_ops: PostOpsLike = None,
     out: OtherArray | None = None,
     engine: Host = None,
+    schedule: str | None = None,
+    effort: str = "model",
 ) -> Plan:
     """The plan of `reorder(x, dst, ...)`. `x`: an array, a `Memory` or a `MemoryDesc`; the rest as there.
 
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types, and Unimplemented for dims known only at execution.
+
+    `effort`: "model" shows the schedule that is chosen, "measure" the fastest of at most 30 like it. They are
+    tried for about a second, longer where one execution takes long, on memories made for it; what was found
+    is kept beside the kernels on disk, for this processor and number of threads.
+
+    `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of the one that
+    was chosen. `reorder` goes on with that one, and no schedule changes a bit of the result. Raises
+    InvalidArguments for a text that is none, or does not fit.
     """
     try:
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
         x = as_numpy(x, "plan: x") if is_foreign(x) else as_array(x, "plan: x")
         array = out if out is None or isinstance(out, Memory) else as_target(out, "plan: out")
+        transforms = None if schedule is None else _transforms(schedule)
+        is_searched = parse_word("plan: effort", effort, ("model", "measure")) == "measure"
+        if is_searched and transforms is not None:
+            raise refuse("RS-V09:no-text", why='effort="measure" looks for one')
         move = move_of_bits(x, format_key(dst), src, dtype, array) if arithmetic.is_nothing else None
         if move is not None:
-            return _planned(move.x, move.dst, move.src, None, arithmetic, move.out, engine)
-        return _planned(x, dst, src, dtype, arithmetic, array, engine)
+            job = _job(move.x, move.dst, move.src, None, arithmetic, move.out, engine)
+        else:
+            job = _job(x, dst, src, dtype, arithmetic, array, engine)
+        if transforms is not None:
+            job = job.scheduled_by(transforms)
+        return _plan_of(job.fastest() if is_searched else job)
     except Error as error:
         error.drop_frames()
         raise
 
 
-def _planned(
+def _transforms(schedule: object) -> Schedule:
+    if not isinstance(schedule, str):
+        raise refuse("RS-V09:no-schedule-text", type=type(schedule).__name__)
+    return parse_schedule(schedule)
+
+
+def _job(
     x: Any, dst: Any, src: Any, dtype: Any, arithmetic: CallArithmetic, out: Any, engine: Engine | str | None
-) -> Plan:
+) -> _Job:
     if not isinstance(x, MemoryDesc | Memory):
         source = describe(x, src, Subject.source("plan")).desc
     elif src is not None:
@@ -253,8 +351,11 @@ def _planned(
     device = engine_of(x, out, engine)
     bound = bind(arithmetic, source, target, device)
     problem = check_reorder(ReorderProblem(source, target, bound.attr.freeze()))
-    executable = compiled(problem, device)
-    job = _Job(problem, device, bound, executable)
+    return _Job(problem, device, bound, compiled(problem, device))
+
+
+def _plan_of(job: _Job) -> Plan:
+    problem, executable = job.problem, job.executable
     return Plan(
         src=problem.src,
         dst=problem.dst,

@@ -16,8 +16,11 @@ from .isa import CacheSizes, Isa
 from .lowered import Lowered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..emit.kernel import Style
     from ..ir.staged_nest import StagedNest
+    from ..schedule.language import Transform
     from ..schedule.moves.blocks import Blocks
     from ..schedule.moves.staged import StagedSchedule
 
@@ -81,6 +84,33 @@ def lower_stages(plan: StagedSchedule, nest: LoopNest, isa: Isa) -> Lowered:
     return Lowered(plan, _write_staged, isa, plan.kind, plan.why, plan.steps, nests=(nest,))
 
 
+def lower_by(
+    nest: LoopNest, transforms: Iterable[Transform], isa: Isa, caches: CacheSizes, *, may_stream: bool = True
+) -> Lowered:
+    """Schedule a nest that is not empty by transforms. Raises InvalidArguments where they do not fit."""
+    load_whole("restride.schedule.moves.transforms")
+    from ..schedule.moves.transforms import apply
+
+    transforms = tuple(transforms)
+    plans = apply(boxes_of(nest), transforms, machine_of(isa, caches))
+    lowered = _of_plans(nest, plans, isa, may_stream)
+    if not any(plan.streams for plan in lowered.plan):
+        return lowered
+    return replace(lowered, unaligned=partial(lower_by, nest, transforms, isa, caches, may_stream=False))
+
+
+def why_fixed(lowered: Lowered) -> str:
+    """Why no transforms say how a nest runs; empty where they do."""
+    if not isinstance(lowered.plan, tuple):
+        return f"no transform makes {'stages' if lowered.kind == 'staged' else 'blocks'}"
+    return "" if lowered.plan else lowered.why
+
+
+def boxes_of(nest: LoopNest) -> list[LoopNest]:
+    """The boxes of a nest, each without bounds and in its normal form."""
+    return [in_pairs(normalise(box)) for box in peel(nest)]
+
+
 def splits_bytes(lowered: Lowered) -> bool:
     """True where 4-bit elements of one byte would meet in different tiles: it must not be compiled."""
     (nest,) = lowered.nests
@@ -137,8 +167,12 @@ def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool
         why, steps = "too many partial blocks to peel", nest.axes[0].extent
         return Lowered((), _write_guarded, isa, "guarded", why, steps, code=nest, nests=(nest,))
     machine = machine_of(isa, caches)
-    boxes = [in_pairs(normalise(box)) for box in peel(nest)]
-    plans = tuple(plan for box in boxes for plan in schedule(box, machine))
+    plans = tuple(plan for box in boxes_of(nest) for plan in schedule(box, machine))
+    return _of_plans(nest, plans, isa, may_stream)
+
+
+def _of_plans(nest: LoopNest, plans: tuple[Schedule, ...], isa: Isa, may_stream: bool) -> Lowered:
+    """A nest with the schedules of its boxes; the one that moves the most gives it its name."""
     if not may_stream:
         plans = tuple(plan.without_streams() for plan in plans)
     main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))

@@ -11,13 +11,18 @@ from restride.targets.llvm_facts import llvm_facts
 from restride.targets.object_store import MAGIC, ObjectStore, StoreInfo, default_store
 from restride.version import VERSION
 
-__all__ = ["ObjectStore", "StoreInfo", "default_store", "object_code", "object_key"]
+__all__ = ["ObjectStore", "StoreInfo", "default_store", "object_code", "object_key", "text_key"]
 
 
 def object_key(ir_text: str, isa: Isa) -> str:
     """Return the hexadecimal SHA-256 of everything that the object code of `ir_text` for `isa` depends on."""
+    return text_key(isa.triple, isa.cpu, isa.features, ir_text)
+
+
+def text_key(*parts: str) -> str:
+    """Return the hexadecimal SHA-256 of texts, and of the versions of this library and of LLVM."""
     digest = hashlib.sha256()
-    for part in (*_versions(), isa.triple, isa.cpu, isa.features, ir_text):
+    for part in (*_versions(), *parts):
         data = part.encode()
         # Lengths keep ("ab", "c") and ("a", "bc") apart.
         digest.update(len(data).to_bytes(8, "little"))

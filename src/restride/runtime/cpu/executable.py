@@ -10,7 +10,7 @@ of launches: done by one native call where that is short, else from Python, whic
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ...ir.program import DST, SRC, Place, Program
@@ -21,10 +21,11 @@ from ..arguments import name_and_reason
 from ..result_pool import allocate
 from .kernel import REPEAT_BYTES, SHORT_BYTES
 from .launch import Addresses, Launch, Repeat
-from .program_launches import after_passes, repeats_of, temporary_places
+from .program_launches import after_passes, launch_by, repeats_of, temporary_places, why_fixed
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
+    from ...schedule.language import Transform
     from ...targets.lowered import Lowered
     from .launch_list import LaunchList, RepeatPieces
 
@@ -42,7 +43,9 @@ class CpuExecutable:
         "_is_native",
         "_lists",
         "_pieces",
+        "caches",
         "call",
+        "isa",
         "launches",
         "name",
         "program",
@@ -53,8 +56,11 @@ class CpuExecutable:
     )
 
     def __init__(self, program: Program, isa: Isa, caches: CacheSizes) -> None:
-        self.program = after_passes(program, isa, caches)
-        self.repeats = tuple(repeats_of(self.program, isa, caches))
+        self.program, self.caches = after_passes(program, isa, caches), caches
+        self._take(tuple(repeats_of(self.program, isa, caches)), isa)
+
+    def _take(self, repeats: tuple[Repeat, ...], isa: Isa) -> None:
+        self.repeats, self.isa = repeats, isa
         self.launches = tuple(launch for repeat in self.repeats for launch in repeat.launches)
         work = [(launch.kind, launch.why) for launch in self.launches if launch.is_named]
         self.name, self.why = name_and_reason(isa.name, work)
@@ -65,6 +71,20 @@ class CpuExecutable:
         self._lists: dict[tuple[bool, int], LaunchList] = {}
         self._pieces: dict[Repeat, RepeatPieces] = {}
         self.call: Call = self._call_first
+
+    @property
+    def why_fixed(self) -> str:
+        """Why no text says how the program runs; empty where `scheduled_by` takes one."""
+        return why_fixed(self.launches)
+
+    def scheduled_by(self, transforms: Sequence[Transform]) -> CpuExecutable:
+        """The same program by the transforms that a person passes. Raises InvalidArguments where they do not
+        fit, or the schedule is fixed.
+        """
+        made = CpuExecutable.__new__(CpuExecutable)
+        made.program, made.caches = self.program, self.caches
+        made._take((Repeat((launch_by(self.launches, transforms, self.caches),)),), self.isa)
+        return made
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.repeats)) or "nothing to launch"

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ...errors import refuse
 from ...ir.program import (
     DST,
     NestStep,
@@ -23,6 +24,7 @@ from .launch import FusedSumsLaunch, Launch, Repeat
 
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
+    from ...schedule.language import Transform
     from ...targets.lowered import Lowered
 
 # Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
@@ -143,6 +145,35 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
         is_named=step.is_named,
         note=step.note,
     )
+
+
+def why_fixed(launches: Sequence[Launch | FusedSumsLaunch]) -> str:
+    """Why no text says how the launches of a program run; empty where they are a nest that one does."""
+    if not launches:
+        return "there are no elements"
+    if len(launches) > 1 or not isinstance(launches[0], Launch) or not launches[0].lowered.nests:
+        return "it takes more than one nest"
+    load_whole("restride.targets.cpu")
+    from ...targets import cpu
+
+    return cpu.why_fixed(launches[0].lowered)
+
+
+def launch_by(
+    launches: Sequence[Launch | FusedSumsLaunch], transforms: Sequence[Transform], caches: CacheSizes
+) -> Launch:
+    """The one launch of a program, its nest by the transforms that a person passes.
+
+    Raises InvalidArguments where they do not fit, or there is no such launch.
+    """
+    if why := why_fixed(launches):
+        raise refuse("RS-V09:no-text", why=why)
+    from ...targets.cpu import lower_by
+
+    (launch,) = launches
+    assert isinstance(launch, Launch)
+    (nest,) = launch.lowered.nests
+    return replace(launch, lowered=lower_by(nest, transforms, launch.lowered.isa, caches), _kernels={})
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:

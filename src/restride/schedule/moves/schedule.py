@@ -6,13 +6,14 @@ loops run the tiles in an order that suits the memory (`loop_order.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
 from ...dtypes import DataType
 from ...ir.nest import LoopNest, Stride
 from ...ir.nest_rewrites import is_even, split_read
+from ..language import Transform, schedule_text
 from ..machine import Machine
 from .gather import fills_lines
 from .local_square import LocalSquare
@@ -72,14 +73,37 @@ class Schedule:
         """Number of steps of one grid loop."""
         return -(-self.tiles(grid.axis) // grid.tiles)
 
+    def transforms(self, loop: int = 0) -> Iterator[Transform]:
+        """The transforms of `transforms.py` that make this schedule of its nest, which is number `loop`."""
+        loops = [i for i in range(len(self.chunks)) if self.tiles(i) > 1]
+        order = [g.axis for g in self.grid if g.axis not in self.inner] + list(self.inner)
+        for index, chunk in enumerate(self.chunks):
+            if chunk > 1:
+                yield Transform("tile", (f"a{index}", chunk), loop)
+        if order != loops:
+            yield Transform("reorder", tuple(f"a{index}" for index in order), loop)
+        for grid in self.grid:
+            count = (grid.tiles,) if grid.axis in self.inner else ()
+            yield Transform("parallel", (f"a{grid.axis}", *count), loop)
+        if self.late:
+            yield Transform("permute_source", (), loop)
+        if self.streams:
+            yield Transform("stream", (), loop)
+        if self.prefetch:
+            yield Transform("prefetch", (self.prefetch,), loop)
+
+    def text(self, loop: int = 0) -> str:
+        """The schedule of loop number `loop` as `schedule/language.py` reads it, under a line for people."""
+        extents = enumerate(self.nest.axes)
+        axes = ", ".join(
+            f"a{index} {axis.extent}{'' if axis.valid in (0, axis.extent) else f' ({axis.valid} read)'}"
+            for index, axis in extents
+        )
+        head = f"# {self.kind}{' of ' if axes else ''}{axes}: {self.why}"
+        return f"{head}\n{schedule_text(self.transforms(loop))}".rstrip()
+
     def __str__(self) -> str:
-        sizes = zip(self.chunks, self.nest.axes, strict=True)
-        tile = " x ".join(f"{chunk} of {axis.extent}" for chunk, axis in sizes if chunk > 1)
-        grid = ", ".join(f"axis {g.axis} by {g.tiles * self.chunks[g.axis]}" for g in self.grid)
-        order = ", ".join(map(str, self.inner))
-        notes = ", streaming stores" if self.streams else ""
-        notes += f", prefetch {self.prefetch} bytes ahead" if self.prefetch else ""
-        return f"{self.kind} ({self.why}): tile {tile or '1'}; grid [{grid}]; inner axes [{order}]{notes}"
+        return self.text()
 
 
 def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:

@@ -82,7 +82,8 @@ class StagedSchedule:
         return prod(axis.extent for axis in self.outer) * self.chunks
 
     def __str__(self) -> str:
-        stages = "\n".join(f"  {plan}" for plans in self.whole.stages for plan in plans)
+        plans = "\n".join(f"{plan}" for plans in self.whole.stages for plan in plans)
+        stages = "\n".join(f"  {line}" for line in plans.splitlines())
         flush = f"\n  flush runs of {self.whole.flush.length}" if self.whole.flush else ""
         flush = "\n  streaming stores in the last" if self.streams else flush
         return f"{self.kind} ({self.why}): {self.steps} chunks of {self.chunk}, each\n{stages}{flush}"
