@@ -341,7 +341,8 @@ class TreeChecks:
         return self._access(load.tensor, load.index)
 
     def _is_inside(self, name: str, dim: int, index: Affine, size: int) -> None:
-        if 0 in self.extents.values():
+        if 0 in self.extents.values() or any(not guard.size for guard in self.guards):
+            # There are no positions.
             return
         low, high = _range(index, self.extents)
         for guard in self.guards:
