@@ -54,3 +54,9 @@ def test_below_the_heading_of_a_section_there_is_one() -> None:
         if not below.strip()
     ]
     assert not empty
+
+
+def test_no_two_test_modules_have_one_name() -> None:
+    # pytest imports them by their names alone: the second would not be collected.
+    counts = Counter(path.name for path in Path(__file__).parents[1].rglob("test_*.py"))
+    assert [name for name, count in counts.items() if count > 1] == []
