@@ -50,6 +50,13 @@ def schedule_text(schedule: Iterable[Transform]) -> str:
     return " · ".join(map(str, schedule))
 
 
+def check_known(transform: Transform, names: Iterable[str]) -> None:
+    """Raise InvalidArguments for a transform that is none of these."""
+    known = tuple(names)
+    if transform.name not in known:
+        raise refuse("RS-V09:no-transform", transform=transform, name=transform.name, names=", ".join(known))
+
+
 def parse_schedule(text: str) -> Schedule:
     """The schedule that a text says. Raises InvalidArguments, with the place, for what is none."""
     if len(text) > _MOST_CHARACTERS:

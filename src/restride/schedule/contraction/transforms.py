@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ...errors import refuse
-from ..language import Schedule, Transform, schedule_text
+from ..language import Schedule, Transform, check_known, schedule_text
 from ..machine import Machine
 from .prefetch import Prefetch
 from .schedule import ContractionDraft, ContractionPlan, draft_of, schedule_contraction, unrolled_turns
@@ -67,10 +67,7 @@ class _PlanBuilder:
         self.draft: ContractionDraft = draft
         self.wanted: dict[str, Transform] = {}
         for transform in schedule:
-            if transform.name not in _NAMES:
-                raise refuse(
-                    "RS-V09:no-transform", transform=transform, name=transform.name, names=", ".join(_NAMES)
-                )
+            check_known(transform, _NAMES)
             if transform.loop:
                 self.fail(transform, "a contraction is one loop, which has no number")
             self.wanted[transform.name] = transform

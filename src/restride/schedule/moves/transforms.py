@@ -22,7 +22,7 @@ from math import prod
 from ...errors import Error, refuse
 from ...ir.nest import LoopNest
 from ...ir.nest_rewrites import split_read
-from ..language import Argument, Transform, schedule_text
+from ..language import Argument, Transform, check_known, schedule_text
 from ..machine import Machine
 from .loop_order import Grid
 from .schedule import Schedule, converts_after_permute, moves_whole_bytes, schedule, writes_whole_lines
@@ -175,9 +175,7 @@ def apply(
     """
     plans, transforms = list(map(_as_it_is, boxes)), tuple(transforms)
     for transform in transforms:
-        if transform.name not in _TRANSFORMS:
-            names = ", ".join(_TRANSFORMS)
-            raise refuse("RS-V09:no-transform", transform=transform, name=transform.name, names=names)
+        check_known(transform, _TRANSFORMS)
         try:
             made = _transformed(plans, transform)
         except _NoFitError as error:

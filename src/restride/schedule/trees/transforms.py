@@ -28,7 +28,7 @@ from typing import NoReturn
 
 from ...errors import refuse
 from ...ir.tree import Each, LoopTree
-from ..language import Schedule, Transform, schedule_text
+from ..language import Schedule, Transform, check_known, schedule_text
 from .loops import TreeLoops
 from .padding import with_axes_for_padding
 from .plan import (
@@ -130,10 +130,7 @@ class _TreeBuilder:
         self.by_loop: dict[int, _LoopTransforms] = {}
         self.numbers = count()
         for transform in schedule:
-            if transform.name not in _NAMES:
-                raise refuse(
-                    "RS-V09:no-transform", transform=transform, name=transform.name, names=", ".join(_NAMES)
-                )
+            check_known(transform, _NAMES)
             own = self.by_loop.setdefault(transform.loop, _LoopTransforms())
             own.by_name.setdefault(transform.name, []).append(transform)
 
