@@ -22,6 +22,7 @@ from typing import NamedTuple
 from ...ir.expression import Affine, Index, Load, Ref, TreeAxis, parts_of
 from ...ir.tree import Each, Fold, LoopTree, TreeTensor, values_of
 from .pieces import with_axes
+from .split_folds import is_plain
 
 # Bytes of accumulators: as many registers as hide that each waits for the one before; and the most that a
 # core has room for.
@@ -41,7 +42,7 @@ def folds_in_lanes(tree: LoopTree) -> LoopTree:
     """The tree with folds split by lanes; as it is where that gains nothing, or would change bits."""
     (outer,) = tree.items
     loop = outer.items[0] if outer.items else None
-    if not isinstance(loop, Each) or not _is_plain(outer, loop) or not tree.number.is_integer:
+    if not isinstance(loop, Each) or not _can_split(outer, loop) or not tree.number.is_integer:
         return tree
     loads = {part for item in loop.items for value in values_of(item) for part in parts_of(value)}
     sources = [part for part in loads if isinstance(part, Load)]
@@ -52,20 +53,12 @@ def folds_in_lanes(tree: LoopTree) -> LoopTree:
     return _split(tree, outer, loop, lanes) if lanes else tree
 
 
-def _is_plain(outer: Each, loop: Each) -> bool:
-    inner = any(isinstance(item, Each) for item in (*outer.items[1:], *loop.items))
-    axes = (*outer.axes, *loop.axes)
-    is_empty = any(not axis.extent for axis in axes)
-    return bool(loop.folds) and not (
-        outer.in_order
-        or loop.in_order
-        or is_empty
-        or inner
-        or outer.locals
-        or loop.locals
-        or outer.guards
-        or loop.guards
-    )
+def _can_split(outer: Each, loop: Each) -> bool:
+    """True where a loop folds over all of its positions, of which there are some, and is the only one."""
+    is_empty = any(not axis.extent for axis in (*outer.axes, *loop.axes))
+    has_others = any(isinstance(item, Each) for item in outer.items[1:])
+    is_free = is_plain(outer, loop) and not (outer.guards or loop.guards)
+    return bool(loop.folds) and is_free and not (is_empty or has_others)
 
 
 def _chain(tensor: TreeTensor, index: Sequence[Index], axes: Sequence[TreeAxis]) -> list[_Digit]:

@@ -38,7 +38,7 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     """
     (outer,) = step.tree.items
     loop = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
-    if loop is None or loop is not outer.items[0] or not _is_plain(outer, loop):
+    if loop is None or loop is not outer.items[0] or not is_plain(outer, loop):
         return (step,), ()
     columns = folds_by_rows(step.tree, outer, loop)
     if columns is not None:
@@ -90,7 +90,8 @@ def _used(tree: LoopTree) -> LoopTree:
     return replace(tree, tensors=tuple(tensor for tensor in tree.tensors if tensor.name in names))
 
 
-def _is_plain(outer: Each, inner: Each) -> bool:
+def is_plain(outer: Each, inner: Each) -> bool:
+    """True where a loop and the one in it have nothing of their own but items, whose order is free."""
     has_loops = any(isinstance(item, Each) for item in inner.items)
     return not (outer.locals or inner.locals or has_loops or outer.in_order or inner.in_order)
 
