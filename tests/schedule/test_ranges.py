@@ -142,15 +142,15 @@ def test_neighbours_of_several_results_are_lanes() -> None:
     tree = folds_in_lanes(sum_tree(MemoryDesc((64, 64, 3, 3), "s8", "OIhw4i16o4i"), 1, (-1,)))
     assert str(tree).splitlines()[3:] == [
         "each d0.block 4:",
-        "  local s.lanes[16, 4] s32",
-        "  each d0.1 16, d1.0 4:",
+        "  local s.part[16, 4] s32",
+        "  each d0.place 16, d1.place 4:",
         "    each d1.block 16, d2 3, d3 3:",
-        "      s = sum(src[16 * d0.block + d0.1, 4 * d1.block + d1.0, d2, d3])",
-        "    s.lanes[d0.1, d1.0] = s",
-        "  each d0.1 16:",
-        "    each d1.0 4:",
-        "      s = sum(s.lanes[d0.1, d1.0])",
-        "    dst0[16 * d0.block + d0.1] = s * -1",
+        "      s.part = sum(src[16 * d0.block + d0.place, 4 * d1.block + d1.place, d2, d3])",
+        "    s.part[d0.place, d1.place] = s.part",
+        "  each d0.place 16:",
+        "    each d1.place 4:",
+        "      s = sum(s.part[d0.place, d1.place])",
+        "    dst0[16 * d0.block + d0.place] = s * -1",
     ]
 
 

@@ -37,7 +37,7 @@ def _steps(problem):
 
 
 def _is_by_rows(problem):
-    return any(tensor.name.endswith(".parts") for tensor in _steps(problem)[0].items[0].locals)
+    return any(tensor.name.endswith(".part") for tensor in _steps(problem)[0].items[0].locals)
 
 
 def _reduced(engine, x, out, alg, data_type="f32"):

@@ -54,8 +54,8 @@ def test_pieces_mean_the_same(tag: str, op: str) -> None:
 
 def test_the_axis_that_moves_farthest_is_cut_and_neighbours_stay() -> None:
     (first, second), _ = split_folds(_step("nchw", "sum")[0])
-    assert str(first.tree.items[0]).splitlines()[0] == "each piece 4, c 5:"
-    assert "n 16, h 16, w 40" in str(first.tree)
+    assert str(first.tree.items[0]).splitlines()[0] == "each n.block 4, c 5:"
+    assert "n.place 16, h 16, w 40" in str(first.tree)
     assert "x" not in {tensor.name for tensor in second.tree.tensors}
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from .expression import Affine, Apply, Coordinate, Index, Load, is_long, parts_of
-from .tree import Each, Item, Store, values_of
+from .expression import Affine, Apply, Coordinate, Expr, Index, Load, is_long, parts_of
+from .tree import Each, Fold, Guard, Item, Let, Store, values_of
+
+_Item = TypeVar("_Item", Each, Let, Fold, Store, Item)
 
 Access = tuple[str, tuple[Index, ...]]
 """A tensor and an index of it."""
@@ -42,3 +46,39 @@ def has_long_function(items: Sequence[Item]) -> bool:
     values = (value for item in items_of(items) for value in values_of(item))
     parts = (part for value in values for part in parts_of(value))
     return any(isinstance(part, Apply) and is_long(part.op) for part in parts)
+
+
+def with_values(item: _Item, change: Callable[[Expr], Expr]) -> _Item:
+    """An item with other values: what `change` makes of each number, name, load and index in them."""
+    if isinstance(item, Each):
+        return replace(item, items=tuple(with_values(each, change) for each in item.items))
+    if isinstance(item, Fold):
+        return replace(item, values=tuple(_changed(value, change) for value in item.values))
+    return replace(item, value=_changed(item.value, change))
+
+
+def _changed(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    if isinstance(expr, Apply):
+        return replace(expr, args=tuple(_changed(arg, change) for arg in expr.args))
+    return change(expr)
+
+
+def with_indices(item: _Item, change: Callable[[Affine], Affine]) -> _Item:
+    """An item with other indices: what `change` makes of each, of those of guards too."""
+
+    def load(old: Load) -> Load:
+        return replace(old, index=tuple(map(moved, old.index)))
+
+    def moved(index: Index) -> Index:
+        return load(index) if isinstance(index, Load) else change(index)
+
+    def changed(leaf: Expr) -> Expr:
+        if isinstance(leaf, Coordinate):
+            return Coordinate(change(leaf.index))
+        return load(leaf) if isinstance(leaf, Load) else leaf
+
+    if isinstance(item, Each):
+        guards = tuple(Guard(change(guard.index), guard.size) for guard in item.guards)
+        return replace(item, items=tuple(with_indices(each, change) for each in item.items), guards=guards)
+    item = with_values(item, changed)
+    return replace(item, index=tuple(map(moved, item.index))) if isinstance(item, Store) else item

@@ -102,7 +102,8 @@ class NestStep:
 class TreeStep:
     """A loop tree on the tensors at `places`, one for each that it names.
 
-    `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step.
+    `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step, and
+    `rewrites` the transforms that made the tree of that of the operation, as text.
     """
 
     tree: LoopTree
@@ -111,6 +112,7 @@ class TreeStep:
     scalars: tuple[int, int] = (0, 0)
     note: str = ""
     is_named: bool = True
+    rewrites: str = field(default="", compare=False)
 
     @property
     def sources(self) -> tuple[Place, ...]:

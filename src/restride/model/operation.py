@@ -27,7 +27,8 @@ from ..ir.pointwise import moved_bytes, pointwise_program
 from ..ir.problem import ProblemBase
 from ..ir.program import DST, Place, Program, Slot, TreeStep
 from ..ir.tree import LoopTree
-from ..schedule.trees.split_folds import split_folds
+from ..schedule.language import Schedule
+from ..schedule.trees.split_folds import rewritten_steps
 from .prop_kind import PropKind
 from .result_dims import Shaped
 
@@ -55,7 +56,6 @@ class OperationProblem(ProblemBase):
     prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
                  says why no other, and what to do
     in_place     a source may be the destination, where both lie alike
-    splits_folds a fold of much into little is done in pieces, which threads share
     arg_names    the constants that its arguments go by
     parts        fields that hold further parameters
     onnx         ONNX's operators that are this operation: its algorithm, or that and its numbers, or a
@@ -86,7 +86,6 @@ class OperationProblem(ProblemBase):
         "gradients have primitives of their own, whose names end in Backward",
     )
     in_place: ClassVar[bool] = True
-    splits_folds: ClassVar[bool] = False
     parts: ClassVar[tuple[str, ...]] = ()
     onnx: ClassVar[Mapping[str, object]] = {}
     aten: ClassVar[Mapping[str, object]] = {}
@@ -149,6 +148,11 @@ class OperationProblem(ProblemBase):
         """The loop tree: tensors by the names of their arguments, operands of attributes `x0`, `x1`, ..."""
         raise NotImplementedError
 
+    @staticmethod
+    def rewrites(tree: LoopTree) -> Schedule:
+        """The transforms that make another tree of the tree: folds in pieces, or windows in rows."""
+        return ()
+
     def sources(self) -> dict[int, MemoryDesc]:
         """The tensors that are read, by argument, in the order of the program's slots."""
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
@@ -187,7 +191,7 @@ class OperationProblem(ProblemBase):
         return "x".join(map(str, self.dst.dims))
 
     def program(self) -> Program:
-        """The program: the tree, in two steps where few results are of many elements each."""
+        """The program: the tree, or what its rewrites make of it."""
         computed, tree = self.computation(), self.tree()
         (first, _), *others = self.sources().items()
         slots = (
@@ -202,7 +206,7 @@ class OperationProblem(ProblemBase):
         at = tuple(places[tensor.name] for tensor in tree.tensors)
         scalars = len(computed.scalars)
         step = TreeStep(tree, at, self.work_bytes, (0, scalars))
-        steps, temporaries = split_folds(step) if self.splits_folds else ((step,), ())
+        steps, temporaries = rewritten_steps(step, self.rewrites(tree))
         return Program((*slots, *computed.slots()), steps, temporaries, scalars).verify()
 
     @property

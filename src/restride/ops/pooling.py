@@ -39,8 +39,8 @@ from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
+from ..schedule.trees.windows import rows_of_windows
 from .programs.pooling_gradient_rows import PoolingGradientRows
-from .programs.pooling_rows import PoolingRows
 from .programs.windows import WindowPhase, Windows
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
@@ -75,6 +75,7 @@ class PoolingProblem(OperationProblem):
     algorithms = _ALGORITHMS
     parts = ("windows",)
     in_place = False
+    rewrites = staticmethod(rows_of_windows)
     node_values: ClassVar = {"dilation": lambda node, dst: node.dilates}
     arguments = """
     `algorithm`: "pooling_max", "pooling_avg_include_padding" or "pooling_avg_exclude_padding". Tensors have a
@@ -142,20 +143,15 @@ class PoolingProblem(OperationProblem):
         guards = self.windows.guards(at, self.dst.dims[2:], self.src.dims[2:])
         value = src.load(*outer[:2], *at)
 
-        def stored(total: Expr) -> Store:
-            return chain.store(
-                outer, self._result(total, [operand.load(*outer) for operand in chain.operands])
-            )
-
-        rows = PoolingRows(self.windows, self.src, self.dst, self.algorithm == MAX)
-        if rows.are_faster and not self.leaves_positions:
-            loop = rows.loop(src, outer, stored)
-        else:
-            total = Ref("most" if self.algorithm == MAX else "total")
-            items: list[Item] = [Each(taps, self._folds(value, taps), guards), stored(total)]
-            if self.leaves_positions:
-                items.append(places.store(outer, Ref("position")))
-            loop = Each(outer, tuple(items))
+        total = Ref("most" if self.algorithm == MAX else "total")
+        loads = [operand.load(*outer) for operand in chain.operands]
+        items: list[Item] = [
+            Each(taps, self._folds(value, taps), guards),
+            chain.store(outer, self._result(total, loads)),
+        ]
+        if self.leaves_positions:
+            items.append(places.store(outer, Ref("position")))
+        loop = Each(outer, tuple(items))
         tensors = (src, dst, *((places,) if self.leaves_positions else ()), *chain.tensors)
         is_wide = is_computed_wide(self.src, self.dst)
         return LoopTree(tensors, (loop,), chain.scalars, Number.real(is_wide=is_wide)).verify()

@@ -26,6 +26,7 @@ from ..model.operation import GradientProblem, PointwiseProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, broadcast
+from ..schedule.trees.split_folds import pieces_of_folds
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class PReLUBackwardProblem(GradientProblem):
     prop_kinds = (PropKind.backward,)
     reads = {ARG_SRC: "src", ARG_WEIGHTS: "weights", ARG_DIFF_DST: "diff_dst"}
     in_place = False
-    splits_folds = True
+    rewrites = staticmethod(pieces_of_folds)
     arguments = """
     Gradients of format "any" have that of what they are gradients of. `hint_pd`: the forward descriptor, of
     the same problem, or None."""

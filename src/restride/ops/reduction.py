@@ -28,6 +28,7 @@ from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis
+from ..schedule.trees.split_folds import pieces_of_folds
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
 """The algorithms that have p and eps."""
@@ -62,7 +63,7 @@ class ReductionProblem(OperationProblem):
     }
     aten = {"amax": "ReduceMax", "amin": "ReduceMin", "mean": "ReduceMean", "sum": "ReduceSum"}
     openvino = {name: name for name in onnx if name != "ReduceSumSquare"}
-    splits_folds = True
+    rewrites = staticmethod(pieces_of_folds)
     node_values: ClassVar = {"eps": lambda node, dst: node.epsilon}
     arguments = """
     `algorithm`: a name of oneDNN, "reduction_sum" or "sum". `dst` has 1 where the source is folded, and else

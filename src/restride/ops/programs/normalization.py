@@ -150,11 +150,11 @@ def statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]
 
 def column_statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]:
     """The same of a column, whose elements are added one after the other: of a long one by pieces."""
-    outside, inside, moved = pieces_of(axes.inner, _COLUMN_PIECE)
+    outside, inside, _ = pieces = pieces_of(axes.inner, _COLUMN_PIECE)
     count = prod(axis.extent for axis in inside)
     if min(count, axes.count // count) < _LEAST_PIECE:
         return statistics(axes, value, is_rms=is_rms)
-    at = replace(value, index=tuple(index.with_axes(moved) for index in value.index))
+    at = replace(value, index=tuple(index.with_axes(pieces.moved) for index in value.index))
     if is_rms:
         piece: tuple[Item, ...] = (Each(inside, (fold_over("sum", "piece", at * at),)),)
         fold = fold_over("sum", "squares", Ref("piece"))
@@ -189,10 +189,10 @@ class RowPieces(NamedTuple):
 
 def row_pieces(axes: NormAxes) -> RowPieces | None:
     """The pieces in which gradients of rows are found; None where too few rows would be one."""
-    outside, inside, moved = pieces_of(axes.outer, max(_ROWS // max(axes.count, 1), 1))
+    outside, inside, _ = pieces = pieces_of(axes.outer, max(_ROWS // max(axes.count, 1), 1))
     if prod(axis.extent for axis in inside) < _FEWEST_ROWS:
         return None
-    at, stats = (tuple(index.with_axes(moved) for index in each) for each in (axes.at, axes.stats))
+    at, stats = (tuple(index.with_axes(pieces.moved) for index in each) for each in (axes.at, axes.stats))
     return RowPieces(outside, inside, NormAxes((*outside, *inside), axes.inner, at, stats, axes.channel))
 
 
@@ -202,8 +202,8 @@ def piece_loops(
     """The loop that finds the mean and the squares of each piece, and the items that put the pieces of one
     position together as `mean` and `variance`.
     """
-    outside, inside, moved = pieces_of(axes.inner, _PIECE)
-    at = tuple(index.with_axes(moved) for index in axes.at)
+    outside, inside, _ = pieces = pieces_of(axes.inner, _PIECE)
+    at = tuple(index.with_axes(pieces.moved) for index in axes.at)
     value, count = src.load(*at), prod(axis.extent for axis in inside)
     place = (*outside, *axes.outer)
     first = Each(
@@ -224,7 +224,7 @@ def piece_loops(
 
 def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
     """The extents of what is kept of each piece; empty where there is only one."""
-    outside, _, _ = pieces_of(axes.inner, _PIECE)
+    outside = pieces_of(axes.inner, _PIECE).outside
     if prod(axis.extent for axis in outside) < 2:
         return ()
     return tuple(axis.extent for axis in (*outside, *axes.outer))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isqrt, prod
 
-from ...ir.accesses import items_of
+from ...ir.accesses import items_of, with_indices
 from ...ir.digits import IndexDigits
 from ...ir.expression import Load, TreeAxis
 from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
@@ -26,7 +26,6 @@ from ...ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
 from ...ir.tree import Each, Item, LoopTree, Store, TreeTensor
 from ..machine import Machine
 from ..trees.lanes import folds_in_lanes
-from ..trees.pieces import with_axes
 from .schedule import Schedule, schedule, with_prefetch
 
 # --- blocks ------------------------------------------------------------------
@@ -317,7 +316,7 @@ def _of_block(tree: LoopTree, axis: TreeAxis, rows: int, count: int, *, adds: bo
     def moved(item: Item) -> Item:
         if isinstance(item, Each):
             return cut(item, map(moved, item.items))
-        item = with_axes(item, by)
+        item = with_indices(item, lambda index: index.with_axes(by))
         if adds and isinstance(item, Store):
             return replace(item, value=Load(item.tensor, item.index) + item.value)
         return item

@@ -15,13 +15,13 @@ Only for folds of integers, which give the same bits in any order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
-from ...ir.expression import Affine, Index, Load, Ref, TreeAxis, parts_of
-from ...ir.tree import Each, Fold, LoopTree, TreeTensor, values_of
-from .pieces import with_axes
+from ...ir.expression import Affine, Index, Load, TreeAxis, parts_of
+from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+from ..language import Schedule, Transform
+from .rewrites import part_of, rewrite
 from .split_folds import is_plain
 
 # Bytes of accumulators: as many registers as hide that each waits for the one before; and the most that a
@@ -50,7 +50,7 @@ def folds_in_lanes(tree: LoopTree) -> LoopTree:
         return tree
     chain = _chain(tree.tensor(sources[0].tensor), sources[0].index, (*outer.axes, *loop.axes))
     lanes = _lanes(chain, tree.number.bits, {axis.name for axis in loop.axes})
-    return _split(tree, outer, loop, lanes) if lanes else tree
+    return rewrite(tree, _transforms(outer, loop, lanes)) if lanes else tree
 
 
 def _can_split(outer: Each, loop: Each) -> bool:
@@ -106,40 +106,21 @@ def _lanes(chain: list[_Digit], bits: int, folded: set[str]) -> list[_Digit]:
     return lanes if is_mixed else []
 
 
-def _split(tree: LoopTree, outer: Each, loop: Each, lanes: list[_Digit]) -> LoopTree:
-    """The tree whose folds have a result for each lane."""
-    by: dict[str, Affine] = {}
-    own: dict[str, list[TreeAxis]] = {}
-    placed: list[TreeAxis] = []
-    for number, digit in enumerate(lanes):
-        lane = TreeAxis(f"{digit.axis.name}.{number}", digit.extent)
-        placed.insert(0, lane)
-        own.setdefault(digit.axis.name, []).append(lane)
-        by[digit.axis.name] = lane * digit.step + by.get(digit.axis.name, Affine())
-    blocks: dict[str, TreeAxis] = {}
-    for axis in {digit.axis for digit in lanes}:
-        size = prod(lane.extent for lane in own[axis.name])
-        blocks[axis.name] = TreeAxis(f"{axis.name}.block", axis.extent // size)
-        by[axis.name] = blocks[axis.name] * size + by[axis.name]
-
-    def outside(axes: Sequence[TreeAxis]) -> tuple[TreeAxis, ...]:
-        return tuple(blocks.get(axis.name, axis) for axis in axes)
-
-    def inside(axes: Sequence[TreeAxis]) -> tuple[TreeAxis, ...]:
-        names = {lane.name for axis in axes for lane in own.get(axis.name, ())}
-        return tuple(lane for lane in placed if lane.name in names)
-
-    states = [name for fold in loop.folds for name in fold.names]
-    sizes = tuple(lane.extent for lane in placed)
-    rows = {name: TreeTensor.row_major(f"{name}.lanes", sizes, tree.number.storage) for name in states}
-    folded = Each(outside(loop.axes), tuple(with_axes(item, by) for item in loop.items))
-    first = Each(tuple(placed), (folded, *(rows[name].store(tuple(placed), Ref(name)) for name in states)))
-    together = tuple(
-        Fold(fold.op, fold.names, tuple(rows[name].load(*placed) for name in fold.names))
-        for fold in loop.folds
+def _transforms(outer: Each, loop: Each, lanes: list[_Digit]) -> Schedule:
+    """The transforms that give folds a result for each lane."""
+    rest = {axis: axis.name for axis in (*outer.axes, *loop.axes)}
+    found: list[Transform] = []
+    folded: list[str] = []
+    for digit in lanes:
+        name = rest[digit.axis]
+        found.append(Transform("block", (name, digit.extent)))
+        rest[digit.axis] = f"{name}.block"
+        if digit.axis in loop.axes:
+            folded.append(f"{name}.place")
+    state = loop.folds[0].names[0]
+    around = tuple(rest[axis] for axis in outer.axes)
+    return (
+        *found,
+        Transform("split_fold", (state, *folded)),
+        Transform("compute_at", (part_of(state), *around)),
     )
-    rest = tuple(with_axes(item, by) for item in outer.items[1:])
-    second = Each(inside(outer.axes), (Each(inside(loop.axes), together), *rest))
-    return replace(
-        tree, items=(Each(outside(outer.axes), (first, second), locals=tuple(rows.values())),)
-    ).verify()

@@ -1,47 +1,47 @@
-"""Axes cut into pieces, and items by the axes that come of it."""
+"""Axes cut into pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...ir.expression import Affine, Apply, Coordinate, Expr, Load, TreeAxis, parts_of
-from ...ir.tree import Each, Fold, Guard, Item, Let, LoopTree, Store, values_of
+from ...ir.expression import Affine, Load, TreeAxis, parts_of
+from ...ir.tree import Each, LoopTree, values_of
+from ..language import Schedule, Transform
 
 
 class AxisPieces(NamedTuple):
-    """Axes of pieces, axes within one, what the old axes have become, and guards against what is outside."""
+    """Axes cut into pieces: those of pieces, those within one, and which are cut after how many positions.
+
+    An axis `c` that is cut becomes `c.block` and `c.place`, as the transform `block` names them.
+    """
 
     outside: tuple[TreeAxis, ...]
     inside: tuple[TreeAxis, ...]
-    moved: dict[str, Affine]
-    guards: tuple[Guard, ...]
+    cuts: tuple[tuple[str, int], ...]
+
+    @property
+    def moved(self) -> dict[str, Affine]:
+        """What the axes that are cut have become."""
+        return {name: Affine(((f"{name}.block", length), (f"{name}.place", 1))) for name, length in self.cuts}
+
+    @property
+    def transforms(self) -> Schedule:
+        """The transforms that cut them."""
+        return tuple(Transform("block", cut) for cut in self.cuts)
 
 
-def pieces_of(
-    axes: Sequence[TreeAxis], most: int
-) -> tuple[tuple[TreeAxis, ...], tuple[TreeAxis, ...], dict[str, Affine]]:
-    """Axes cut into pieces of so many positions at most: axes of pieces, axes within one, and what the old
-    axes have become.
-    """
+def pieces_of(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
+    """Axes cut into pieces of so many positions at most, which divide their extents."""
     outside: list[TreeAxis] = []
     inside: list[TreeAxis] = []
-    moved: dict[str, Affine] = {}
+    cuts: list[tuple[str, int]] = []
     size = 1
     for axis in reversed(axes):
         length = _divisor(axis.extent, max(most // size, 1))
         size *= length
-        if length == axis.extent:
-            inside.insert(0, axis)
-        elif length == 1:
-            outside.insert(0, axis)
-        else:
-            piece, rest = TreeAxis(f"{axis.name}.piece", axis.extent // length), TreeAxis(axis.name, length)
-            moved[axis.name] = piece * length + rest
-            outside.insert(0, piece)
-            inside.insert(0, rest)
-    return tuple(outside), tuple(inside), moved
+        _cut(axis, length, outside, inside, cuts)
+    return AxisPieces(tuple(reversed(outside)), tuple(reversed(inside)), tuple(cuts))
 
 
 def pieces_with_a_rest(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
@@ -57,16 +57,26 @@ def pieces_with_a_rest(axes: Sequence[TreeAxis], most: int) -> AxisPieces:
         last = outside.pop()
     room = max(most // size, 1)
     count = -(-last.extent // room)
-    if count == 1:
-        return AxisPieces(tuple(outside), (last, *inside), {}, ())
     even = (each for each in range(room, room // 2, -1) if last.extent % each == 0)
-    length = next(even, -(-last.extent // count))
-    if length == 1:
-        return AxisPieces((*outside, last), tuple(inside), {}, ())
-    piece, rest = TreeAxis(f"{last.name}.piece", -(-last.extent // length)), TreeAxis(last.name, length)
-    index = piece * length + rest
-    guards = (Guard(index, last.extent),) if piece.extent * length > last.extent else ()
-    return AxisPieces((*outside, piece), (rest, *inside), {last.name: index}, guards)
+    length = last.extent if count == 1 else next(even, -(-last.extent // count))
+    first: list[TreeAxis] = []
+    cuts: list[tuple[str, int]] = []
+    _cut(last, length, outside, first, cuts)
+    return AxisPieces(tuple(outside), (*first, *inside), tuple(cuts))
+
+
+def _cut(
+    axis: TreeAxis, length: int, outside: list[TreeAxis], inside: list[TreeAxis], cuts: list[tuple[str, int]]
+) -> None:
+    """Put an axis, or its pieces, where they belong."""
+    if length == axis.extent:
+        inside.append(axis)
+    elif length == 1:
+        outside.append(axis)
+    else:
+        outside.append(TreeAxis(f"{axis.name}.block", -(-axis.extent // length)))
+        inside.append(TreeAxis(f"{axis.name}.place", length))
+        cuts.append((axis.name, length))
 
 
 def _divisor(number: int, most: int) -> int:
@@ -83,26 +93,3 @@ def step_along(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
             if steps:
                 return steps[0]
     return 0
-
-
-def with_axes(item: Item, by: Mapping[str, Affine]) -> Item:
-    """An item whose values and places are by other axes."""
-    if isinstance(item, Let):
-        return replace(item, value=_value(item.value, by))
-    if isinstance(item, Fold):
-        return replace(item, values=tuple(_value(value, by) for value in item.values))
-    if isinstance(item, Store):
-        index = tuple(at.with_axes(by) for at in item.index)
-        return replace(item, index=index, value=_value(item.value, by))
-    guards = tuple(Guard(guard.index.with_axes(by), guard.size) for guard in item.guards)
-    return replace(item, items=tuple(with_axes(each, by) for each in item.items), guards=guards)
-
-
-def _value(expr: Expr, by: Mapping[str, Affine]) -> Expr:
-    if isinstance(expr, Load):
-        return replace(expr, index=tuple(at.with_axes(by) for at in expr.index))
-    if isinstance(expr, Coordinate):
-        return Coordinate(expr.index.with_axes(by))
-    if isinstance(expr, Apply):
-        return replace(expr, args=tuple(_value(arg, by) for arg in expr.args))
-    return expr

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from ...ir.expression import Ref, TreeAxis
+from ...ir.expression import TreeAxis
 from ...ir.program import Place, TreeStep
-from ...ir.tree import Each, Fold, Guard, LoopTree, TreeTensor
+from ...ir.tree import Each, LoopTree
+from ..language import Schedule, Transform, schedule_text
 from .columns import folds_by_rows
-from .pieces import step_along, with_axes
+from .pieces import step_along
+from .rewrites import part_of, rewrite
 
 # A loop with fewer positions than this is split, where there is at least so much to fold in a piece.
 _FEW_OUTPUTS = 1024
@@ -32,55 +34,46 @@ Steps = tuple[tuple[TreeStep, ...], tuple[int, ...]]
 def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
     """A step whose tree folds much into little as two: pieces into temporaries, and these together.
 
-    `each c: (each n, h: s = sum(x[n, c, h])); y[c] = s`  ->  `each n, c: (each h: s = sum(x[n, c, h]));
-    t[n, c] = s`  and  `each c: (each n: s = sum(t[n, c])); y[c] = s`. `temporaries`: how many a program has
-    already.
+    `each c: (each n, h: s = sum(x[n, c, h])); y[c] = s`  ->  `each n, c: (each h: s.part = sum(x[n, c, h]));
+    s.part[n, c] = s.part`  and  `each c: (each n: s = sum(s.part[n, c])); y[c] = s`. `temporaries`: how many
+    a program has already.
     """
-    (outer,) = step.tree.items
+    return rewritten_steps(step, pieces_of_folds(step.tree), temporaries)
+
+
+def pieces_of_folds(tree: LoopTree) -> Schedule:
+    """The transforms that make pieces of the first fold of a tree; none where it is not much into little."""
+    (outer,) = tree.items
     loop = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
     if loop is None or loop is not outer.items[0] or not is_plain(outer, loop):
-        return (step,), ()
-    columns = folds_by_rows(step.tree, outer, loop)
-    if columns is not None:
-        return _steps(step, columns.loops, columns.partial, temporaries)
+        return ()
+    columns = folds_by_rows(tree, outer, loop)
+    if columns:
+        return columns
     if outer.positions >= _FEW_OUTPUTS or loop.positions < 2 * _PIECE:
-        return (step,), ()
-    axis, size = _cut(loop, step.tree)
-    count = axis.extent // size
-    if count < 2:
-        return (step,), ()
-    pieces, inner = TreeAxis("piece", count), TreeAxis(axis.name, size)
-    index = {axis.name: pieces * size + inner}
-    states = [name for fold in loop.folds for name in fold.names]
-    shape = (count, *(each.extent for each in outer.axes))
-    real = step.tree.number.storage
-    partial = [TreeTensor.row_major(f"{name}.pieces", shape, real) for name in states]
-    at = (pieces, *outer.axes)
-    stores = tuple(tensor.store(at, Ref(name)) for tensor, name in zip(partial, states, strict=True))
-    axes = tuple(inner if each == axis else each for each in loop.axes)
-    body = tuple(with_axes(item, index) for item in loop.items)
-    guards = tuple(Guard(guard.index.with_axes(index), guard.size) for guard in loop.guards)
-    first = Each((pieces, *outer.axes), (replace(loop, axes=axes, items=body, guards=guards), *stores))
-    loads = dict(zip(states, (tensor.load(*at) for tensor in partial), strict=True))
-    folds = tuple(Fold(each.op, each.names, tuple(loads[name] for name in each.names)) for each in loop.folds)
-    second = replace(outer, items=(Each((pieces,), folds), *outer.items[1:]))
-    return _steps(step, (first, second), tuple(partial), temporaries)
+        return ()
+    axis, size = _cut(loop, tree)
+    state = loop.folds[0].names[0]
+    if axis.extent // size < 2:
+        return ()
+    cut, last = (Transform("block", (axis.name, size)),), f"{axis.name}.block"
+    folded = Transform("split_fold", (state, last if size > 1 else axis.name))
+    return (*(cut if size > 1 else ()), folded, Transform("compute_root", (part_of(state),)))
 
 
-def _steps(
-    step: TreeStep, loops: tuple[Each, ...], partial: tuple[TreeTensor, ...], temporaries: int
-) -> Steps:
-    tree = step.tree
-    tensors = (*tree.tensors, *partial)
+def rewritten_steps(step: TreeStep, transforms: Schedule, temporaries: int = 0) -> Steps:
+    """The steps that transforms make of one: of each outermost loop one, with temporaries between them."""
+    tree = rewrite(step.tree, transforms)
+    partial = tree.tensors[len(step.tree.tensors) :]
     places = (*step.places, *(Place(~(temporaries + i)) for i in range(len(partial))))
+    by_name = {tensor.name: place for tensor, place in zip(tree.tensors, places, strict=True)}
     made = []
-    # The second loop, where there is one, puts together what the first has left.
-    works = (step.work_bytes, step.work_bytes // _MOST_PIECES)[: len(loops)]
-    for loop, work in zip(loops, works, strict=True):
-        part = _used(replace(tree, tensors=tensors, items=(loop,)))
-        names = {tensor.name for tensor in part.tensors}
-        kept = tuple(place for tensor, place in zip(tensors, places, strict=True) if tensor.name in names)
-        made.append(replace(step, tree=part.verify(), places=kept, work_bytes=work))
+    for number, loop in enumerate(tree.items):
+        part = _used(replace(tree, items=(loop,)))
+        # What comes last puts together what is before it.
+        work = step.work_bytes // (_MOST_PIECES if number else 1)
+        own = tuple(by_name[tensor.name] for tensor in part.tensors)
+        made.append(replace(step, tree=part, places=own, work_bytes=work, rewrites=schedule_text(transforms)))
     return tuple(made), tuple(tensor.data_type.nbytes(prod(tensor.sizes)) for tensor in partial)
 
 
