@@ -18,10 +18,10 @@ from math import prod
 from typing import TypeVar
 
 from ..dtypes import DataType
-from ..ir.accesses import items_of
+from ..ir.accesses import items_of, with_values
 from ..ir.expression import Affine, Apply, Expr, Load, TreeAxis, index_of, is_costly, parts_of
 from ..ir.program import Place, Program, Step, TreeStep
-from ..ir.tree import Each, Fold, Item, LoopTree, Store, TreeTensor, values_of
+from ..ir.tree import Each, Item, LoopTree, Store, TreeTensor, values_of
 from .machine import DeviceFacts
 from .trees.plan import EachPlan, TreeDigit, TreeSchedule, grid_of
 from .trees.schedule import schedule_tree
@@ -201,20 +201,16 @@ class _Rows:
     def _item(self, item: Item, axes: tuple[TreeAxis, ...]) -> Item:
         if isinstance(item, Each):
             return self._each(item, axes)
-        if isinstance(item, Fold):
-            return replace(item, values=tuple(map(self._value, item.values)))
-        made = replace(item, value=self._value(item.value))
+        made = with_values(item, self._leaf)
         if isinstance(made, Store) and made.tensor in self.tensors:
             index = self._index(self.around[made.tensor], made.index)
             return self.tensors[made.tensor].store(index, made.value)
         return made
 
-    def _value(self, expr: Expr) -> Expr:
-        if isinstance(expr, Apply):
-            return replace(expr, args=tuple(map(self._value, expr.args)))
-        if isinstance(expr, Load) and expr.tensor in self.tensors:
-            return self.tensors[expr.tensor].load(*self._index(self.around[expr.tensor], expr.index))
-        return expr
+    def _leaf(self, leaf: Expr) -> Expr:
+        if isinstance(leaf, Load) and leaf.tensor in self.tensors:
+            return self.tensors[leaf.tensor].load(*self._index(self.around[leaf.tensor], leaf.index))
+        return leaf
 
     def _index(self, around: tuple[_T, ...], own: tuple[_T, ...]) -> tuple[_T, ...]:
         """A row's part of an index, or of sizes, and that of the loops around it."""
