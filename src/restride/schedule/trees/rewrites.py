@@ -35,7 +35,7 @@ has the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, floor, gcd, inf
@@ -212,6 +212,13 @@ class _Rewriter:
         states = [state for each in fold.folds for state in each.names]
         taken = {each.name for each in (*self.tree.tensors, *_locals(self.loops))}
         rows = {state: TreeTensor.row_major(_free_name(state, taken), sizes, real) for state in states}
+        alone = {dim.form[0][0] for dim in dims if len(dim.form) == 1}
+        if not alone.issuperset(axis.name for axis in kept if axis.extent > 1) and any(
+            isinstance(item, Store) for item in items_of((fold,))
+        ):
+            self.fail(
+                "the loop of the fold writes, and positions of its rows are not those of the loops around"
+            )
         filled = _filled(producer, dims, rows)
         loads: dict[str, Expr] = {
             state: row.load(*(dim.place for dim in dims)) for state, row in rows.items()
@@ -255,18 +262,22 @@ class _Rewriter:
         return self.fail(f"it takes axes of the loops around the fold, from outside in: {', '.join(names)}")
 
     def _check_free(self, fold: Each, loops: Sequence[Each]) -> None:
-        """Refuse a fold that needs what the loops around find before it, or that writes."""
+        """Refuse a fold that needs what the loops around find before it, or writes what they read."""
         inside, outside = list(items_of((fold,))), list(items_of(loops))
         parts = [part for item in inside for value in values_of(item) for part in parts_of(value)]
         found = {name for item in outside for name in _names_of(item)}
         needed = {part.name for part in parts if isinstance(part, Ref)} & found
         needed -= {name for item in inside for name in _names_of(item)}
-        written = {item.tensor for item in outside if isinstance(item, Store)}
+        written = {item.tensor for item in outside if isinstance(item, Store) and item not in inside}
         needed |= {part.tensor for part in parts if isinstance(part, Load)} & written
+        stored = {item.tensor for item in inside if isinstance(item, Store)}
+        others = [item for item in outside if item not in inside]
+        read = {load.tensor for item in others for load in _loads(item)}
+        rows = {tensor.name for tensor in _locals(item for item in others if isinstance(item, Each))}
+        if stored & (read | rows):
+            self.fail(f"the loop of the fold writes {', '.join(sorted(stored & (read | rows)))} for others")
         if needed:
             self.fail(f"the fold needs {', '.join(sorted(needed))}, which is found in the same loop")
-        if any(isinstance(item, Store) for item in inside):
-            self.fail("the loop of the fold writes")
 
     def _dims(self, fold: Each, kept: Sequence[TreeAxis]) -> list[_Dim]:
         """The dims of rows: sums of axes, where the fold depends on them by these alone; else the axes."""
@@ -372,6 +383,11 @@ def _indices(each: Each) -> list[Affine]:
     return found
 
 
+def _loads(item: Item) -> Iterator[Load]:
+    parts = (part for value in values_of(item) for part in parts_of(value))
+    yield from (part for part in parts if isinstance(part, Load))
+
+
 def _names_of(item: Item) -> tuple[str, ...]:
     if isinstance(item, Let):
         return (item.name,)
@@ -382,7 +398,7 @@ def _free_name(name: str, taken: set[str]) -> str:
     return name if name not in taken else _free_name(f"{name}.row", taken)
 
 
-def _locals(loops: Sequence[Each]) -> Iterator[TreeTensor]:
+def _locals(loops: Iterable[Each]) -> Iterator[TreeTensor]:
     for each in loops:
         yield from each.locals
 
