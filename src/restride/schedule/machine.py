@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | `Machine` | registers, instructions, caches, threads | schedules: tiles, loop orders, stages, parts |
 | `CodeLimits` | how much code a kernel may be | the same |
-| `Rates` | bytes and steps in a second | predictions of time that people read; nothing else |
+| `Rates` | bytes in a second | predictions; formats go by `RATES` alone, never by measured ones |
 | `fold_order.py` | pieces, lanes and formats of sums | the order of sums, and with it their last bits |
 
 `targets.cpu.machine_of` makes a `Machine` of an instruction set and of the sizes of caches, of this processor
@@ -306,9 +306,11 @@ class DeviceFacts:
       memory.
     - `vector_bytes` (bytes): of the registers that an item has to itself where items do not run in step, as
       on a CPU; else 0.
+    - `row_bytes` (bytes): of the rows of an item that stay in its registers and caches.
     """
 
     group: int = 256
     sub_group: int = 32
     local_bytes: int = 0
     vector_bytes: int = 0
+    row_bytes: int = 1 << 12

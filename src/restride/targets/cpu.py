@@ -39,7 +39,10 @@ _PSHUFB_LANE = 16
 
 
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
-    """The facts that a schedule depends on."""
+    """The machine of an instruction set and of caches: this one, or one that is emulated or compiled for.
+
+    What no system tells is as `Machine` says: the ways of caches, what loads and threads cost.
+    """
     is_wide = isa.name == "avx512"
     return Machine(
         vector_bytes=isa.vector_bytes,

@@ -14,9 +14,6 @@ from ..machine import LIMITS, Machine
 from .schedule import Schedule, schedule, writes_whole_lines
 from .tiling import contiguous
 
-# Bytes of the destination: a block of a longer row would be far more than the first cache holds.
-_LONGEST_ROW = 1 << 16
-
 
 @dataclass(frozen=True, slots=True)
 class CommonAxis:
@@ -74,7 +71,7 @@ def interleave(nests: Sequence[LoopNest], machine: Machine) -> InterleavedNests 
     row = written // prod(axis.extent for axis in commons) if commons else 0
     while len(commons) > 1 and row * commons[-1].extent < machine.block:
         row *= commons.pop().extent
-    if not commons or row > _LONGEST_ROW or row * commons[-1].extent < machine.block:
+    if not commons or row > 2 * machine.l1 or row * commons[-1].extent < machine.block:
         return None
     *outer, along = commons
     inner = [_remove_axes(nest, commons) for nest in nests]
