@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from restride.runtime.cpu.rates import measure, parse_rates, rates_of, rates_tex
 from restride.schedule.machine import RATES, Rates
 from restride.targets.isa import CacheSizes, host_caches, host_isa
 
-_SLOW = replace(RATES, region=1e-5, copy=80e9, cache=4e9, memory=1e9, memory_limit=1.5e9)
+_SLOW = RATES._replace(region=1e-5, copy=80e9, cache=4e9, memory=1e9, memory_limit=1.5e9)
 _SMALL = CacheSizes(l2=1 << 17, l3=1 << 20)
 _MOVED = rs.MemoryDesc((1 << 23,), "f32", "a")
 
@@ -64,7 +63,7 @@ def test_another_processor_and_another_number_of_threads_are_measured_anew(
 
 
 def test_tiles_are_scaled_by_what_copies_are() -> None:
-    slow = parse_rates(rates_text(replace(RATES, copy=RATES.copy / 2)))
+    slow = parse_rates(rates_text(RATES._replace(copy=RATES.copy / 2)))
     assert slow is not None
     assert slow.tiles == tuple(rate / 2 for rate in RATES.tiles)
     assert parse_rates(rates_text(RATES)) == RATES

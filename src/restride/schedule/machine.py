@@ -18,6 +18,7 @@ Sizes were measured on two or three machines, as told at each; a factor of two e
 from __future__ import annotations
 
 from math import gcd
+from typing import NamedTuple
 
 from ..dtypes import DataType
 from ..frozen import dataclass
@@ -202,8 +203,7 @@ NOMINAL = Machine()
 """What is planned for where no machine is known, or the plan must be the same on all of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLimits:
+class CodeLimits(NamedTuple):
     """How much code is written out for one kernel. Past it the code would outgrow its use: it takes longer to
     compile, the store of code fills up, and instructions no longer stay in their cache.
 
@@ -251,8 +251,7 @@ LIMITS = CodeLimits()
 """The limits of all kernels: they are no different from machine to machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """How fast a machine is, for `cost.py`.
 
     Measured once, on two cores of an AMD EPYC of family 26 (Zen 5; 1 MiB of second cache a core, 32 MiB of

@@ -4,7 +4,7 @@
     all others         bytes read and written, as a copy takes, times how well the format suits
 
 The factors are rounded means of what the steps of nine networks took, each in three formats, on the machine
-of `schedule/cost.py`. They say which of two formats is faster, and by how much about; not how long a step
+of `machine.RATES`. They say which of two formats is faster, and by how much about; not how long a step
 takes.
 """
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 
 from ...desc.memory_desc import MemoryDesc
@@ -97,4 +96,4 @@ def _rates(numbers: Iterable[float]) -> Rates:
     measured = dict(zip(_STORED, numbers, strict=True))
     share = measured["copy"] / RATES.copy
     slow, middle, fast = (rate * share for rate in RATES.tiles)
-    return replace(RATES, **measured, tiles=(slow, middle, fast))
+    return RATES._replace(tiles=(slow, middle, fast), **measured)
