@@ -31,7 +31,7 @@ PAGE = 64
 @pytest.fixture(autouse=True)
 def small_pages(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if "small" in request.node.name:
-        monkeypatch.setattr(huge_pages, "_HUGE_PAGE", PAGE)
+        monkeypatch.setattr(huge_pages, "HUGE_PAGE", PAGE)
 
 
 def written(nest: LoopNest) -> set[int]:

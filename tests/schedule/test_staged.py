@@ -10,8 +10,8 @@ from restride.ir.conversion import storage_dtype
 from restride.ir.nest import LoopNest
 from restride.ir.staged_nest import StridedRun, runs_of
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
-from restride.schedule.machine import Machine
-from restride.schedule.moves.staged import LONGEST_ROW, StagedSchedule, one_stage, stage
+from restride.schedule.machine import NOMINAL, Machine
+from restride.schedule.moves.staged import StagedSchedule, one_stage, stage
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa, host_isa
 from support.kernels import Bytes, destination, difference, isa_id, random_source, room, runnable
@@ -171,4 +171,4 @@ def test_scratch_stays_as_small_as_is_promised_of_a_thread_s_stack() -> None:
     assert chain is not None
     made = stage(chain, Machine(vector_bytes=64, registers=32), through_scratch=False)
     assert made is not None
-    assert made.scratch <= LONGEST_ROW
+    assert made.scratch <= NOMINAL.stack_bytes

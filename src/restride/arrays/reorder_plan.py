@@ -21,6 +21,7 @@ from ..model.implementation import Implementation, compiled
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
 from ..runtime.arguments import Executable
 from ..runtime.cpu.executable import CpuExecutable
+from ..runtime.cpu.rates import rates_of
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
@@ -28,6 +29,7 @@ from ..runtime.stream import Stream
 from ..runtime.timing import Measured, available_memory, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
 from ..schedule.language import Schedule, parse_schedule, schedule_text
+from ..schedule.machine import RATES, Rates
 from ..schedule.moves.search import fastest
 from ..schedule.moves.transforms import text_of
 from ..targets.compile_pool import assembly
@@ -58,7 +60,7 @@ _SEARCH_ROUNDS = 3
 class _Job:
     """The work of a plan, to be tried, and the results of trials.
 
-    `is_scheduled`: the executable has a schedule that no primitive has.
+    `is_scheduled`: the executable has a schedule that no primitive has. `rates`: what predictions go by.
     """
 
     problem: ReorderProblem
@@ -66,6 +68,7 @@ class _Job:
     bound: BoundAttributes
     executable: Executable
     is_scheduled: bool = False
+    rates: Rates = RATES
     log: list[Measured] = field(default_factory=list)
 
     @property
@@ -102,6 +105,12 @@ class _Job:
         found = fastest(boxes, lowered.plan, machine, seconds_of, lambda: time.monotonic() > deadline)
         store.put(key, schedule_text(found).encode())
         return self.scheduled_by(found)
+
+    def with_rates(self) -> _Job:
+        """The same work, predicted by the rates of this machine, where it runs on it."""
+        if self.executable.lowered is None or not self.engine.device.is_host:
+            return self
+        return replace(self, rates=rates_of(_processor()))
 
     def measure(self, rounds: int) -> None:
         """Execute on memories made for it, and log the time: a primitive, where it has this schedule."""
@@ -186,7 +195,8 @@ class Plan:
     def predicted(self) -> Prediction | None:
         """The predicted time of an execution; None where nothing is compiled, and on a SYCL device.
 
-        Foretold by `schedule/cost.py` from rates of another machine: for comparing plans, not for quoting.
+        Foretold by `schedule/cost.py`: by rates of another machine, for comparing plans and not for quoting;
+        with `effort="measure"` by those of this one.
         """
         lowered, job = self._lowered, self._job
         if lowered is None or not job.engine.device.is_host:
@@ -196,7 +206,7 @@ class Plan:
         work = KernelWork(
             lowered.kind, self.bytes_moved, lowered.nests[0].positions, self.threads, functions, dst_bytes
         )
-        return predict(work, machine_of(lowered.isa, host_caches()))
+        return predict(work, machine_of(lowered.isa, host_caches()), job.rates)
 
     @property
     def measured(self) -> Measured | None:
@@ -294,7 +304,8 @@ def plan(
 
     `effort`: "model" shows the schedule that is chosen, "measure" the fastest of at most 30 like it. They are
     tried for about a second, longer where one execution takes long, on memories made for it; what was found
-    is kept beside the kernels on disk, for this processor and number of threads.
+    is kept beside the kernels on disk, for this processor and number of threads. So is the speed of copies in
+    its caches and in memory, which is measured in a tenth of a second, and by which time is predicted then.
 
     `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of the one that
     was chosen. `reorder` goes on with that one, and no schedule changes a bit of the result. Raises
@@ -315,7 +326,7 @@ def plan(
             job = _job(x, dst, src, dtype, arithmetic, array, engine)
         if transforms is not None:
             job = job.scheduled_by(transforms)
-        return _plan_of(job.fastest() if is_searched else job)
+        return _plan_of(job.fastest().with_rates() if is_searched else job)
     except Error as error:
         error.drop_frames()
         raise

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..dtypes import DataType
-from ..schedule.machine import LINE
+from ..schedule.machine import LINE, SHORTEST_VECTOR
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
 from .convert import Abilities, bits_type, zeros
 from .register_permutation import NOTHING, Lanes
@@ -466,6 +466,6 @@ def alignment(streams: bool, nbytes: int, offset: int) -> str:
 
     Streaming stores must be aligned to their size: a tile begins at a line, its offset says the rest.
     """
-    if not streams or nbytes < 16 or offset % min(nbytes, LINE):
+    if not streams or nbytes < SHORTEST_VECTOR or offset % min(nbytes, LINE):
         return "align 1"
     return f"align {min(nbytes, LINE)}, !nontemporal !0"

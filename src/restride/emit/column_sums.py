@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from ..schedule.contraction.kernel import ColumnTable, ContractionKernel, SummedLoop
 from ..schedule.contraction.strides import SECOND
 from ..schedule.contraction.tiles import Rows
+from ..schedule.machine import NOMINAL
 from .builder import Builder, Value, i64, vector
 from .contraction_loops import ContractionTile, Factors, SumLoops
 from .contraction_numbers import number_of
 from .contraction_products import Products
 
-# An instruction takes so long, in others that do not wait for it; and how many sums registers hold.
-_COPIES, _COPIED_SUMS = 4, 24
 _WORD = 8
 
 
@@ -76,7 +75,7 @@ class ColumnSums(SumLoops):
         self.table = table
         self.kind = tile.kind.of_taps()
         self.size = self.kind.rows * self.vectors
-        self.copies = max(1, min(_COPIES, _COPIED_SUMS // self.size))
+        self.copies = max(1, min(NOMINAL.latency, NOMINAL.held_sums // self.size))
 
     def sums(self) -> list[Value]:
         """The sums of all rows, a row after the other; rows with the same taps have the same values."""

@@ -32,10 +32,11 @@ import re
 
 from restride.emit.pool_prefault import PREFAULT
 from restride.emit.pool_system import PLACES, system_ir
+from restride.schedule.machine import LINE
 
 MOST_WORKERS = 1024
 POOL_BYTES = 512 + 1024 + 8 * MOST_WORKERS
-POOL_ALIGNMENT = 64
+POOL_ALIGNMENT = LINE
 
 # A cache line for the region, one for its end, one for who may open it and who sleeps, then mutex and
 # condition with room for any system's. Threads sleep upon the i32 words `epoch` and `done`.

@@ -14,6 +14,7 @@ from math import prod
 from ..ir.accesses import Access, items_of
 from ..ir.expression import Expr
 from ..ir.tree import Each, Fold, Guard, Let, Store
+from ..schedule.machine import LIMITS
 from ..schedule.trees.interior import interior
 from ..schedule.trees.plan import (
     AxisLimits,
@@ -31,8 +32,6 @@ from .tree_items import FoldSlots, ItemWriter
 from .tree_values import scalar_index
 
 Names = dict[str, Value]
-# Positions of an unrolled window that are written out under masks.
-_MOST_MASKED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,4 +454,4 @@ def _is_written_out(plan: EachPlan, cursor: TreeCursor) -> bool:
     lanes = {name for name, _ in cursor.run.digit.steps} if cursor.run else set[str]()
     is_sure = cursor.sure is not None and cursor.sure.issuperset(guards)
     is_masked = all(lanes.intersection(name for name, _ in guard.index.terms) for guard in guards)
-    return plan.is_unrolled and (is_sure or (is_masked and positions <= _MOST_MASKED))
+    return plan.is_unrolled and (is_sure or (is_masked and positions <= LIMITS.masked))

@@ -26,6 +26,7 @@ from ..ir.expression import (
 )
 from ..ir.nest import Stride
 from ..ir.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
+from ..schedule.machine import LINE
 from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.streams import streamed
 from .builder import Builder, Value, i64, lanes_of, vector
@@ -54,8 +55,6 @@ from .tree_values import (
 
 if TYPE_CHECKING:
     from .tree import TreeCursor, VectorRun
-
-_LINE = 64
 
 
 class ItemWriter:
@@ -245,7 +244,7 @@ class ItemWriter:
 
     def _ask(self, address: Value, ahead: int, nbytes: int) -> None:
         """Ask for lines ahead of an address, into the second cache."""
-        for line in range(0, nbytes, _LINE):
+        for line in range(0, nbytes, LINE):
             at = self.b.advance(address, ahead + line)
             self.b.call_void("llvm.prefetch.p0", f"{at}, i32 0, i32 2, i32 1", "ptr, i32, i32, i32")
 
@@ -368,14 +367,14 @@ class ItemWriter:
         the caches, they are aligned.
         """
         nbytes = data_type.nbytes(count)
-        is_cut = count < near * run.lanes and nbytes % _LINE
+        is_cut = count < near * run.lanes and nbytes % LINE
         if not self.streams or is_cut:
             return "align 1"
         if run.lanes not in self._streamed:
             self._streamed[run.lanes] = streamed(self.schedule, run.lanes)
         if access not in self._streamed[run.lanes]:
             return "align 1"
-        return f"align {min(_LINE, nbytes)}, {NONTEMPORAL}"
+        return f"align {min(LINE, nbytes)}, {NONTEMPORAL}"
 
     def forget(self, cursor: TreeCursor, each: Each) -> None:
         """Forget what was known of tensors that a loop has written."""

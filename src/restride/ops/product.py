@@ -41,6 +41,7 @@ from ..model.primitive import Primitive
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..schedule.contraction.pack import packed_count
+from ..schedule.machine import NOMINAL
 from ..targets.isa import host_isa
 from .programs.contraction_program import ContractionWork, TensorRole, channel_operand, with_bias_gradient
 from .programs.product_chain import NO_CHAIN, ProductChain, product_chain
@@ -82,8 +83,6 @@ _FLOATS = (
 )
 _BYTES = (DataType.s8, DataType.u8)
 _WIDE_VECTOR, _BYTE_BITS = 64, 8
-# Multiply-adds that take as long as to move a byte.
-_TERMS_PER_BYTE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +250,7 @@ class ProductProblem(OperationProblem):
             chain,
             (Slot(ARG_BIAS, span=self.bias.extent_range()),) if self.has_bias else (),
             self.terms,
-            self.moved_bytes + self.terms // _TERMS_PER_BYTE,
+            self.moved_bytes + self.terms // NOMINAL.terms_per_byte,
             self.is_wide,
             self.pack,
         )

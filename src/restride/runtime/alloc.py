@@ -18,7 +18,6 @@ from ..dtypes import DataType
 from ..errors import Error, refuse
 from ..foreign import has_attribute, is_masked
 
-PAGE = 4096
 _ADDRESSES = 2**63
 _BYTES = (np.dtype(np.uint8), np.dtype(np.int8), np.dtype("S1"), np.dtype("V1"))
 

@@ -7,10 +7,8 @@ import ctypes
 import mmap
 import weakref
 
-from .alloc import PAGE
+from ..schedule.machine import HUGE_PAGE, PAGE
 
-# Of nearly all systems. Elsewhere blocks only begin at other places than they need to.
-_HUGE_PAGE = 2 << 20
 # Blocks below the first share a region of the second: a huge page is found and cleared in the time of forty
 # small ones (measured), and nothing of the region is there before it is written.
 _SHARING_BYTES, _REGION_BYTES = 8 << 20, 16 << 20
@@ -67,12 +65,12 @@ class MappedRegion:
 
     def __init__(self, nbytes: int) -> None:
         # Pages that nobody touches are none: to map more than is used costs nothing.
-        self._mapping = _mapped(nbytes + _HUGE_PAGE - PAGE)
+        self._mapping = _mapped(nbytes + HUGE_PAGE - PAGE)
         if _ADVICE_HUGE is not None:
             with contextlib.suppress(OSError):
                 self._mapping.madvise(_ADVICE_HUGE)
         first = ctypes.addressof(ctypes.c_ubyte.from_buffer(self._mapping))
-        self._before = -first % _HUGE_PAGE
+        self._before = -first % HUGE_PAGE
         self.start = first + self._before
 
     def bytes(self, offset: int, nbytes: int) -> ctypes.Array[ctypes.c_ubyte]:

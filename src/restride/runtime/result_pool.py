@@ -23,9 +23,9 @@ import numpy as np
 
 from ..errors import refuse
 from ..loading import load_whole
-from ..schedule.machine import LINE
+from ..schedule.machine import LINE, PAGE
 from ..settings import lookup_int
-from .alloc import PAGE, Array, Buffer, NumpyType, address_of
+from .alloc import Array, Buffer, NumpyType, address_of
 from .free_memory import free_memory
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from math import prod
 
 from ..ir.nest import LoopNest
 from ..ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
-from .machine import DeviceFacts, Machine
+from .machine import LIMITS, DeviceFacts, Machine
 from .moves.local_square import LocalSquare, square_of
 from .moves.loop_order import Grid, Order, order_loops
 from .moves.schedule import Schedule, moves_whole_bytes, schedule
@@ -89,10 +89,6 @@ def _kind_of_items(
 # --- a whole nest ------------------------------------------------------------
 # Loop nest + facts about a device -> how a grid of work-items runs it.
 
-# Past this many boxes the bounds are checked by every item instead.
-_MOST_BOXES = 8
-# The device's compiler takes seconds where more boxes than these are in vectors (measured).
-_MOST_TILED = 2
 # With bounds, items of their own loop over the inner axes once there are this many of them.
 _ENOUGH_ITEMS = 256
 
@@ -189,9 +185,9 @@ class ItemPlan:
 
 def plan_items(nest: LoopNest, device: DeviceFacts) -> ItemPlan:
     """Schedule a nest that is not empty for a device."""
-    if peeled_boxes(nest) > _MOST_BOXES:
+    if peeled_boxes(nest) > LIMITS.boxes_of_items:
         return ItemPlan(nest, device, (), nest)
     boxes = list(map(normalise, peel(nest)))
-    tiles = len(boxes) <= _MOST_TILED
+    tiles = len(boxes) <= LIMITS.tiled_boxes_of_items
     plans = (plan for box in boxes for plan in schedule_items(box, device, tiles))
     return ItemPlan(nest, device, tuple(map(Items, plans)))

@@ -31,8 +31,6 @@ from .work_items import ItemPlan
 _LEAST_USED = 2
 # Items of a group on a CPU, where a device's compiler makes vectors of neighbours.
 _VECTOR_GROUP, _LEAST_GROUP = 64, 8
-# Rows of more bytes would not stay in an item's registers and caches.
-_MOST_ROW_BYTES = 1 << 12
 
 _T = TypeVar("_T")
 
@@ -156,7 +154,7 @@ def move_rows(program: Program, device: DeviceFacts) -> Program:
     steps: list[Step] = []
     sizes: list[int] = []
     for step in program.steps:
-        if isinstance(step, TreeStep) and _row_bytes(step.tree) > _MOST_ROW_BYTES:
+        if isinstance(step, TreeStep) and _row_bytes(step.tree) > device.row_bytes:
             in_step = not any(plan.device.vector_bytes for plan in plan_trees(step.tree, device))
             rows = _Rows(step.tree, is_outermost=in_step)
             tree = rows.tree()

@@ -10,7 +10,7 @@ from ..dtypes import DataType
 from ..ir.nest import LoopNest
 from ..ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
 from ..loading import load_whole
-from ..schedule.machine import LINE, Machine
+from ..schedule.machine import LIMITS, LINE, Machine
 from ..schedule.moves.schedule import Schedule, moves_whole_bytes, scatters_rows, schedule
 from .isa import CacheSizes, Isa
 from .lowered import Lowered
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from ..schedule.moves.blocks import Blocks
     from ..schedule.moves.staged import StagedSchedule
 
-# Past this many boxes the code would outgrow its use; the guarded form is smaller.
-_MOST_BOXES = 48
-# Work below this many bytes is not worth the code of several stages.
-_STAGED_BYTES = 1 << 16
 
 # Instructions that multiply all of 32 bits and add the products to a sum, by LLVM's features: vpdpbusd and
 # vdpbf16ps.
@@ -43,7 +39,10 @@ _PSHUFB_LANE = 16
 
 
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
-    """The facts that a schedule depends on."""
+    """The machine of an instruction set and of caches: this one, or one that is emulated or compiled for.
+
+    What no system tells is as `Machine` says: the ways of caches, what loads and threads cost.
+    """
     is_wide = isa.name == "avx512"
     return Machine(
         vector_bytes=isa.vector_bytes,
@@ -142,7 +141,7 @@ def _stage(
     to 1.5 times where it streams.
     """
     (nest,) = direct.nests
-    if chain is None or nest.moved_bytes < _STAGED_BYTES:
+    if chain is None or nest.moved_bytes < LIMITS.staged:
         return None
     load_whole("restride.schedule.moves.staged")
     from ..schedule.moves.staged import stage, stream
@@ -163,7 +162,7 @@ def _stage(
 
 
 def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:
-    if peeled_boxes(nest) > _MOST_BOXES:
+    if peeled_boxes(nest) > LIMITS.boxes:
         why, steps = "too many partial blocks to peel", nest.axes[0].extent
         return Lowered((), _write_guarded, isa, "guarded", why, steps, code=nest, nests=(nest,))
     machine = machine_of(isa, caches)

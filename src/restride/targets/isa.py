@@ -24,6 +24,7 @@ from restride import settings
 from restride.loading import load_whole
 
 from ..errors import refuse
+from ..schedule.machine import NOMINAL
 
 _PREFER_FULL_VECTORS = "-prefer-256-bit"
 
@@ -195,10 +196,10 @@ def _flatten(features: Mapping[str, bool]) -> str:
 class CacheSizes:
     """Data cache sizes in bytes as one core sees them, and the length of a cache line in bytes."""
 
-    l1d: int = 32 << 10
-    l2: int = 1 << 20
-    l3: int = 16 << 20
-    line: int = 64
+    l1d: int = NOMINAL.l1
+    l2: int = NOMINAL.l2
+    l3: int = NOMINAL.l3
+    line: int = NOMINAL.line
 
 
 @functools.cache

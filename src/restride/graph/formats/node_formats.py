@@ -34,7 +34,7 @@ from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
 from ...runtime.cpu.thread_pool import get_num_threads
 from ...runtime.engine import Engine
-from ...schedule.cost import MEMORY_RATE
+from ...schedule.machine import RATES
 from ...targets.cpu import machine_of
 from ...targets.isa import host_caches, host_isa
 from ..graph import Graph, Node
@@ -151,7 +151,7 @@ def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -
 
     reorder_plan = plan(src, dst, engine=engine)
     predicted = reorder_plan.predicted
-    seconds = predicted.seconds if predicted else reorder_plan.bytes_moved / MEMORY_RATE
+    seconds = predicted.seconds if predicted else reorder_plan.bytes_moved / RATES.memory
     return EdgeCost(EDGES * seconds, reorder_plan.bytes_moved)
 
 

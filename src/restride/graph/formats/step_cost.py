@@ -4,7 +4,7 @@
     all others         bytes read and written, as a copy takes, times how well the format suits
 
 The factors are rounded means of what the steps of nine networks took, each in three formats, on the machine
-of `schedule/cost.py`. They say which of two formats is faster, and by how much about; not how long a step
+of `machine.RATES`. They say which of two formats is faster, and by how much about; not how long a step
 takes.
 """
 
@@ -65,8 +65,6 @@ _CUTS_A_BLOCK = 3.0
 # A reorder between two steps takes so many times as long as one that is run again and again: what it reads
 # lies in the cache of the core that wrote it.
 EDGES = 1.7
-# Less than this is done by one thread.
-_ALONE_BYTES = 1 << 18
 
 
 def order_of_channels(md: MemoryDesc) -> str:
@@ -144,5 +142,5 @@ class CostModel:
         if not operands:
             return 0.0
         nbytes = sum(md.size for md in operands)
-        threads = self.threads if nbytes >= _ALONE_BYTES else 1
+        threads = self.threads if nbytes >= self.machine.alone_bytes else 1
         return predict(KernelWork("copy", nbytes, nbytes // 4, threads), self.machine).seconds

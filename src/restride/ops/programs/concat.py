@@ -22,9 +22,8 @@ from ...errors import refuse
 from ...ir.digits import TensorOperand, index_digits, reorder_nest
 from ...ir.nest import Axis, Compute, LoopNest
 from ...ir.nest_rewrites import Span, peel, slice_axis
+from ...schedule.machine import LIMITS
 
-# Past this many pieces the code would outgrow its use.
-_MOST_PIECES = 256
 _ENDLESS = 1 << 63
 
 
@@ -132,10 +131,10 @@ class _WindowSource:
         window, period = self.window, self._period
         size = self.src.dims[window.axis]
         sides = [(_steps(self.src, window.axis), 0), (_steps(window.dst, window.axis), window.start)]
-        cuts = list(islice(_cuts(min(size, period), sides), _MOST_PIECES + 1))
-        if len(cuts) > _MOST_PIECES:
+        cuts = list(islice(_cuts(min(size, period), sides), LIMITS.pieces + 1))
+        if len(cuts) > LIMITS.pieces:
             raise refuse(
-                "RS-L01:blocks-source-destination", src=self.src, window=window, most_pieces=_MOST_PIECES
+                "RS-L01:blocks-source-destination", src=self.src, window=window, most_pieces=LIMITS.pieces
             )
         last = cuts[-1][0]
         if all(_indices_to_carry(steps, start + last) == _ENDLESS for steps, start in sides):

@@ -31,19 +31,16 @@ from ...ir.program import DST, SRC, NestStep, Place, Program, Slot, Step, TreeSt
 from ...ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ...schedule.contraction.schedule import schedule_contraction
 from ...schedule.contraction.strides import SECOND, Contraction, find_contraction
-from ...schedule.machine import Machine
+from ...schedule.fold_order import LEAST_USES, LEAST_USES_OF_CROWDED
+from ...schedule.machine import NOMINAL
 from .product_chain import ProductChain
 
-# Any machine with vectors: whether a layout has them is the same for all; and one that multiplies bytes.
-_MACHINE = Machine(vector_bytes=32)
-_BYTE_MACHINE = Machine(vector_bytes=32, adds_pairs=True)
+# Whether a layout has vectors is the same for all machines that have some; and one that multiplies bytes.
+_MACHINE = replace(NOMINAL, vector_bytes=32)
+_BYTE_MACHINE = replace(_MACHINE, adds_pairs=True)
 _FULL_RATE = 3
 _CROWDED_RATE = 2
 _FLOATS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f8_e5m2, DataType.f8_e4m3)
-# An element is moved into another format where it has a part in so many products.
-_LEAST_USES = 16
-# The same where the kernel is fast but for the caches.
-_LEAST_USES_OF_CROWDED = 64
 _BYTE = 8
 
 
@@ -155,7 +152,7 @@ class ContractionWork:
             return own
         best, best_rate = own, -1
         for descs in sorted(self._candidates(own), key=lambda descs: _moved_elements(descs, own)):
-            least = _LEAST_USES if best_rate < _CROWDED_RATE else _LEAST_USES_OF_CROWDED
+            least = LEAST_USES if best_rate < _CROWDED_RATE else LEAST_USES_OF_CROWDED
             if descs != own and _moved_elements(descs, own) * least > self.terms:
                 break
             rate = self._rate(descs)

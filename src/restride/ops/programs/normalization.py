@@ -32,15 +32,14 @@ from ...ir.expression import Affine, Const, Expr, Load, Ref, Scalar, TreeAxis, a
 from ...ir.numbers import Number
 from ...ir.program import Place, TreeStep
 from ...ir.tree import Each, Fold, Item, Let, LoopTree, TreeTensor, fold_over
+from ...schedule.fold_order import (
+    CHANNEL_PIECE,
+    FEWEST_ROWS,
+    LEAST_LONG_COLUMN_PIECE,
+    LONG_COLUMN_PIECE,
+    ROWS_PIECE,
+)
 from ...schedule.trees.pieces import pieces_of
-
-# Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
-_PIECE = 1 << 10
-# Elements of a piece of a long column, at most, and at least; and how many pieces it has at least.
-_COLUMN_PIECE, _LEAST_PIECE = 1 << 8, 8
-# Elements of all rows of a piece, at most: source and gradient stay in a core's second cache. Of fewer rows
-# the sums of pieces would be as much as the rows.
-_ROWS, _FEWEST_ROWS = 1 << 15, 16
 
 Index = tuple[Affine, ...]
 
@@ -150,9 +149,9 @@ def statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]
 
 def column_statistics(axes: NormAxes, value: Load, *, is_rms: bool) -> tuple[Item, ...]:
     """The same of a column, whose elements are added one after the other: of a long one by pieces."""
-    outside, inside, _ = pieces = pieces_of(axes.inner, _COLUMN_PIECE)
+    outside, inside, _ = pieces = pieces_of(axes.inner, LONG_COLUMN_PIECE)
     count = prod(axis.extent for axis in inside)
-    if min(count, axes.count // count) < _LEAST_PIECE:
+    if min(count, axes.count // count) < LEAST_LONG_COLUMN_PIECE:
         return statistics(axes, value, is_rms=is_rms)
     at = replace(value, index=tuple(index.with_axes(pieces.moved) for index in value.index))
     if is_rms:
@@ -189,8 +188,8 @@ class RowPieces(NamedTuple):
 
 def row_pieces(axes: NormAxes) -> RowPieces | None:
     """The pieces in which gradients of rows are found; None where too few rows would be one."""
-    outside, inside, _ = pieces = pieces_of(axes.outer, max(_ROWS // max(axes.count, 1), 1))
-    if prod(axis.extent for axis in inside) < _FEWEST_ROWS:
+    outside, inside, _ = pieces = pieces_of(axes.outer, max(ROWS_PIECE // max(axes.count, 1), 1))
+    if prod(axis.extent for axis in inside) < FEWEST_ROWS:
         return None
     at, stats = (tuple(index.with_axes(pieces.moved) for index in each) for each in (axes.at, axes.stats))
     return RowPieces(outside, inside, NormAxes((*outside, *inside), axes.inner, at, stats, axes.channel))
@@ -202,7 +201,7 @@ def piece_loops(
     """The loop that finds the mean and the squares of each piece, and the items that put the pieces of one
     position together as `mean` and `variance`.
     """
-    outside, inside, _ = pieces = pieces_of(axes.inner, _PIECE)
+    outside, inside, _ = pieces = pieces_of(axes.inner, CHANNEL_PIECE)
     at = tuple(index.with_axes(pieces.moved) for index in axes.at)
     value, count = src.load(*at), prod(axis.extent for axis in inside)
     place = (*outside, *axes.outer)
@@ -224,7 +223,7 @@ def piece_loops(
 
 def piece_sizes(axes: NormAxes) -> tuple[int, ...]:
     """The extents of what is kept of each piece; empty where there is only one."""
-    outside = pieces_of(axes.inner, _PIECE).outside
+    outside = pieces_of(axes.inner, CHANNEL_PIECE).outside
     if prod(axis.extent for axis in outside) < 2:
         return ()
     return tuple(axis.extent for axis in (*outside, *axes.outer))

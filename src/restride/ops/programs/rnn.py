@@ -20,15 +20,14 @@ from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.program import Program
 from ...ir.tree import Each
+from ...schedule.fold_order import LEAST_RNN_ROWS, LEAST_RNN_STEPS
 from .rnn_cells import StepLoops, copy_loop, input_loop, offset_loop, ones_loop
-from .rnn_descs import FACTORS, GRADIENTS, LEAST_STEPS, NAMES, OUTPUTS, is_backwards
+from .rnn_descs import FACTORS, GRADIENTS, NAMES, OUTPUTS, is_backwards
 from .rnn_gradient_cells import GradientLoops, bias_gradient, source_gradient, weight_gradient
 from .rnn_tensors import PlacedTensor, RnnProgramWriter, StepTensor, named_tensors
 
 if TYPE_CHECKING:
     from ..rnn import RnnGradientProblem, RnnProblem
-
-_LEAST_ROWS = 64
 
 
 class ForwardWriter:
@@ -63,8 +62,8 @@ class ForwardWriter:
         """Weights in the formats that kernels want, where there are steps enough that read them."""
         steps, rows = self.md.steps, self.md.steps * self.md.batch
         for name, is_used in (
-            ("weights_layer", rows >= _LEAST_ROWS),
-            ("weights_iter", steps >= LEAST_STEPS),
+            ("weights_layer", rows >= LEAST_RNN_ROWS),
+            ("weights_iter", steps >= LEAST_RNN_STEPS),
         ):
             md, tensor = self.problem.preferred()[name], self.stored[name]
             if is_used or tensor.md.strides[-1] != 1 or tensor.md.layout.inner_blks:
@@ -273,7 +272,7 @@ class BackwardWriter:
         """The program."""
         for name, md in self.problem.preferred().items():
             tensor = self.stored[name]
-            if self.md.steps >= LEAST_STEPS or tensor.md.strides[2] != 1 or tensor.md.layout.inner_blks:
+            if self.md.steps >= LEAST_RNN_STEPS or tensor.md.strides[2] != 1 or tensor.md.layout.inner_blks:
                 self.stored[name] = self.writer.moved(tensor, md)
         for d in range(self.md.directions):
             self._direction(d)

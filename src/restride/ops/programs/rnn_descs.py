@@ -20,6 +20,7 @@ from ...desc.arguments import (
     ARG_WEIGHTS_LAYER,
 )
 from ...desc.memory_desc import MemoryDesc
+from ...schedule.machine import LINE
 from .rnn_cells import RnnCell
 from .rnn_tensors import PlacedTensor
 
@@ -43,9 +44,6 @@ FACTORS = ARG_ATTR_SCALES | ARG_WEIGHTS_LAYER
 """What makes reals of the sums of bytes."""
 DIRECTIONS = ("left2right", "right2left", "concat", "sum")
 """Which way a network reads."""
-LEAST_STEPS = 4
-"""Steps from which on weights are worth to be packed."""
-_LINE = 64
 
 
 def is_backwards(direction: str, d: int) -> bool:
@@ -150,4 +148,4 @@ class RnnWorkspace:
 
 
 def _lines(md: MemoryDesc) -> int:
-    return -(-md.size // _LINE) * _LINE
+    return -(-md.size // LINE) * LINE

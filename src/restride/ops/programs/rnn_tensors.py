@@ -19,10 +19,9 @@ from ...ir.numbers import Number
 from ...ir.program import NestStep, Place, Program, RepeatStep, Slot, Step, TreeStep
 from ...ir.tree import Each, LoopTree, TreeTensor
 from ...schedule.contraction.pack import packed_count
+from ...schedule.machine import NOMINAL
 
-# Multiply-adds, or packs of them, that take as long as to move a byte; and bytes that could be moved in the
-# time of a gate.
-_TERMS_PER_BYTE = 4
+# Bytes that could be moved in the time of a gate.
 _GATE_BYTES = 16
 
 
@@ -183,4 +182,4 @@ def _work_of(tree: LoopTree) -> int:
     summed = sum(each.positions * len(each.folds) for each in inner)
     types = [tree.tensor(load.tensor).data_type for load in _factors(inner)[:2]]
     pack = packed_count(*types) if len(types) > 1 else 1
-    return moved + outer.positions * (_GATE_BYTES + summed // (_TERMS_PER_BYTE * pack))
+    return moved + outer.positions * (_GATE_BYTES + summed // (NOMINAL.terms_per_byte * pack))

@@ -28,9 +28,9 @@ from ...ir.digits import (
 from ...ir.nest import Axis, Bound, Compute, LoopNest, as_int
 from ...ir.nest_rewrites import normalise
 from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
-from ...schedule.machine import LINE
+from ...schedule.machine import LINE, NOMINAL
 from ...schedule.moves.shuffled_axis import ShuffledAxis
-from ...schedule.moves.staged import LONGEST_ROW, one_stage
+from ...schedule.moves.staged import one_stage
 
 # --- exchange ----------------------------------------------------------------
 # The shuffled axis alone: digits of its index that move by a stride on both sides, where there are such.
@@ -40,8 +40,6 @@ from ...schedule.moves.staged import LONGEST_ROW, one_stage
 
 # Strides of the positions and of the axes inside them: where they are read, and where they are written.
 _Others = tuple[list[int], list[int]]
-# A line for each channel, of all of which there are two in scratch, takes no more than this.
-_PLANES_BYTES = 1 << 15
 # Types of so many bits, by which elements move together.
 _TYPE_OF_BITS = {16: DataType.f16, 32: DataType.f32, 64: DataType.f64}
 
@@ -159,7 +157,7 @@ def _stages_of_plain(
     """
     inner = tuple(axis for axis in others if axis.extent * abs(as_int(axis.dst)) <= block)
     row = exchange.padded * prod(axis.extent for axis in inner)
-    if row * nest.dst_type.bits // 8 > LONGEST_ROW:
+    if row * nest.dst_type.bits // 8 > NOMINAL.stack_bytes:
         inner, row = (), exchange.padded
     outer = tuple(axis for axis in others if axis not in inner)
     along = outer[-1] if outer else Axis(1, 0, 0)
@@ -252,7 +250,7 @@ class _Chunks:
         whole, bits = self.exchange, self.nest.dst_type.bits
         is_between = not (whole.is_source_nested or whole.is_destination_nested)
         is_short = max(whole.rows, whole.columns) * bits <= LINE * 4 and bits <= 16
-        is_near = whole.padded * LINE <= _PLANES_BYTES
+        is_near = whole.padded * LINE <= NOMINAL.l1
         return LINE * 8 // bits if is_between and is_short and is_near and not self.inner else 0
 
     @property

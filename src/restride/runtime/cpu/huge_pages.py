@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ...ir.nest import Axis, LoopNest, Stride, highest, lowest
+from ...schedule.machine import HUGE_PAGE
 from ..alloc import Array
-
-# In bytes; of nearly all systems. Larger ones are asked for more than once, which costs little; smaller ones
-# are left to the nest: a step brings few bytes with them.
-_HUGE_PAGE = 2 << 20
 
 
 def page_offsets(nests: Iterable[LoopNest]) -> Array:
@@ -46,7 +43,7 @@ def _offsets(nest: LoopNest, end: Callable[[Axis], int]) -> Array:
 
 def _positions(nest: LoopNest, end: Callable[[Axis], int]) -> list[Array]:
     """Positions of each axis: one where it stays near, else so many that no page is missed."""
-    width, left = nest.dst_type.bits, _HUGE_PAGE * 8
+    width, left = nest.dst_type.bits, HUGE_PAGE * 8
     positions: dict[int, Array] = {}
     for index in sorted(range(len(nest.axes)), key=lambda i: _reach(nest.axes[i])):
         axis = nest.axes[index]
@@ -57,7 +54,7 @@ def _positions(nest: LoopNest, end: Callable[[Axis], int]) -> list[Array]:
 
 def _samples(axis: Axis, width: int) -> Array:
     """Positions of an axis at most a page apart where its stride allows, the last among them."""
-    step = max(_HUGE_PAGE * 8 // (abs(axis.dst) * width), 1) if isinstance(axis.dst, int) else 1
+    step = max(HUGE_PAGE * 8 // (abs(axis.dst) * width), 1) if isinstance(axis.dst, int) else 1
     return np.append(np.arange(0, axis.extent - 1, step), axis.extent - 1)
 
 

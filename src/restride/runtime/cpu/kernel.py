@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ...emit.entry import ENTRY, WHOLE
 from ...loading import load_whole
+from ...schedule.machine import NOMINAL
 from ..alloc import Array, address_of
 from ..cache import LruCache, cache_level
 from .huge_pages import page_offsets
@@ -19,17 +20,10 @@ from .thread_pool import default_pool
 if TYPE_CHECKING:
     from ...targets.lowered import Lowered
 
-# Below this many bytes a second thread costs more than it brings (measured: a region takes 2 to 5 us).
-_ALONE_BYTES = 1 << 18
-# One part moves about this much, so that Ctrl-C is never far.
-_PART_BYTES = 1 << 22
-_PARTS_PER_THREAD = 4
 # Jobs from here on are cut in pieces between which Python sees signals.
 SHORT_BYTES = 1 << 26
 # The same for repeats, whose turns work in the caches: 7 ms of products. Pieces of 2 ms cost 2 to 6 percent.
 REPEAT_BYTES = 1 << 28
-# Below this many bytes (a few microseconds) to let go of Python's lock costs more than it gives others.
-LOCKED_BYTES = 1 << 16
 
 
 class KernelCode:
@@ -81,7 +75,7 @@ class Kernel:
         self.numbers = lowered.numbers
         self._words = (ctypes.c_int64 * len(self.numbers))(*self.numbers)
         self.numbers_address = ctypes.addressof(self._words) if self.numbers else 0
-        call = native_call(3, keep_lock=work_bytes < LOCKED_BYTES)
+        call = native_call(3, keep_lock=work_bytes < NOMINAL.lock_bytes)
         self.call: Callable[[int, int, int], None] = functools.partial(call, code.whole)
 
     @property
@@ -96,9 +90,9 @@ class Kernel:
     def parts(self) -> int:
         """In how many parts a run is best done; 1 where one thread does it all."""
         threads = default_pool().threads
-        if self.is_small or (threads == 1 and self.work_bytes < _PART_BYTES):
+        if self.is_small or (threads == 1 and self.work_bytes < NOMINAL.part_bytes):
             return 1
-        return min(self.steps, max(_PARTS_PER_THREAD * threads, self.work_bytes // _PART_BYTES))
+        return min(self.steps, max(NOMINAL.parts_per_thread * threads, self.work_bytes // NOMINAL.part_bytes))
 
     def run_in(self, src: int, dst: int, params: int, parts: int) -> None:
         """Run in so many parts."""
@@ -121,7 +115,7 @@ class Kernel:
 
 def is_small(steps: int, work_bytes: int) -> bool:
     """True where work is never worth a second thread."""
-    return steps == 1 or work_bytes < _ALONE_BYTES
+    return steps == 1 or work_bytes < NOMINAL.alone_bytes
 
 
 _kernels: LruCache[KernelCode] = cache_level("kernels")

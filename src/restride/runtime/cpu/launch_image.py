@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...emit.launches import HEAD_WORDS
+from ...schedule.machine import NOMINAL
 from ..alloc import Array, address_of
 from .executable import CpuExecutable
-from .kernel import LOCKED_BYTES, SHORT_BYTES, KernelCode
+from .kernel import SHORT_BYTES, KernelCode
 from .launch_list import MemoryPlace, NativeList, ProgramPlaces, launch_words, native_list
 from .thread_pool import default_pool
 
@@ -149,7 +150,7 @@ class LinkedTable:
             self._words[at], self._words[at + 1] = kernels[number][:2]
         self._is_alone = all(table.words[at + _PARTS] == 1 for at in table.sites)
         self._kernels = [kernels[number].owner for number in set(table.kernels)]
-        self._native: NativeList = native_list(table.work_bytes < LOCKED_BYTES)
+        self._native: NativeList = native_list(table.work_bytes < NOMINAL.lock_bytes)
         self._call: Callable[..., None] = functools.partial(self._native.call, address_of(self._words))
 
     def run(self, memories: int) -> None:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from ...emit.launches import LAUNCHES, OWN_SCALARS, launches_ir
 from ...ir.program import DST, Place
-from ...schedule.machine import LINE
+from ...schedule.machine import LINE, NOMINAL
 from ...targets import jit, store
 from ...targets.isa import host_isa
-from .kernel import LOCKED_BYTES, REPEAT_BYTES, Kernel, KernelCode, KernelWords
+from .kernel import REPEAT_BYTES, Kernel, KernelCode, KernelWords
 from .launch import Addresses, Launch, Repeat
 from .native import native_call
 from .thread_pool import default_pool
@@ -74,7 +74,7 @@ class LaunchList:
         for repeat in repeats:
             words += launch_words(repeat, memory).words
         self._table = (ctypes.c_int64 * len(words))(*words)
-        keeps_lock = sum(repeat.work_bytes for repeat in repeats) < LOCKED_BYTES
+        keeps_lock = sum(repeat.work_bytes for repeat in repeats) < NOMINAL.lock_bytes
         # Of threads that make the first lists at once, each may get code of its own: the list keeps it.
         self._native = native_list(keeps_lock)
         self._call = functools.partial(self._native.call, ctypes.addressof(self._table))

@@ -18,7 +18,7 @@ from ...ir.program import (
     are_independent,
 )
 from ...loading import load_whole
-from ...schedule.machine import LINE
+from ...schedule.machine import LINE, NOMINAL
 from ...targets.isa import CacheSizes, Isa
 from .launch import FusedSumsLaunch, Launch, Repeat
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
     from ...schedule.language import Transform
     from ...targets.lowered import Lowered
-
-# Sources that one kernel reads: more streams of memory than this are slower than a second pass (measured).
-_MOST_SOURCES = 16
 
 
 def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
@@ -50,7 +47,7 @@ def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
     )
 
     widened = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
-    spread = spread_bytes(split_sums(widened, _MOST_SOURCES), lambda step: _tears_bytes(step, isa, caches))
+    spread = spread_bytes(split_sums(widened, NOMINAL.sources), lambda step: _tears_bytes(step, isa, caches))
     return split_integer_folds(spread, lambda step, fold: _fused_sums(step, fold, isa, caches) is not None)
 
 

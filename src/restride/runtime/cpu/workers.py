@@ -28,10 +28,9 @@ from restride.targets import jit, store
 from restride.targets.isa import host_isa
 
 from ...errors import refuse
+from ...schedule.machine import NOMINAL
 
-# How long a worker, or a caller that waits for one, spins before it sleeps (RESTRIDE_SPIN_US). To wake a
-# sleeping worker costs 5 to 50 us, and the processor that spins is taken from others.
-_SPIN_US = 50
+# The most microseconds that may be set for workers to spin (RESTRIDE_SPIN_US).
 _MOST_SPIN_US = 100_000
 _CLOSE_POLL_S = 0.0005
 _RUN_WORDS = 8
@@ -259,7 +258,7 @@ def _native() -> _Native:
 
 def _count_spins(spin: Callable[[int], None]) -> int:
     """Return how many turns of the spin loop last the spin time: a pause takes 1 to 140 cycles, by model."""
-    spin_us = settings.lookup_int("SPIN_US", _SPIN_US, low=0, high=_MOST_SPIN_US)
+    spin_us = settings.lookup_int("SPIN_US", NOMINAL.spin_us, low=0, high=_MOST_SPIN_US)
     turns = 500
     fastest = min(_time_ns(spin, turns) for _ in range(4))
     return min(turns * spin_us * 1000 // max(1, fastest), 2**31 - 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...ir.nest import LoopNest
 from ...ir.program import NestStep, Program, RepeatStep, TreeStep
 from ...ir.tree import LoopTree
-from ...schedule.machine import DeviceFacts
+from ...schedule.machine import NOMINAL, DeviceFacts
 from ...schedule.passes import split_integer_folds, split_sums, spread_bytes, unpack_operands, widen_trees
 from ...schedule.trees.padding import padding_nests
 from ...schedule.work_items import plan_items
@@ -26,9 +26,6 @@ from .launch import DeviceLaunch, SyclKernel, nest_launch, tree_launch
 
 if TYPE_CHECKING:
     from .device import SyclDevice
-
-# Sources that one kernel reads.
-_MOST_SOURCES = 16
 
 
 class SyclExecutable:
@@ -85,7 +82,7 @@ def _passed(program: Program, facts: DeviceFacts) -> Program:
     def splits_bytes(step: NestStep) -> bool:
         return not step.nest.is_empty and plan_items(step.nest, facts).splits_bytes
 
-    sums = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), _MOST_SOURCES)
+    sums = split_sums(unpack_operands(widen_trees(program), lambda _step, _operand: True), NOMINAL.sources)
     folds = split_integer_folds(spread_bytes(sums, splits_bytes), lambda _step, _fold: False)
     return move_rows(folds, facts)
 

@@ -8,7 +8,7 @@ from operator import methodcaller
 from typing import NamedTuple
 
 from ...ir.expression import Apply, Expr, Load
-from ..machine import LINE
+from ..machine import LINE, NOMINAL
 from .kernel import (
     AccessStrides,
     ColumnStream,
@@ -35,8 +35,8 @@ _NEAR = 256
 # With so many blocks behind the first one the distance to the next is brought. The addresses of more than
 # that LLVM finds early, with what is there, and moves sums to the stack for it.
 _MOST_BLOCKS = 2
-# The largest table of column sums, which lies on the stack.
-_TABLE_BYTES = 1 << 15
+# The largest table of column sums, which lies on the stack, with all else that a kernel has there.
+_TABLE_BYTES = NOMINAL.stack_bytes // 4
 _SUM_BYTES = 4
 # What stand for the axes of groups of columns, and of rows where there is no such loop.
 _COLUMNS, _ROWS = "columns of a tile", "rows of a tile"

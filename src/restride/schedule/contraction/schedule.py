@@ -18,7 +18,7 @@ from math import gcd, prod
 
 from ...dtypes import DataType
 from ...ir.digits import offset_at
-from ..machine import Machine
+from ..machine import LIMITS, Machine
 from .pack import Pack, find_pack, has_lane_instruction, has_one_instruction, is_moved
 from .parts import ROW_SUMS
 from .prefetch import Prefetch, find_prefetch
@@ -42,18 +42,7 @@ from .tiles import (
     tiles_by_time,
 )
 
-# Row tiles of more kinds than this, as edges of windows make them, would be too much code.
-_MOST_KINDS = 8
-# Taps whose code is written out at the edges of a window.
-_MOST_TAPS = 16
 _ACCUMULATOR_BITS = 32
-# Taps of a window whose weights are held in registers.
-_MOST_SHARED = 7
-# How many multiply-adds follow each other in a loop before it counts: more takes longer to compile.
-_UNROLLED = 128
-# The same where an element of a row is loaded into a register first: three steps of 27 rows of bytes took
-# three times as long as two.
-_UNROLLED_LOADS = 64
 # From so many sums on few registers are left, and a power of two of steps is written out: of three, five and
 # six LLVM loads so many operands ahead that sums move to the stack, which took a third longer.
 _TIGHT = 16
@@ -95,7 +84,7 @@ class ContractionPlan:
     @property
     def has_few_kinds(self) -> bool:
         """True where edges of windows make so few kinds of tiles that code for each is not too much."""
-        return len(self.tiling.kinds) <= _MOST_KINDS
+        return len(self.tiling.kinds) <= LIMITS.tile_kinds
 
     @property
     def groups(self) -> int:
@@ -239,7 +228,7 @@ def _can_be_tiled(contraction: Contraction, loop: ContractionLoop) -> bool:
     """
     own = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
     taps = [tap_of(contraction, limit, loop) for limit in own]
-    are_few = len(own) < 2 and all(tap is not None and tap.extent <= _MOST_TAPS for tap in taps)
+    are_few = len(own) < 2 and all(tap is not None and tap.extent <= LIMITS.edge_taps for tap in taps)
     return are_few and (loop.is_whole or not own)
 
 
@@ -256,7 +245,7 @@ def shared_taps(contraction: Contraction, row: ContractionLoop) -> int:
     another row with another tap, as in the windows of a depthwise convolution; else 0.
     """
     loop = next(reversed(summed_order(contraction)), None)
-    if loop is None or not 1 < loop.extent == loop.size <= _MOST_SHARED:
+    if loop is None or not 1 < loop.extent == loop.size <= LIMITS.shared_taps:
         return 0
     limits = [limit for limit in contraction.limits if limit.coefficient(loop.axis)]
     is_known = all(limit.coefficient(row.axis) for limit in limits)
@@ -425,7 +414,7 @@ def unrolled_turns(plan: ContractionPlan, operations: int) -> list[int]:
     is_alone = inner.extent * inner.step >= inner.size if counts_packs else inner.extent == inner.size
     whole = size if is_alone else gcd(inner.extent, size)
     area = max(kind.rows for kind in plan.tiling.kinds) * plan.vectors * operations
-    limit = _UNROLLED if _is_row_operand(plan) else _UNROLLED_LOADS
+    limit = LIMITS.unrolled if _is_row_operand(plan) else LIMITS.unrolled_loads
     most = max(1, min(16, limit // max(area, 1)))
     counts = (n for n in range(2, most + 1) if whole % n == 0 and (area < _TIGHT or n & (n - 1) == 0))
     return [1, *counts]

@@ -22,18 +22,6 @@ from dataclasses import dataclass
 from ..machine import Machine
 from .strides import Contraction, ContractionLoop, Limit
 
-# A multiply-add takes so long, in multiply-adds that do not wait for each other.
-_LATENCY = 4
-# A load from the second cache takes so long, beside what multiply-adds hide.
-_FAR_LOAD = 0.5
-# What begins and ends a tile takes so long for each step of it, where channels are the lanes: windows of few
-# taps are soon done.
-_LANE_TILE = 2
-# A vector of the first cache takes so long there.
-_NEAR_LOAD = 0.25
-# Where nothing hides it, so long: tiles of 2 rows by 9 vectors do two thirds of what 13 by 2 do.
-_LONE_LOAD = 3
-
 Rows = tuple[int, int]
 
 
@@ -79,17 +67,18 @@ IN_HALVES = StepCost(vector=2, row=2, fixed=1, operations=2)
 
 def _time_of_tiles(machine: Machine, cost: StepCost, rows: int, even: int, loaded: int) -> float:
     """How long a step of all tiles of `even` rows takes, in multiply-adds that do not wait for each other."""
-    at_once, tiles = 1 if machine.vector_bytes >= 64 else 2, -(-rows // even)
+    at_once, tiles = machine.multiply_adds, -(-rows // even)
     if cost.parts > 1:
         # Vectors of several parts are so many that each tile reads them from the second cache: fewer tiles
         # are faster, although the last one has fewer rows than the others.
-        return (rows * loaded * cost.operations) / at_once + loaded * tiles * _FAR_LOAD
+        return (rows * loaded * cost.operations) / at_once + loaded * tiles * machine.far_load
     sums = even * loaded * cost.operations
     if cost.taps:
         # Neighbours share what they read, and what is read of one column has no part in another.
         read = loaded * (even + 2 * cost.taps - 1) / cost.taps
-        return (sums / at_once + read * _NEAR_LOAD + _LANE_TILE) * tiles
-    return max(sums / at_once, (even + loaded) / at_once, _LONE_LOAD * loaded / at_once, _LATENCY) * tiles
+        return (sums / at_once + read * machine.near_load + machine.tile_ends) * tiles
+    loads = max(even + loaded, machine.lone_load * loaded) / at_once
+    return max(sums / at_once, loads, machine.latency) * tiles
 
 
 def tiles_by_time(machine: Machine, cost: StepCost, rows: int, vectors: int, whole: int) -> list[Rows]:

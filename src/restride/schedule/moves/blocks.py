@@ -24,27 +24,15 @@ from ...ir.expression import Load, TreeAxis
 from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
 from ...ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
 from ...ir.tree import Each, Item, LoopTree, Store, TreeTensor
-from ..machine import Machine
+from ..machine import LIMITS, Machine
 from ..trees.lanes import folds_in_lanes
 from .schedule import Schedule, schedule, with_prefetch
 
 # --- blocks ------------------------------------------------------------------
 # A nest in blocks: all of its boxes for some positions of one axis, then for the next ones.
 
-# Past this many boxes the code would outgrow its use.
-_MOST_BOXES = 16
-# Work from here on is shared by threads, which takes more than a few blocks.
-_SHARED_BYTES = 1 << 18
+# Threads share work among more than a few blocks.
 _FEWEST_BLOCKS = 8
-# Longer blocks would not be near when they are done, and leave no place to stop.
-_LONGEST_BLOCK_BYTES = 1 << 22
-# A block reads at least so long a run of each row of the source, and writes as long ones: tiles stay whole.
-# Measured: reading runs of 256 bytes costs half of the speed; blocks of one column each are 50 times slower.
-_RUN_BYTES = 1 << 10
-# The longest block that is put together in scratch, on the stack.
-_SCRATCH_BYTES = 1 << 17
-# Blocks that stay in the first cache while all boxes are done.
-_FIRST_CACHE_BYTES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +81,7 @@ def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
     if not axes or nest.axes[axes[0]].bound >= 0:
         return None
     result = in_blocks(nest, axes[0], machine)
-    if result is None or not 0 < result.scratch_elements * nest.dst_type.bits // 8 <= _FIRST_CACHE_BYTES:
+    if result is None or not 0 < result.scratch_elements * nest.dst_type.bits // 8 <= machine.block:
         return None
     return result
 
@@ -103,7 +91,9 @@ def cuts(nest: LoopNest) -> list[int]:
 
     Nor where an operand has two elements in a byte: a block might begin at the second.
     """
-    if nest.is_empty or peeled_boxes(nest) > _MOST_BOXES or any(x.data_type.bits < 8 for x in nest.operands):
+    if nest.is_empty or peeled_boxes(nest) > LIMITS.boxes_in_blocks:
+        return []
+    if any(operand.data_type.bits < 8 for operand in nest.operands):
         return []
     free = [i for i, a in enumerate(nest.axes) if a.is_linear and a.extent > 1 and as_int(a.dst) > 0]
     apart = [i for i in free if nest.axes[i].bound < 0 or _is_disjoint(nest, i)]
@@ -112,23 +102,25 @@ def cuts(nest: LoopNest) -> list[int]:
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
     """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
-    nest = _cut_in_blocks(nest, cut, _block_positions(nest, cut))
+    nest = _cut_in_blocks(nest, cut, _block_positions(nest, cut, machine))
     axis = nest.axes[cut]
-    if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= _SHARED_BYTES:
+    if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= machine.alone_bytes:
         return None
-    if nest.moved_bytes > _LONGEST_BLOCK_BYTES * axis.extent:
+    if nest.moved_bytes > machine.part_bytes * axis.extent:
         return None
     src, dst, *more = map(as_int, (axis.src, axis.dst, *axis.more))
     scratch_elements = dst if _goes_through_scratch(nest, cut, machine) else 0
     return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), scratch_elements)
 
 
-def _block_positions(nest: LoopNest, cut: int) -> int:
-    """How many positions of an axis make a block: the smallest even part with long runs on both sides."""
+def _block_positions(nest: LoopNest, cut: int, machine: Machine) -> int:
+    """How many positions of an axis make a block: the smallest even part with long runs on both sides, so
+    that tiles stay whole. Measured: blocks of one column each are 50 times slower.
+    """
     axis = nest.axes[cut]
     sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
     steps = [abs(as_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
-    least = min(max(-(-_RUN_BYTES // max(step, 1)) for step in steps), axis.extent)
+    least = min(max(-(-machine.run_bytes // max(step, 1)) for step in steps), axis.extent)
     return min(n for n in _divisors(axis.extent) if n >= least)
 
 
@@ -172,7 +164,7 @@ def _goes_through_scratch(nest: LoopNest, cut: int, machine: Machine) -> bool:
     """True where a destination larger than the caches is unbroken runs, one for each block."""
     length, width = as_int(nest.axes[cut].dst), nest.dst_type.bits // 8
     written = nest.axes[cut].extent * length * width
-    if written < machine.l3 // 2 or length * width > _SCRATCH_BYTES or nest.compute.reads_destination:
+    if written < machine.l3 // 2 or length * width > machine.stack_bytes or nest.compute.reads_destination:
         return False
     boxes = peel(nest)
     return _is_disjoint(nest, cut) and sum(box.positions for box in boxes) == nest.axes[cut].extent * length

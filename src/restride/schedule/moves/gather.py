@@ -12,13 +12,7 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 from ...ir.nest import Axis, LoopNest, as_int
-from ..machine import Machine
-
-# Permutations of two registers in a tile: with more, registers run out. Measured in the caches against
-# stages: with 20 to 90 of them 1.0 to 2.0 times as fast, with 165 0.7 to 0.95, with 308 0.5 to 0.7.
-_MOST_PERMUTATIONS = 128
-# What lies side by side, on either side, is loaded and stored at once: so many bytes, or more.
-_LEAST_BYTES = 16
+from ..machine import SHORTEST_VECTOR, Machine
 
 
 def gather_chunks(nest: LoopNest, lanes: int, machine: Machine) -> tuple[int, ...] | None:
@@ -38,7 +32,7 @@ def gather_chunks(nest: LoopNest, lanes: int, machine: Machine) -> tuple[int, ..
         return None
     whole = [nest.axes[i] for i in (*tables, *within)]
     positions = _positions(nest.axes[along], lanes)
-    if not positions or not _pays(whole, nest.axes[along], positions, lanes, nest.dst_type.bits):
+    if not positions or not _pays(whole, nest.axes[along], positions, lanes, nest.dst_type.bits, machine):
         return None
     chunks = dict.fromkeys((*tables, *within), 0) | {along: positions}
     return tuple(chunks.get(i, 1) or axis.extent for i, axis in enumerate(nest.axes))
@@ -93,10 +87,10 @@ def _positions(along: Axis, lanes: int) -> int:
     return min(wanted, 1 << (along.extent.bit_length() - 1))
 
 
-def _pays(whole: list[Axis], along: Axis, positions: int, lanes: int, bits: int) -> bool:
+def _pays(whole: list[Axis], along: Axis, positions: int, lanes: int, bits: int, machine: Machine) -> bool:
     """True where registers are loaded and stored in long pieces, and the code is not too long."""
     src, dst = (as_int(step) if positions > 1 else lanes for step in (along.src, along.dst))
-    if min(src, dst) * positions * bits < 8 * _LEAST_BYTES:
+    if min(src, dst) * positions * bits < 8 * SHORTEST_VECTOR:
         return False
     # Source registers by the destination's: of all positions, a register or more.
     sources: dict[int, set[int]] = defaultdict(set)
@@ -104,7 +98,7 @@ def _pays(whole: list[Axis], along: Axis, positions: int, lanes: int, bits: int)
         sources[written // dst].add(read // src)
     each = -(-src * positions // lanes)
     # Two registers are permuted into one, and put together with what is there of the others.
-    return sum(each * len(read) - 1 or 1 for read in sources.values()) <= _MOST_PERMUTATIONS
+    return sum(each * len(read) - 1 or 1 for read in sources.values()) <= machine.permutations
 
 
 def _offsets(axes: list[Axis]) -> list[tuple[int, int]]:

@@ -10,17 +10,9 @@ from ...dtypes import DataType
 from ...ir.nest import Axis, LoopNest, as_int, highest, lowest
 from ...ir.nest_rewrites import normalise, peel, peeled_boxes
 from ...ir.staged_nest import Flush
-from ..machine import Machine
+from ..machine import LIMITS, Machine
 from .schedule import Schedule, schedule, writes_whole_lines
 from .tiling import contiguous
-
-# Bytes of the destination that all nests write before the next block: half the first cache.
-_BLOCK_BYTES = 1 << 14
-_LONGEST_ROW = 1 << 16
-# Runs from here on have few lines in common with others.
-_LONG_RUN = 1 << 10
-# Past this many schedules the code would outgrow its use.
-_MOST_SCHEDULES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +60,31 @@ def interleave(nests: Sequence[LoopNest], machine: Machine) -> InterleavedNests 
     """All nests in step; None where they have no axis in common, or would not gain by it."""
     if len(nests) < 2 or any(nest.operands or nest.compute.scalars for nest in nests):
         return None
-    if sum(map(peeled_boxes, nests)) > _MOST_SCHEDULES:
+    if sum(map(peeled_boxes, nests)) > LIMITS.interleaved:
         return None
     written = sum(nest.positions * nest.dst_type.bits // 8 for nest in nests)
     if written < machine.l2 or any(nest.dst_type.bits < 8 or nest.src_type.bits < 8 for nest in nests):
         return None
-    if not _is_short(nests):
+    if not _is_short(nests, machine):
         return None
     commons = _common_axes(nests)
     row = written // prod(axis.extent for axis in commons) if commons else 0
-    while len(commons) > 1 and row * commons[-1].extent < _BLOCK_BYTES:
+    while len(commons) > 1 and row * commons[-1].extent < machine.block:
         row *= commons.pop().extent
-    if not commons or row > _LONGEST_ROW or row * commons[-1].extent < _BLOCK_BYTES:
+    if not commons or row > 2 * machine.l1 or row * commons[-1].extent < machine.block:
         return None
     *outer, along = commons
     inner = [_remove_axes(nest, commons) for nest in nests]
-    block = _even(along.extent, max(_BLOCK_BYTES // max(row, 1), 1))
+    block = _even(along.extent, max(machine.block // max(row, 1), 1))
     return _schedule_blocks(inner, (tuple(outer), along, block), written, machine)
 
 
-def _is_short(nests: Sequence[LoopNest]) -> bool:
-    """True where a good part of the destination is written in short runs, between those of other nests."""
+def _is_short(nests: Sequence[LoopNest], machine: Machine) -> bool:
+    """True where a good part of the destination is written in short runs, between those of other nests: these
+    have lines in common.
+    """
     boxes = [normalise(box) for nest in nests for box in peel(nest)]
-    short = sum(box.positions for box in boxes if _run_bytes(box) < _LONG_RUN)
+    short = sum(box.positions for box in boxes if _run_bytes(box) < machine.run_bytes)
     return 4 * short > sum(box.positions for box in boxes)
 
 
@@ -109,7 +103,7 @@ def _schedule_blocks(
     whole = [_add_axis(nest, Axis(block, along.srcs[i], along.dst)) for i, nest in enumerate(inner)]
     plans = [_schedules(nest, machine) for nest in whole]
     fills = all(writes_whole_lines(plan, machine) for each in plans for plan in each)
-    if fills or sum(map(len, plans)) > _MOST_SCHEDULES:
+    if fills or sum(map(len, plans)) > LIMITS.interleaved:
         return None
     types = tuple(nest.src_type for nest in inner)
     nests = InterleavedNests(inner[0].dst_type, types, outer, along, block, tuple(plans), None, 0)

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...ir.nest import LoopNest
-from ..machine import DeviceFacts
+from ..machine import LINE, DeviceFacts
 
 # Shorter axes are read as they lie.
 _LEAST_SIDE = 8
 _SIDES = (16, 64)
-_ROW_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def square_of(nest: LoopNest, device: DeviceFacts, src_axis: int, dst_axis: int)
 def _longest_side(nest: LoopNest, device: DeviceFacts) -> int:
     narrow = min(nest.src_type.bits, nest.dst_type.bits) // 8
     least, most = _SIDES
-    return min(max(least, _ceil_power(device.sub_group), _ROW_BYTES // narrow), most)
+    return min(max(least, _ceil_power(device.sub_group), LINE // narrow), most)
 
 
 def _side_within(nest: LoopNest, index: int, side: int) -> int:

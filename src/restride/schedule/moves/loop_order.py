@@ -14,21 +14,6 @@ from ...ir.nest import LoopNest, Stride, highest, lowest
 from ..machine import Machine
 from .tiling import Chunks, contiguous, rows_share_sets, tile_rows_share_sets
 
-# Bytes of a row that are moved before the next row's turn, on either side. Measured; a factor of two either
-# way changes little.
-_RUN_BYTES = 1024
-# The same on the destination's side where more rows of the source would push each other out of the second
-# cache. Measured on rows of 4 to 16 KB, 1.1 to 1.4 times as fast; one line is too short.
-_SHORT_RUN_BYTES = 128
-# Work below this many bytes is one grid step.
-_SMALL_BYTES = 1 << 15
-# Bytes of one grid step where an axis must be cut to make steps.
-_STEP_BYTES = 1 << 16
-# As many grid steps as make an even split among the threads of a large machine; more where a step would
-# move more than this many bytes, so that a long job can be left between steps.
-_ENOUGH_STEPS = 64
-_LONGEST_STEP_BYTES = 1 << 22
-
 
 @dataclass(frozen=True, slots=True)
 class Grid:
@@ -49,33 +34,35 @@ class Order:
 def order_loops(nest: LoopNest, chunks: Chunks, machine: Machine) -> Order:
     """The loops around tiles of `chunks`: outer ones make the grid, long inner ones are cut into blocks."""
     order = _inner_order(nest, chunks)
-    if nest.moved_bytes <= _SMALL_BYTES or not order:
+    if nest.moved_bytes <= machine.step_bytes // 2 or not order:
         return Order((), tuple(order))
     inner = order[-2:]
-    further = _further(nest, inner, order[:-2])
+    further = _further(nest, inner, order[:-2], machine)
     outer = [Grid(i, 1) for i in order[:-2] if i not in further]
     blocks = {index: _tiles(nest, chunks, index) for index in inner}
     if len(inner) > 1:
         inner = _block(nest, chunks, inner, blocks, machine)
     at = inner.index(order[-1])
     inner, blocks = [*inner[:at], *further, *inner[at:]], {**blocks, **further}
-    _cut_for_threads(nest, chunks, outer, blocks)
+    _cut_for_threads(nest, chunks, outer, blocks, machine)
     cuts = [Grid(i, blocks[i]) for i in inner if blocks[i] < _tiles(nest, chunks, i)]
-    if order[-1] != inner[-1] and blocks[inner[-1]] <= _short_run(nest, chunks, inner[-1]):
+    if order[-1] != inner[-1] and blocks[inner[-1]] <= _short_run(nest, chunks, inner[-1], machine):
         # Runs of the destination are short, for whatever reason: blocks go on along the source.
         cuts.reverse()
     return Order((*outer, *cuts), tuple(inner))
 
 
-def _cut_for_threads(nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int]) -> None:
+def _cut_for_threads(
+    nest: LoopNest, chunks: Chunks, outer: list[Grid], blocks: dict[int, int], machine: Machine
+) -> None:
     """Cut blocks further where the grid would have too few steps to share: the longest run first, so that
     short runs are left on neither side.
     """
-    enough = max(_ENOUGH_STEPS, nest.moved_bytes // _LONGEST_STEP_BYTES)
+    enough = max(machine.grid_steps, nest.moved_bytes // machine.part_bytes)
     steps = prod(-(-_tiles(nest, chunks, g.axis) // g.tiles) for g in outer)
     while True:
         made = steps * prod(-(-_tiles(nest, chunks, i) // blocks[i]) for i in blocks)
-        if made >= enough or nest.moved_bytes < 2 * made * _STEP_BYTES or max(blocks.values()) == 1:
+        if made >= enough or nest.moved_bytes < 2 * made * machine.step_bytes or max(blocks.values()) == 1:
             return
         longest = max(blocks, key=lambda i: (blocks[i] > 1, blocks[i] * _step_bits(nest, chunks, i)))
         blocks[longest] = -(-blocks[longest] // 2)
@@ -97,7 +84,7 @@ def _inner_order(nest: LoopNest, chunks: Chunks) -> list[int]:
     return [i for i in loops if i not in tail] + tail
 
 
-def _further(nest: LoopNest, inner: list[int], outer: list[int]) -> dict[int, int]:
+def _further(nest: LoopNest, inner: list[int], outer: list[int], machine: Machine) -> dict[int, int]:
     """The axis where the source goes on when the last of `inner` ends before a run does, if it is an outer
     one, and how many steps of it make a run.
     """
@@ -106,10 +93,10 @@ def _further(nest: LoopNest, inner: list[int], outer: list[int]) -> dict[int, in
         return {}
     place = along.index(inner[-1]) + 1
     run = prod(nest.axes[i].extent for i in along[:place]) * nest.src_type.bits // 8
-    if run >= _RUN_BYTES or along[place : place + 1] not in ([i] for i in outer):
+    if run >= machine.run_bytes or along[place : place + 1] not in ([i] for i in outer):
         return {}
     index = along[place]
-    return {index: _even(nest.axes[index].extent, _RUN_BYTES // run)}
+    return {index: _even(nest.axes[index].extent, machine.run_bytes // run)}
 
 
 def _continuation(nest: LoopNest, chunks: Chunks, side: str, loops: list[int]) -> int | None:
@@ -129,7 +116,7 @@ def _mean_reach(stride: Stride) -> float:
 def _block(
     nest: LoopNest, chunks: Chunks, inner: list[int], blocks: dict[int, int], machine: Machine
 ) -> list[int]:
-    """Cut the two inner loops so that both sides see runs of `_RUN_BYTES`, and order them.
+    """Cut the two inner loops so that both sides see runs of `run_bytes`, and order them.
 
     Runs of the destination go innermost: reads can be asked for ahead, writes cannot. But rows of the source
     that are no longer than a run are read to their end, so that memory is read in one stretch (not where all
@@ -139,12 +126,12 @@ def _block(
     """
     across, along = inner
     shrinks = nest.shrinks and nest.moved_bytes >= machine.l3
-    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type) << shrinks
-    written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type)
+    read = _run_tiles(nest.axes[along].src, chunks[along], nest.src_type, machine.run_bytes) << shrinks
+    written = _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, machine.run_bytes)
     blocks[along], blocks[across] = _even(blocks[along], read), _even(blocks[across], written)
     is_whole_row = blocks[along] == _tiles(nest, chunks, along)
     if not (is_whole_row or shrinks) and _push_out(nest, chunks, across, blocks[across], machine):
-        blocks[across] = _short_run(nest, chunks, across)
+        blocks[across] = _short_run(nest, chunks, across, machine)
         return [along, across]
     steps = {index: _reach(nest.axes[index].dst) * chunks[index] for index in inner}
     rows = blocks[along] * chunks[along]
@@ -172,9 +159,9 @@ def _tiles(nest: LoopNest, chunks: Chunks, index: int) -> int:
     return -(-nest.axes[index].extent // chunks[index])
 
 
-def _short_run(nest: LoopNest, chunks: Chunks, across: int) -> int:
+def _short_run(nest: LoopNest, chunks: Chunks, across: int, machine: Machine) -> int:
     """Tiles of a short run of the destination."""
-    return _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, _SHORT_RUN_BYTES)
+    return _run_tiles(nest.axes[across].dst, chunks[across], nest.dst_type, machine.short_run_bytes)
 
 
 def _push_out(nest: LoopNest, chunks: Chunks, across: int, tiles: int, machine: Machine) -> bool:
@@ -186,11 +173,11 @@ def _push_out(nest: LoopNest, chunks: Chunks, across: int, tiles: int, machine: 
     if not isinstance(stride, int) or nest.moved_bytes < machine.l3:
         return False
     step, rows = abs(stride) * nest.src_type.bits // 8, tiles * chunks[across]
-    is_long = tiles >= 4 * _short_run(nest, chunks, across)
+    is_long = tiles >= 4 * _short_run(nest, chunks, across, machine)
     return is_long and machine.second_cache.overflows(2 * rows, step)
 
 
-def _run_tiles(stride: Stride, chunk: int, data_type: DataType, run: int = _RUN_BYTES) -> int:
+def _run_tiles(stride: Stride, chunk: int, data_type: DataType, run: int) -> int:
     return max(run * 8 // max(_reach(stride) * chunk * data_type.bits, 1), 1)
 
 

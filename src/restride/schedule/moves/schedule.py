@@ -20,18 +20,6 @@ from .local_square import LocalSquare
 from .loop_order import Grid, order_loops
 from .tiling import choose_tile, contiguous, moves_halves, rows_share_sets, tile_rows_share_sets
 
-# How far ahead of a source row a transpose asks for data: two lines, and four where values shrink,
-# since such steps take less time. Measured; 64 to 512 differ little.
-_AHEAD_BYTES = 128
-# The same where tiles of several axes read one unbroken run from memory. Measured on blocks of channels to
-# plain: 1.0 to 1.5 times as fast as two lines for 8 and 16 bits, 1.4 to 1.9 where floats shrink to bytes;
-# 2 to 8 KB differ little. Bytes in groups with a scale become bf16 1.2 times as fast. Moves of 32 bits lose
-# as often as they gain, and within the caches all lose.
-_AHEAD_IN_RUN_BYTES = 4096
-# In shorter runs most of that would lie behind the end.
-_LONG_RUN_BYTES = 4 * _AHEAD_IN_RUN_BYTES
-# The least that a step reads in one run, for it to ask far ahead.
-_LEAST_RUN_BYTES = 1 << 10
 # Rows that go to fewer places are as good as one.
 _FEWEST_SCATTERED = 4
 
@@ -167,8 +155,8 @@ def with_prefetch(plan: Schedule, machine: Machine, *, far: bool) -> Schedule:
     """The same schedule for a source that is not in the caches: it asks ahead. With `far` it asks for tiles
     ahead, where one is an unbroken run that the innermost loop's next one goes on.
     """
-    is_run = far and (_run_of_tiles(plan) or _is_run_of_nibbles(plan))
-    ahead = _AHEAD_IN_RUN_BYTES if is_run else _prefetch_distance(plan, machine)
+    is_run = far and (_run_of_tiles(plan) or _is_run_of_nibbles(plan, machine))
+    ahead = machine.ahead_in_run_bytes if is_run else _prefetch_distance(plan, machine)
     return replace(plan, prefetch=ahead)
 
 
@@ -180,16 +168,16 @@ def _prefetch_distance(plan: Schedule, machine: Machine) -> int:
         if moves_halves(plan.nest) and _reads_lines_that_collide(plan, machine):
             # Nothing of a line is left to be read, and further lines would push out near ones.
             return 0
-        return max(_next_rows(plan, machine), _AHEAD_BYTES << plan.nest.shrinks)
+        return max(_next_rows(plan, machine), machine.ahead_bytes << plan.nest.shrinks)
     if plan.kind != "copy" or not plan.inner:
         return 0
     along = contiguous(plan.nest, "src")
     step = _source_step(plan, plan.inner[-1])
-    if step <= _AHEAD_BYTES or plan.inner[-1] in along[:1]:
+    if step <= machine.ahead_bytes or plan.inner[-1] in along[:1]:
         return 0
     # Where tiles jump between places that are each read on and on, those go on soon.
     nearest = next((i for i in along if i in plan.inner[-2:]), None)
-    return _AHEAD_BYTES if nearest is not None and nearest != plan.inner[-1] else step
+    return machine.ahead_bytes if nearest is not None and nearest != plan.inner[-1] else step
 
 
 def _reads_long_run(plan: Schedule, machine: Machine) -> bool:
@@ -197,7 +185,8 @@ def _reads_long_run(plan: Schedule, machine: Machine) -> bool:
     nest = plan.nest
     bits = min(nest.src_type.bits, nest.dst_type.bits)
     extents = [nest.axes[i].extent for i in contiguous(nest, "src")]
-    is_long = prod(extents) * nest.src_type.bits >= 8 * _LONG_RUN_BYTES
+    # In shorter runs most of what is asked for would lie behind the end.
+    is_long = prod(extents) * nest.src_type.bits >= 8 * 4 * machine.ahead_in_run_bytes
     return bits < 32 and is_long and nest.moved_bytes >= machine.l3
 
 
@@ -212,7 +201,7 @@ def _run_of_tiles(plan: Schedule) -> bool:
     return is_whole and all(plan.chunks[i] == 1 for i in range(len(plan.chunks)) if i not in (*inside, *last))
 
 
-def _is_run_of_nibbles(plan: Schedule) -> bool:
+def _is_run_of_nibbles(plan: Schedule, machine: Machine) -> bool:
     """True where a grid step reads 4-bit elements that lie in one unbroken run, in whatever order.
 
     What is next in a row of a tile is near then, and read by this step anyway. Measured on the formats of
@@ -232,7 +221,7 @@ def _is_run_of_nibbles(plan: Schedule) -> bool:
         if stride != run:
             return False
         run *= count
-    return run * nest.src_type.bits >= 8 * _LEAST_RUN_BYTES
+    return run * nest.src_type.bits >= 8 * machine.run_bytes
 
 
 def _next_rows(plan: Schedule, machine: Machine) -> int:

@@ -16,19 +16,12 @@ from ...dtypes import DataType
 from ...ir.nest import Axis, LoopNest, as_int
 from ...ir.nest_rewrites import normalise, peel
 from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
-from ..machine import Machine
+from ..machine import NOMINAL, Machine
 from .schedule import Schedule, schedule, writes_whole_lines
 from .tiling import contiguous
 
-# Scratch of this size, twice, and what is read into it stay in the first cache, and on any thread's stack.
-# Measured: 8 KB run 1.0 to 1.2 times as fast as 16 KB, but where runs would become short.
-_SCRATCH_BYTES = 1 << 13
-# Runs of the destination shorter than `_SHORTEST_RUN` are worth this much.
-_MORE_SCRATCH_BYTES = 1 << 14
-# A single position may take more.
-LONGEST_ROW = 1 << 17
 # Shorter runs of the destination are not worth a stage of their own.
-_SHORTEST_RUN = 512
+_SHORTEST_RUN = NOMINAL.run_bytes // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +86,18 @@ def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> Stag
     """Schedule a chain; None where a single position does not fit the scratch."""
     width = chain.nest.src_type.bits // 8
     row = chain.row * width
-    limit = max(_SCRATCH_BYTES // row, chain.plane, 1)
+    # Scratch of half a block, twice, and what is read into it stay in the first cache. Measured: it is 1.0 to
+    # 1.2 times as fast as scratch of a block, but where runs would become short.
+    limit = max(machine.block // 2 // row, chain.plane, 1)
     if chain.run:
         # Runs of less than a line cannot be flushed: they are worth still more scratch.
         enough, least = (-(-length // (chain.run * width)) for length in (_SHORTEST_RUN, machine.line))
-        limit = max(limit, min(enough, _MORE_SCRATCH_BYTES // row), min(least, LONGEST_ROW // row))
+        limit = max(limit, min(enough, machine.block // row), min(least, machine.stack_bytes // row))
     is_short = min(limit, chain.along.extent) * chain.run * width < machine.line
-    if row > LONGEST_ROW or (through_scratch and is_short):
+    if row > machine.stack_bytes or (through_scratch and is_short):
         return None
     grain = machine.line // gcd(machine.line, chain.run * width)
-    chunk = _chunk(chain.along.extent, limit, LONGEST_ROW // row, grain)
+    chunk = _chunk(chain.along.extent, limit, machine.stack_bytes // row, grain)
     last = chain.along.extent % chunk
     return StagedSchedule(
         data_type=chain.nest.src_type,
@@ -172,7 +167,7 @@ def one_stage(nest: LoopNest) -> StagedNest | None:
     if len(boxes) != 1 or not _is_plain_move(boxes[0]):
         return None
     box = boxes[0]
-    limit = _MORE_SCRATCH_BYTES * 8 // box.dst_type.bits
+    limit = NOMINAL.block * 8 // box.dst_type.bits
     along_src, along_dst = contiguous(box, "src"), contiguous(box, "dst")
     for place in range(len(along_dst) - 1, -1, -1):
         inner, along = along_dst[:place], along_dst[place]

@@ -14,11 +14,6 @@ from ...ir.nest import LoopNest, Stride
 from ..machine import Machine
 from .gather import gather_chunks
 
-# Copies keep this many registers in flight.
-_COPY_REGISTERS = 4
-# A tile of few source rows reads whole lines of them where it has no more registers than this. Measured: with
-# 4, rows of 2 and 4 (weights of 2a, 4a) run 1.3 to 1.8 times as fast; 16 make tiles of 16 rows slower.
-_LINE_REGISTERS = 4
 # Positions from which on a row takes many tiles.
 _LONG_ROW = 512
 # Elements of 4 bits that move are two to a lane (`emit/tile_halves.py`). A tile of them may be twice as large
@@ -50,11 +45,13 @@ def choose_tile(nest: LoopNest, mid: DataType, machine: Machine) -> Tile:
     along_dst = contiguous(nest, "dst")
     along_src = contiguous(nest, "src")
     if nest.is_zero:
-        return Tile(_copy_chunks(nest, along_dst, lanes), "zero", "padding")
+        return Tile(_copy_chunks(nest, along_dst, lanes, machine), "zero", "padding")
     if not nest.axes:
         return Tile((), "copy", "there is one element")
     if _is_copy(nest, along_dst, along_src, mid, machine):
-        return Tile(_copy_chunks(nest, along_dst, lanes), "copy", "one axis is contiguous on both sides")
+        return Tile(
+            _copy_chunks(nest, along_dst, lanes, machine), "copy", "one axis is contiguous on both sides"
+        )
     gathered = gather_chunks(nest, lanes, machine)
     if gathered is not None:
         return Tile(gathered, "gather", "an axis moves by a table, from few registers to each")
@@ -106,7 +103,7 @@ def _axis_of_stride(nest: LoopNest, side: str, stride: int, taken: list[int]) ->
     return None
 
 
-def _copy_chunks(nest: LoopNest, along: list[int], lanes: int) -> Chunks:
+def _copy_chunks(nest: LoopNest, along: list[int], lanes: int, machine: Machine) -> Chunks:
     """A run of registers along the contiguous axis; where it is short, several rows of it.
 
     Not of an odd length: registers would straddle rows.
@@ -114,12 +111,12 @@ def _copy_chunks(nest: LoopNest, along: list[int], lanes: int) -> Chunks:
     chunks = [1] * len(nest.axes)
     if not along:
         return tuple(chunks)
-    goal = _COPY_REGISTERS * lanes
+    goal = machine.copy_registers * lanes
     extent = nest.axes[along[0]].extent
     again = _axis_read_again(nest, along[0])
     if again is not None:
         chunks[along[0]] = min(lanes, extent)
-        chunks[again] = min(_COPY_REGISTERS, _floor_power(nest.axes[again].extent))
+        chunks[again] = min(machine.copy_registers, _floor_power(nest.axes[again].extent))
         return tuple(chunks)
     chunks[along[0]] = min(goal, extent)
     rows = goal // max(extent, 1)
@@ -202,7 +199,7 @@ def _chunks_writing(
     registers = 8 if is_small else 32 if _is_bytes_in_caches(nest, along_src[0], machine) else 16
     wanted = max(quarter, min(registers * lanes // _floor_power(rows), lanes))
     apart = rows // _run_taken(nest, along_src, chunks)
-    wanted = max(wanted, min(_LINE_REGISTERS * lanes // apart, lanes))
+    wanted = max(wanted, min(machine.line_registers * lanes // apart, lanes))
     if tile_rows_share_sets(nest, chunks, machine):
         held = lanes * _HALVES_MOVED if moves_halves(nest) else lanes
         fitting = machine.registers * held // _floor_power(apart)

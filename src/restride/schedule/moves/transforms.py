@@ -23,17 +23,11 @@ from ...errors import Error, refuse
 from ...ir.nest import LoopNest
 from ...ir.nest_rewrites import split_read
 from ..language import Argument, Transform, check_known, schedule_text
-from ..machine import Machine
+from ..machine import LIMITS, Machine
 from .loop_order import Grid
 from .schedule import Schedule, converts_after_permute, moves_whole_bytes, schedule, writes_whole_lines
 from .tiling import Tile, choose_tile, contiguous
 
-# A tile is straight-line code: as many elements as the largest of ours.
-_MOST_ELEMENTS = 64 * 64
-# The same for all copies of a tile in a kernel: of whole ones, and of those that an axis cuts off.
-_MOST_COPIED = 8 * _MOST_ELEMENTS
-# Registers of a tile that is no power of two: each is gathered from all that its elements come from.
-_MOST_GATHERED = 8
 # Steps are multiplied by parts, of which there are no more, in 64 bits.
 _MOST_STEPS = 1 << 31
 # Asking further ahead is asking for nothing.
@@ -233,11 +227,11 @@ def _misfit(plan: Schedule, machine: Machine) -> tuple[str, str]:
     if plan.chunks != _chosen_tile(nest, machine).chunks:
         elements = prod(plan.chunks)
         copies = prod((1 + (axis.extent % chunk > 0)) * (2 - axis.is_whole) for axis, chunk in sizes)
-        registers = _MOST_GATHERED * machine.vector_bytes * 8 // max(plan.mid_type.bits, 8)
+        registers = LIMITS.gathered * machine.vector_bytes * 8 // max(plan.mid_type.bits, 8)
         is_exchanged = all(
             chunk & (chunk - 1) == 0 and (axis.is_linear or chunk == 1) for axis, chunk in sizes
         )
-        if elements > _MOST_ELEMENTS or elements * copies > _MOST_COPIED:
+        if elements > LIMITS.tile or elements * copies > LIMITS.copied:
             return "tile", f"{elements} elements in {copies} forms are too much code for a tile"
         if elements > registers and not is_exchanged:
             return "tile", f"tiles of {elements} elements are exchanged in registers only as powers of two"

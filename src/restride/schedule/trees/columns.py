@@ -16,20 +16,21 @@ from math import prod
 
 from ...ir.expression import Load, TreeAxis, parts_of
 from ...ir.tree import Each, LoopTree, values_of
+from ..fold_order import (
+    COLUMN_PIECES,
+    LEAST_BLOCK_ROWS,
+    LEAST_CHUNK_COLUMNS,
+    LEAST_COLUMN_BYTES,
+    LEAST_COLUMN_STEP,
+    LEAST_COLUMN_STEP_OF_MANY,
+    LEAST_PIECE_BLOCKS,
+    MOST_BLOCK_ROWS,
+    MOST_CHUNK_COLUMNS,
+    MOST_PART_BYTES,
+)
 from ..language import Schedule, Transform
 from .pieces import pieces_of, pieces_with_a_rest, step_along
 from .rewrites import part_of
-
-# Bytes of a tensor, and from a row to the next, of one fold and of many, at least: else columns are as fast.
-_LEAST_BYTES = 1 << 22
-_LEAST_STEP, _LEAST_STEP_OF_MANY = 1 << 9, 1 << 11
-# Rows of a block, at most and at least; columns of a chunk likewise; bytes of the parts of a piece, at most,
-# as they lie on the stack of a thread, and its blocks, at least.
-_MOST_ROWS, _LEAST_ROWS = 8, 4
-_MOST_COLUMNS, _LEAST_COLUMNS = 1 << 12, 1 << 7
-_MOST_BYTES, _LEAST_BLOCKS = 1 << 17, 4
-# Pieces of all columns together, at least, where there are enough rows.
-_PIECES = 64
 
 Axes = tuple[TreeAxis, ...]
 
@@ -40,16 +41,16 @@ def folds_by_rows(tree: LoopTree, outer: Each, inner: Each) -> Schedule:
     if not near:
         return ()
     far = sorted(inner.axes, key=lambda axis: -step_along(axis, inner, tree))
-    rows = pieces_with_a_rest(far, _MOST_ROWS)
-    columns = pieces_of(near, _MOST_COLUMNS)
+    rows = pieces_with_a_rest(far, MOST_BLOCK_ROWS)
+    columns = pieces_of(near, MOST_CHUNK_COLUMNS)
     count = _positions(columns.inside)
-    if _positions(rows.inside) < _LEAST_ROWS or count < _LEAST_COLUMNS or not rows.outside:
+    if _positions(rows.inside) < LEAST_BLOCK_ROWS or count < LEAST_CHUNK_COLUMNS or not rows.outside:
         return ()
     # Not more blocks than lie on a stack, and not so many that threads have nothing to do.
     states = [name for fold in inner.folds for name in fold.names]
-    room = _MOST_BYTES // (count * tree.number.storage.nbytes(len(states)))
-    share = _positions(rows.outside) * outer.positions // count // _PIECES
-    blocks = pieces_with_a_rest(rows.outside, min(room, max(share, _LEAST_BLOCKS)))
+    room = MOST_PART_BYTES // (count * tree.number.storage.nbytes(len(states)))
+    share = _positions(rows.outside) * outer.positions // count // COLUMN_PIECES
+    blocks = pieces_with_a_rest(rows.outside, min(room, max(share, LEAST_PIECE_BLOCKS)))
     if _positions(blocks.inside) < 2:
         return ()
     state, found = states[0], [*rows.transforms, *blocks.transforms]
@@ -80,8 +81,8 @@ def _columns(tree: LoopTree, outer: Each, inner: Each) -> Axes:
         return ()
     tensor = max((tree.tensor(load.tensor) for load in loads), key=lambda each: prod(each.padded))
     row = min(step_along(axis, inner, tree) for axis in inner.axes)
-    is_large = tensor.data_type.nbytes(prod(tensor.padded)) >= _LEAST_BYTES
-    least = _LEAST_STEP if len(inner.folds) == 1 else _LEAST_STEP_OF_MANY
+    is_large = tensor.data_type.nbytes(prod(tensor.padded)) >= LEAST_COLUMN_BYTES
+    least = LEAST_COLUMN_STEP if len(inner.folds) == 1 else LEAST_COLUMN_STEP_OF_MANY
     if not is_large or row * tensor.data_type.bits < 8 * least:
         return ()
     steps = {axis: step_along(axis, inner, tree) for axis in outer.axes}

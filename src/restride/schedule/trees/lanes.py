@@ -21,12 +21,9 @@ from typing import NamedTuple
 from ...ir.expression import Affine, Index, Load, TreeAxis, parts_of
 from ...ir.tree import Each, LoopTree, TreeTensor, values_of
 from ..language import Schedule, Transform
+from ..machine import NOMINAL
 from .rewrites import part_of, rewrite
 from .split_folds import is_plain
-
-# Bytes of accumulators: as many registers as hide that each waits for the one before; and the most that a
-# core has room for.
-_ENOUGH_BYTES, _MOST_BYTES = 128, 256
 
 
 class _Digit(NamedTuple):
@@ -90,7 +87,8 @@ def _chain(tensor: TreeTensor, index: Sequence[Index], axes: Sequence[TreeAxis])
 
 def _lanes(chain: list[_Digit], bits: int, folded: set[str]) -> list[_Digit]:
     """The digits of the lanes, innermost first; none where one digit alone is enough, or all are kept."""
-    enough, most = _ENOUGH_BYTES * 8 // bits, _MOST_BYTES * 8 // bits
+    enough = NOMINAL.sum_bytes * 8 // bits
+    most = 2 * enough
     lanes: list[_Digit] = []
     size = 1
     for digit in chain:

@@ -17,12 +17,10 @@ from ...ir.digits import IndexDigit, IndexDigits, stride_at
 from ...ir.expression import Index, Load, parts_of
 from ...ir.nest import Stride, highest, lowest
 from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+from ..machine import NOMINAL
 
 # Steps that threads may share, more or less.
 _GRID_STEPS = 1024
-# What is asked for ahead of its use, in bytes: a part of a core's second cache.
-_MOST_AHEAD = 1 << 17
-_PAGE = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ class TreeSchedule:
             is_last = access not in set().union(*loops[number + 1 :])
             is_again = access in set().union(*loops[:number])
             step = self._next_step(plan, access)
-            if is_last and is_again and access[0] not in self.rows and 0 < step <= _MOST_AHEAD:
+            if is_last and is_again and access[0] not in self.rows and 0 < step <= NOMINAL.far_ahead:
                 streams[access] = step
         return streams
 
@@ -201,8 +199,8 @@ class TreeSchedule:
         width = self.tensors[access[0]].data_type.bits // 8
         strides = (digit.stride(access) for digit in reversed(self.plan.digits) if digit.extent > 1)
         steps = (stride * width for stride in strides if isinstance(stride, int))
-        step = next((step for step in steps if step >= _PAGE), 0)
-        return step if step <= _MOST_AHEAD else 0
+        step = next((step for step in steps if step >= NOMINAL.page), 0)
+        return step if step <= NOMINAL.far_ahead else 0
 
     def _next_step(self, plan: EachPlan, access: Access) -> int:
         """How far an access moves from one position of a loop to the next, in bytes; 0 if it is computed."""

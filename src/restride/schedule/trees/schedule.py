@@ -18,24 +18,20 @@ from math import prod
 from ...ir.accesses import Access, accesses_of, has_long_function, items_of
 from ...ir.expression import Apply, Expr, is_costly, parts_of
 from ...ir.tree import Each, LoopTree, Store, values_of
+from ..fold_order import (
+    COMPUTED_COST,
+    COSTLY_LANES,
+    FOLD_COST,
+    LANES,
+    MASK_COST,
+    MASKED_LANES,
+    ROW_BYTES,
+)
+from ..machine import LIMITS
 from .interior import guarded_axes
 from .loops import TreeLoops
 from .padding import with_axes_for_padding
 from .plan import EachPlan, TreeDigit, TreeSchedule, grid_of
-
-# Lanes of a vector: several registers, so that operations overlap. Fewer where each value takes many
-# operations, under masks, and where each lane has a row of its own, so that these stay in the caches.
-_LANES = 64
-_COSTLY_LANES = 32
-_MASKED_LANES = 16
-_ROW_BYTES = 1 << 15
-# What it costs to fold the lanes of one vector, in loads of single elements.
-_FOLD_COST = 6.0
-# Elements under masks that are only known as it runs, and elements whose offset is computed.
-_MASK_COST = 1.5
-_COMPUTED_COST = 4.0
-# Positions of a window that are written out.
-_MOST_WRITTEN_OUT = 27
 
 
 @lru_cache(maxsize=256)
@@ -64,7 +60,7 @@ class _Scheduler:
         digits, limits = self.loops.all_digits(each, extents)
         order = tuple(digits) if each.in_order else self.loops.ordered(digits)
         order = self.loops.fused(order, frozenset(name for name, _ in limits))
-        is_window = bool(each.folds) and not inner and each.positions <= _MOST_WRITTEN_OUT
+        is_window = bool(each.folds) and not inner and each.positions <= LIMITS.window
         is_unrolled = is_window and not has_long_function((each,))
         return EachPlan(each, order, limits, 1, inner, is_unrolled, guarded_axes(each))
 
@@ -87,7 +83,7 @@ class _Scheduler:
         used = min(digit.extent, lanes)
         cost = self._cost(plan.each, digit, used, 1)
         if plan.each.folds:
-            cost += _FOLD_COST * len(plan.each.folds)
+            cost += FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
         return cost, replace(plan, digits=tuple(order), lanes=lanes)
 
@@ -95,7 +91,7 @@ class _Scheduler:
         positions = around * each.positions
         names = {name for name, _ in digit.steps}
         is_masked = any(name in names for guard in each.guards for name, _ in guard.index.terms)
-        weight = _MASK_COST if is_masked else 1.0
+        weight = MASK_COST if is_masked else 1.0
         cost = 0.0
         for item in each.items:
             if isinstance(item, Each):
@@ -111,7 +107,7 @@ class _Scheduler:
         self, access: Access, digit: TreeDigit, names: set[str], lanes: int, *, is_store: bool
     ) -> float:
         if self._is_computed(access, names):
-            return _COMPUTED_COST
+            return COMPUTED_COST
         stride = digit.stride(access)
         if stride in (0, 1):
             return 1.0 / lanes
@@ -126,18 +122,18 @@ class _Scheduler:
         """The number of lanes vectors along a digit of these axes have at most."""
         items = list(items_of((each,)))
         parts = (part for item in items for value in values_of(item) for part in parts_of(value))
-        most = _COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else _LANES
+        most = COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else LANES
         if self.tree.number.is_integer:
             # As many bytes for the states of all folds together.
             folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
-            most = max(_LANES * 32 // self.tree.number.bits >> max(*folds, 1) - 1, 1)
+            most = max(LANES * 32 // self.tree.number.bits >> max(*folds, 1) - 1, 1)
         loops = [item for item in items if isinstance(item, Each)]
         inside = [item for item in loops if item is not each]
         if any(name in names for item in inside for guard in item.guards for name, _ in guard.index.terms):
-            return _MASKED_LANES
+            return MASKED_LANES
         rows = sum(prod(tensor.sizes) for item in loops for tensor in item.locals) if inside else 0
         bits = self.tree.number.bits
-        while rows * most * bits // 8 > _ROW_BYTES and most > _MASKED_LANES:
+        while rows * most * bits // 8 > ROW_BYTES and most > MASKED_LANES:
             most //= 2
         return most
 

@@ -12,20 +12,18 @@ from math import prod
 from ...ir.expression import TreeAxis
 from ...ir.program import Place, TreeStep
 from ...ir.tree import Each, LoopTree
+from ..fold_order import (
+    ENOUGH_SPLIT_PIECES,
+    FEW_OUTPUTS,
+    LONE_PIECE,
+    MOST_LONE_PIECES,
+    MOST_SPLIT_PIECES,
+    SPLIT_PIECE,
+)
 from ..language import Schedule, Transform, schedule_text
 from .columns import folds_by_rows
 from .pieces import step_along
 from .rewrites import part_of, rewrite
-
-# A loop with fewer positions than this is split, where there is at least so much to fold in a piece.
-_FEW_OUTPUTS = 1024
-_PIECE = 1 << 14
-_MOST_PIECES = 64
-_ENOUGH = 16
-# So many elements that one position of an axis has make a piece of it, where it has not too many positions.
-# Pieces of one position follow each other in memory: of several, gradients of PReLU in nchw took 1.2 to 1.4
-# times as long.
-_ALONE, _MOST_ALONE = 1 << 11, 1 << 10
 
 Steps = tuple[tuple[TreeStep, ...], tuple[int, ...]]
 """Steps, and the sizes of the temporaries that they need, in bytes."""
@@ -50,7 +48,7 @@ def pieces_of_folds(tree: LoopTree) -> Schedule:
     columns = folds_by_rows(tree, outer, loop)
     if columns:
         return columns
-    if outer.positions >= _FEW_OUTPUTS or loop.positions < 2 * _PIECE:
+    if outer.positions >= FEW_OUTPUTS or loop.positions < 2 * SPLIT_PIECE:
         return ()
     axis, size = _cut(loop, tree)
     state = loop.folds[0].names[0]
@@ -71,7 +69,7 @@ def rewritten_steps(step: TreeStep, transforms: Schedule, temporaries: int = 0) 
     for number, loop in enumerate(tree.items):
         part = _used(replace(tree, items=(loop,)))
         # What comes last puts together what is before it.
-        work = step.work_bytes // (_MOST_PIECES if number else 1)
+        work = step.work_bytes // (MOST_SPLIT_PIECES if number else 1)
         own = tuple(by_name[tensor.name] for tensor in part.tensors)
         made.append(replace(step, tree=part, places=own, work_bytes=work, rewrites=schedule_text(transforms)))
     return tuple(made), tuple(tensor.data_type.nbytes(prod(tensor.sizes)) for tensor in partial)
@@ -95,15 +93,15 @@ def _cut(inner: Each, tree: LoopTree) -> tuple[TreeAxis, int]:
     The one that moves farthest in memory and makes enough pieces, else the one with the most; neighbours
     stay together where another axis can be cut.
     """
-    wanted = max(2, min(_MOST_PIECES, inner.positions // _PIECE))
+    wanted = max(2, min(MOST_SPLIT_PIECES, inner.positions // SPLIT_PIECE))
     guarded = {name for guard in inner.guards for name, _ in guard.index.terms}
     axes = sorted(
         (axis for axis in inner.axes if axis.name not in guarded), key=lambda a: -step_along(a, inner, tree)
     )
     counts = [(axis, _pieces(axis.extent, 2 * wanted)) for axis in axes]
     apart = [each for each in counts if step_along(each[0], inner, tree) != 1 and each[1] > 1]
-    cut = next((each for each in apart if each[1] >= min(wanted, _ENOUGH)), None)
-    if cut and cut[0].extent <= _MOST_ALONE and inner.positions // cut[0].extent >= _ALONE:
+    cut = next((each for each in apart if each[1] >= min(wanted, ENOUGH_SPLIT_PIECES)), None)
+    if cut and cut[0].extent <= MOST_LONE_PIECES and inner.positions // cut[0].extent >= LONE_PIECE:
         return cut[0], 1
     axis, count = cut or max(apart or counts, key=lambda each: each[1], default=(inner.axes[0], 1))
     return axis, axis.extent // count

@@ -12,11 +12,9 @@ from collections.abc import Iterator, Sequence
 from ...ir.accesses import Access
 from ...ir.expression import Load
 from ...ir.tree import TreeTensor
-from ..machine import LINE
+from ..machine import LINE, SHORTEST_VECTOR
 from .plan import EachPlan, TreeDigit, TreeSchedule, plans_of
 
-# Bytes of a vector that is a part of a line, at least.
-_LEAST_BYTES = 16
 # Of neighbours, and of every second element.
 _NEAR = (1, 2)
 
@@ -86,7 +84,7 @@ class _Lines:
         if len(plan.digits) < 2 or plan.digits[-1].extent != self.lanes:
             return None
         around = plan.digits[-2]
-        is_long = self.lanes * self.tensor.data_type.bits >= 8 * _LEAST_BYTES
+        is_long = self.lanes * self.tensor.data_type.bits >= 8 * SHORTEST_VECTOR
         follow = around.stride(self.access) == self.lanes and around.extent * self.lanes % line == 0
         return around if is_long and follow else None
 

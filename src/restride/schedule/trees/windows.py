@@ -18,15 +18,15 @@ from math import prod
 
 from ...ir.expression import Load, TreeAxis, parts_of
 from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+from ..fold_order import MOST_WINDOW_ROW
 from ..language import Schedule, Transform
+from ..machine import NOMINAL
 from .rewrites import part_of
 
-# Elements of a row, at most: it stays in the first cache, as doubles too.
-_MOST_ELEMENTS = 1 << 11
-# Elements of all rows of an image, at most, where these are found before any is read; and bytes of a source
-# that is in the caches. What was written a moment ago, in other vectors than it is read in, has to reach the
-# cache before it can be read; but from memory reading and writing go on together, row by row.
-_MOST_OF_IMAGE, _IN_CACHES = 1 << 12, 1 << 24
+# Elements of all rows of an image, at most, where these are found before any is read, and the source is in
+# the caches. What was written a moment ago, in other vectors than it is read in, has to reach the cache
+# before it can be read; but from memory reading and writing go on together, row by row.
+_MOST_OF_IMAGE = 1 << 12
 
 
 def rows_of_windows(tree: LoopTree) -> Schedule:
@@ -53,12 +53,12 @@ def rows_of_windows(tree: LoopTree) -> Schedule:
             row, factors = windows[-1], dict(at.terms)
             size = sum(abs(factors[axis.name]) * (axis.extent - 1) for axis in row) + 1
     far = [axis for axis, _ in windows if row and axis != row[0]]
-    if row is None or not 0 < size <= _MOST_ELEMENTS or not _lies_along(tree, row[0]):
+    if row is None or not 0 < size <= MOST_WINDOW_ROW or not _lies_along(tree, row[0]):
         return ()
     others = prod(axis.extent for axis in loop.axes if axis != row[1])
     if min(others, *(axis.extent for axis in row)) < 2 or 0 in (axis.extent for axis in outer.axes):
         return ()
-    is_image = prod(axis.extent for axis in far) * size <= _MOST_OF_IMAGE and _nbytes(source) <= _IN_CACHES
+    is_image = prod(axis.extent for axis in far) * size <= _MOST_OF_IMAGE and _nbytes(source) <= NOMINAL.l3
     own = (*far, row[0]) if is_image else row[:1]
     state, around = loop.folds[0].names[0], (axis.name for axis in outer.axes if axis not in own)
     return (

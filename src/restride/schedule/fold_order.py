@@ -1,0 +1,69 @@
+"""What decides the order of sums, and with it their last bits: the same numbers on every machine.
+
+Floats are added in one order, which depends on shapes and formats alone (docs/numerics.md): so nothing here
+is detected, measured, or taken from `machine.py`, and a port changes none of it. Whoever changes a number
+changes bits. The numbers were chosen for speed on machines with 32 KB and 1 MB of cache a core.
+"""
+
+from __future__ import annotations
+
+# --- lanes of vectors (`trees/schedule.py`) -----------------------------------------------------------------
+# A fold along a vector has a sum for each lane, which are added at its end.
+
+# Lanes of a vector: several registers, so that operations overlap. Fewer where each value takes many
+# operations, under masks, and where each lane has a row of its own, so that these stay in the caches.
+LANES, COSTLY_LANES, MASKED_LANES = 64, 32, 16
+# Bytes of all lanes' rows, up to which there are more than `MASKED_LANES`.
+ROW_BYTES = 1 << 15
+# Which way vectors go is weighed in loads of single elements: to fold the lanes of one vector; elements under
+# masks that are only known as it runs; elements whose offset is computed.
+FOLD_COST, MASK_COST, COMPUTED_COST = 6.0, 1.5, 4.0
+
+# --- pieces that threads share (`trees/split_folds.py`) -----------------------------------------------------
+
+# A loop with fewer outputs than this is split, where there is at least so much to fold in a piece.
+FEW_OUTPUTS, SPLIT_PIECE = 1024, 1 << 14
+# Pieces, at most; and as many as are enough, so that the axis that moves farthest in memory is cut.
+MOST_SPLIT_PIECES, ENOUGH_SPLIT_PIECES = 64, 16
+# So many elements that one position of an axis has make a piece of it, where it has not too many positions.
+# Pieces of one position follow each other in memory: of several, gradients of PReLU in nchw took 1.2 to 1.4
+# times as long.
+LONE_PIECE, MOST_LONE_PIECES = 1 << 11, 1 << 10
+
+# --- folds down columns, by blocks of rows (`trees/columns.py`) ---------------------------------------------
+
+# Bytes of a tensor, and from a row to the next, of one fold and of many, at least: else columns are as fast.
+LEAST_COLUMN_BYTES, LEAST_COLUMN_STEP, LEAST_COLUMN_STEP_OF_MANY = 1 << 22, 1 << 9, 1 << 11
+# Rows of a block, at most and at least; columns of a chunk likewise.
+MOST_BLOCK_ROWS, LEAST_BLOCK_ROWS = 8, 4
+MOST_CHUNK_COLUMNS, LEAST_CHUNK_COLUMNS = 1 << 12, 1 << 7
+# Bytes of the parts of a piece, at most, as they lie on the stack of a thread, and its blocks, at least.
+MOST_PART_BYTES, LEAST_PIECE_BLOCKS = 1 << 17, 4
+# Pieces of all columns together, at least, where there are enough rows.
+COLUMN_PIECES = 64
+
+# --- windows, by rows (`trees/windows.py`) ------------------------------------------------------------------
+
+# Elements of a row that is folded before windows along it are, at most: it stays in the first cache, as
+# doubles too.
+MOST_WINDOW_ROW = 1 << 11
+
+# --- pieces of normalizations (`ops/programs/normalization.py`) ---------------------------------------------
+
+# Elements of one channel that a piece has, at most: with 64 channels they stay in a core's second cache.
+CHANNEL_PIECE = 1 << 10
+# Elements of a piece of a long column, at most; and at least, of which there are as many pieces at least.
+LONG_COLUMN_PIECE, LEAST_LONG_COLUMN_PIECE = 1 << 8, 8
+# Elements of all rows of a piece, at most: source and gradient stay in a core's second cache. Of fewer rows
+# the sums of pieces would be as much as the rows.
+ROWS_PIECE, FEWEST_ROWS = 1 << 15, 16
+
+# --- formats in which products are summed (`ops/programs/contraction_program.py`, `rnn.py`) -----------------
+# Blocks of formats cut sums: so whether a tensor is moved into them is decided here too.
+
+# An element is moved into another format where it has a part in so many products; the same where the kernel
+# is fast but for the caches.
+LEAST_USES, LEAST_USES_OF_CROWDED = 16, 64
+# Rows of all steps of a recurrent network that are worth moving its weights for; and steps, for the weights
+# that each step reads again.
+LEAST_RNN_ROWS, LEAST_RNN_STEPS = 64, 4
