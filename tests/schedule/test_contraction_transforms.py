@@ -81,7 +81,7 @@ def test_any_list_that_fits_writes_the_same_bits(data: st.DataObject) -> None:
     window, formats = CONVOLUTIONS[number]
     descs, random = window.descs(*formats), np.random.default_rng(0)
     values = [random.integers(0, 256, md.size, np.uint8) & 0x3F for md in descs]
-    answers = [_answer(lower_plan(each, isa), values) for each in (chosen, plan)]
+    answers = [_answer(lower_plan(each, machine, isa), values) for each in (chosen, plan)]
     assert answers[0] == answers[1], schedule_text(transforms_of(plan))
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,28 +12,33 @@ import numpy as np
 
 from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int, parse_word, short_repr
-from ..errors import Error, InvalidArguments, refuse
+from ..desc.parse import parse_int, short_repr
+from ..errors import Error, refuse
 from ..model.implementation import Implementation, compiled
+from ..model.scheduling import (
+    by_schedule,
+    launching,
+    made_memories,
+    parse_wanted,
+    search_for,
+    why_fixed,
+)
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
 from ..runtime.arguments import Executable
-from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.cpu.rates import rates_of
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.stream import Stream
-from ..runtime.timing import Measured, available_memory, quartiles, time_call
+from ..runtime.timing import Measured, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
-from ..schedule.language import Schedule, parse_schedule, schedule_text
+from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
-from ..schedule.moves.search import fastest
 from ..schedule.moves.transforms import text_of
 from ..targets.compile_pool import assembly
 from ..targets.cpu import boxes_of, machine_of
-from ..targets.isa import host_caches
+from ..targets.isa import host_caches, host_processor
 from ..targets.lowered import Lowered
-from ..targets.store import default_store, text_key
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
 from .calls.carriers import move_of_bits
 from .calls.formats import check_out, format_key, out_desc, target_desc, wanted_of_out
@@ -48,12 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Measured", "Plan", "Prediction", "plan"]
 
-# What scratch memories hold: an ordinary number in every type, and no page of zeros that all addresses share.
-_FILLED = 0x3F
 _MOST_ROUNDS = 1_000_000
-# Trying other schedules stops after about so long, compiling them included.
-_SEARCH_SECONDS = 1.0
-_SEARCH_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,51 +68,30 @@ class _Job:
     rates: Rates = RATES
     log: list[Measured] = field(default_factory=list)
 
-    @property
-    def why_fixed(self) -> str:
-        """Why no text says how it runs; empty where one does."""
-        if isinstance(self.executable, CpuExecutable):
-            return self.executable.why_fixed
-        return f"{self.engine} makes its own"
-
     def scheduled_by(self, transforms: Schedule) -> _Job:
         """The same work by the schedule that a person passes."""
-        if not isinstance(self.executable, CpuExecutable):
-            raise refuse("RS-V09:no-text", why=self.why_fixed)
-        return replace(self, executable=self.executable.scheduled_by(transforms), is_scheduled=True, log=[])
+        executable = by_schedule("plan: this reorder", self.implementation, transforms).executable
+        return replace(self, executable=executable, is_scheduled=True, log=[])
 
     def fastest(self) -> _Job:
         """The same work by the fastest of a few schedules, which were tried now or in an earlier process."""
-        executable, lowered = self.executable, self.executable.lowered
-        if self.why_fixed or lowered is None or not isinstance(executable, CpuExecutable):
-            return self
-        store, key = (
-            default_store(),
-            text_key(_processor(), str(self.threads), repr((lowered, executable.caches))),
-        )
-        with suppress(InvalidArguments, UnicodeError):
-            if kept := store.get(key):
-                return self.scheduled_by(parse_schedule(kept.decode()))
-        memories, deadline = self.memories(), time.monotonic() + _SEARCH_SECONDS
-
-        def seconds_of(transforms: Schedule) -> float:
-            return min(time_call(self.scheduled_by(transforms).launch_on(memories), _SEARCH_ROUNDS))
-
-        boxes, machine = boxes_of(lowered.nests[0]), machine_of(executable.isa, executable.caches)
-        found = fastest(boxes, lowered.plan, machine, seconds_of, lambda: time.monotonic() > deadline)
-        store.put(key, schedule_text(found).encode())
-        return self.scheduled_by(found)
+        impl = self.implementation
+        search_for(impl, {ARG_FROM: self.problem.src, ARG_TO: self.problem.dst, **impl.more_descs()})
+        return replace(self, executable=compiled(self.problem, self.engine), log=[])
 
     def with_rates(self) -> _Job:
         """The same work, predicted by the rates of this machine, where it runs on it."""
         if self.executable.lowered is None or not self.engine.device.is_host:
             return self
-        return replace(self, rates=rates_of(_processor()))
+        return replace(self, rates=rates_of(host_processor()))
 
     def measure(self, rounds: int) -> None:
         """Execute on memories made for it, and log the time: a primitive, where it has this schedule."""
         memories = self.memories()
-        call = self.launch_on(memories) if self.is_scheduled else self._execute_on(memories)
+        if self.is_scheduled:
+            call = launching(self.implementation, self.executable, memories)
+        else:
+            call = self._execute_on(memories)
         low, median, high = quartiles(time_call(call, rounds))
         self.log.append(Measured(median, low, high, rounds, self.threads, self.problem.moved_bytes))
 
@@ -124,18 +100,15 @@ class _Job:
         """The number of threads that may share a run as of now; on a SYCL device the work-items."""
         return self.executable.threads
 
+    @property
+    def implementation(self) -> Implementation:
+        """What would be executed."""
+        return Implementation(self.problem, self.engine, self.executable)
+
     def memories(self) -> dict[int, Memory]:
         """Memories made for it. Raises OutOfMemory where there is no room for them."""
         mds = {ARG_FROM: self.problem.src, ARG_TO: self.problem.dst}
-        nbytes, available = sum(md.size for md in mds.values()), available_memory()
-        if available is not None and nbytes > available:
-            raise refuse("RS-D01:memories-take-bytes", needed=nbytes, plan=self.problem, available=available)
-        return {arg: _fill(Memory(md, self.engine)) for arg, md in mds.items()} | self.bound.extras
-
-    def launch_on(self, memories: dict[int, Memory]) -> Callable[[], object]:
-        """What runs this executable once, whatever primitives of the problem would run."""
-        arguments = Implementation(self.problem, self.engine, self.executable).arguments(memories)
-        return partial(self.engine.device.launch, self.executable, arguments, None)
+        return made_memories(self.implementation, mds) | self.bound.extras
 
     def _execute_on(self, memories: dict[int, Memory]) -> Callable[[], object]:
         pd = Reorder.PrimitiveDesc(
@@ -151,24 +124,6 @@ class _Job:
             stream.wait()
 
         return to_its_end
-
-
-@cache
-def _processor() -> str:
-    """The name of the processor, as far as the system tells."""
-    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def _fill(memory: Memory) -> Memory:
-    mapped = memory.map_data()
-    if mapped is not None:
-        mapped.view(np.uint8)[...] = _FILLED
-    memory.unmap_data(mapped)
-    return memory
 
 
 @dataclass(frozen=True)
@@ -231,7 +186,7 @@ class Plan:
         """Tiles and loop order: a line for each part of the nest, which `plan(..., schedule=...)` reads. What
         stands behind a `#` is for people; stages, blocks and several steps stand there alone.
         """
-        if self._lowered and not self._job.why_fixed:
+        if self._lowered and not why_fixed(self._job.executable, self._job.engine):
             return text_of(boxes_of(self._lowered.nests[0]), self._lowered.plan)
         lines = str(self._lowered or "nothing to compile").splitlines()
         return "\n".join(line if line.startswith("#") else f"# {line}" for line in lines)
@@ -315,10 +270,7 @@ def plan(
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)
         x = as_numpy(x, "plan: x") if is_foreign(x) else as_array(x, "plan: x")
         array = out if out is None or isinstance(out, Memory) else as_target(out, "plan: out")
-        transforms = None if schedule is None else _transforms(schedule)
-        is_searched = parse_word("plan: effort", effort, ("model", "measure")) == "measure"
-        if is_searched and transforms is not None:
-            raise refuse("RS-V09:no-text", why='effort="measure" looks for one')
+        transforms, is_searched = parse_wanted("plan", schedule, effort)
         move = move_of_bits(x, format_key(dst), src, dtype, array) if arithmetic.is_nothing else None
         if move is not None:
             job = _job(move.x, move.dst, move.src, None, arithmetic, move.out, engine)
@@ -330,12 +282,6 @@ def plan(
     except Error as error:
         error.drop_frames()
         raise
-
-
-def _transforms(schedule: object) -> Schedule:
-    if not isinstance(schedule, str):
-        raise refuse("RS-V09:no-schedule-text", type=type(schedule).__name__)
-    return parse_schedule(schedule)
 
 
 def _job(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from copy import copy
 from inspect import Signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, SupportsIndex
 
 from ..desc.arguments import ARG_DST, ARG_SCRATCHPAD, ARG_SRC, NAMES, is_output
 from ..desc.attr import Attr, PrimitiveAttr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_bool, parse_int
-from ..errors import Error, check_unmade, refuse
+from ..errors import Error, InvalidArguments, check_unmade, refuse
+from ..loading import load_whole
 from ..runtime.engine import Engine
 from ..runtime.facts import header
 from ..verbose import set_header
@@ -37,7 +39,7 @@ class PrimitiveDescBase(DescGetters):
     _arg_names: ClassVar[Mapping[object, str]] = NAMES
     _optional_args: ClassVar[Collection[int]] = ()
 
-    __slots__ = ("_attr", "_dst", "_dst_engine", "_engine", "_impl", "_src", "_src_engine")
+    __slots__ = ("_attr", "_dst", "_dst_engine", "_engine", "_impl", "_schedule", "_src", "_src_engine")
     _attr: Attr
     _src: MemoryDesc
     _dst: MemoryDesc
@@ -45,6 +47,8 @@ class PrimitiveDescBase(DescGetters):
     _dst_engine: Engine | None
     _engine: Engine | None
     _impl: Implementation | None
+    # The schedule that a person passed; empty without.
+    _schedule: str
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -83,7 +87,7 @@ class PrimitiveDescBase(DescGetters):
     def _empty(self) -> None:
         self._src = self._dst = _NO_DESC
         self._src_engine = self._dst_engine = self._engine = None
-        self._attr, self._impl = DEFAULT_ATTR, None
+        self._attr, self._impl, self._schedule = DEFAULT_ATTR, None, ""
 
     def __bool__(self) -> bool:
         return self._impl is not None
@@ -110,6 +114,35 @@ class PrimitiveDescBase(DescGetters):
         What stands behind a `#` says what the kernel is and why it is so.
         """
         return self._implementation().schedule
+
+    def scheduled(self, schedule: str | None = None, *, effort: str = "model") -> Self:
+        """The same descriptor by another schedule, as `rs.plan` has it.
+
+        `schedule`: the text of `schedule`, changed, where one kernel does the work. Of sums of f32 and f64 it
+        may change the last bits, where vectors go along what is summed.
+
+        `effort`: "model" takes what is chosen, or was found before, "measure" the fastest of at most 30 for
+        each kernel, all of which write the same bits. They are tried for about a second, longer where one
+        execution takes long, on memories made for it. What was found is kept beside the kernels on disk, and
+        used for the same work from then on, by this and later processes.
+
+        Raises InvalidArguments for a text that is none, or does not fit, OutOfMemory for no room to measure.
+        """
+        load_whole("restride.model.scheduling")
+        from .scheduling import by_schedule, parse_wanted, search_for
+
+        impl, what = self._implementation(), f"{self.kind}.PrimitiveDesc.scheduled"
+        transforms, is_searched = parse_wanted(what, schedule, effort)
+        if is_searched:
+            search_for(impl, self._exec_args())
+        made = copy(self)
+        if transforms is not None:
+            made._impl, made._schedule = by_schedule(what, impl, transforms), schedule or ""
+        return made
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        reduced = super().__reduce_ex__(protocol)
+        return (_by_schedule, (*reduced[:2], self._schedule)) if self._schedule else reduced
 
     def src_desc(self, index: int = 0) -> MemoryDesc:
         """The descriptor of a source; the zero descriptor where there is none."""
@@ -240,3 +273,12 @@ class PrimitiveDescBase(DescGetters):
     def _engine_of(self, arg: int) -> Engine:
         """The engine that the memory of an argument must be on."""
         return self.get_engine()
+
+
+def _by_schedule(make: Callable[..., PrimitiveDescBase], args: Args, schedule: str) -> PrimitiveDescBase:
+    """A copy by a schedule that a person passed: where it does not fit this machine, by the chosen one."""
+    pd = make(*args)
+    try:
+        return pd.scheduled(schedule)
+    except InvalidArguments:
+        return pd

@@ -16,7 +16,7 @@ from ..ir.computation import Computation, OperandSource
 from ..ir.program import Program
 from ..runtime.alloc import Buffer, address_of
 from ..runtime.arguments import Arguments, Executable
-from ..runtime.cache import cache_level, on_eviction
+from ..runtime.cache import cache_level, calls, on_eviction
 from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.cpu.kernel import packed_address, packer
 from ..runtime.engine import Engine
@@ -177,6 +177,13 @@ def find_implementation(
         ms = (time.perf_counter() - start) * 1e3
         write(describe(f"create:cache_{'hit' if is_hit else 'miss'}", implementation, ms))
     return implementation
+
+
+def forget(implementation: Implementation) -> None:
+    """Make a problem anew where it is asked for again, and prepare all calls on arrays anew."""
+    problem = implementation.problem
+    _primitives.discard((type(problem), problem.structure(), implementation.engine))
+    calls.trim(0)
 
 
 def compiled(problem: Problem, engine: Engine) -> Executable:

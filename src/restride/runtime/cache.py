@@ -97,6 +97,11 @@ class LruCache(Generic[T]):
         for value in gone:
             self._tell(value)
 
+    def discard(self, key: Hashable) -> None:
+        """Keep the value of `key` no longer, which is no eviction."""
+        with self._lock:
+            self._entries.pop(key, None)
+
     def info(self) -> CacheInfo:
         """The counters and the size of this cache, all of one moment."""
         capacity = self._capacity()

@@ -13,14 +13,12 @@ from ..loading import load_whole
 from ..schedule.machine import LIMITS, LINE, Machine
 from ..schedule.moves.schedule import Schedule, moves_whole_bytes, scatters_rows, schedule
 from .isa import CacheSizes, Isa
-from .lowered import Lowered
+from .lowered import Lowered, ScheduleChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..emit.kernel import Style
     from ..ir.staged_nest import StagedNest
-    from ..schedule.language import Transform
+    from ..schedule import language
     from ..schedule.moves.blocks import Blocks
     from ..schedule.moves.staged import StagedSchedule
 
@@ -70,7 +68,8 @@ def lower_nest(
     staged = None if blocks else _stage(chain, direct, machine, may_stream)
     lowered, streams = direct, any(plan.streams for plan in direct.plan)
     if blocks:
-        lowered, streams = replace(direct, plan=blocks, write=_write_blocks, steps=blocks.count), False
+        steps = blocks.count
+        lowered, streams = replace(direct, plan=blocks, write=_write_blocks, steps=steps, choice=None), False
     elif staged:
         lowered, streams = lower_stages(staged, nest, isa), staged.streams
     if not streams:
@@ -84,25 +83,42 @@ def lower_stages(plan: StagedSchedule, nest: LoopNest, isa: Isa) -> Lowered:
 
 
 def lower_by(
-    nest: LoopNest, transforms: Iterable[Transform], isa: Isa, caches: CacheSizes, *, may_stream: bool = True
+    nest: LoopNest, transforms: language.Schedule, isa: Isa, caches: CacheSizes, *, may_stream: bool = True
 ) -> Lowered:
     """Schedule a nest that is not empty by transforms. Raises InvalidArguments where they do not fit."""
     load_whole("restride.schedule.moves.transforms")
     from ..schedule.moves.transforms import apply
 
-    transforms = tuple(transforms)
     plans = apply(boxes_of(nest), transforms, machine_of(isa, caches))
-    lowered = _of_plans(nest, plans, isa, may_stream)
+    lowered = _of_plans(nest, plans, isa, caches, may_stream)
     if not any(plan.streams for plan in lowered.plan):
         return lowered
     return replace(lowered, unaligned=partial(lower_by, nest, transforms, isa, caches, may_stream=False))
 
 
+def _choice(
+    nest: LoopNest, plans: tuple[Schedule, ...], isa: Isa, caches: CacheSizes, may_stream: bool
+) -> ScheduleChoice:
+    load_whole("restride.schedule.moves.neighbors")
+    from ..schedule.moves.neighbors import fits, neighbors
+    from ..schedule.moves.transforms import transforms_of
+
+    boxes, machine = boxes_of(nest), machine_of(isa, caches)
+    return ScheduleChoice(
+        nest,
+        transforms_of(boxes, plans),
+        partial(neighbors, boxes, machine),
+        partial(fits, boxes, machine),
+        lambda transforms: lower_by(nest, transforms, isa, caches, may_stream=may_stream),
+    )
+
+
 def why_fixed(lowered: Lowered) -> str:
-    """Why no transforms say how a nest runs; empty where they do."""
-    if not isinstance(lowered.plan, tuple):
-        return f"no transform makes {'stages' if lowered.kind == 'staged' else 'blocks'}"
-    return "" if lowered.plan else lowered.why
+    """Why no transforms say how work runs; empty where they do."""
+    if lowered.choice is not None:
+        return ""
+    made = "stages" if lowered.kind == "staged" else "blocks"
+    return f"no transform makes {made}" if lowered.plan else lowered.why
 
 
 def boxes_of(nest: LoopNest) -> list[LoopNest]:
@@ -167,16 +183,19 @@ def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool
         return Lowered((), _write_guarded, isa, "guarded", why, steps, code=nest, nests=(nest,))
     machine = machine_of(isa, caches)
     plans = tuple(plan for box in boxes_of(nest) for plan in schedule(box, machine))
-    return _of_plans(nest, plans, isa, may_stream)
+    return _of_plans(nest, plans, isa, caches, may_stream)
 
 
-def _of_plans(nest: LoopNest, plans: tuple[Schedule, ...], isa: Isa, may_stream: bool) -> Lowered:
+def _of_plans(
+    nest: LoopNest, plans: tuple[Schedule, ...], isa: Isa, caches: CacheSizes, may_stream: bool
+) -> Lowered:
     """A nest with the schedules of its boxes; the one that moves the most gives it its name."""
     if not may_stream:
         plans = tuple(plan.without_streams() for plan in plans)
     main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
     steps = max(plan.steps() for plan in plans)
-    return Lowered(plans, _write_schedules, isa, main.kind, main.why, steps, nests=(nest,))
+    choice = partial(_choice, nest, plans, isa, caches, may_stream)
+    return Lowered(plans, _write_schedules, isa, main.kind, main.why, steps, nests=(nest,), choice=choice)
 
 
 # --- text ---------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import NamedTuple, TypeVar
 
@@ -16,25 +16,28 @@ from ..emit.tree import emit_tree
 from ..ir.group_quantization import GroupQuantization
 from ..ir.nest import LoopNest
 from ..ir.tree import LoopTree
+from ..schedule.contraction import neighbors as contraction_neighbors
+from ..schedule.contraction import transforms as contraction_transforms
 from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
-from ..schedule.contraction.transforms import transforms_of as contraction_transforms_of
 from ..schedule.groups import GroupSchedule, schedule_groups
-from ..schedule.language import Schedule, schedule_text
+from ..schedule.language import Schedule
+from ..schedule.machine import Machine
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
+from ..schedule.trees import neighbors as tree_neighbors
+from ..schedule.trees import transforms as tree_transforms
 from ..schedule.trees.lanes import folds_in_lanes
 from ..schedule.trees.padding import padding_nests
 from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.schedule import schedule_tree
 from ..schedule.trees.streams import has_streams
-from ..schedule.trees.transforms import apply, transforms_of
 from .cpu import machine_of
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
-from .lowered import Lowered
+from .lowered import Lowered, ScheduleChoice
 
 _Code = TypeVar("_Code")
 
@@ -114,7 +117,7 @@ def lower_loop(
     written goes past them in whole lines.
     """
     if transforms is not None:
-        return _lowered_loop(apply(tree, transforms), isa)
+        return _lowered_loop(tree_transforms.apply(tree, transforms), isa)
     schedule = schedule_tree(tree)
     if is_large:
         schedule = replace(schedule, streams=has_streams(schedule), asks_ahead=True)
@@ -122,40 +125,77 @@ def lower_loop(
 
 
 def _lowered_loop(schedule: TreeSchedule, isa: Isa) -> Lowered:
-    code = LoopCode(schedule.tree, transforms_of(schedule))
     steps = prod(turns for _, _, turns in schedule.grid)
     plain = partial(_lowered_loop, replace(schedule, streams=False), isa) if schedule.streams else None
     return Lowered(
-        *(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, code),
+        *(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, LoopCode(schedule)),
         unaligned=plain,
-        describe=lambda plan: schedule_text(transforms_of(plan)),
+        choice=partial(_loop_choice, schedule, isa),
     )
 
 
-class LoopCode(NamedTuple):
-    """All that the text of a loop depends on."""
+def _loop_choice(schedule: TreeSchedule, isa: Isa) -> ScheduleChoice:
+    tree = schedule.tree
+    return ScheduleChoice(
+        tree,
+        tree_transforms.transforms_of(schedule),
+        partial(tree_neighbors.neighbors, tree),
+        partial(tree_neighbors.fits, tree),
+        lambda transforms: lower_loop(tree, isa, transforms=transforms),
+    )
 
-    tree: LoopTree
-    transforms: Schedule
+
+class LoopCode:
+    """All that the text of a loop depends on: its tree, and the transforms, which are told of its schedule
+    once the code is looked for.
+    """
+
+    def __init__(self, schedule: TreeSchedule) -> None:
+        self.schedule = schedule
+
+    @cached_property
+    def key(self) -> tuple[LoopTree, Schedule]:
+        """What tells it from others."""
+        return self.schedule.tree, tree_transforms.transforms_of(self.schedule)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LoopCode) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"LoopCode{self.key}"
 
 
 def _write_loop(code: LoopCode, isa: Isa) -> str:
-    return emit_tree(apply(code.tree, code.transforms), style_of(isa))
+    return emit_tree(code.schedule, style_of(isa))
 
 
 def lower_contraction(tree: LoopTree, isa: Isa, caches: CacheSizes) -> Lowered | None:
     """Schedule a tree as a contraction; None where it is none, or its layouts have no vectors."""
-    contraction = find_contraction(tree)
-    plan = None if contraction is None else schedule_contraction(contraction, machine_of(isa, caches))
-    return None if plan is None else lower_plan(plan, isa)
+    contraction, machine = find_contraction(tree), machine_of(isa, caches)
+    plan = None if contraction is None else schedule_contraction(contraction, machine)
+    return None if plan is None else lower_plan(plan, machine, isa)
 
 
-def lower_plan(plan: ContractionPlan, isa: Isa) -> Lowered:
-    """A contraction as it is scheduled; its reason: the values that are held in registers."""
+def lower_plan(plan: ContractionPlan, machine: Machine, isa: Isa) -> Lowered:
+    """A contraction as it is scheduled for a machine; its reason: the values that are held in registers."""
     code, numbers = kernel_of_plan(plan)
     return Lowered(
         *(plan, _write_contraction, isa, "contraction", str(plan), plan.steps, code, numbers),
-        describe=lambda plan: schedule_text(contraction_transforms_of(plan)),
+        choice=partial(_contraction_choice, plan, machine, isa),
+    )
+
+
+def _contraction_choice(plan: ContractionPlan, machine: Machine, isa: Isa) -> ScheduleChoice:
+    contraction, apply = plan.contraction, contraction_transforms.apply
+    return ScheduleChoice(
+        contraction,
+        contraction_transforms.transforms_of(plan),
+        partial(contraction_neighbors.neighbors, contraction, machine),
+        partial(contraction_neighbors.fits, contraction, machine),
+        lambda transforms: lower_plan(apply(contraction, machine, transforms), machine, isa),
     )
 
 

@@ -13,6 +13,7 @@ code on every machine of a level, and a lower level cannot use a higher one's in
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import platform
@@ -206,6 +207,16 @@ class CacheSizes:
 def host_caches() -> CacheSizes:
     """Return this machine's cache sizes; where the system does not tell, `CacheSizes()`'s common ones."""
     return read_caches("/sys/devices/system/cpu/cpu0/cache")
+
+
+@functools.cache
+def host_processor() -> str:
+    """The name of this machine's processor, as far as the system tells."""
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def read_caches(folder: str) -> CacheSizes:

@@ -6,13 +6,32 @@ text, which is called where no store has the code.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..frozen import dataclass
 from ..ir.nest import LoopNest
+from ..schedule.language import Schedule, schedule_text
 from .isa import Isa
+
+if TYPE_CHECKING:
+    from ..schedule.search import Neighbors
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChoice:
+    """The transforms that the loops of `work` went through, and how these would be by others.
+
+    `neighbors`: what a search varies. `fits`: whether transforms fit, and change no bit. `lower`: the same
+    work by other transforms; raises InvalidArguments where they do not fit.
+    """
+
+    work: object
+    transforms: Schedule
+    neighbors: Callable[[], Sequence[Neighbors]]
+    fits: Callable[[Schedule], bool]
+    lower: Callable[[Schedule], Lowered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +44,7 @@ class Lowered:
     work-items. `numbers`: what a launch passes to code of several sizes. `nests`: those that write the
     destination here and there, so that its pages are known; none where it is written in order. `unaligned`:
     the same for destinations that do not begin at a cache line, where streaming stores ask for that.
-    `describe`: a function from `plan` to the text of its transforms.
+    `choice`: its transforms, and those that there are beside them; None where no transform says how it runs.
     """
 
     plan: Any
@@ -38,7 +57,7 @@ class Lowered:
     numbers: tuple[int, ...] = ()
     nests: tuple[LoopNest, ...] = ()
     unaligned: Callable[[], Lowered] | None = field(default=None, compare=False, repr=False)
-    describe: Callable[[Any], str] | None = field(default=None, compare=False, repr=False)
+    choice: Callable[[], ScheduleChoice] | None = field(default=None, compare=False, repr=False)
 
     @property
     def streams(self) -> bool:
@@ -55,7 +74,7 @@ class Lowered:
         return self.write(*self.key)
 
     def __str__(self) -> str:
-        if self.describe is not None:
-            return self.describe(self.plan)
+        if self.choice is not None and not isinstance(self.plan, tuple):
+            return schedule_text(self.choice().transforms)
         plans = self.plan if isinstance(self.plan, tuple) else (self.plan,)
         return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"

@@ -10,7 +10,7 @@ of launches: done by one native call where that is short, else from Python, whic
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...ir.program import DST, SRC, Place, Program
@@ -21,11 +21,11 @@ from ..arguments import name_and_reason
 from ..result_pool import allocate
 from .kernel import REPEAT_BYTES, SHORT_BYTES
 from .launch import Addresses, Launch, Repeat
-from .program_launches import after_passes, launch_by, repeats_of, temporary_places, why_fixed
+from .program_launches import after_passes, launch_by, repeats_of, temporary_places, why_fixed, with_found
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
-    from ...schedule.language import Transform
+    from ...schedule.language import Schedule
     from ...targets.lowered import Lowered
     from .launch_list import LaunchList, RepeatPieces
 
@@ -57,7 +57,7 @@ class CpuExecutable:
 
     def __init__(self, program: Program, isa: Isa, caches: CacheSizes) -> None:
         self.program, self.caches = after_passes(program, isa, caches), caches
-        self._take(tuple(repeats_of(self.program, isa, caches)), isa)
+        self._take(with_found(tuple(repeats_of(self.program, isa, caches)), isa, caches), isa)
 
     def _take(self, repeats: tuple[Repeat, ...], isa: Isa) -> None:
         self.repeats, self.isa = repeats, isa
@@ -77,13 +77,23 @@ class CpuExecutable:
         """Why no text says how the program runs; empty where `scheduled_by` takes one."""
         return why_fixed(self.launches)
 
-    def scheduled_by(self, transforms: Sequence[Transform]) -> CpuExecutable:
-        """The same program by the transforms that a person passes. Raises InvalidArguments where they do not
-        fit, or the schedule is fixed.
+    def scheduled_by(self, transforms: Schedule) -> CpuExecutable:
+        """The same program, whose schedule is not fixed, by the transforms that a person passes. Raises
+        InvalidArguments where they do not fit.
         """
+        (launch,) = (launch for launch in self.launches if launch.is_named and isinstance(launch, Launch))
+        return self.with_launch(launch, transforms)
+
+    def with_launch(self, launch: Launch, transforms: Schedule) -> CpuExecutable:
+        """The same program, one of its launches by other transforms. Raises InvalidArguments where these do
+        not fit.
+        """
+        other = launch_by(launch, transforms)
         made = CpuExecutable.__new__(CpuExecutable)
         made.program, made.caches = self.program, self.caches
-        made._take((Repeat((launch_by(self.launches, transforms, self.caches),)),), self.isa)
+        replaced = (tuple(other if each is launch else each for each in r.launches) for r in self.repeats)
+        turns = (repeat.turns for repeat in self.repeats)
+        made._take(tuple(map(Repeat, replaced, turns)), self.isa)
         return made
 
     def __str__(self) -> str:

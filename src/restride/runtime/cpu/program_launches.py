@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ...errors import refuse
 from ...ir.program import (
     DST,
     NestStep,
@@ -21,10 +20,11 @@ from ...loading import load_whole
 from ...schedule.machine import LINE, NOMINAL
 from ...targets.isa import CacheSizes, Isa
 from .launch import FusedSumsLaunch, Launch, Repeat
+from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
-    from ...schedule.language import Transform
+    from ...schedule.language import Schedule
     from ...targets.lowered import Lowered
 
 
@@ -144,33 +144,47 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
     )
 
 
+def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple[Repeat, ...]:
+    """The launches by the schedules that a search has found for them on this machine, where it has."""
+    load_whole("restride.targets.schedule_store")
+    from ...targets.schedule_store import schedule_store
+
+    found, threads = schedule_store(isa, caches), default_pool().threads
+
+    def as_found(launch: Launch | FusedSumsLaunch) -> Launch | FusedSumsLaunch:
+        choice = launch.lowered.choice
+        if choice is None or not isinstance(launch, Launch):
+            return launch
+        transforms = found.find(launch.work_bytes, threads, choice)
+        return launch if transforms is None else launch_by(launch, transforms)
+
+    if found.is_empty:
+        return tuple(repeats)
+    return tuple(replace(repeat, launches=tuple(map(as_found, repeat.launches))) for repeat in repeats)
+
+
+def launch_by(launch: Launch, transforms: Schedule) -> Launch:
+    """A launch that transforms can say, by others. Raises InvalidArguments where they do not fit."""
+    assert launch.lowered.choice is not None
+    lowered = launch.lowered.choice().lower(transforms)
+    # In turns places move, to where no cache line may begin.
+    plain = lowered.unaligned if launch.strides else None
+    return replace(launch, lowered=plain() if plain else lowered, _kernels={})
+
+
 def why_fixed(launches: Sequence[Launch | FusedSumsLaunch]) -> str:
-    """Why no text says how the launches of a program run; empty where they are a nest that one does."""
-    if not launches:
+    """Why no text says how the launches of a program run; empty where one of them does its work, which one
+    does.
+    """
+    work = [launch for launch in launches if launch.is_named]
+    if not work:
         return "there are no elements"
-    if len(launches) > 1 or not isinstance(launches[0], Launch) or not launches[0].lowered.nests:
+    if len(work) > 1 or not isinstance(work[0], Launch):
         return "it takes more than one nest"
     load_whole("restride.targets.cpu")
     from ...targets import cpu
 
-    return cpu.why_fixed(launches[0].lowered)
-
-
-def launch_by(
-    launches: Sequence[Launch | FusedSumsLaunch], transforms: Sequence[Transform], caches: CacheSizes
-) -> Launch:
-    """The one launch of a program, its nest by the transforms that a person passes.
-
-    Raises InvalidArguments where they do not fit, or there is no such launch.
-    """
-    if why := why_fixed(launches):
-        raise refuse("RS-V09:no-text", why=why)
-    from ...targets.cpu import lower_by
-
-    (launch,) = launches
-    assert isinstance(launch, Launch)
-    (nest,) = launch.lowered.nests
-    return replace(launch, lowered=lower_by(nest, transforms, launch.lowered.isa, caches), _kernels={})
+    return cpu.why_fixed(work[0].lowered)
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:

@@ -1,0 +1,82 @@
+"""What a search varies of a move: tiles, loops, steps, how far ahead to ask, and where stores go.
+
+The box that moves the most is varied. No schedule of a move changes a bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from ...errors import InvalidArguments
+from ...ir.nest import LoopNest
+from ..language import Schedule as Transforms
+from ..machine import Machine
+from ..search import Neighbors
+from .loop_order import order_loops
+from .schedule import Schedule
+from .transforms import apply, transforms_of
+
+_DISTANCES = (0, 64, 128, 256, 512, 4096)
+
+
+def neighbors(boxes: Sequence[LoopNest], machine: Machine) -> list[Neighbors]:
+    """What there is to vary of the schedules of boxes, that which counts most first."""
+
+    def varied_by(vary: Callable[[Schedule, Machine], Iterator[Schedule]]) -> Neighbors:
+        def near(transforms: Transforms) -> Iterator[Transforms]:
+            plans = apply(boxes, transforms, machine)
+            main = max(range(len(plans)), key=lambda i: (not plans[i].nest.is_zero, plans[i].nest.positions))
+            for plan in vary(plans[main], machine):
+                yield transforms_of(boxes, [*plans[:main], plan, *plans[main + 1 :]])
+
+        return near
+
+    return [varied_by(vary) for vary in (_tiles, _orders, _steps, _distances, _stores)]
+
+
+def _tiles(plan: Schedule, machine: Machine) -> Iterator[Schedule]:
+    """Each side of the tile half and twice as long, and the loops that suit it."""
+    for axis, chunk in enumerate(plan.chunks):
+        for other in (chunk // 2, chunk * 2) if chunk > 1 else ():
+            chunks = (*plan.chunks[:axis], other, *plan.chunks[axis + 1 :])
+            order = order_loops(plan.nest, chunks, machine)
+            yield replace(plan, chunks=chunks, grid=order.grid, inner=order.inner)
+
+
+def _orders(plan: Schedule, _: Machine) -> Iterator[Schedule]:
+    """Neighbouring loops within a step the other way round; and steps."""
+    for at in range(len(plan.inner) - 1):
+        first, second = plan.inner[at : at + 2]
+        yield replace(plan, inner=(*plan.inner[:at], second, first, *plan.inner[at + 2 :]))
+    for at in range(len(plan.grid) - 1):
+        outer, inner = plan.grid[at : at + 2]
+        yield replace(plan, grid=(*plan.grid[:at], inner, outer, *plan.grid[at + 2 :]))
+
+
+def _steps(plan: Schedule, _: Machine) -> Iterator[Schedule]:
+    """Longer and shorter steps of each loop that is cut."""
+    for at, grid in enumerate(plan.grid):
+        for tiles in (grid.tiles // 2, grid.tiles * 2) if grid.axis in plan.inner else ():
+            if 1 <= tiles < plan.tiles(grid.axis):
+                yield replace(plan, grid=(*plan.grid[:at], replace(grid, tiles=tiles), *plan.grid[at + 1 :]))
+
+
+def _distances(plan: Schedule, _: Machine) -> Iterator[Schedule]:
+    """Asking nearer, further, and not at all."""
+    for nbytes in _DISTANCES:
+        yield replace(plan, prefetch=nbytes)
+
+
+def _stores(plan: Schedule, _: Machine) -> Iterator[Schedule]:
+    """Stores through the caches, or past them."""
+    yield replace(plan, streams=not plan.streams)
+
+
+def fits(boxes: Sequence[LoopNest], machine: Machine, transforms: Transforms) -> bool:
+    """True where transforms fit boxes."""
+    try:
+        apply(boxes, transforms, machine)
+    except InvalidArguments:
+        return False
+    return True
