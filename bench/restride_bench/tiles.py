@@ -57,13 +57,13 @@ def _calls(tree: LoopTree) -> Iterator[tuple[str, PreparedCall]]:
         storage[:] = np.resize(np.array([0, 0, 0, 60], np.uint8), storage.size)
     words = KernelWords((0.0,) * tree.scalars, [address_of(storage) for storage in storages])
     seen: set[tuple[object, ...]] = set()
-    contraction = find_contraction(tree)
-    draft = None if contraction is None else draft_of(contraction, machine_of(host_isa(), host_caches()))
+    contraction, machine = find_contraction(tree), machine_of(host_isa(), host_caches())
+    draft = None if contraction is None else draft_of(contraction, machine)
     if draft is None:
         return
     for shape in draft.shapes[: 2 * _MOST_TILES]:
         plan = draft.plan(shape)
-        lowered = lower_plan(plan, host_isa())
+        lowered = lower_plan(plan, machine, host_isa())
         if not plan.has_few_kinds or lowered.key in seen:
             continue
         seen.add(lowered.key)

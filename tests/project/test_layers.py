@@ -98,6 +98,9 @@ _LATE = {
     ("targets.cpu", "schedule.moves.staged"): "work may be faster in stages",
     ("targets.cpu", "schedule.moves.blocks"): "work is larger than the caches",
     ("targets.cpu", "schedule.moves.transforms"): "a person passes a schedule",
+    ("targets.cpu", "schedule.moves.neighbors"): "a faster schedule is looked for, or was found",
+    ("runtime.cpu.program_launches", "targets.schedule_store"): "the first program is compiled",
+    ("model.base", "model.scheduling"): "another schedule is wanted",
     ("ops.reorder", "ops.programs.compensation"): "a reorder has a compensation",
     ("runtime.cpu.program_launches", "targets.cpu"): "the first nest is scheduled",
     (
@@ -381,6 +384,7 @@ _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
 # Where the words are no operations: the table of all kinds, titles of messages, loops in another order.
 _WORDS = {"model/prop_kind.py", "runtime/describe.py"}
 _WORDS |= {f"schedule/{kind}/transforms.py" for kind in ("contraction", "moves", "trees")}
+_WORDS |= {f"schedule/{kind}/neighbors.py" for kind in ("contraction", "trees")}
 _WORDS |= {"schedule/moves/schedule.py"}
 
 

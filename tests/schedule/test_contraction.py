@@ -67,7 +67,7 @@ def test_no_tile_changes_a_bit(window: ConvolutionShape, formats: tuple[str, str
     for rows, vectors in draft.shapes[:6]:
         tile = Transform("tile", (name_of(draft.row), rows, vectors))
         plan = apply_to_contraction(contraction, machine, (tile,))
-        lowered = lower_plan(plan, level)
+        lowered = lower_plan(plan, machine, level)
         buffers = [Guarded(each.nbytes, at_end=True) for each in values]
         for buffer, each in zip(buffers, values, strict=True):
             buffer.write(each.tobytes())

@@ -10,9 +10,9 @@ import numpy as np
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_word
 from ..errors import refuse
-from ..loading import load_whole
 from ..runtime.arguments import Executable
 from ..runtime.cpu.executable import CpuExecutable
+from ..runtime.cpu.schedule_search import search_schedules
 from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..runtime.timing import available_memory
@@ -64,9 +64,6 @@ def search_for(impl: Implementation, mds: Mapping[int, MemoryDesc]) -> None:
     executable = impl.executable
     if not isinstance(executable, CpuExecutable):
         return
-    load_whole("restride.runtime.cpu.schedule_search")
-    from ..runtime.cpu.schedule_search import search_schedules
-
     memories: dict[int, Memory] = {}
 
     def call_of(other: CpuExecutable) -> Callable[[], object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from math import prod
 from typing import NamedTuple, TypeVar
 
@@ -150,13 +150,18 @@ class LoopCode:
     once the code is looked for.
     """
 
+    __slots__ = ("_key", "schedule")
+
     def __init__(self, schedule: TreeSchedule) -> None:
         self.schedule = schedule
+        self._key: tuple[LoopTree, Schedule] | None = None
 
-    @cached_property
+    @property
     def key(self) -> tuple[LoopTree, Schedule]:
         """What tells it from others."""
-        return self.schedule.tree, tree_transforms.transforms_of(self.schedule)
+        if self._key is None:
+            self._key = self.schedule.tree, tree_transforms.transforms_of(self.schedule)
+        return self._key
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LoopCode) and self.key == other.key

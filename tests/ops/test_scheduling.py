@@ -1,0 +1,192 @@
+"""Primitives by other schedules: passed as text, or searched, kept and found again. Clocks decide no test."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+from restride.runtime.cpu import schedule_search
+from support.errors import refused
+
+_CPU, _REF = rs.Engine("cpu"), rs.Engine("reference")
+
+
+def _softmax(engine: rs.Engine = _CPU) -> Any:
+    x = rs.MemoryDesc((4, 33, 7), "f32", "abc")
+    return rs.SoftmaxForward.PrimitiveDesc(engine, "forward_inference", "softmax_accurate", x, x, 1)
+
+
+def _product() -> Any:
+    a, b, c = (rs.MemoryDesc(dims, "f32", "ab") for dims in ((64, 256), (256, 128), (64, 128)))
+    return rs.Matmul.PrimitiveDesc(_CPU, a, b, c)
+
+
+def _transpose() -> Any:
+    src, dst = (rs.MemoryDesc((96, 160), "f32", tag) for tag in ("ab", "ba"))
+    return rs.Reorder.PrimitiveDesc(_CPU, src, _CPU, dst)
+
+
+def _lstm() -> Any:
+    layer, state = rs.MemoryDesc((3, 4, 16), "f32", "abc"), rs.MemoryDesc((1, 1, 4, 16), "f32", "abcd")
+    weights, bias = (
+        rs.MemoryDesc((1, 1, 16, 4, 16), "f32", "abcde"),
+        rs.MemoryDesc((1, 1, 4, 16), "f32", "abcd"),
+    )
+    mds = layer, state, state, weights, weights, bias, layer, state, state
+    return rs.LSTMForward.PrimitiveDesc(_CPU, "forward_inference", "unidirectional_left2right", *mds)
+
+
+_MAKERS: dict[str, Callable[[], Any]] = {"loops": _softmax, "contraction": _product, "move": _transpose}
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[int]]:
+    """A store of its own, where each schedule is faster than the one before; how many were timed."""
+    monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "store"))
+    timed: list[int] = []
+
+    def faster(call: Callable[[], object], rounds: int) -> list[float]:
+        call()
+        timed.append(1)
+        return [1 / len(timed)]
+
+    monkeypatch.setattr(schedule_search, "time_call", faster)
+    yield timed
+    # What was found here is for this store alone: nobody else shall find what was made by it.
+    capacity = rs.get_primitive_cache_capacity()
+    rs.set_primitive_cache_capacity(0)
+    rs.set_primitive_cache_capacity(capacity)
+
+
+def _lines(pd: Any) -> str:
+    return "\n".join(line for line in pd.schedule.splitlines() if not line.startswith("#"))
+
+
+def _result(pd: Any) -> list[bytes]:
+    draw, found = np.random.default_rng(0), {}
+    for arg, md in pd._exec_args().items():
+        data = draw.standard_normal(md.size // 4).astype(np.float32)
+        found[arg] = rs.Memory(md, _CPU, data)
+    getattr(rs, pd.kind)(pd).execute(rs.Stream(_CPU), found)
+    return [memory.data.tobytes() for memory in found.values()]
+
+
+# --- passed -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (_softmax, "vectorize(d2/1, 8) · parallel(d0/1, 2)"),
+        (_product, "tile(d0/1, 2, 1)"),
+        (_transpose, "tile(a0, 4) · tile(a1, 4)"),
+    ],
+)
+def test_a_schedule_that_is_passed_runs_and_stays_with_copies(make: Callable[[], Any], text: str) -> None:
+    pd = make()
+    other = pd.scheduled(text)
+    assert _lines(other).startswith(text)
+    assert _lines(other) != _lines(pd) == _lines(make())
+    assert type(other) is type(pd)
+    assert _result(other) == _result(pd)
+    for each in (copy.copy(other), pickle.loads(pickle.dumps(other)), other.scheduled()):
+        assert _lines(each) == _lines(other)
+
+
+@pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
+def test_what_is_printed_is_read(make: Callable[[], Any]) -> None:
+    pd = make()
+    assert _lines(pd.scheduled(pd.schedule)) == _lines(pd)
+    assert _lines(pd.scheduled()) == _lines(pd)
+
+
+def test_a_copy_on_another_machine_runs_by_the_chosen_schedule() -> None:
+    pd = _softmax()
+    pd = pd.scheduled(pd.schedule)
+    pd._schedule = "tile(a7, 9)"
+    assert _lines(pickle.loads(pickle.dumps(pd))) == _lines(_softmax())
+
+
+def test_what_takes_no_text_says_why() -> None:
+    with refused("does not fit", "tile(a0, 4)"):
+        _softmax().scheduled("tile(a0, 4)")
+    with refused("cannot be read"):
+        _softmax().scheduled("tile(")
+    with refused("SoftmaxForward.PrimitiveDesc.scheduled: schedule is int", "it is text"):
+        _softmax().scheduled(3)
+    with refused("effort"):
+        _softmax().scheduled(effort="much")
+    with refused("looks for one"):
+        _softmax().scheduled("", effort="measure")
+    with refused("takes no schedule", "more than one nest"):
+        _lstm().scheduled("")
+    with refused("takes no schedule", "makes its own"):
+        _softmax(_REF).scheduled("")
+    unknown = rs.MemoryDesc((rs.RUNTIME_DIM, 4), "f32", "ab")
+    with refused("takes no schedule", "known only at execution"):
+        rs.Reorder.PrimitiveDesc(_CPU, unknown, _CPU, unknown).scheduled("")
+    with refused("empty"):
+        rs.SoftmaxForward.PrimitiveDesc().scheduled("")
+
+
+# --- searched -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
+def test_what_is_found_is_used_from_then_on(make: Callable[[], Any], searches: list[int]) -> None:
+    before = make()
+    found = before.scheduled(effort="measure")
+    assert 2 < len(searches) <= 30 + 6
+    assert _lines(found) != _lines(before)
+    assert _result(found) == _result(before)
+    count = len(searches)
+    for each in (make(), found.scheduled(effort="measure"), before.scheduled(effort="measure")):
+        assert _lines(each) == _lines(found)
+    assert len(searches) == count
+
+
+def test_every_kernel_of_a_primitive_is_searched(searches: list[int]) -> None:
+    before = _lstm()
+    found = before.scheduled(effort="measure")
+    assert _lines(found) != _lines(before)
+    assert _result(found) == _result(before)
+    count = len(searches)
+    assert _lines(_lstm().scheduled(effort="measure")) == _lines(found)
+    assert len(searches) == count
+
+
+def test_a_call_that_was_prepared_takes_what_is_found(searches: list[int]) -> None:
+    x = np.arange(96 * 160, dtype=np.float32).reshape(96, 160)
+    before = rs.reorder(x, "ba")
+    found = rs.plan(x, "ba", effort="measure")
+    assert rs.plan(x, "ba").schedule == found.schedule
+    after = rs.reorder(x, "ba")
+    assert after.tobytes() == before.tobytes()
+    assert _lines(_transpose()) == _lines(found)
+
+
+def test_what_has_no_schedule_is_not_searched(searches: list[int]) -> None:
+    unknown = rs.MemoryDesc((rs.RUNTIME_DIM, 4), "f32", "ab")
+    for pd in (_softmax(_REF), rs.Reorder.PrimitiveDesc(_CPU, unknown, _CPU, unknown)):
+        assert pd.scheduled(effort="measure").impl_info_str == pd.impl_info_str
+    assert searches == []
+
+
+def test_without_a_store_nothing_is_read_and_this_process_keeps_what_it_finds(
+    searches: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = _softmax().scheduled(effort="measure")
+    monkeypatch.setenv("RESTRIDE_CACHE_DIR", "off")
+    rs.set_primitive_cache_capacity(0)
+    rs.set_primitive_cache_capacity(1024)
+    assert _lines(_softmax()) != _lines(found)
+    count = len(searches)
+    assert _lines(_softmax().scheduled(effort="measure")) == _lines(_softmax())
+    assert len(searches) > count
