@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
@@ -36,6 +36,7 @@ _WITH_PSHUFB = ("sse41", "avx2", "avx512")
 _PSHUFB_LANE = 16
 
 
+@cache
 def machine_of(isa: Isa, caches: CacheSizes) -> Machine:
     """The machine of an instruction set and of caches: this one, or one that is emulated or compiled for.
 

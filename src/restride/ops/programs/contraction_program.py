@@ -84,11 +84,11 @@ class ContractionWork:
 
     def program(self) -> Program:
         """The moves into the formats that are computed in, the loops, and the moves back."""
-        chosen = self._chosen()
+        chosen, tree = self._chosen()
         moved = [role for role in self.roles if self._grows(role) or chosen[role.name] != role.desc]
         places = {role.name: Place((SRC, DST, DST + 1)[i]) for i, role in enumerate(self.roles)}
         held = places | {role.name: Place(~i) for i, role in enumerate(moved)}
-        steps = (*self._before(moved, places, held, chosen), self._loops(chosen, held))
+        steps = (*self._before(moved, places, held, chosen), self._loops(tree or self._tree(chosen), held))
         after = [
             move_step(chosen[role.name], role.desc, held[role.name], places[role.name])
             for role in moved
@@ -130,37 +130,39 @@ class ContractionWork:
             scalars=(scalars, len(own.scalars)),
         )
 
-    def _loops(self, chosen: Mapping[str, MemoryDesc], held: Mapping[str, Place]) -> TreeStep:
-        tree = self._tree(chosen)
+    def _loops(self, tree: LoopTree, held: Mapping[str, Place]) -> TreeStep:
         operands = {tensor.name: Place(DST + 2 + i) for i, tensor in enumerate(self.chain.operands)}
         # What is not named is the old destination, read as another type.
         named, old = {**held, **operands}, held[self.written.name]
         places = tuple(named.get(tensor.name, old) for tensor in tree.tensors)
-        return TreeStep(tree, places, self.work_bytes, (0, len(self.chain.computed.scalars)))
+        return TreeStep(tree.verify(), places, self.work_bytes, (0, len(self.chain.computed.scalars)))
 
     def _tree(self, chosen: Mapping[str, MemoryDesc]) -> LoopTree:
         tensors = {role.name: TreeTensor.of_desc(role.name, chosen[role.name]) for role in self.roles}
         old = old_tensors(self.chain.computed.compute, tensors[self.written.name])
         every = (*tensors.values(), *self.chain.operands, *old)
         scalars = len(self.chain.computed.scalars)
-        return LoopTree(every, self.loops(tensors), scalars, Number.real(is_wide=self.is_wide)).verify()
+        return LoopTree(every, self.loops(tensors), scalars, Number.real(is_wide=self.is_wide))
 
-    def _chosen(self) -> dict[str, MemoryDesc]:
-        """The descriptor of each tensor that is computed in: fewest moved of those of the best rate."""
+    def _chosen(self) -> tuple[dict[str, MemoryDesc], LoopTree | None]:
+        """The descriptor of each tensor that is computed in: fewest moved of those of the best rate. And the
+        tree, where there is one already.
+        """
         own = {role.name: self._unmoved(role) for role in self.roles}
         if 0 in self.written.desc.dims:
-            return own
-        best, best_rate = own, -1
+            return own, None
+        best, tree, best_rate = own, None, -1
         for descs in sorted(self._candidates(own), key=lambda descs: _moved_elements(descs, own)):
             least = LEAST_USES if best_rate < _CROWDED_RATE else LEAST_USES_OF_CROWDED
             if descs != own and _moved_elements(descs, own) * least > self.terms:
                 break
-            rate = self._rate(descs)
+            candidate = self._tree(descs)
+            rate = self._rate(candidate)
             if rate > best_rate:
-                best, best_rate = descs, rate
+                best, tree, best_rate = descs, candidate, rate
             if rate == _FULL_RATE:
                 break
-        return best
+        return best, tree
 
     def _candidates(self, own: Mapping[str, MemoryDesc]) -> Iterator[dict[str, MemoryDesc]]:
         """Each tensor as it is or as it is wanted; and both factors as f32 where they are narrower."""
@@ -196,9 +198,8 @@ class ContractionWork:
     def _wanted(self, role: TensorRole) -> MemoryDesc:
         return self.preferred.get(role.name, role.desc)
 
-    def _rate(self, descs: Mapping[str, MemoryDesc]) -> int:
+    def _rate(self, tree: LoopTree) -> int:
         """How fast the slowest part of the loops is."""
-        tree = self._tree(descs)
         parts = (replace(tree, items=(item,)) for item in tree.items if item.folds or len(item.items) > 1)
         return min((self._part_rate(part) for part in parts), default=_FULL_RATE)
 

@@ -144,8 +144,22 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
     )
 
 
+# To ask the environment which store there is takes a hundredth of the time that a descriptor does: it is done
+# once by a process that finds no schedule there.
+_is_nothing_found = False
+
+
+def look_for_schedules() -> None:
+    """Look in the store again: there are schedules now."""
+    global _is_nothing_found
+    _is_nothing_found = False
+
+
 def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple[Repeat, ...]:
     """The launches by the schedules that a search has found for them on this machine, where it has."""
+    global _is_nothing_found
+    if _is_nothing_found:
+        return tuple(repeats)
     load_whole("restride.targets.schedule_store")
     from ...targets.schedule_store import schedule_store
 
@@ -158,8 +172,7 @@ def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple
         transforms = found.find(launch.work_bytes, threads, choice)
         return launch if transforms is None else launch_by(launch, transforms)
 
-    if found.is_empty:
-        return tuple(repeats)
+    _is_nothing_found = found.is_empty
     return tuple(replace(repeat, launches=tuple(map(as_found, repeat.launches))) for repeat in repeats)
 
 

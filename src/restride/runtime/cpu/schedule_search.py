@@ -16,6 +16,7 @@ from ...targets.schedule_store import schedule_store
 from ..timing import time_call
 from .executable import CpuExecutable
 from .launch import Launch
+from .program_launches import look_for_schedules
 from .thread_pool import default_pool
 
 # No further schedule is tried after about so long, compiling them included.
@@ -53,5 +54,6 @@ def search_schedules(
             lambda: time.monotonic() > deadline,
         )
         store.keep(launch.work_bytes, threads, choice, found)
+        look_for_schedules()
         is_new = True
     return is_new
