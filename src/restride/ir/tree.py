@@ -247,8 +247,10 @@ class LoopTree:
 
     def tensor(self, name: str) -> TreeTensor:
         """A tensor by its name, local ones too."""
-        found = (each for each in (*self.tensors, *_locals(self.items)) if each.name == name)
-        return next(found)
+        for each in self.tensors:
+            if each.name == name:
+                return each
+        return next(each for each in _locals(self.items) if each.name == name)
 
     @property
     def stores(self) -> tuple[Store, ...]:

@@ -97,12 +97,13 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors."""
     is_large = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors) >= caches.l3
     loops, uncovered = list[Lowered](), dict[str, None]()
-    for part in (replace(tree, items=(item,)) for item in tree.items):
+    parts = [tree] if len(tree.items) == 1 else [replace(tree, items=(item,)) for item in tree.items]
+    for part in parts:
         part = folds_in_lanes(part) if tree.number.is_integer else part
         lowered = lower_contraction(part, isa, caches)
         if lowered is None:
             lowered = lower_loop(part, isa, is_large=is_large)
-            uncovered |= dict.fromkeys(schedule_tree(part).uncovered)
+            uncovered |= dict.fromkeys(lowered.plan.uncovered)
         loops.append(lowered)
     cleared = tuple((name, nest) for name in uncovered for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, tuple(loops))

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -135,9 +136,14 @@ def find_contraction(tree: LoopTree) -> Contraction | None:
 
     A sum of nothing is none: kernels of contractions take at least one step.
     """
+    return None if parts_of_contraction(tree) is None else _contraction_of(tree)
+
+
+# Who chooses formats looks at a tree, and who schedules it again.
+@lru_cache(maxsize=64)
+def _contraction_of(tree: LoopTree) -> Contraction | None:
     parts = parts_of_contraction(tree)
-    if parts is None:
-        return None
+    assert parts is not None
     outer, inner, products, results = parts
     if any(axis.extent == 0 for axis in inner.axes):
         return None

@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ...ir.accesses import Access, accesses_of, coordinates_of, items_of
 from ...ir.digits import IndexDigit, IndexDigits, digits_of, stride_at
@@ -106,9 +105,12 @@ class TreeLoops:
         self, each: Each, extents: Mapping[str, int], cuts: Mapping[str, Sequence[int]] | None = None
     ) -> tuple[list[TreeDigit], tuple[tuple[str, AxisLimits], ...]]:
         """The digits of all axes of a loop, and the limits of those that digits do not cover exactly."""
-        inside = self.extents_inside(each, extents)
+        inside, items = self.extents_inside(each, extents), list(items_of((each,)))
+        accesses = tuple(dict.fromkeys(access for item in items for access in accesses_of(item)))
+        stores = [item for item in items if isinstance(item, Store) and item.tensor not in self.uncovered]
         found = [
-            (axis, *self.digits(axis, each, inside, (cuts or {}).get(axis.name, ()))) for axis in each.axes
+            (axis, *self.digits(axis, accesses, stores, inside, (cuts or {}).get(axis.name, ())))
+            for axis in each.axes
         ]
         limits = tuple((axis.name, limit) for axis, _, limit in found if limit is not None)
         return [digit for _, digits, _ in found for digit in digits], limits
@@ -132,22 +134,24 @@ class TreeLoops:
         return fused
 
     def digits(
-        self, axis: TreeAxis, each: Each, extents: dict[str, int], cuts: Sequence[int] = ()
+        self,
+        axis: TreeAxis,
+        accesses: Sequence[Access],
+        stores: Sequence[Store],
+        extents: dict[str, int],
+        cuts: Sequence[int],
     ) -> tuple[list[TreeDigit], AxisLimits | None]:
         """The digits of one axis, outermost first, and its limits where they do not cover it exactly.
 
         They are the coarsest that are strides in all tensors, cut further after so many positions each.
         """
-        accesses = list(dict.fromkeys(access for item in items_of((each,)) for access in accesses_of(item)))
         sides: dict[Access, IndexDigits] = {}
         pads: dict[str, int] = {}
         for access in accesses:
             moves = self._moves(axis.name, access, extents)
             if moves:
                 sides[access] = moves
-        for store in (item for item in items_of((each,)) if isinstance(item, Store)):
-            if store.tensor in self.uncovered:
-                continue
+        for store in stores:
             tensor = self.tensors[store.tensor]
             for dim, index in enumerate(store.index):
                 padded = self._padded_axis(tensor, dim, index, extents)
@@ -157,18 +161,17 @@ class TreeLoops:
         none = (IndexDigit(1, 0),)
         wanted = (none, *((*none, IndexDigit(step, 0)) for step in cuts if 1 < step < end))
         cut = digits_of([none, none, *sides.values(), *wanted], end)
+        is_exact = not pads and cut[0].extent * cut[0].step == axis.extent
         digits = [
             TreeDigit(
                 part.extent,
                 ((axis.name, part.step),),
                 tuple(zip(sides, part.more, strict=False)),
-                axis.name,
+                "" if is_exact else axis.name,
             )
             for part in cut
         ]
-        if not pads and cut[0].extent * cut[0].step == axis.extent:
-            return [replace(digit, bound="") for digit in digits], None
-        return digits, AxisLimits(axis.extent, tuple(pads.items()))
+        return digits, None if is_exact else AxisLimits(axis.extent, tuple(pads.items()))
 
     def _moves(self, name: str, access: Access, extents: dict[str, int]) -> IndexDigits:
         """How an axis moves an access, over all dims that it is an index of; empty where it does not.
