@@ -13,6 +13,7 @@ import pytest
 
 import restride as rs
 from restride.runtime.cpu import schedule_search
+from restride.schedule.search import MOST_TRIES
 from support.errors import refused
 
 _CPU, _REF = rs.Engine("cpu"), rs.Engine("reference")
@@ -143,7 +144,7 @@ def test_what_takes_no_text_says_why() -> None:
 def test_what_is_found_is_used_from_then_on(make: Callable[[], Any], searches: list[int]) -> None:
     before = make()
     found = before.scheduled(effort="measure")
-    assert 2 < len(searches) <= 30 + 6
+    assert 2 < len(searches) <= MOST_TRIES + 10
     assert _lines(found) != _lines(before)
     assert _result(found) == _result(before)
     count = len(searches)

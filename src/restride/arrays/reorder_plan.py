@@ -184,7 +184,10 @@ class Plan:
     @property
     def schedule(self) -> str:
         """Tiles and loop order: a line for each part of the nest, which `plan(..., schedule=...)` reads. What
-        stands behind a `#` is for people; stages, blocks and several steps stand there alone.
+        stands behind a `#` is for people; stages and blocks stand there alone.
+
+        It is what `reorder` runs by, the chosen one or what `effort="measure"` has found on this machine,
+        unless this plan was made with `schedule=`.
         """
         if self._lowered and not why_fixed(self._job.executable, self._job.engine):
             return text_of(boxes_of(self._lowered.nests[0]), self._lowered.plan)
@@ -257,14 +260,16 @@ def plan(
     `beta` may come without `out`. Nothing is compiled, read or written. Raises what `reorder` would raise for
     the same formats and types, and Unimplemented for dims known only at execution.
 
-    `effort`: "model" shows the schedule that is chosen, "measure" the fastest of at most 30 like it. They are
-    tried for about a second, longer where one execution takes long, on memories made for it; what was found
-    is kept beside the kernels on disk, for this processor and number of threads. So is the speed of copies in
-    its caches and in memory, which is measured in a tenth of a second, and by which time is predicted then.
+    `effort`: "model" shows the schedule that `reorder` runs by: the one that is chosen, or was found before.
+    "measure" looks for the fastest of at most 30 like it, unless that was done. They are tried for about a
+    second, longer where one execution takes long, on memories made for it; what was found is kept beside the
+    kernels on disk, for this processor and number of threads, and `reorder` runs by it from then on. So is
+    the speed of copies in its caches and in memory, which is measured in a tenth of a second, and by which
+    time is predicted then.
 
-    `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of the one that
-    was chosen. `reorder` goes on with that one, and no schedule changes a bit of the result. Raises
-    InvalidArguments for a text that is none, or does not fit.
+    `schedule`: what `plan.schedule` printed, changed, to be looked at and measured in place of that one,
+    which `reorder` goes on with. No schedule changes a bit of the result. Raises InvalidArguments for a text
+    that is none, or does not fit.
     """
     try:
         arithmetic = CallArithmetic(scale, zero_point, axis, beta, post_ops)

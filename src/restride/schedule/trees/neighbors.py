@@ -27,7 +27,7 @@ def neighbors(tree: LoopTree) -> list[Neighbors]:
     def written_out(schedule: Schedule) -> Iterator[Schedule]:
         """Each window as a loop, or written out; and the edges of loops apart, or with the rest."""
         for number, plan in enumerate(plans_of(apply(tree, schedule).plan)):
-            if plan.each.folds and not plan.inner and plan.each.positions <= _MOST_WRITTEN_OUT:
+            if plan.each.folds and not plan.inner:
                 yield _toggled(schedule, Transform("unroll", (), number))
             if plan.interior:
                 yield _without(schedule, "interior", number)
@@ -45,10 +45,12 @@ def neighbors(tree: LoopTree) -> list[Neighbors]:
 
 
 def fits(tree: LoopTree, schedule: Schedule) -> bool:
-    """True where transforms fit a tree, and change no bit of what it computes."""
+    """True where transforms fit a tree, are no more code than is worth it, and change no bit."""
     try:
         made = apply(tree, schedule)
     except InvalidArguments:
+        return False
+    if any(plan.is_unrolled and plan.each.positions > _MOST_WRITTEN_OUT for plan in plans_of(made.plan)):
         return False
     return _orders_of_sums(made) == _orders_of_sums(schedule_tree(tree))
 
