@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import restride as rs
-from restride.arrays import reorder_plan
-from restride.runtime.cpu import rates
+from restride.runtime.cpu import rates, schedule_search
 from restride.runtime.cpu.rates import measure, parse_rates, rates_of, rates_text
 from restride.schedule.machine import RATES, Rates
 from restride.targets.isa import CacheSizes, host_caches, host_isa
@@ -110,7 +109,7 @@ def test_this_machine_is_measured_soon() -> None:
 def test_a_plan_that_measures_predicts_by_them_and_no_other_plan_does(
     measured: list[CacheSizes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reorder_plan, "_SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(schedule_search, "_SECONDS", 0.0)
     before = rs.plan(_MOVED, None)
     found = rs.plan(_MOVED, None, effort="measure")
     after = rs.plan(_MOVED, None)
