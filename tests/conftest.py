@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import restride as rs
+from restride.runtime.cpu.program_launches import look_for_schedules
 from restride.targets.store import ObjectStore
 from restride.targets.store_files import make_private
 from support.engines import KINDS, open_engine
@@ -101,6 +102,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is beside the part of a wide sweep that every change runs is slow."""
     for item in beside_sweeps(items):
         item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(autouse=True)
+def _schedules_of_no_other_test() -> Generator[None, None, None]:
+    """What a search of a test has found in a store of its own is for no other test."""
+    yield
+    look_for_schedules()
 
 
 @pytest.fixture

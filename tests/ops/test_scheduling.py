@@ -13,6 +13,7 @@ import pytest
 
 import restride as rs
 from restride.runtime.cpu import schedule_search
+from restride.runtime.cpu.program_launches import look_for_schedules
 from restride.schedule.search import MOST_TRIES
 from support.errors import refused
 
@@ -51,6 +52,7 @@ _MAKERS: dict[str, Callable[[], Any]] = {"loops": _softmax, "contraction": _prod
 def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[int]]:
     """A store of its own, where each schedule is faster than the one before; how many were timed."""
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", str(tmp_path / "store"))
+    look_for_schedules()
     timed: list[int] = []
 
     def faster(call: Callable[[], object], rounds: int) -> list[float]:
@@ -185,6 +187,7 @@ def test_without_a_store_nothing_is_read_and_this_process_keeps_what_it_finds(
 ) -> None:
     found = _softmax().scheduled(effort="measure")
     monkeypatch.setenv("RESTRIDE_CACHE_DIR", "off")
+    look_for_schedules()
     rs.set_primitive_cache_capacity(0)
     rs.set_primitive_cache_capacity(1024)
     assert _lines(_softmax()) != _lines(found)

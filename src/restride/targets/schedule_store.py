@@ -33,7 +33,7 @@ class ScheduleStore:
     """The schedules that were found for an instruction set. Threads may share it."""
 
     def __init__(self, store: ObjectStore, isa: Isa, caches: CacheSizes) -> None:
-        self._store = store
+        self._store, self.isa, self.caches = store, isa, caches
         self._name = text_key("schedules", isa.triple, isa.features, repr(caches))
         self._take(self._read())
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
     from ...schedule.language import Schedule
     from ...targets.lowered import Lowered
+    from ...targets.schedule_store import ScheduleStore
 
 
 def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
@@ -144,26 +145,29 @@ def _nest_launch(step: NestStep, following: Step | None, isa: Isa, caches: Cache
     )
 
 
-# To ask the environment which store there is takes a hundredth of the time that a descriptor does: it is done
-# once by a process that finds no schedule there.
-_is_nothing_found = False
+# To ask the environment which store there is takes a hundredth of the time that a descriptor does: a process
+# does it once, and after a search.
+_found: ScheduleStore | None = None
 
 
 def look_for_schedules() -> None:
-    """Look in the store again: there are schedules now."""
-    global _is_nothing_found
-    _is_nothing_found = False
+    """Ask again which store there is: it may have other schedules now."""
+    global _found
+    _found = None
 
 
 def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple[Repeat, ...]:
     """The launches by the schedules that a search has found for them on this machine, where it has."""
-    global _is_nothing_found
-    if _is_nothing_found:
-        return tuple(repeats)
-    load_whole("restride.targets.schedule_store")
-    from ...targets.schedule_store import schedule_store
+    global _found
+    found = _found
+    if found is None or found.isa is not isa or found.caches is not caches:
+        load_whole("restride.targets.schedule_store")
+        from ...targets.schedule_store import schedule_store
 
-    found, threads = schedule_store(isa, caches), default_pool().threads
+        found = _found = schedule_store(isa, caches)
+    if found.is_empty:
+        return tuple(repeats)
+    threads = default_pool().threads
 
     def as_found(launch: Launch | FusedSumsLaunch) -> Launch | FusedSumsLaunch:
         choice = launch.lowered.choice
@@ -172,7 +176,6 @@ def with_found(repeats: Sequence[Repeat], isa: Isa, caches: CacheSizes) -> tuple
         transforms = found.find(launch.work_bytes, threads, choice)
         return launch if transforms is None else launch_by(launch, transforms)
 
-    _is_nothing_found = found.is_empty
     return tuple(replace(repeat, launches=tuple(map(as_found, repeat.launches))) for repeat in repeats)
 
 
