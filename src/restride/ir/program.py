@@ -102,8 +102,8 @@ class NestStep:
 class TreeStep:
     """A loop tree on the tensors at `places`, one for each that it names.
 
-    `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step, and
-    `rewrites` the transforms that made the tree of that of the operation, as text.
+    `scalars`, `work_bytes` and `is_named` are as a nest's; `note` is what is to be told of the step.
+    `rewrites`: the transforms that made the tree, as text, of `source` where that became no other step.
     """
 
     tree: LoopTree
@@ -113,6 +113,7 @@ class TreeStep:
     note: str = ""
     is_named: bool = True
     rewrites: str = field(default="", compare=False)
+    source: LoopTree | None = field(default=None, compare=False)
 
     @property
     def sources(self) -> tuple[Place, ...]:

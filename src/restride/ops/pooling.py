@@ -41,7 +41,7 @@ from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped
 from ..schedule.trees.windows import rows_of_windows
 from .programs.pooling_gradient_rows import PoolingGradientRows
-from .programs.windows import WindowPhase, Windows
+from .programs.windows import WindowPhase, Windows, spatial_names
 
 MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_padding"
 _ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
@@ -49,7 +49,6 @@ _ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
 _MOST_IN_BYTES = 256
 # The argument of the counts, which no execution brings.
 _COUNTS = -1
-_NAMES = ("n", "c", "d", "h", "w")
 # Gradients have loops for so many phases of strides at most.
 _MOST_PHASES = 16
 
@@ -137,7 +136,7 @@ class PoolingProblem(OperationProblem):
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
         chain = AttributeChain(self.computation(), dst, self.dst.dims)
         places = TreeTensor.of_desc("workspace", workspace_desc(self.windows, self.dst))
-        outer = tuple(TreeAxis(name, n) for name, n in zip(_NAMES, self.dst.dims, strict=False))
+        outer = _axes(self.dst.dims)
         taps = self.windows.kernel_axes()
         at = self.windows.sources(outer[2:], taps)
         guards = self.windows.guards(at, self.dst.dims[2:], self.src.dims[2:])
@@ -274,7 +273,7 @@ class PoolingBackwardProblem(GradientProblem):
         self, rows: PoolingGradientRows, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]
     ) -> Each:
         """Rows of windows, then rows of the source."""
-        outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
+        outer = _axes(self.diff_src.dims)[:2]
 
         def term(index: tuple[Affine | TreeAxis, ...], taps: Sequence[Affine]) -> Expr:
             return self._term(gradient.load(*index), index, taps, more)
@@ -287,7 +286,7 @@ class PoolingBackwardProblem(GradientProblem):
         dim_phases = [
             self.windows.phases(dim, *both) for dim, both in enumerate(zip(sizes, outputs, strict=True))
         ]
-        outer = [TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims[:2], strict=False)]
+        outer = _axes(self.diff_src.dims)[:2]
         items: list[Item] = []
         for number, phases in enumerate(product(*(phases for _, phases in dim_phases))):
             phase_items = self._phase(number, outer, phases, (gradient, out, *more))
@@ -323,7 +322,7 @@ class PoolingBackwardProblem(GradientProblem):
     def _by_positions(self, gradient: TreeTensor, out: TreeTensor, more: tuple[TreeTensor, ...]) -> Each:
         """Every position looks at all that may have it."""
         windows = self.windows
-        outer = tuple(TreeAxis(name, n) for name, n in zip(_NAMES, self.diff_src.dims, strict=False))
+        outer = _axes(self.diff_src.dims)
         taps = windows.kernel_axes()
         at = windows.outputs(outer[2:], taps)
         index: tuple[Affine | TreeAxis, ...] = (*outer[:2], *at)
@@ -347,6 +346,11 @@ class PoolingBackwardProblem(GradientProblem):
             return gradient / further.load(*index)
         is_chosen = apply("eq", further.load(*index), Coordinate(self.windows.position(taps)))
         return apply("select", is_chosen, gradient, 0.0)
+
+
+def _axes(dims: tuple[int, ...]) -> tuple[TreeAxis, ...]:
+    """Loops over all elements of a tensor."""
+    return tuple(map(TreeAxis, ("n", "c", *spatial_names(len(dims) - 2)), dims))
 
 
 def _verbose_fields(windows: Windows) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from math import prod
 from typing import NamedTuple, TypeVar
 
@@ -13,6 +14,7 @@ from ..emit.contraction import emit_contraction
 from ..emit.group_quantization import emit_group_quantization
 from ..emit.kernel import Style
 from ..emit.tree import emit_tree
+from ..errors import refuse
 from ..ir.group_quantization import GroupQuantization
 from ..ir.nest import LoopNest
 from ..ir.tree import LoopTree
@@ -23,15 +25,18 @@ from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
 from ..schedule.groups import GroupSchedule, schedule_groups
-from ..schedule.language import Schedule
+from ..schedule.language import Schedule, parse_schedule
 from ..schedule.machine import Machine
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
+from ..schedule.search import Neighbors
 from ..schedule.trees import neighbors as tree_neighbors
 from ..schedule.trees import transforms as tree_transforms
-from ..schedule.trees.lanes import folds_in_lanes
+from ..schedule.trees.lanes import lanes_of_folds
 from ..schedule.trees.padding import padding_nests
 from ..schedule.trees.plan import TreeSchedule
+from ..schedule.trees.rewrites import NAMES as REWRITES
+from ..schedule.trees.rewrites import RewrittenTree, rewrite
 from ..schedule.trees.schedule import schedule_tree
 from ..schedule.trees.streams import has_streams
 from .cpu import machine_of
@@ -93,16 +98,23 @@ class LoweredLoops(NamedTuple):
     loops: tuple[Lowered, ...]
 
 
-def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
-    """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors."""
+def lower_tree(
+    tree: LoopTree, isa: Isa, caches: CacheSizes, source: LoopTree | None = None, rewrites: str = ""
+) -> LoweredLoops:
+    """Schedule a tree that is not empty: sums of products in tiles of registers, where they have vectors.
+
+    `source`: what it was made of by the transforms that `rewrites` says, if anything.
+    """
     is_large = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors) >= caches.l3
     loops, uncovered = list[Lowered](), dict[str, None]()
     parts = [tree] if len(tree.items) == 1 else [replace(tree, items=(item,)) for item in tree.items]
     for part in parts:
-        part = folds_in_lanes(part) if tree.number.is_integer else part
+        origin = RewrittenTree(source, parse_schedule(rewrites)) if source else RewrittenTree(part, ())
+        if tree.number.is_integer and (lanes := lanes_of_folds(part)):
+            part, origin = rewrite(part, lanes), origin._replace(rewrites=(*origin.rewrites, *lanes))
         lowered = lower_contraction(part, isa, caches)
         if lowered is None:
-            lowered = lower_loop(part, isa, is_large=is_large)
+            lowered = lower_loop(part, isa, origin, is_large=is_large)
             uncovered |= dict.fromkeys(lowered.plan.uncovered)
         loops.append(lowered)
     cleared = tuple((name, nest) for name in uncovered for nest in padding_nests(tree.tensor(name)))
@@ -110,39 +122,59 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
 
 
 def lower_loop(
-    tree: LoopTree, isa: Isa, *, is_large: bool = False, transforms: Schedule | None = None
+    tree: LoopTree, isa: Isa, origin: RewrittenTree | None = None, *, is_large: bool = False
 ) -> Lowered:
-    """Schedule a tree of one outermost loop, or take the transforms that a person passes.
+    """Schedule a tree of one outermost loop, which was made of another one.
 
     `is_large`: its tensors are not in the caches, so that what is read is asked for ahead, and what is
     written goes past them in whole lines.
     """
-    if transforms is not None:
-        return _lowered_loop(tree_transforms.apply(tree, transforms), isa)
     schedule = schedule_tree(tree)
     if is_large:
         schedule = replace(schedule, streams=has_streams(schedule), asks_ahead=True)
-    return _lowered_loop(schedule, isa)
+    return _lowered_loop(schedule, isa, origin or RewrittenTree(tree, ()))
 
 
-def _lowered_loop(schedule: TreeSchedule, isa: Isa) -> Lowered:
+def lower_loop_by(source: LoopTree, transforms: Schedule, isa: Isa) -> Lowered:
+    """A tree of one outermost loop by what a person passes: first the transforms that make another tree.
+
+    Raises InvalidArguments where they do not fit.
+    """
+    rewrites = tuple(takewhile(lambda transform: transform.name in REWRITES, transforms))
+    tree = rewrite(source, rewrites)
+    if len(tree.items) > 1:
+        raise refuse("RS-V09:no-rewrite", transform=rewrites[-1], why="it makes a second kernel")
+    schedule = tree_transforms.apply(tree, transforms[len(rewrites) :])
+    return _lowered_loop(schedule, isa, RewrittenTree(source, rewrites))
+
+
+def _lowered_loop(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Lowered:
     steps = prod(turns for _, _, turns in schedule.grid)
-    plain = partial(_lowered_loop, replace(schedule, streams=False), isa) if schedule.streams else None
+    plain = partial(_lowered_loop, replace(schedule, streams=False), isa, origin)
     return Lowered(
         *(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, LoopCode(schedule)),
-        unaligned=plain,
-        choice=partial(_loop_choice, schedule, isa),
+        unaligned=plain if schedule.streams else None,
+        choice=partial(_loop_choice, schedule, isa, origin),
     )
 
 
-def _loop_choice(schedule: TreeSchedule, isa: Isa) -> ScheduleChoice:
-    tree = schedule.tree
+def _loop_choice(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> ScheduleChoice:
+    """The choice: a search keeps the tree, and varies its loops."""
+    (source, rewrites), tree = origin, schedule.tree
+    count = len(rewrites)
+
+    def varied(way: Neighbors, transforms: Schedule) -> Iterator[Schedule]:
+        return ((*rewrites, *other) for other in way(transforms[count:]))
+
+    def fits(transforms: Schedule) -> bool:
+        return transforms[:count] == rewrites and tree_neighbors.fits(tree, transforms[count:])
+
     return ScheduleChoice(
-        tree,
-        tree_transforms.transforms_of(schedule),
-        partial(tree_neighbors.neighbors, tree),
-        partial(tree_neighbors.fits, tree),
-        lambda transforms: lower_loop(tree, isa, transforms=transforms),
+        source,
+        (*rewrites, *tree_transforms.transforms_of(schedule)),
+        lambda: [partial(varied, way) for way in tree_neighbors.neighbors(tree)],
+        fits,
+        lambda transforms: lower_loop_by(source, transforms, isa),
     )
 
 

@@ -20,6 +20,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Dims = tuple[int, ...]
 
 
+def spatial_names(count: int) -> str:
+    """The names of so many spatial dims, a letter each: w; h and w; d, h and w."""
+    return "dhw"[-count:]
+
+
 def window_span(kernel: int, dilation: int) -> int:
     """How far a window reaches along a dim: a dilation of 0 leaves nothing out."""
     return (kernel - 1) * (dilation + 1) + 1
@@ -73,7 +78,10 @@ class Windows:
 
     def kernel_axes(self) -> tuple[TreeAxis, ...]:
         """The loops over a window."""
-        return tuple(TreeAxis(f"k{dim}", extent) for dim, extent in enumerate(self.kernel))
+        return tuple(TreeAxis(f"k{self._name(dim)}", extent) for dim, extent in enumerate(self.kernel))
+
+    def _name(self, dim: int) -> str:
+        return spatial_names(len(self.kernel))[dim]
 
     def position(self, taps: Sequence[TreeAxis | Affine]) -> Affine:
         """The number of a position in its window, row by row."""
@@ -114,12 +122,12 @@ class Windows:
         >>> windows = Windows((2,), (3,), (0,), (1,), (1,))
         >>> axis, (even, odd) = windows.phases(0, 6, 3)
         >>> print(axis, "|", even.source, "|", even.output, "|", even.tap)
-        q0 3 | 2 * q0 | q0 - k0.0 | 2 * k0.0 + 1
+        qw 3 | 2 * qw | qw - kw.0 | 2 * kw.0 + 1
         >>> print(odd.source, "|", odd.output, "|", odd.taps[0])
-        2 * q0 + 1 | q0 - k0.1 + 1 | k0.1 2
+        2 * qw + 1 | qw - kw.1 + 1 | kw.1 2
         """
         stride, step = self.strides[dim], self.dilation[dim] + 1
-        axis = TreeAxis(f"q{dim}", -(-size // stride))
+        axis = TreeAxis(f"q{self._name(dim)}", -(-size // stride))
         return axis, tuple(
             self._phase(dim, axis, place, size, outputs, stride // gcd(stride, step))
             for place in range(min(stride, size))
@@ -135,7 +143,8 @@ class Windows:
         first = next((k for k in range(kernel) if (start - k * step) % stride == 0), kernel)
         if first == kernel:
             return WindowPhase(source, Affine(), Affine(), (), inside, ())
-        tap, back = TreeAxis(f"k{dim}.{place}", len(range(first, kernel, every))), every * step // stride
+        tap = TreeAxis(f"k{self._name(dim)}.{place}", len(range(first, kernel, every)))
+        back = every * step // stride
         nearest = (start - first * step) // stride
         output = axis + nearest - tap * back
         reaches_out = nearest - (tap.extent - 1) * back < 0 or axis.extent - 1 + nearest >= outputs

@@ -113,7 +113,10 @@ class CpuExecutable:
         for repeat in self.repeats:
             lines += [f"# {repeat.turns} times"] if repeat.turns > 1 else []
             for launch in repeat.launches:
-                lines += [f"# {launch.kind}: {launch.why}", str(launch.lowered)]
+                lines += [f"# {launch.kind}: {launch.why}"]
+                after = launch.rewrites if isinstance(launch, Launch) else ""
+                lines += [f"# after {after}"] if after else []
+                lines += [str(launch.lowered)]
         return "\n".join(lines) or "# nothing to do"
 
     @property

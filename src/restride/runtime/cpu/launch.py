@@ -49,7 +49,8 @@ class Launch:
     of `targets`, which begin at cache lines where it streams; and that of words: the addresses of `places`,
     and then scalars, as doubles. These are `constants`, or so many of an execution's: `scalars` says from
     which on, and how many. `strides`: how many bytes each place moves from one turn of a repeat to the next.
-    What is not `is_named` only serves another launch; `note` is what is to be told of it.
+    What is not `is_named` only serves another launch; `note` is what is to be told of it, and
+    `rewrites` the transforms that made several launches of one tree.
     """
 
     lowered: Lowered
@@ -62,6 +63,7 @@ class Launch:
     strides: tuple[int, ...] = ()
     is_named: bool = True
     note: str = ""
+    rewrites: str = ""
     _kernels: dict[bool, Kernel] = field(default_factory=dict)
 
     @property

@@ -95,7 +95,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
     load_whole("restride.targets.cpu_kernels")
     from ...targets.cpu_kernels import lower_tree
 
-    lowered = lower_tree(step.tree, isa, caches)
+    lowered = lower_tree(step.tree, isa, caches, step.source, step.rewrites)
     places = {tensor.name: place for tensor, place in zip(step.tree.tensors, step.places, strict=True)}
     for name, nest in lowered.cleared:
         clears = NestStep(nest, places[name], places[name], nest.moved_bytes, (0, 0), (0, 0), is_named=False)
@@ -109,6 +109,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
             scalars=step.scalars,
             is_named=step.is_named,
             note=step.note,
+            rewrites="" if step.source else step.rewrites,
         )
 
 

@@ -37,17 +37,22 @@ class _Digit(NamedTuple):
 
 def folds_in_lanes(tree: LoopTree) -> LoopTree:
     """The tree with folds split by lanes; as it is where that gains nothing, or would change bits."""
+    return rewrite(tree, lanes_of_folds(tree))
+
+
+def lanes_of_folds(tree: LoopTree) -> Schedule:
+    """The transforms that split folds by lanes; none where that gains nothing, or would change bits."""
     (outer,) = tree.items
     loop = outer.items[0] if outer.items else None
     if not isinstance(loop, Each) or not _can_split(outer, loop) or not tree.number.is_integer:
-        return tree
+        return ()
     loads = {part for item in loop.items for value in values_of(item) for part in parts_of(value)}
     sources = [part for part in loads if isinstance(part, Load)]
     if len(sources) != 1 or sources[0].elements:
-        return tree
+        return ()
     chain = _chain(tree.tensor(sources[0].tensor), sources[0].index, (*outer.axes, *loop.axes))
     lanes = _lanes(chain, tree.number.bits, {axis.name for axis in loop.axes})
-    return rewrite(tree, _transforms(outer, loop, lanes)) if lanes else tree
+    return _transforms(outer, loop, lanes) if lanes else ()
 
 
 def _can_split(outer: Each, loop: Each) -> bool:

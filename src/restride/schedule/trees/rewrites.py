@@ -39,7 +39,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, floor, gcd, inf
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ...errors import refuse
 from ...ir.accesses import items_of, with_indices, with_values
@@ -63,6 +63,13 @@ def rewrite(tree: LoopTree, schedule: Schedule) -> LoopTree:
         check_known(transform, NAMES)
         tree = _Rewriter(tree, transform).rewritten()
     return tree.verify() if schedule else tree
+
+
+class RewrittenTree(NamedTuple):
+    """The transforms that made a tree, and of what."""
+
+    source: LoopTree
+    rewrites: Schedule
 
 
 def part_of(name: str) -> str:

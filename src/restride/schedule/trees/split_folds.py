@@ -61,17 +61,21 @@ def pieces_of_folds(tree: LoopTree) -> Schedule:
 
 def rewritten_steps(step: TreeStep, transforms: Schedule, temporaries: int = 0) -> Steps:
     """The steps that transforms make of one: of each outermost loop one, with temporaries between them."""
-    tree = rewrite(step.tree, transforms)
+    if not transforms:
+        return (step,), ()
+    tree, text = rewrite(step.tree, transforms), schedule_text(transforms)
     partial = tree.tensors[len(step.tree.tensors) :]
     places = (*step.places, *(Place(~(temporaries + i)) for i in range(len(partial))))
     by_name = {tensor.name: place for tensor, place in zip(tree.tensors, places, strict=True)}
+    source = step.tree if len(tree.items) == 1 else None
     made = []
     for number, loop in enumerate(tree.items):
         part = _used(replace(tree, items=(loop,)))
         # What comes last puts together what is before it.
         work = step.work_bytes // (MOST_SPLIT_PIECES if number else 1)
         own = tuple(by_name[tensor.name] for tensor in part.tensors)
-        made.append(replace(step, tree=part, places=own, work_bytes=work, rewrites=schedule_text(transforms)))
+        other = replace(step, tree=part, places=own, work_bytes=work)
+        made.append(replace(other, rewrites=text, source=source))
     return tuple(made), tuple(tensor.data_type.nbytes(prod(tensor.sizes)) for tensor in partial)
 
 

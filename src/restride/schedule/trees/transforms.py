@@ -29,6 +29,7 @@ from typing import NoReturn
 from ...errors import refuse
 from ...ir.tree import Each, LoopTree
 from ..language import Schedule, Transform, check_known, schedule_text
+from . import rewrites
 from .loops import TreeLoops
 from .padding import with_axes_for_padding
 from .plan import (
@@ -130,7 +131,9 @@ class _TreeBuilder:
         self.by_loop: dict[int, _LoopTransforms] = {}
         self.numbers = count()
         for transform in schedule:
-            check_known(transform, _NAMES)
+            check_known(transform, (*rewrites.NAMES, *_NAMES))
+            if transform.name in rewrites.NAMES:
+                self.fail(transform, "it makes another tree, and stands before the transforms of loops")
             own = self.by_loop.setdefault(transform.loop, _LoopTransforms())
             own.by_name.setdefault(transform.name, []).append(transform)
 
