@@ -1,4 +1,4 @@
-"""More than one nest for the CPU target: interleaved nests, fused sums, groups, loop trees."""
+"""More than one nest for the CPU target: interleaved nests, fused sums, loop trees."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import NamedTuple, TypeVar
 
 from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.contraction import emit_contraction
-from ..emit.group_quantization import emit_group_quantization
 from ..emit.kernel import Style
 from ..emit.tree import emit_tree
-from ..ir.group_quantization import GroupQuantization
 from ..ir.nest import LoopNest
 from ..ir.tree import LoopTree
 from ..schedule.contraction import neighbors as contraction_neighbors
@@ -22,18 +20,18 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
-from ..schedule.groups import GroupSchedule, schedule_groups
 from ..schedule.language import Schedule
 from ..schedule.machine import Machine
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
 from ..schedule.trees import neighbors as tree_neighbors
+from ..schedule.trees import nibbles
 from ..schedule.trees import transforms as tree_transforms
 from ..schedule.trees.lanes import folds_in_lanes
 from ..schedule.trees.padding import padding_nests
 from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.schedule import schedule_tree
-from ..schedule.trees.streams import has_streams
+from ..schedule.trees.streams import has_streams, streamed_tensors
 from .cpu import machine_of
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
@@ -68,21 +66,6 @@ def lower_fused_sums(nest: LoopNest, tree: LoopTree, isa: Isa, caches: CacheSize
     return Lowered(plan, partial(_write, emit_fused_sums), isa, "summed", why, steps, nests=nests)
 
 
-# --- groups -------------------------------------------------------------------------------------------------
-
-
-def lower_groups(quantization: GroupQuantization, isa: Isa, caches: CacheSizes) -> Lowered | None:
-    """Schedule a quantisation in groups; None where one pass does not do it."""
-    plan = schedule_groups(quantization, machine_of(isa, caches))
-    return None if plan is None else _lowered_groups(plan, isa)
-
-
-def _lowered_groups(plan: GroupSchedule, isa: Isa) -> Lowered:
-    lowered = Lowered(plan, partial(_write, emit_group_quantization), isa, plan.kind, "", plan.steps)
-    plain = plan.without_streams()
-    return lowered if plain is None else replace(lowered, unaligned=partial(_lowered_groups, plain, isa))
-
-
 # --- loop trees ---------------------------------------------------------------------------------------------
 
 
@@ -109,6 +92,16 @@ def lower_tree(tree: LoopTree, isa: Isa, caches: CacheSizes) -> LoweredLoops:
     return LoweredLoops(cleared, tuple(loops))
 
 
+def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
+    """True where the kernels of a tree take bytes of 4-bit elements as they are."""
+    parts = [replace(tree, items=(item,)) for item in tree.items]
+    is_plain = not (tree.number.is_integer or tree.is_empty)
+    return is_plain and all(
+        nibbles.has_whole_bytes(schedule_tree(part)) and lower_contraction(part, isa, caches) is None
+        for part in parts
+    )
+
+
 def lower_loop(
     tree: LoopTree, isa: Isa, *, is_large: bool = False, transforms: Schedule | None = None
 ) -> Lowered:
@@ -119,7 +112,7 @@ def lower_loop(
     """
     if transforms is not None:
         return _lowered_loop(tree_transforms.apply(tree, transforms), isa)
-    schedule = schedule_tree(tree)
+    schedule = schedule_tree(tree, register=style_of(isa).vector_bytes)
     if is_large:
         schedule = replace(schedule, streams=has_streams(schedule), asks_ahead=True)
     return _lowered_loop(schedule, isa)
@@ -130,6 +123,7 @@ def _lowered_loop(schedule: TreeSchedule, isa: Isa) -> Lowered:
     plain = partial(_lowered_loop, replace(schedule, streams=False), isa) if schedule.streams else None
     return Lowered(
         *(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, LoopCode(schedule)),
+        streamed=frozenset(streamed_tensors(schedule)) if schedule.streams else frozenset(),
         unaligned=plain,
         choice=partial(_loop_choice, schedule, isa),
     )
