@@ -43,7 +43,16 @@ def test_each_family_of_kernels_stays_within_its_buffers(level: str) -> None:
 @widest(_LEVELS)
 @pytest.mark.parametrize(
     "words",
-    ["guarded shuffles", "guarded staged", "guarded_reductions", "guarded_fused_sums", "guarded_gathers"],
+    [
+        *(
+            "guarded shuffles",
+            "guarded staged",
+            "guarded_reductions",
+            "guarded_fused_sums",
+            "guarded_gathers",
+        ),
+        "guarded_groups",
+    ],
 )
 def test_kernels_stay_within_their_buffers(words: str, level: str) -> None:
     _check(*words.split(), level)

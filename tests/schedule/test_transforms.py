@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,9 +86,9 @@ def _solve(x: np.ndarray | rs.Memory) -> None:
 def test_every_schedule_that_is_chosen_is_replayed(tag: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[LoopTree] = []
 
-    def schedule(tree: LoopTree) -> object:
+    def schedule(tree: LoopTree, **options: Any) -> object:
         seen.append(tree)
-        return schedule_tree(tree)
+        return schedule_tree(tree, **options)
 
     monkeypatch.setattr(cpu_kernels, "schedule_tree", schedule)
     rs.empty_cache()

@@ -23,6 +23,13 @@ from .tile_shape import piece, prefix
 # Elements of 4 bits in registers: a byte for each, with its sign. In memory the low half comes first
 # .
 
+# By lanes: bytes times weights, summed two by two.
+_TO_WORDS = {
+    16: "llvm.x86.ssse3.pmadd.ub.sw.128",
+    32: "llvm.x86.avx2.pmadd.ub.sw",
+    64: "llvm.x86.avx512.pmaddubs.w.512",
+}
+
 HALVES = 8
 """Bits by which such a count moves for each element, where a pointer moves by bytes."""
 
@@ -50,6 +57,22 @@ def with_sign(b: Builder, nibbles: Value) -> Value:
     """Lanes of 4 bits as numbers from -8 to 7."""
     eight = b.splat("i8", lanes_of(nibbles), "8")
     return b.op("sub", b.op("xor", nibbles, eight), eight)
+
+
+def pairs(b: Builder, nibbles: Value, can: Abilities, *, are_clean: bool) -> Value:
+    """Lanes of 4 bits, two to a byte, the first in the low half; `are_clean`: with zeros above the 4 bits."""
+    lanes = lanes_of(nibbles) // 2
+    if can.packs and 2 * lanes <= can.shuffled_bytes and 2 * lanes in _TO_WORDS:
+        if not are_clean:
+            nibbles = b.op("and", nibbles, b.splat("i8", 2 * lanes, "15"))
+        weights = Value(nibbles.type, "<" + ", ".join(["i8 1, i8 16"] * lanes) + ">")
+        kinds = f"{nibbles.type}, {nibbles.type}"
+        words = b.call(vector("i16", lanes), _TO_WORDS[2 * lanes], f"{nibbles}, {weights}", kinds)
+        return b.cast("trunc", words, "i8")
+    both = b.value(vector("i16", lanes), f"bitcast {nibbles} to {vector('i16', lanes)}")
+    low = b.op("and", both, b.splat("i16", lanes, "15"))
+    high = b.op("and", b.op("lshr", both, b.splat("i16", lanes, "4")), b.splat("i16", lanes, "240"))
+    return b.cast("trunc", b.op("or", low, high), "i8")
 
 
 def load_run(b: Builder, data_type: DataType, base: Value, first: int, count: int) -> Value:

@@ -112,6 +112,9 @@ class TreeWriter:
         self.ahead = [schedule.read_ahead(number) for number in loops_inside]
         loops = [item for item in items_of(schedule.tree.items) if isinstance(item, Each)]
         self.extents = {axis.name: axis.extent for loop in loops for axis in loop.axes}
+        self.reverses = schedule.tree.backwards and any(self.ahead)
+        if self.reverses:
+            self.ahead = [{access: -step for access, step in each.items()} for each in self.ahead]
 
     def start(self, addresses: Sequence[Value]) -> TreeCursor:
         """Where the loops begin; `addresses` are those of the tree's tensors."""
@@ -139,14 +142,24 @@ class TreeWriter:
     def each(self, plan: EachPlan, cursor: TreeCursor) -> Names:
         """A loop, and what its folds have found."""
         each, is_zero = plan.each, cursor.only is not None
+        if each.number not in (None, self.items.number):
+            number, self.items.number = self.items.number, each.number
+            self.each(plan, replace(cursor, names={}, known={}))
+            self.items.number = number
+            return {}
         if each.in_order:
             # What is known here of tensors that it writes is so in its first position alone.
             cursor = replace(cursor, known=dict(cursor.known))
             self.items.forget(cursor, each)
+        joins = plan.lanes > 1 and cursor.run is not None
+        if joins and cursor.run:
+            digit, count = plan.digits[0], cursor.run.lanes
+            run = VectorRun(digit, count * digit.extent, cursor.run.valid * digit.extent)
+            cursor, plan = replace(cursor, run=run), replace(plan, digits=())
         if each.positions and not is_zero:
             cursor = replace(cursor, known=cursor.known | self.items.invariants(each, cursor))
         lanes = cursor.lanes if cursor.run else plan.widest
-        keeps = cursor.run is not None
+        keeps = cursor.run is not None and not joins
         folds = () if is_zero else each.folds
         states = {item: self.items.new_states(item, lanes, keeps_lanes=keeps) for item in folds}
         limits = {**cursor.limits, **dict(plan.limits)}
@@ -163,7 +176,7 @@ class TreeWriter:
         )
         names: Names = {}
         for item, slots in states.items():
-            results = self.items.folded(item, slots)
+            results = self.items.folded(item, slots, count if joins else 1)
             names |= zip(item.names, results, strict=True)
         return names
 
@@ -299,7 +312,10 @@ class TreeWriter:
         if tile is not None:
             low = self._limited("smax", tile[0], first) if first else tile[0]
             high = self._limited("smin", tile[1], end)
-        with self.b.loop(low, high) as position:
+        with self.b.loop(low, high) as turn:
+            position = turn
+            if tile is not None and self.reverses:
+                position = self.b.op("sub", self.b.op("add", low, self.b.op("sub", high, i64(1))), turn)
             inside(self._moved(digit, position, cursor))
 
     def _limited(self, name: str, value: Value, limit: int) -> Value:

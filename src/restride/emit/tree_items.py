@@ -22,13 +22,15 @@ from ..ir.expression import (
     Ref,
     Scalar,
     fold,
+    is_never_nan,
     parts_of,
 )
-from ..ir.nest import Stride
+from ..ir.scale_rule import LARGEST
 from ..ir.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
 from ..schedule.machine import LINE
-from ..schedule.trees.plan import TreeSchedule
+from ..schedule.trees.plan import RepeatedStride, TreeSchedule, TreeStride
 from ..schedule.trees.streams import streamed
+from .access import pairs, unpack, with_sign
 from .builder import Builder, Value, i64, lanes_of, vector
 from .compute import VectorArithmetic
 from .convert import bits_type
@@ -63,20 +65,28 @@ class ItemWriter:
     def __init__(self, b: Builder, schedule: TreeSchedule, style: Style, scalars: Sequence[Value]) -> None:
         self.b, self.schedule, self.can, self.register = b, schedule, style.can, style.vector_bytes
         self.number = schedule.tree.number
-        self.element = element_type(self.number)
         self.streams, self.scalars = schedule.streams, scalars
         self._streamed: dict[int, frozenset[Access]] = {}
         self.rows: dict[str, int] = {}
+        tensors = schedule.tensors.values()
+        self.integral = {tensor.name for tensor in tensors if tensor.data_type.is_integral}
 
     # --- addresses
 
     def _tensor(self, name: str) -> TreeTensor:
         return self.schedule.tensors[name]
 
-    def _element_bytes(self, name: str) -> int:
-        if name in self.schedule.rows:
-            return self.rows[name] * self.number.bits // 8
-        return self._tensor(name).data_type.bits // 8
+    def _element_bits(self, name: str) -> int:
+        return self.rows.get(name, 1) * self._data_type(name).bits
+
+    def _data_type(self, name: str) -> DataType:
+        tensor = self._tensor(name)
+        return self.schedule.tree.row_type(tensor) if name in self.schedule.rows else tensor.data_type
+
+    @property
+    def element(self) -> str:
+        """The IR type of what is computed."""
+        return element_type(self.number)
 
     def begin(self, access: Access, base: Value) -> Value:
         """The address of an access where all axes are at 0."""
@@ -86,35 +96,42 @@ class ItemWriter:
         for dim, at in enumerate(index):
             if dim not in self.schedule.computed[access] and isinstance(at, Affine):
                 offset += at.constant * tensor.digits[dim][0].stride if len(tensor.digits[dim]) == 1 else 0
-        return self.b.advance(base, offset * self._element_bytes(name))
+        return self.b.advance(base, offset * self._element_bits(name) // 8)
 
-    def advance(self, access: Access, pointer: Value, stride: Stride, position: Value, lanes: int) -> Value:
+    def advance(
+        self, access: Access, pointer: Value, stride: TreeStride, position: Value, lanes: int
+    ) -> Value:
         """The address of an access at a position of a digit, or at so many of them."""
-        size = self._element_bytes(access[0])
+        bits = self._element_bits(access[0])
+        if isinstance(stride, RepeatedStride):
+            return self.b.step(pointer, position, stride.stride * lanes // stride.times * bits // 8)
         if isinstance(stride, int):
-            return self.b.step(pointer, position, stride * size * lanes)
-        return self.b.step_by_table(pointer, position, [offset * size for offset in stride])
+            return self.b.step(pointer, position, stride * lanes * bits // 8)
+        return self.b.step_by_table(pointer, position, [offset * bits // 8 for offset in stride])
 
     def new_row(self, tensor: TreeTensor, lanes: int) -> Value:
         """Memory for a local tensor whose elements are vectors of so many lanes."""
         self.rows[tensor.name] = lanes
-        return self.b.slot(self.element, max(prod(tensor.sizes), 1) * lanes)
+        data_type = self._data_type(tensor.name)
+        element = self.element if data_type is self.number.storage else bits_type(data_type)
+        return self.b.slot(element, max(prod(tensor.sizes), 1) * lanes)
 
     def _is_row(self, name: str) -> bool:
         return self.rows.get(name, 1) > 1
 
-    def _address(self, access: Access, cursor: TreeCursor) -> tuple[Stride, Callable[[int], Value]]:
+    def _address(self, access: Access, cursor: TreeCursor) -> tuple[TreeStride, Callable[[int], Value]]:
         """How far the lanes of an access are apart, and the address of each; of a row's, all together."""
         name, index = access
         pointer, tensor, run = cursor.pointers[access], self._tensor(name), cursor.run
-        size = self._element_bytes(name)
+        bits = self._element_bits(name)
         computed = self.schedule.computed[access]
         if self._is_row(name):
-            return 1, lambda lane: self.b.advance(pointer, lane * size // self.rows[name])
+            return 1, lambda lane: self.b.advance(pointer, lane * bits // self.rows[name] // 8)
         stride = run.digit.stride(access) if run else 0
         if not computed:
-            assert isinstance(stride, int)
-            return stride, lambda lane: self.b.advance(pointer, lane * stride * size)
+            step = stride.stride if isinstance(stride, RepeatedStride) else stride
+            assert isinstance(step, int)
+            return stride, lambda lane: self.b.advance(pointer, lane * step * bits // 8)
         steps = dict(run.digit.steps) if run else {}
         is_moved = any(not index[dim].axes.isdisjoint(steps) for dim in computed)
         elements = {
@@ -124,21 +141,21 @@ class ItemWriter:
         }
 
         def at(lane: int) -> Value:
-            place = self.b.advance(pointer, lane * int(stride if isinstance(stride, int) else 0) * size)
+            place = self.b.advance(pointer, lane * int(stride if isinstance(stride, int) else 0) * bits // 8)
             for dim in computed:
                 by = index[dim]
                 if isinstance(by, Load):
                     offset = lane_of(self.b, elements[dim], lane)
                 else:
                     offset = self._computed(by, tensor.digits[dim], tensor.sizes[dim], cursor, lane)
-                place = self.b.step(place, offset, size)
+                place = self.b.step(place, offset, bits // 8)
             return place
 
         if is_moved:
-            return size + 2, at
+            return bits + 2, at
         first = at(0)
         return stride, lambda lane: self.b.advance(
-            first, lane * int(stride if isinstance(stride, int) else 0) * size
+            first, lane * int(stride if isinstance(stride, int) else 0) * bits // 8
         )
 
     def _computed(
@@ -174,6 +191,7 @@ class ItemWriter:
             kind = vector(element, 1)
             bits = b.value(kind, f"load {kind}, {at(0)}, align 1")
         else:
+            assert not isinstance(stride, RepeatedStride)
             bits = load_lanes(b, element, at, stride, run.lanes, run.valid, cursor.mask, self.can)
         lanes = lanes_of(bits)
 
@@ -231,15 +249,27 @@ class ItemWriter:
     def _load(self, expr: Load, cursor: TreeCursor) -> Value:
         access = expr.tensor, expr.index
         stride, at = self._address(access, cursor)
-        tensor, run = self._tensor(expr.tensor), cursor.run
-        data_type = self.schedule.real if expr.tensor in self.schedule.rows else tensor.data_type
+        run, data_type = cursor.run, self._data_type(expr.tensor)
         if run is None or stride == 0:
             return load_scalar(self.b, data_type, at(0), self.number, self.can)
+        if isinstance(stride, RepeatedStride):
+            times, count = stride.times, run.lanes // stride.times
+            kind = bits_type(data_type)
+            bits = load_lanes(self.b, kind, at, stride.stride, count, run.valid // times, None, self.can)
+            value = value_of(self.b, bits, data_type, self.number, self.can)
+            return self.b.shuffle(value, value, [lane // times for lane in range(run.lanes)])
         if stride == 1 and access in cursor.ahead:
             self._ask(at(0), cursor.ahead[access], run.lanes * data_type.bits // 8)
         is_row = self._is_row(expr.tensor)
         valid, mask = (run.lanes, None) if is_row else (run.valid, cursor.mask)
-        bits = load_lanes(self.b, bits_type(data_type), at, stride, run.lanes, valid, mask, self.can)
+        if data_type.bits == 4:
+            halves = load_lanes(
+                self.b, "i8", lambda lane: at(2 * lane), 1, run.lanes // 2, valid // 2, None, self.can
+            )
+            bits = unpack(self.b, halves)
+            bits = with_sign(self.b, bits) if data_type is DataType.s4 else bits
+        else:
+            bits = load_lanes(self.b, bits_type(data_type), at, stride, run.lanes, valid, mask, self.can)
         return value_of(self.b, bits, data_type, self.number, self.can)
 
     def _ask(self, address: Value, ahead: int, nbytes: int) -> None:
@@ -291,18 +321,20 @@ class ItemWriter:
             return
         access = item.tensor, item.index
         stride, at = self._address(access, cursor)
-        tensor, run, can = self._tensor(item.tensor), cursor.run, self.can
+        run, can = cursor.run, self.can
         is_row = item.tensor in self.schedule.rows
-        data_type = self.schedule.real if is_row else tensor.data_type
+        data_type = self._data_type(item.tensor)
         if cursor.only is not None:
             bits = Value(vector(bits_type(data_type), cursor.lanes), "zeroinitializer")
         else:
             value = self.value(item.value, cursor)
-            bits = self._bits(value, data_type, is_row=is_row)
+            bits = self._bits(value, item, is_row=is_row)
             self._forget_tensors(cursor, {item.tensor})
         if run is None or stride == 0:
             self.b.line(f"store {with_lanes(self.b, bits, 0, 1)}, {at(0)}, align 1")
             return
+        # What is written moves along every digit of vectors.
+        assert not isinstance(stride, RepeatedStride)
         bits = broadcast(self.b, bits, run.lanes)
         if self._is_row(item.tensor):
             store_lanes(self.b, bits, at, 1, run.lanes, None, can, "align 1")
@@ -312,6 +344,10 @@ class ItemWriter:
             bits = clear_lanes(self.b, bits, run.valid)
         mask = None if cursor.mask is None else self._first(cursor, count)
         how = self._how(access, data_type, run, count)
+        if data_type.bits == 4:
+            bytes_of = pairs(self.b, bits, self.can, are_clean=data_type.kind != "int")
+            store_lanes(self.b, bytes_of, lambda lane: at(2 * lane), 1, count // 2, None, can, how)
+            return
         store_lanes(self.b, bits, at, stride, count, mask, can, how)
 
     def store_pair(self, even: Store, odd: Item, cursor: TreeCursor) -> bool:
@@ -328,10 +364,9 @@ class ItemWriter:
             return False
         if any(self.schedule.computed[access] or run.digit.stride(access) != 2 for access in accesses):
             return False
-        values = (self.value(item.value, cursor) for item in (even, odd))
+        values = ((self.value(item.value, cursor), item) for item in (even, odd))
         first, second = (
-            broadcast(self.b, self._bits(value, tensor.data_type, is_row=False), run.lanes)
-            for value in values
+            broadcast(self.b, self._bits(value, item, is_row=False), run.lanes) for value, item in values
         )
         order = [place for lane in range(run.lanes) for place in (lane, run.lanes + lane)]
         _, at = self._address(accesses[0], cursor)
@@ -357,10 +392,15 @@ class ItemWriter:
         digits = self._tensor(name).digits[dim]
         return is_next and len(digits) == 1 and digits[0].stride == 1
 
-    def _bits(self, value: Value, data_type: DataType, *, is_row: bool) -> Value:
-        if is_row:
+    def _bits(self, value: Value, item: Store, *, is_row: bool) -> Value:
+        data_type = self._data_type(item.tensor)
+        if is_row and data_type is self.number.storage:
             return self.b.bitcast(value, bits_type(data_type))
-        return bits_of(self.b, value, data_type, self.number, self.can)
+        return bits_of(
+            *(self.b, value, data_type, self.number, (self.can, self.register)),
+            is_number=is_never_nan(item.value, self.integral),
+            is_clipped=_is_clipped(item.value, data_type),
+        )
 
     def _how(self, access: Access, data_type: DataType, run: VectorRun, count: int, near: int = 1) -> str:
         """What is known of the address of so many elements, `near` for each lane: where whole lines go past
@@ -433,13 +473,19 @@ class ItemWriter:
     def _arithmetic(self) -> VectorArithmetic:
         return VectorArithmetic(self.b, self.can.round_even)
 
-    def folded(self, item: Fold, slots: FoldSlots) -> list[Value]:
-        """What a fold has found: in each lane its own or, of lanes along what is folded, all together."""
+    def folded(self, item: Fold, slots: FoldSlots, results: int = 1) -> list[Value]:
+        """What a fold has found: in each lane its own or, of lanes along what is folded, these together; so
+        many results, whose lanes lie side by side.
+        """
         states = self._states(slots)
-        while not slots.keeps_lanes and lanes_of(states[0]) > 1:
-            half = lanes_of(states[0]) // 2
-            low, high = ([with_lanes(self.b, state, first, half) for state in states] for first in (0, half))
-            states = list(fold(item.op, self._arithmetic, low, high))
+        while not slots.keeps_lanes and lanes_of(states[0]) > results:
+            half = lanes_of(states[0]) // results // 2
+            low, high = (
+                [(2 * number + part) * half + lane for number in range(results) for lane in range(half)]
+                for part in (0, 1)
+            )
+            sides = ([self.b.shuffle(state, state, side) for state in states] for side in (low, high))
+            states = list(fold(item.op, self._arithmetic, *sides))
         return states
 
     # --- masks
@@ -477,6 +523,14 @@ class FoldSlots:
     lanes: int
     places: tuple[Value, ...]
     keeps_lanes: bool
+
+
+def _is_clipped(value: Expr, data_type: DataType) -> bool:
+    """True where a value is clipped to the numbers of a type."""
+    if not isinstance(value, Apply) or value.op != "clip":
+        return False
+    most = LARGEST.get(data_type)
+    return [end.number for end in value.args[1:] if isinstance(end, Const)] == [most and -most, most]
 
 
 def _with_first(b: Builder, whole: Value, first: Value) -> Value:

@@ -15,6 +15,7 @@ from ..ir.nest import Stride
 from ..ir.numbers import Number
 from .access import load_masked, load_prefix, prefix_mask, prefix_of, store_masked
 from .builder import Builder, Value, element_of, i64, lanes_of, vector
+from .byte_codes import byte_codes, has_byte_codes
 from .compute import VectorArithmetic, call_function, lanes_together
 from .convert import Abilities, bits_type, canonical_nan, from_real, to_real
 
@@ -192,17 +193,30 @@ def pointers(b: Builder, at: Address, lanes: int) -> Value:
 # --- stores -------------------------------------------------------------------------------------------------
 
 
-def bits_of(b: Builder, value: Value, data_type: DataType, number: Number, can: Abilities) -> Value:
-    """Numbers as the bits of a data type."""
+def bits_of(
+    b: Builder,
+    value: Value,
+    data_type: DataType,
+    number: Number,
+    style: tuple[Abilities, int],
+    *,
+    is_number: bool,
+    is_clipped: bool,
+) -> Value:
+    """Numbers as the bits of a data type. `style`: what there is, and the bytes of a register; `is_number`:
+    none of them is NaN; `is_clipped`: of floats of 8 bits none is beyond the largest one.
+    """
     if number.is_integer:
         kind = bits_type(data_type)
         is_wider = data_type.bits > number.bits
         return (
             value if data_type.bits == number.bits else b.cast("sext" if is_wider else "trunc", value, kind)
         )
-    if data_type.kind == "float":
+    if has_byte_codes(value, data_type, *style):
+        return byte_codes(b, value, data_type, style, is_number=is_number, is_clipped=is_clipped)
+    if data_type.kind == "float" and not is_number:
         value = canonical_nan(b, value)
-    return from_real(b, value, data_type, can)
+    return from_real(b, value, data_type, style[0])
 
 
 NONTEMPORAL = "!nontemporal !0"

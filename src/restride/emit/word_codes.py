@@ -22,56 +22,22 @@ _MOVE = Compute()
 _LANES = 32
 _INFINITE, _QUIET_NAN = 0x7F80, 0x7FC0
 _MANTISSA, _BIAS = 7, 127
-_ONE = _BIAS << _MANTISSA
-LEAST_OVER = -100 << _MANTISSA
-"""2**-100, as `word_over` has it: the least power by which words are divided."""
 _PERMUTE_TWO = "llvm.x86.avx512.vpermi2var.qi.512"
 _PACK = "llvm.x86.avx512.packuswb.512"
 
 
 class FloatWords(NamedTuple):
-    """32 floats: their words, which have the signs and say what is no number, and their magnitudes.
-
-    A magnitude below the least word of a float is as good as zero: it may be negative.
-    """
+    """32 floats: their words, which have the signs and say what is no number, and their magnitudes."""
 
     words: Value
     magnitude: Value
 
 
-def words_of_reals(b: Builder, reals: Sequence[Value], *, by_turns: bool = False) -> list[FloatWords]:
-    """Floats, 16 to a register, as words. `by_turns`: those of two registers are meant by turns."""
-    upper = range(1, 2 * _LANES, 2)
-    order = [upper[i // 2 + _LANES // 2 * (i % 2)] for i in range(_LANES)] if by_turns else upper
+def words_of_reals(b: Builder, reals: Sequence[Value]) -> list[FloatWords]:
+    """Floats, 16 to a register, as words."""
     pairs = zip(reals[::2], reals[1::2], strict=True)
-    word_lists = [_leading_halves(b, one, other, order) for one, other in pairs]
-    return [FloatWords(words, _magnitude(b, words)) for words in word_lists]
-
-
-def words_over_power(b: Builder, words: Value, over: Value) -> list[FloatWords]:
-    """bf16 divided by powers of two, given as `word_over` has them, none below `LEAST_OVER`.
-
-    Exact but for subnormals. Over such a power they are less than half of the least number of any type.
-    """
-    found = []
-    for first in range(0, lanes_of(words), _LANES):
-        part, less = b.lanes(words, first, _LANES), b.lanes(over, first, _LANES)
-        found.append(FloatWords(part, b.intrinsic("ssub.sat", _magnitude(b, part), less)))
-    return found
-
-
-def word_over(b: Builder, inverse: Value) -> Value:
-    """What is taken off words to divide by powers of two, whose reciprocals these floats are."""
-    bits = b.bitcast(inverse, "i32")
-    word = b.cast("trunc", b.op("lshr", bits, b.splat("i32", lanes_of(bits), "16")), "i16")
-    return b.op("sub", b.splat("i16", lanes_of(word), str(_ONE)), word)
-
-
-def power_of(b: Builder, over: Value) -> Value:
-    """The reciprocals again."""
-    word = b.op("sub", b.splat("i16", lanes_of(over), str(_ONE)), over)
-    bits = b.op("shl", b.cast("zext", word, "i32"), b.splat("i32", lanes_of(word), "16"))
-    return b.bitcast(bits, "float")
+    words = [_leading_halves(b, one, other) for one, other in pairs]
+    return [FloatWords(each, _magnitude(b, each)) for each in words]
 
 
 def codes_of_words(
@@ -94,8 +60,8 @@ def _magnitude(b: Builder, words: Value) -> Value:
     return b.op("and", words, _word(b, 0x7FFF))
 
 
-def _leading_halves(b: Builder, one: Value, other: Value, order: Sequence[int]) -> Value:
-    """The upper halves of two registers of floats, odd where the lower ones are not zero; in this order."""
+def _leading_halves(b: Builder, one: Value, other: Value) -> Value:
+    """The upper halves of two registers of floats, odd where the lower ones are not zero."""
     halves = []
     for value in (one, other):
         bits = b.bitcast(value, "i32")
@@ -103,7 +69,7 @@ def _leading_halves(b: Builder, one: Value, other: Value, order: Sequence[int]) 
         is_cut = b.compare("icmp ne", rest, Value(bits.type, "zeroinitializer"))
         odd = b.select(is_cut, b.op("or", bits, b.splat("i32", lanes_of(bits), str(0x10000))), bits)
         halves.append(b.value(vector("i16", _LANES), f"bitcast {odd} to {vector('i16', _LANES)}"))
-    return b.shuffle(halves[0], halves[1], order)
+    return b.shuffle(halves[0], halves[1], range(1, 2 * _LANES, 2))
 
 
 def _bytes_of(b: Builder, words: Value) -> Value:

@@ -10,9 +10,9 @@ the interpreter, vectors of LLVM in kernels. Values are reals, f32 or f64; a con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import nan
+from math import isfinite, nan
 from typing import Any
 
 from .arithmetic import Arithmetic, Term, V
@@ -337,6 +337,9 @@ def _tanh_single(x: Term[V]) -> Term[V]:
     return (x < 0.0).where(0.0 - above, above)
 
 
+# The exponents of f32 among its bits, and one more of them.
+_EXPONENT, _EXPONENT_STEP = 0x7F800000, 1 << 23
+
 OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "add": (2, lambda a, b: a + b),
     "sub": (2, lambda a, b: a - b),
@@ -356,6 +359,8 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "and": (2, lambda a, b: a & b),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
     "single": (1, lambda a: a.single()),
+    "binade": (1, lambda a: (a.bits() & _EXPONENT).real()),
+    "binade_above": (1, lambda a: (a.bits() + (_EXPONENT_STEP - 1) & _EXPONENT).real()),
 }
 """Operations by name: how many arguments, and the meaning.
 
@@ -390,6 +395,24 @@ def evaluate(op: str, ar: Arithmetic[V], args: Sequence[V]) -> V:
     value, *more = args
     alpha, beta = (*more, *[ar.constant(0.0, value)] * 2)[:2]
     return eltwise(op, ar, value, alpha, beta)
+
+
+def is_never_nan(value: Expr, integral: Container[str] = ()) -> bool:
+    """True for an expression of which it shows that it is a number; `integral`: tensors of integers."""
+    if isinstance(value, Const | Load):
+        return _is_finite(value, integral)
+    if not isinstance(value, Apply):
+        return False
+    if value.op in ("min", "max"):
+        # Where a side is NaN they give the second one.
+        return is_never_nan(value.args[1], integral)
+    is_sum = value.op == "add" and _is_finite(value.args[1], integral)
+    return value.op == "nan_to_zero" or (is_sum and is_never_nan(value.args[0], integral))
+
+
+def _is_finite(value: Expr, integral: Container[str]) -> bool:
+    is_finite = isinstance(value, Const) and isfinite(value.number)
+    return is_finite or (isinstance(value, Load) and value.tensor in integral)
 
 
 def is_costly(op: str) -> bool:

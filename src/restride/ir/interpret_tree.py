@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import NumpyArithmetic
-from .conversion import Array, integers_of
+from .conversion import Array, integers_of, storage_dtype
 from .digits import offset_at
 from .expression import (
     FOLDS,
@@ -32,7 +32,7 @@ from .expression import (
     fold,
 )
 from .interpret_nest import gather, scatter
-from .numbers import elements_of, numbers_of
+from .numbers import Number, elements_of, numbers_of
 from .tree import Each, Fold, Guard, Let, LoopTree, Store, TreeTensor
 
 _NUMPY = NumpyArithmetic()
@@ -55,6 +55,7 @@ class _Scope:
 
     ranges: Mapping[str, Range]
     values: Mapping[str, Array]
+    number: Number
     rows: Mapping[str, Array] = field(default_factory=dict)
     mask: Array | None = None
 
@@ -69,7 +70,6 @@ class _Interpreter:
 
     def __init__(self, tree: LoopTree, memory: Mapping[str, Array], scalars: Sequence[float]) -> None:
         self.tree, self.memory, self.scalars = tree, memory, scalars
-        self.real = tree.number.dtype.type
         # The place of each axis among the axes of arrays.
         self.order = {name: place for place, name in enumerate(_axis_names(tree.items))}
         self.tensors = {tensor.name: tensor for tensor in tree.tensors}
@@ -78,7 +78,7 @@ class _Interpreter:
         for name in self.tree.written:
             self.clear_padding(self.tensors[name])
         for item in self.tree.items:
-            self.each(item, _Scope({}, {}))
+            self.each(item, _Scope({}, {}, self.tree.number))
 
     def clear_padding(self, tensor: TreeTensor) -> None:
         """Zeros at all places that no index has."""
@@ -96,10 +96,13 @@ class _Interpreter:
 
     def each(self, each: Each, scope: _Scope) -> dict[str, Array]:
         """Run a loop; what its folds have found: of no positions what nothing is."""
+        if each.number not in (None, scope.number):
+            self.each(replace(each, number=None), replace(scope, values={}, number=each.number))
+            return {}
         if not each.positions:
             pairs = (zip(item.names, FOLDS[item.op].identity, strict=True) for item in each.folds)
             shape = (1,) * len(self.order)
-            return {name: np.full(shape, self.number(number)) for pair in pairs for name, number in pair}
+            return {name: np.full(shape, _constant(number, scope)) for pair in pairs for name, number in pair}
         self.tensors |= {tensor.name: tensor for tensor in each.locals}
         if not each.in_order:
             return self.part(each, scope, {axis.name: (0, axis.extent) for axis in each.axes})
@@ -146,7 +149,7 @@ class _Interpreter:
         return found
 
     def new_row(self, tensor: TreeTensor, scope: _Scope) -> Array:
-        return np.zeros((*self.shape(scope), *tensor.sizes), self.real)
+        return np.zeros((*self.shape(scope), *tensor.sizes), storage_dtype(self.tree.row_type(tensor)))
 
     def masked(self, guards: Sequence[Guard], scope: _Scope) -> Array | None:
         mask = scope.mask
@@ -167,7 +170,7 @@ class _Interpreter:
             shape[self.order[axis.name]] = high - low
         if scope.mask is not None:
             shape = list(np.broadcast_shapes(shape, scope.mask.shape))
-        empty = [self.number(number) for number in FOLDS[item.op].identity]
+        empty = [_constant(number, scope) for number in FOLDS[item.op].identity]
         states = [
             np.broadcast_to(value if scope.mask is None else np.where(scope.mask, value, nothing), shape)
             for value, nothing in zip(values, empty, strict=True)
@@ -176,9 +179,9 @@ class _Interpreter:
         if item.op == "sum":
             with np.errstate(all="ignore"):
                 # Reals are added up as doubles, integers wrap.
-                kind = self.real if self.tree.number.is_integer else np.float64
+                kind = scope.number.dtype if scope.number.is_integer else np.float64
                 total = np.add.reduce(states[0], axis=over, dtype=kind, keepdims=True)
-                return {item.names[0]: np.asarray(total.astype(self.real))}
+                return {item.names[0]: np.asarray(total.astype(scope.number.dtype))}
         for place in over:
             states = _fold_axis(item.op, states, place)
         return dict(zip(item.names, states, strict=True))
@@ -196,11 +199,12 @@ class _Interpreter:
             places = self.row_places(row, index, scope)
             full = np.broadcast_shapes(shape, *(place.shape for place in places))
             chosen = np.broadcast_to(chosen, full)
-            row[tuple(np.broadcast_to(place, full)[chosen] for place in places)] = np.broadcast_to(
-                value, full
-            )[chosen]
+            bits = np.broadcast_to(value, full)[chosen]
+            bits = elements_of(bits, self.tree.row_type(tensor), scope.number)
+            at = tuple(np.broadcast_to(place, full)[chosen] for place in places)
+            row[at] = bits if at else bits.reshape(())
             return
-        bits = elements_of(np.broadcast_to(value, shape)[chosen], tensor.data_type, self.tree.number)
+        bits = elements_of(np.broadcast_to(value, shape)[chosen], tensor.data_type, scope.number)
         places_of = np.broadcast_to(self.offsets(tensor, index), shape)[chosen]
         scatter(self.memory[item.tensor], tensor.data_type, places_of, bits)
 
@@ -217,15 +221,11 @@ class _Interpreter:
             with np.errstate(all="ignore"):
                 return np.asarray(evaluate(expr.op, _NUMPY, args))
         if isinstance(expr, Coordinate):
-            return np.asarray(self.index(expr.index, scope).astype(self.real))
+            return np.asarray(self.index(expr.index, scope).astype(scope.number.dtype))
         assert isinstance(expr, Const | Scalar)
         number = expr.number if isinstance(expr, Const) else self.scalars[expr.number]
         with np.errstate(all="ignore"):
-            return np.full((1,) * len(self.order), self.number(number))
-
-    def number(self, number: float) -> Any:
-        """A number in the type that is computed in."""
-        return self.real(self.tree.number.constant(number))
+            return np.full((1,) * len(self.order), _constant(number, scope))
 
     def load(self, expr: Load, scope: _Scope) -> Array:
         tensor = self.tensors[expr.tensor]
@@ -234,12 +234,13 @@ class _Interpreter:
         inside = [np.clip(at, 0, size - 1) for at, size in zip(index, tensor.sizes, strict=True)]
         if expr.tensor in scope.rows:
             row = scope.rows[expr.tensor]
-            return np.asarray(row[tuple(self.row_places(row, inside, scope))])
+            bits = np.asarray(row[tuple(self.row_places(row, inside, scope))])
+            return numbers_of(bits, self.tree.row_type(tensor), scope.number)
         places = self.offsets(tensor, inside)
         if 0 in tensor.sizes:
-            return np.zeros(places.shape, self.real)
+            return np.zeros(places.shape, scope.number.dtype)
         data = self.memory[expr.tensor]
-        return numbers_of(gather(data, tensor.data_type, places), tensor.data_type, self.tree.number)
+        return numbers_of(gather(data, tensor.data_type, places), tensor.data_type, scope.number)
 
     def row_places(self, row: Array, index: Sequence[Array], scope: _Scope) -> list[Array]:
         """Where the elements of a local tensor are, for each position that is run."""
@@ -292,6 +293,11 @@ class _Interpreter:
         """The extents that are run, in the order of the axes of arrays; 1 for axes of other loops."""
         spans = (scope.ranges.get(name, (0, 1)) for name in self.order)
         return tuple(high - low for low, high in spans)
+
+
+def _constant(number: float, scope: _Scope) -> Any:
+    """A number in the type that is computed in."""
+    return scope.number.dtype.type(scope.number.constant(number))
 
 
 def _fold_axis(op: str, states: list[Array], place: int) -> list[Array]:

@@ -214,10 +214,7 @@ class _TreeParser:
         self.line.take("tree")
         while True:
             if self.line.take_word("in"):
-                word = self.line.word()
-                if word not in Number.__members__ or not self.line.take(word):
-                    raise self.line.fault("a number", f"trees compute in {', '.join(Number.__members__)}")
-                tree = replace(tree, number=Number[word])
+                tree = replace(tree, number=self.number())
             elif self.line.take_word("backwards"):
                 tree = replace(tree, backwards=True)
             else:
@@ -227,6 +224,13 @@ class _TreeParser:
                 break
         self.line.end()
         return tree
+
+    def number(self) -> Number:
+        word = self.line.word()
+        if word not in Number.__members__ or not self.line.take(word):
+            hint = f"in order: one after the other; in {', in '.join(Number.__members__)}: computed so"
+            raise self.line.fault("a number, or order", hint)
+        return Number[word]
 
     # --- tensors
 
@@ -275,9 +279,10 @@ class _TreeParser:
         axes: tuple[TreeAxis, ...] = ()
         if not line.take_word("once"):
             axes = (self.axis(), *self.more_axes())
-        in_order = line.take_word("in")
-        if in_order and not line.take_word("order"):
-            raise line.fault("order", "each ... in order: runs one position after the other")
+        number, in_order = None, False
+        while line.take_word("in") and not in_order:
+            in_order = line.take_word("order")
+            number = number if in_order else self.number()
         line.expect(":")
         line.end()
         guards, rows, items = list[Guard](), list[TreeTensor](), list[Item]()
@@ -287,7 +292,7 @@ class _TreeParser:
             rows.append(self.local())
         while self.new_line(level + 1):
             items.append(self.item(level + 1))
-        return Each(axes, tuple(items), tuple(guards), tuple(rows), in_order)
+        return Each(axes, tuple(items), tuple(guards), tuple(rows), in_order, number)
 
     def more_axes(self) -> Iterator[TreeAxis]:
         while self.line.take(","):

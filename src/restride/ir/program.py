@@ -19,7 +19,7 @@ outputs. Scalars are no part of a program, only how many there are: an execution
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -119,14 +119,15 @@ class TreeStep:
     def sources(self) -> tuple[Place, ...]:
         """All places that it reads."""
         read = {load.tensor for load in self.tree.loads}
-        return self._of(read)
+        return self.places_of(read)
 
     @property
     def targets(self) -> tuple[Place, ...]:
         """The places that it writes."""
-        return self._of(set(self.tree.written))
+        return self.places_of(set(self.tree.written))
 
-    def _of(self, names: set[str]) -> tuple[Place, ...]:
+    def places_of(self, names: Collection[str]) -> tuple[Place, ...]:
+        """The places of some tensors."""
         pairs = zip(self.tree.tensors, self.places, strict=True)
         return tuple(place for tensor, place in pairs if tensor.name in names)
 

@@ -13,8 +13,9 @@ that a range needs, and every instruction set finds the same bits. Where no valu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import short_repr
@@ -50,32 +51,50 @@ def sum_tree(md: MemoryDesc, keep_mask: int, factors: Sequence[int]) -> LoopTree
     return LoopTree((src, *outs), (Each(kept, (inner, *stores)),), number=Number.i32).verify()
 
 
-def amax_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
-    """The largest finite magnitudes of a float tensor, as its type, for the kept dims."""
-    most, bias = ends_of(md.data_type)
+class RangeKeys(NamedTuple):
+    """What is folded to find the ends of a range: `of` an element's bits a number, of that a key for each
+    end, whose maximum is found; and the bits of an end, of the largest key.
+    """
 
-    def magnitude(bits: Expr) -> Expr:
-        return apply("and", bits, most)
-
-    found = apply("sub", apply("max", Ref("largest"), bias), bias)
-    keys = {"largest": apply("add", Ref("key"), bias)}
-    return _range_tree(md, keep_mask, magnitude, keys, (found,))
+    of: Callable[[Expr], Expr]
+    folded: Callable[[Expr], tuple[Expr, ...]]
+    bits: Callable[[Expr], Expr]
 
 
-def min_max_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
-    """The largest finite values of the negated tensor, and of the tensor."""
-    most, bias = ends_of(md.data_type)
-    lowest = bias - NOT_FINITE[md.data_type]
+def magnitude_keys(data_type: DataType) -> RangeKeys:
+    """Those of the largest finite magnitude."""
+    most, bias = ends_of(data_type)
+    return RangeKeys(
+        lambda bits: apply("and", bits, most),
+        lambda number: (number + bias,),
+        lambda key: apply("max", key, bias) - bias,
+    )
+
+
+def signed_keys(data_type: DataType) -> RangeKeys:
+    """Those of the largest finite values of the negated elements, and of the elements."""
+    most, bias = ends_of(data_type)
+    lowest = bias - NOT_FINITE[data_type]
 
     def ordered(bits: Expr) -> Expr:
         """Integers in the order of the floats, and back: those of negative ones count down."""
         return apply("select", apply("lt", bits, 0), apply("sub", most, bits), bits)
 
-    def value(found: Expr) -> Expr:
-        return ordered(apply("select", apply("lt", found, lowest), 0, apply("sub", found, bias)))
+    return RangeKeys(
+        ordered,
+        lambda number: (bias - 1 - number, number + bias),
+        lambda key: ordered(apply("select", apply("lt", key, lowest), 0, key - bias)),
+    )
 
-    keys = {"low": apply("sub", bias - 1, Ref("key")), "high": apply("add", Ref("key"), bias)}
-    return _range_tree(md, keep_mask, ordered, keys, (value(Ref("low")), value(Ref("high"))))
+
+def amax_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
+    """The largest finite magnitudes of a float tensor, as its type, for the kept dims."""
+    return _range_tree(md, keep_mask, ("largest",), magnitude_keys(md.data_type))
+
+
+def min_max_tree(md: MemoryDesc, keep_mask: int) -> LoopTree:
+    """The largest finite values of the negated tensor, and of the tensor."""
+    return _range_tree(md, keep_mask, ("low", "high"), signed_keys(md.data_type))
 
 
 def check_range(md: MemoryDesc, keep_mask: int, name: str) -> None:
@@ -96,20 +115,14 @@ def ends_of(data_type: DataType) -> tuple[int, int]:
     return end - 1, end - NOT_FINITE[data_type]
 
 
-def _range_tree(
-    md: MemoryDesc,
-    keep_mask: int,
-    key: Callable[[Expr], Expr],
-    ends: Mapping[str, Expr],
-    results: Sequence[Expr],
-) -> LoopTree:
-    """A maximum for each end, of what it is of an element's `key`, and the bits of each result."""
+def _range_tree(md: MemoryDesc, keep_mask: int, ends: Sequence[str], keys: RangeKeys) -> LoopTree:
+    """The bits of each end."""
     src = TreeTensor.of_desc("src", md)
     axes, kept, folded = _axes(md, keep_mask)
-    outs = [_output(f"dst{i}", kept, md.data_type) for i in range(len(results))]
-    folds = (fold_over("max", name, value) for name, value in ends.items())
-    inner = Each(folded, (Let("key", key(src.load(*axes))), *folds))
-    stores = (out.store(kept, value) for out, value in zip(outs, results, strict=True))
+    outs = [_output(f"dst{i}", kept, md.data_type) for i in range(len(ends))]
+    folds = (fold_over("max", *end) for end in zip(ends, keys.folded(Ref("key")), strict=True))
+    inner = Each(folded, (Let("key", keys.of(src.load(*axes))), *folds))
+    stores = (out.store(kept, keys.bits(Ref(end))) for out, end in zip(outs, ends, strict=True))
     number = Number.integer(md.data_type.bits)
     return LoopTree((src, *outs), (Each(kept, (inner, *stores)),), number=number).verify()
 

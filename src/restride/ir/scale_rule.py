@@ -1,16 +1,12 @@
-"""How the scale of a group comes from its values, over any arithmetic (`ir/arithmetic.py`): NumPy's where
-scales are computed apart, vectors of LLVM in the kernel that does all in one pass.
-"""
+"""How the scale of a group comes from its values, and an element from its scale: as expressions of trees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import floor, log2
 
 from ..dtypes import DataType
-from .arithmetic import Term, V
-from .nest import Compute, Step
+from .expression import Expr, Scalar, apply
 
 LARGEST = {
     DataType.f4_e2m1: 6.0,
@@ -40,12 +36,7 @@ _MOST_SCALE = {
     DataType.f8_e4m3: 448.0,
     DataType.f8_e5m2: 57344.0,
 }
-_EXPONENT = 0x7F800000
-_BELOW_EXPONENT = 0x007FFFFF
 _LEAST_NORMAL = 2.0**-126
-
-Stored = Callable[[Term[V]], Term[V]]
-"""The values that the type of scales has for some reals, as reals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,82 +63,68 @@ class ScaleRule:
         return 0 if self.has_zeros else MIDDLE.get(self.data_type, 0)
 
     @property
-    def operands(self) -> int:
-        """The number of numbers of its group an element is computed with."""
-        return 2 if self.has_zeros else 1
-
-    def scales(
-        self, largest: Term[V], tensor_scale: Term[V] | None, stored: Stored[V]
-    ) -> tuple[Term[V], Term[V]]:
-        """The scales that are stored, and what values are divided by, for the largest magnitudes of groups.
-
-        All are f32. A group of zeros has the scale 1.
+    def ends(self) -> tuple[str, ...]:
+        """What is found of a group: its largest magnitude, or the largest of its negated values and of its
+        values.
         """
-        if self.is_power:
-            power = self._power(largest)
-            return power, power
-        exact = largest / LARGEST[self.data_type]
-        if tensor_scale is not None:
-            exact = exact / tensor_scale
-        held = self.held(exact, stored)
-        return held, held if tensor_scale is None else held * tensor_scale
+        return ("low", "high") if self.has_zeros else ("largest",)
 
-    def ranged(self, low: Term[V], high: Term[V], stored: Stored[V]) -> tuple[Term[V], Term[V]]:
-        """The scales, and the zero points as whole numbers, for the smallest and largest values of groups.
+    @property
+    def zero_type(self) -> DataType:
+        """What zero points are held in, before they are packed."""
+        return DataType.s8 if self.data_type.kind == "int" else DataType.u8
 
-        Both are computed in f64 from f32 or f64, and rounded once.
-        """
-        bottom, top = ENDS[self.data_type]
-        least, most = (low < 0.0).where(low, 0.0).widen(), (high > 0.0).where(high, 0.0).widen()
-        held = self.held(((most - least) / float(top - bottom)).single(), stored)
-        exact = (float(bottom) - least / held.widen()).round()
-        exact = (exact < float(bottom)).where(float(bottom), exact)
-        return held, (exact > float(top)).where(float(top), exact)
+    def scale(self, largest: Expr) -> Expr:
+        """The scale for the largest magnitude of a group, in f32; where it is 0 the scale is 1.
 
-    def held(self, exact: Term[V], stored: Stored[V]) -> Term[V]:
-        """Scales as their type holds them: 1 instead of 0, none of them infinite or 0."""
-        most, least = _MOST_SCALE[self.scale_type], _LEAST_SCALE.get(self.scale_type, _LEAST_NORMAL)
-        exact = (exact > most).where(most, exact)
-        return _raised(stored((exact > 0.0).where(exact, 1.0)), least)
-
-    def _power(self, largest: Term[V]) -> Term[V]:
-        """Of floats as the MX formats have them, that the largest falls into the last binade; of integers the
-        least power of two at which nothing saturates.
+        The tree's scalar 0 is the scale of the whole tensor, where there is one.
         """
         reach = LARGEST[self.data_type]
+        if not self.is_power:
+            exact = largest / reach
+            return self.storable(exact / Scalar(0) if self.is_two_level else exact)
         if self.data_type.is_integral:
-            # From one power to the next, what is above it takes the next.
-            power = ((largest / reach).bits() + _BELOW_EXPONENT & _EXPONENT).real()
+            # The least power of two at which nothing saturates.
+            power = apply("binade_above", largest / reach)
         else:
-            power = (largest.bits() & _EXPONENT).real() * 2.0 ** -floor(log2(reach))
-        return (largest > 0.0).where(_raised(power, _LEAST_NORMAL), 1.0)
+            # The largest falls into the last binade.
+            power = apply("binade", largest) * 2.0 ** -floor(log2(reach))
+        return apply("select", apply("gt", largest, 0.0), apply("max", _LEAST_NORMAL, power), 1.0)
 
-    def compute(self) -> Compute:
-        """What is done to a value; its group's scale is operand 0, its zero point operand 1. The numbers are
-        those of `conversion_numbers`. Of a power of two the operand is the reciprocal, which is exact.
-        """
-        steps = [Step("mul" if self.is_power else "div", operand=0)]
-        if self.has_zeros:
-            steps += [Step("nan_to_zero"), Step("add", operand=1)]
-        if self.middle:
-            steps += [Step("nan_to_zero"), Step("linear")]
-        if self._is_clipped:
-            steps.append(Step("clip"))
-        return Compute(tuple(steps))
+    def divisor(self, scale: Expr) -> Expr:
+        """What elements are divided by for a scale; of a power of two its reciprocal, which is exact."""
+        if self.is_power:
+            return 1.0 / scale
+        return scale * Scalar(0) if self.is_two_level else scale
 
-    def conversion_numbers(self) -> tuple[float, ...]:
-        """The scalars of `compute`."""
-        numbers: tuple[float, ...] = (0.0, 0.0, 1.0) if self.has_zeros else ()
+    def extent(self, low: Expr, high: Expr) -> Expr:
+        """The exact scale for the smallest and the largest value of a group, in f64."""
+        bottom, top = ENDS[self.data_type]
+        return (apply("max", high, 0.0) - apply("min", low, 0.0)) / float(top - bottom)
+
+    def zero_point(self, low: Expr, scale: Expr) -> Expr:
+        """The zero point, in f64."""
+        bottom, top = map(float, ENDS[self.data_type])
+        exact = apply("round", bottom - apply("min", low, 0.0) / scale)
+        return apply("min", top, apply("max", bottom, exact))
+
+    def element(self, value: Expr, divisor: Expr, zero: Expr | None = None) -> Expr:
+        """An element, before it is rounded to its type."""
+        value = value * divisor if self.is_power else value / divisor
+        if zero is not None:
+            value = apply("nan_to_zero", value) + zero
         if self.middle:
-            numbers += (0.0, 0.0, 1.0, 1.0, float(self.middle), 1.0)
+            value = apply("nan_to_zero", value) + float(self.middle)
         most = LARGEST[self.data_type]
-        return (*numbers, -most, most, 1.0) if self._is_clipped else numbers
+        return apply("clip", value, -most, most) if self._is_clipped else value
+
+    def storable(self, exact: Expr) -> Expr:
+        """What its type rounds to a number that is neither 0 nor infinite."""
+        most, least = _MOST_SCALE[self.scale_type], _LEAST_SCALE.get(self.scale_type, _LEAST_NORMAL)
+        exact = apply("min", most, exact)
+        return apply("max", least, apply("select", apply("gt", exact, 0.0), exact, 1.0))
 
     @property
     def _is_clipped(self) -> bool:
         """True for floats of 8 bits, which would become infinite or NaN beyond their ends."""
         return self.data_type in (DataType.f8_e4m3, DataType.f8_e5m2)
-
-
-def _raised(value: Term[V], least: float) -> Term[V]:
-    return (value < least).where(least, value)

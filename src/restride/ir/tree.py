@@ -6,8 +6,8 @@ text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, 
     tree   := ["tree" ("in" number | N "scalars" | "backwards"), ...] tensor* each*
     tensor := name type sizes ["in" padded] "+" base ":" digits, ...      sizes: 2x17, of no dims `one`
     digits := STRIDE/STEP ...                         of a dim: where an index is, the largest step first
-    each   := "each" (axis N, ... | "once") ["in order"] ":"              what is in it 2 spaces deeper
-                  guard* local* item*
+    each   := "each" (axis N, ... | "once") ["in" number] ["in order"] ":"
+                  guard* local* item*                 2 spaces deeper
     guard  := "where 0 <=" sum "<" N                  positions where that does not hold are left out
     local  := "local" name[N, ...] [type]             a tensor of each position of the loop
     item   := each
@@ -19,12 +19,14 @@ text, which `str` writes and `ir/parse.py` reads; a line for each tensor, loop, 
     index  := sum | tensor[sum, ...]
     sum    := N * axis + ... + N | (N * axis + ... + N) / N
 
-`type` is a data type, N an integer; all is computed as a `number` of `ir/numbers.py`: f32, f64, or integers
-that wrap. Operations and folds are those of `ir/expression.py`, and those of eltwise. Items run in order. A
-`let` is known to the items after it, and inside of them; what a fold has found, to the items after its loop.
-Positions of a loop run in any order, together or apart: one writes no element that another one reads or
-writes, unless it is the same value. Positions of `each ... in order` run one after the other, the last axis
-the fastest: each may read what those before it have written. A local tensor belongs to one position.
+`type` is a data type, N an integer, `number` one of `ir/numbers.py`: all is computed in f32, f64, or integers
+that wrap, as the tree says, or a loop for what is in it. Values pass from one number to another through
+tensors alone, as the bits of floats. Operations and folds are those of `ir/expression.py`, and those of
+eltwise. Items run in order. A `let` is known to the items after it, and inside of them; what a fold has
+found, to the items after its loop. Positions of a loop run in any order, together or apart: one writes no
+element that another one reads or writes, unless it is the same value. Positions of `each ... in order` run
+one after the other, the last axis the fastest: each may read what those before it have written. A local
+tensor belongs to one position; one of f32 holds numbers of the tree.
 
 An index is logical: it is within the sizes at all positions that guards leave. Digits say where the element
 is, so that blocked formats need nothing more. An index that is an element of a tensor of integers is exact,
@@ -193,7 +195,8 @@ class Each:
     """Loops: the items for every position of the axes where all guards hold.
 
     `in_order`: one position after the other, the last axis the fastest, so that each may read what those
-    before it have written, and overwrite it.
+    before it have written, and overwrite it. `number`: what it computes in, where that is not what the loops
+    around it do.
     """
 
     axes: tuple[TreeAxis, ...]
@@ -201,6 +204,7 @@ class Each:
     guards: tuple[Guard, ...] = ()
     locals: tuple[TreeTensor, ...] = ()
     in_order: bool = False
+    number: Number | None = None
 
     @property
     def positions(self) -> int:
@@ -251,6 +255,10 @@ class LoopTree:
             if each.name == name:
                 return each
         return next(each for each in _locals(self.items) if each.name == name)
+
+    def row_type(self, tensor: TreeTensor) -> DataType:
+        """What a local tensor holds: one of f32 numbers of the tree, where these are reals."""
+        return DataType.f64 if self.wide and tensor.data_type is DataType.f32 else tensor.data_type
 
     @property
     def stores(self) -> tuple[Store, ...]:
@@ -325,7 +333,8 @@ def _locals(items: tuple[Item, ...]) -> Iterator[TreeTensor]:
 
 
 def _each_lines(each: Each) -> Iterator[str]:
-    yield f"each {', '.join(map(str, each.axes)) or 'once'}{' in order' * each.in_order}:"
+    of_number = f" in {each.number.name}" if each.number else ""
+    yield f"each {', '.join(map(str, each.axes)) or 'once'}{of_number}{' in order' * each.in_order}:"
     for guard in each.guards:
         yield f"  where {guard}"
     for tensor in each.locals:
@@ -345,7 +354,7 @@ def _check(item: Item, checks: TreeChecks) -> None:
     elif isinstance(item, Store):
         checks.store(item.tensor, item.index, item.value)
     else:
-        with checks.loop(item.axes, in_order=item.in_order):
+        with checks.loop(item.axes, in_order=item.in_order, number=item.number):
             for guard in item.guards:
                 checks.guard(guard)
             for tensor in item.locals:

@@ -33,6 +33,7 @@ from .expression import (
 )
 
 if TYPE_CHECKING:
+    from .numbers import Number
     from .tree import Guard, LoopTree, TreeTensor
 
 RESERVED = frozenset(
@@ -61,6 +62,7 @@ class _LoopFacts:
     """A loop around the line that is checked: what it has, and what is known of the items in it."""
 
     in_order: bool
+    number: Number
     extents: dict[str, int] = field(default_factory=dict)
     guards: list[Guard] = field(default_factory=list)
     rows: list[str] = field(default_factory=list)
@@ -103,6 +105,11 @@ class TreeChecks:
     def next_line(self) -> None:
         """What is checked from here on is of the next line."""
         self.line += 1
+
+    @property
+    def number(self) -> Number:
+        """What the line computes in."""
+        return self.loops[-1].number if self.loops else self.tree.number
 
     # --- tensors
 
@@ -150,9 +157,14 @@ class TreeChecks:
     # --- loops
 
     @contextmanager
-    def loop(self, axes: Sequence[TreeAxis], *, in_order: bool) -> Iterator[None]:
+    def loop(
+        self, axes: Sequence[TreeAxis], *, in_order: bool, number: Number | None = None
+    ) -> Iterator[None]:
         """What is checked inside is in a loop over these axes."""
-        loop, around = _LoopFacts(in_order), dict(self.names)
+        loop, around = _LoopFacts(in_order, number or self.number), dict(self.names)
+        if loop.number is not self.number:
+            # Values are of one type of number: others go through tensors.
+            self.names = {}
         for axis in axes:
             if axis.name in self.extents:
                 raise self.fault(
@@ -174,6 +186,11 @@ class TreeChecks:
             del self.extents[name]
         for name in loop.rows:
             del self.tensors[name], self.rows[name]
+        if loop.folded and loop.number is not self.number:
+            raise self.fault(
+                f"its results are numbers of {loop.number.name}",
+                "store them, and load them where they are used",
+            )
         for name, used in loop.folded.items():
             self._is_free(name, self.names, "value")
             self.names[name] = used
@@ -213,7 +230,7 @@ class TreeChecks:
             )
         if op not in FOLDS:
             raise self.fault(f"{op} is no fold", f"the folds are {', '.join(FOLDS)}")
-        if op == "moments" and self.tree.number.is_integer:
+        if op == "moments" and self.number.is_integer:
             raise self.fault("moments are of real numbers", "integers have sum, mul, max, min and argmax")
         states = len(FOLDS[op].identity)
         if not len(names) == len(values) == states:
@@ -257,7 +274,7 @@ class TreeChecks:
                     )
                 used |= self.names[part.name]
             elif isinstance(part, Scalar):
-                if self.tree.number.is_integer:
+                if self.number is not self.tree.number or self.number.is_integer:
                     raise self.fault("a tree of integers takes no scalars", "they are real numbers")
                 if not 0 <= part.number < self.tree.scalars:
                     raise self.fault(f"{part} is not there", f"the tree has {self.tree.scalars} scalars")
@@ -271,9 +288,9 @@ class TreeChecks:
                 f"{part.op} is no operation",
                 f"the operations are {', '.join(OPERATIONS)}, and those of post-ops",
             )
-        if self.tree.number.is_integer and part.op not in _OF_INTEGERS:
+        if self.number.is_integer and part.op not in _OF_INTEGERS:
             raise self.fault(f"{part.op} is of real numbers", f"integers have {', '.join(_OF_INTEGERS)}")
-        if part.op == "and" and not self.tree.number.is_integer:
+        if part.op == "and" and not self.number.is_integer:
             raise self.fault("and is of integers", "let the tree compute in them")
         most = operands_of(part.op)
         least = most if part.op in OPERATIONS else 1

@@ -21,6 +21,7 @@ from ..ir.nest import SCALAR, Axis, Compute, LoopNest, as_int, multiplied
 from ..ir.nest import Step as ComputeStep
 from ..ir.nest_rewrites import Span, byte_nest, byte_step, packing, unpacking, wide_type
 from ..ir.program import NestStep, Place, Program, Step, TreeStep
+from ..ir.tree import LoopTree
 from .trees.split_folds import split_folds
 
 _T = TypeVar("_T")
@@ -148,8 +149,9 @@ def _with(values: tuple[_T, ...], index: int, value: _T) -> tuple[_T, ...]:
     return (*values[:index], value, *values[index + 1 :])
 
 
-def widen_trees(program: Program) -> Program:
-    """Let loop trees compute on floats in place of 4-bit elements, which no tree can address.
+def widen_trees(program: Program, stays: Callable[[LoopTree], bool] = lambda _: False) -> Program:
+    """Let loop trees compute on floats in place of 4-bit elements, unless a tree `stays`: its kernels take
+    whole bytes of them.
 
     The floats are those that the tree computes in, so that each result is rounded once.
     """
@@ -158,7 +160,7 @@ def widen_trees(program: Program) -> Program:
         return program
     writer = _ProgramWriter(program)
     for step in program.steps:
-        if isinstance(step, TreeStep):
+        if isinstance(step, TreeStep) and not stays(step.tree):
             _widen(writer, step)
         else:
             writer.steps.append(step)

@@ -169,7 +169,7 @@ def move_rows(program: Program, device: DeviceFacts) -> Program:
 def _row_bytes(tree: LoopTree) -> int:
     """Bytes of all rows of one position."""
     loops = (item for item in items_of(tree.items) if isinstance(item, Each))
-    return sum(tree.number.storage.nbytes(prod(row.sizes)) for loop in loops for row in loop.locals)
+    return sum(tree.row_type(row).nbytes(prod(row.sizes)) for loop in loops for row in loop.locals)
 
 
 @dataclass
@@ -192,7 +192,7 @@ class _Rows:
         axes = (*around, *each.axes)
         for row in each.locals:
             sizes = self._index(tuple(axis.extent for axis in axes), row.sizes)
-            self.tensors[row.name] = TreeTensor.row_major(row.name, sizes, self.source.number.storage)
+            self.tensors[row.name] = TreeTensor.row_major(row.name, sizes, self.source.row_type(row))
             self.around[row.name] = index_of(*axes)
         return replace(each, items=tuple(self._item(item, axes) for item in each.items), locals=())
 

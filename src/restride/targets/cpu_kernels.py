@@ -1,4 +1,4 @@
-"""More than one nest for the CPU target: interleaved nests, fused sums, groups, loop trees."""
+"""More than one nest for the CPU target: interleaved nests, fused sums, loop trees."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import NamedTuple, TypeVar
 
 from ..emit.blocks import emit_fused_sums, emit_interleaved
 from ..emit.contraction import emit_contraction
-from ..emit.group_quantization import emit_group_quantization
 from ..emit.kernel import Style
 from ..emit.tree import emit_tree
 from ..errors import refuse
-from ..ir.group_quantization import GroupQuantization
 from ..ir.nest import LoopNest
 from ..ir.tree import LoopTree
 from ..schedule.contraction import neighbors as contraction_neighbors
@@ -24,13 +22,13 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
-from ..schedule.groups import GroupSchedule, schedule_groups
 from ..schedule.language import Schedule, parse_schedule
 from ..schedule.machine import Machine
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
 from ..schedule.search import Neighbors
 from ..schedule.trees import neighbors as tree_neighbors
+from ..schedule.trees import nibbles
 from ..schedule.trees import transforms as tree_transforms
 from ..schedule.trees.lanes import lanes_of_folds
 from ..schedule.trees.padding import padding_nests
@@ -38,7 +36,7 @@ from ..schedule.trees.plan import TreeSchedule
 from ..schedule.trees.rewrites import NAMES as REWRITES
 from ..schedule.trees.rewrites import RewrittenTree, rewrite
 from ..schedule.trees.schedule import schedule_tree
-from ..schedule.trees.streams import has_streams
+from ..schedule.trees.streams import has_streams, streamed_tensors
 from .cpu import machine_of
 from .cpu_ir import style_of
 from .isa import CacheSizes, Isa
@@ -71,21 +69,6 @@ def lower_fused_sums(nest: LoopNest, tree: LoopTree, isa: Isa, caches: CacheSize
     steps, nests = plan.blocks.count, (plan.blocks.nest,)
     why = f"{steps} blocks, each summed while it is in the cache"
     return Lowered(plan, partial(_write, emit_fused_sums), isa, "summed", why, steps, nests=nests)
-
-
-# --- groups -------------------------------------------------------------------------------------------------
-
-
-def lower_groups(quantization: GroupQuantization, isa: Isa, caches: CacheSizes) -> Lowered | None:
-    """Schedule a quantisation in groups; None where one pass does not do it."""
-    plan = schedule_groups(quantization, machine_of(isa, caches))
-    return None if plan is None else _lowered_groups(plan, isa)
-
-
-def _lowered_groups(plan: GroupSchedule, isa: Isa) -> Lowered:
-    lowered = Lowered(plan, partial(_write, emit_group_quantization), isa, plan.kind, "", plan.steps)
-    plain = plan.without_streams()
-    return lowered if plain is None else replace(lowered, unaligned=partial(_lowered_groups, plain, isa))
 
 
 # --- loop trees ---------------------------------------------------------------------------------------------
@@ -121,6 +104,16 @@ def lower_tree(
     return LoweredLoops(cleared, tuple(loops))
 
 
+def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
+    """True where the kernels of a tree take bytes of 4-bit elements as they are."""
+    parts = [replace(tree, items=(item,)) for item in tree.items]
+    is_plain = not (tree.number.is_integer or tree.is_empty)
+    return is_plain and all(
+        nibbles.has_whole_bytes(schedule_tree(part)) and lower_contraction(part, isa, caches) is None
+        for part in parts
+    )
+
+
 def lower_loop(
     tree: LoopTree, isa: Isa, origin: RewrittenTree | None = None, *, is_large: bool = False
 ) -> Lowered:
@@ -129,7 +122,7 @@ def lower_loop(
     `is_large`: its tensors are not in the caches, so that what is read is asked for ahead, and what is
     written goes past them in whole lines.
     """
-    schedule = schedule_tree(tree)
+    schedule = schedule_tree(tree, register=style_of(isa).vector_bytes)
     if is_large:
         schedule = replace(schedule, streams=has_streams(schedule), asks_ahead=True)
     return _lowered_loop(schedule, isa, origin or RewrittenTree(tree, ()))
@@ -153,6 +146,7 @@ def _lowered_loop(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Lo
     plain = partial(_lowered_loop, replace(schedule, streams=False), isa, origin)
     return Lowered(
         *(schedule, _write_loop, isa, schedule.kind, schedule.why, steps, LoopCode(schedule)),
+        streamed=frozenset(streamed_tensors(schedule)) if schedule.streams else frozenset(),
         unaligned=plain if schedule.streams else None,
         choice=partial(_loop_choice, schedule, isa, origin),
     )

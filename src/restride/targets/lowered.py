@@ -43,7 +43,8 @@ class Lowered:
     kernels, and the reason for this one. `steps`: the finest pieces that threads can share; on a device, the
     work-items. `numbers`: what a launch passes to code of several sizes. `nests`: those that write the
     destination here and there, so that its pages are known; none where it is written in order. `unaligned`:
-    the same for destinations that do not begin at a cache line, where streaming stores ask for that.
+    the same for destinations that do not begin at a cache line, where streaming stores ask for that;
+    `streamed`: the tensors of a tree that these write.
     `choice`: its transforms, and those that there are beside them; None where no transform says how it runs.
     """
 
@@ -56,6 +57,7 @@ class Lowered:
     code: Any = None
     numbers: tuple[int, ...] = ()
     nests: tuple[LoopNest, ...] = ()
+    streamed: frozenset[str] = frozenset()
     unaligned: Callable[[], Lowered] | None = field(default=None, compare=False, repr=False)
     choice: Callable[[], ScheduleChoice] | None = field(default=None, compare=False, repr=False)
 

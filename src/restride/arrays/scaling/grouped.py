@@ -137,14 +137,12 @@ def _split(dims: Dims, cuts: Sequence[list[int]], groups: Dims) -> Dims:
     return tuple(extents)
 
 
-def over(memory: Memory, md: MemoryDesc, skipped: int = 0) -> Memory:
-    """Another descriptor over the bytes of a memory, from a byte on; the memory is kept alive."""
-    if md is memory.desc and not skipped:
+def over(memory: Memory, md: MemoryDesc) -> Memory:
+    """Another descriptor over the bytes of a memory, which is kept alive."""
+    if md is memory.desc:
         return memory
     if not prod(md.dims):
         return Memory(md, memory.engine)
     nbytes = memory.desc.data_type.nbytes(memory.desc.extent_range()[1])
-    address = memory.get_data_handle() + skipped
-    return Memory.from_pointer(
-        address, nbytes - skipped, md, memory.engine, owner=memory, readonly=memory.readonly
-    )
+    address = memory.get_data_handle()
+    return Memory.from_pointer(address, nbytes, md, memory.engine, owner=memory, readonly=memory.readonly)

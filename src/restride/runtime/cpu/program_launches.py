@@ -24,6 +24,7 @@ from .thread_pool import default_pool
 
 if TYPE_CHECKING:
     from ...ir.staged_nest import StagedNest
+    from ...ir.tree import LoopTree
     from ...schedule.language import Schedule
     from ...targets.lowered import Lowered
     from ...targets.schedule_store import ScheduleStore
@@ -47,9 +48,17 @@ def after_passes(program: Program, isa: Isa, caches: CacheSizes) -> Program:
         widen_trees,
     )
 
-    widened = unpack_operands(widen_trees(program), lambda step, _: _adds(step))
+    widened = widen_trees(program, lambda tree: _has_whole_bytes(tree, isa, caches))
+    widened = unpack_operands(widened, lambda step, _: _adds(step))
     spread = spread_bytes(split_sums(widened, NOMINAL.sources), lambda step: _tears_bytes(step, isa, caches))
     return split_integer_folds(spread, lambda step, fold: _fused_sums(step, fold, isa, caches) is not None)
+
+
+def _has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
+    load_whole("restride.targets.cpu_kernels")
+    from ...targets.cpu_kernels import has_whole_bytes
+
+    return has_whole_bytes(tree, isa, caches)
 
 
 def _adds(step: NestStep) -> bool:
@@ -105,7 +114,7 @@ def _tree_launches(step: TreeStep, isa: Isa, caches: CacheSizes) -> Iterator[Lau
             part,
             step.places,
             step.work_bytes,
-            targets=step.targets,
+            targets=step.places_of(part.streamed) if part.streams else step.targets,
             scalars=step.scalars,
             is_named=step.is_named,
             note=step.note,

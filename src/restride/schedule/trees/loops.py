@@ -29,7 +29,7 @@ class TreeLoops:
                 self.tensors |= {tensor.name: tensor for tensor in item.locals}
         self.locals = set(self.tensors) - names
         self.widths = {
-            name: tree.number.bits if name in self.locals else tensor.data_type.bits
+            name: (tree.row_type(tensor) if name in self.locals else tensor.data_type).bits
             for name, tensor in self.tensors.items()
         }
 
@@ -125,11 +125,20 @@ class TreeLoops:
                 order[place] = digit
         return tuple(order)
 
-    def fused(self, order: tuple[TreeDigit, ...], bounded: frozenset[str]) -> tuple[TreeDigit, ...]:
-        """Digits that continue each other as one."""
+    def fused(
+        self, order: tuple[TreeDigit, ...], bounded: frozenset[str], each: Each | None = None
+    ) -> tuple[TreeDigit, ...]:
+        """Digits that continue each other as one; what `each`, a loop without others, only reads may stay
+        where it is along the inner one.
+        """
+        items = each.items if each is not None else ()
+        accesses = (access for item in items for access in accesses_of(item))
+        written = {(item.tensor, item.index) for item in items if isinstance(item, Store)}
+        is_innermost = not any(isinstance(item, Each) for item in items)
+        stays = frozenset(accesses) - written if is_innermost else frozenset()
         fused: tuple[TreeDigit, ...] = ()
         while order:
-            order = fused_digits(order, bounded, self.read_axes, frozenset())
+            order = fused_digits(order, bounded, self.read_axes, frozenset(), stays)
             fused, order = (*fused, order[0]), order[1:]
         return fused
 

@@ -11,16 +11,27 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 
-from ...dtypes import DataType
 from ...ir.accesses import Access
 from ...ir.digits import IndexDigit, IndexDigits, stride_at
 from ...ir.expression import Index, Load, parts_of
 from ...ir.nest import Stride, highest, lowest
+from ...ir.numbers import Number
 from ...ir.tree import Each, LoopTree, TreeTensor, values_of
 from ..machine import NOMINAL
 
 # Steps that threads may share, more or less.
 _GRID_STEPS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedStride:
+    """How an access moves that stays where it is for so many positions, and then goes on by a stride."""
+
+    times: int
+    stride: int
+
+
+TreeStride = Stride | RepeatedStride
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,7 @@ class TreeDigit:
 
     extent: int
     steps: tuple[tuple[str, int], ...]
-    strides: tuple[tuple[Access, Stride], ...]
+    strides: tuple[tuple[Access, TreeStride], ...]
     bound: str = ""
     fused: tuple[str, ...] = field(default=(), compare=False)
 
@@ -42,7 +53,7 @@ class TreeDigit:
         """By which a schedule calls it; of a fused one that of the innermost."""
         return "+".join(f"{name}/{step}" for name, step in self.steps)
 
-    def stride(self, access: Access) -> Stride:
+    def stride(self, access: Access) -> TreeStride:
         """How far an access moves for one position."""
         return next((stride for each, stride in self.strides if each == access), 0)
 
@@ -82,9 +93,11 @@ class AxisLimits:
 class EachPlan:
     """A loop: its digits, outermost first; `lanes` more than 1 where vectors go along the last of them.
 
-    `inner` are the plans of the loops inside, in their order. `is_unrolled`: the positions of a window are
-    code one after the other, where they need no tests. `interior`: the axes of which those positions are
-    loops of their own at which all guards of the loops inside hold.
+    `inner` are the plans of the loops inside, in their order; one that has lanes too is **joined** to it: its
+    vectors are of as many results as this loop has lanes, side by side (`can_join`). `is_unrolled`: the
+    positions of a window are code one after the other, where they need no tests. `interior`: the axes of
+    which those positions are loops of their own at which all guards of the loops inside hold. `number`: what
+    it computes in.
     """
 
     each: Each
@@ -94,6 +107,7 @@ class EachPlan:
     inner: tuple[EachPlan, ...]
     is_unrolled: bool = False
     interior: tuple[str, ...] = ()
+    number: Number = Number.f32
 
     @property
     def widest(self) -> int:
@@ -138,11 +152,6 @@ class TreeSchedule:
     uncovered: tuple[str, ...]
     streams: bool = False
     asks_ahead: bool = False
-
-    @property
-    def real(self) -> DataType:
-        """The type of what is computed, in memory."""
-        return self.tree.number.storage
 
     @property
     def rows(self) -> set[str]:
@@ -235,6 +244,11 @@ class TreeSchedule:
         return "\n".join(self.plan.lines())
 
 
+def repeats_of(digit: TreeDigit) -> tuple[int, ...]:
+    """For how many positions accesses stay where they are."""
+    return tuple(stride.times for _, stride in digit.strides if isinstance(stride, RepeatedStride))
+
+
 def plans_of(plan: EachPlan) -> Iterator[EachPlan]:
     """A loop, and those inside of it."""
     yield plan
@@ -249,7 +263,9 @@ def loads_of(plan: EachPlan) -> set[Access]:
     return {(part.tensor, part.index) for part in parts if isinstance(part, Load)}
 
 
-def _reach(stride: Stride) -> int:
+def _reach(stride: TreeStride) -> int:
+    if isinstance(stride, RepeatedStride):
+        return abs(stride.stride)
     return (
         abs(stride) if isinstance(stride, int) else highest(stride, len(stride)) - lowest(stride, len(stride))
     )
@@ -360,25 +376,39 @@ def fused_digits(
     bounded: frozenset[str],
     read_axes: frozenset[str],
     fixed: frozenset[TreeDigit],
+    stays: frozenset[Access] = frozenset(),
 ) -> tuple[TreeDigit, ...]:
-    """The order with its first digit made one with those that continue it; the `fixed` ones stay.
+    """The order with its first digit made one with those that continue it; the `fixed` ones stay as they are.
+    Accesses of `stays` may stay where they are along the inner digit.
 
     `for 5: src += 3` around `for 3: src += 1`  ->  `for 15: src += 1`.
     """
     while len(order) > 1:
         outer, inner = order[:2]
         names = {name for digit in (outer, inner) for name, _ in digit.steps}
-        if names & (bounded | read_axes) or {outer, inner} & fixed or not _continues(outer, inner):
+        if names & (bounded | read_axes) or {outer, inner} & fixed:
+            break
+        strides = _fused_strides(outer, inner, stays)
+        if strides is None:
             break
         fused = (*(outer.fused or (outer.name,)), *(inner.fused or (inner.name,)))
-        order = (replace(inner, extent=outer.extent * inner.extent, bound="", fused=fused), *order[2:])
+        extent = outer.extent * inner.extent
+        order = (replace(inner, extent=extent, strides=strides, bound="", fused=fused), *order[2:])
     return order
 
 
-def _continues(outer: TreeDigit, inner: TreeDigit) -> bool:
-    accesses = dict.fromkeys(access for digit in (outer, inner) for access, _ in digit.strides)
+def _fused_strides(
+    outer: TreeDigit, inner: TreeDigit, stays: frozenset[Access]
+) -> tuple[tuple[Access, TreeStride], ...] | None:
+    """The strides of both digits as one; None where some access does not go on."""
+    accesses = dict.fromkeys(access for digit in (inner, outer) for access, _ in digit.strides)
+    strides = dict(inner.strides)
     for access in accesses:
         before, after = outer.stride(access), inner.stride(access)
-        if not isinstance(before, int) or not isinstance(after, int) or before != after * inner.extent:
-            return False
-    return True
+        if not isinstance(before, int) or not isinstance(after, int):
+            return None
+        if access in stays and before and not after:
+            strides[access] = RepeatedStride(inner.extent, before)
+        elif before != after * inner.extent:
+            return None
+    return tuple(strides.items())

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 
 from ...ir.accesses import Access, accesses_of, has_long_function, items_of
-from ...ir.expression import Apply, Expr, is_costly, parts_of
-from ...ir.tree import Each, LoopTree, Store, values_of
+from ...ir.expression import Apply, Coordinate, Expr, Load, Ref, is_costly, parts_of
+from ...ir.numbers import Number
+from ...ir.tree import Each, Fold, Item, Let, LoopTree, Store, values_of
 from ..fold_order import (
     COMPUTED_COST,
     COSTLY_LANES,
@@ -31,38 +32,45 @@ from ..machine import LIMITS
 from .interior import guarded_axes
 from .loops import TreeLoops
 from .padding import with_axes_for_padding
-from .plan import EachPlan, TreeDigit, TreeSchedule, grid_of
+from .plan import EachPlan, RepeatedStride, TreeDigit, TreeSchedule, grid_of
+
+# Bits of a vector of elements in memory, at least, where rows are short: several rows make one vector.
+_REGISTER_BITS = 256
+# Bits of a vector of several results that are folded together.
+_JOINED_BITS = 1 << 12
 
 
 @lru_cache(maxsize=256)
-def schedule_tree(tree: LoopTree, *, with_vectors: bool = True) -> TreeSchedule:
-    """Schedule a tree of one outermost loop that is not empty."""
+def schedule_tree(tree: LoopTree, *, with_vectors: bool = True, register: int = 64) -> TreeSchedule:
+    """Schedule a tree of one outermost loop that is not empty; `register`: bytes of a vector register."""
     loops = TreeLoops(with_axes_for_padding(tree))
-    plan = _Scheduler(loops).plan(with_vectors=with_vectors)
+    plan = _Scheduler(loops, register).plan(with_vectors=with_vectors)
     return loops.scheduled(plan, tuple(grid_of(plan)))
 
 
 class _Scheduler:
     """Chooses how the loops of one tree run."""
 
-    def __init__(self, loops: TreeLoops) -> None:
+    def __init__(self, loops: TreeLoops, register: int) -> None:
+        self.register = register
         self.loops, self.tree = loops, loops.tree
 
     def plan(self, *, with_vectors: bool) -> EachPlan:
         """The plan of the outermost loop: vectors along one of its digits, or along those of loops inside."""
-        plan = self._with_vectors(self._plain(self.tree.items[0], {}))[1]
+        plan = self._with_vectors(self._plain(self.tree.items[0], {}, self.tree.number))[1]
         return plan if with_vectors else _without_vectors(plan)
 
-    def _plain(self, each: Each, outer: dict[str, int]) -> EachPlan:
+    def _plain(self, each: Each, outer: dict[str, int], number: Number) -> EachPlan:
         """A loop without vectors."""
+        number = each.number or number
         extents = outer | {axis.name: axis.extent for axis in each.axes}
-        inner = tuple(self._plain(item, extents) for item in each.items if isinstance(item, Each))
+        inner = tuple(self._plain(item, extents, number) for item in each.items if isinstance(item, Each))
         digits, limits = self.loops.all_digits(each, extents)
         order = tuple(digits) if each.in_order else self.loops.ordered(digits)
         order = self.loops.fused(order, frozenset(name for name, _ in limits))
         is_window = bool(each.folds) and not inner and each.positions <= LIMITS.window
         is_unrolled = is_window and not has_long_function((each,))
-        return EachPlan(each, order, limits, 1, inner, is_unrolled, guarded_axes(each))
+        return EachPlan(each, order, limits, 1, inner, is_unrolled, guarded_axes(each), number)
 
     def _with_vectors(self, plan: EachPlan) -> tuple[float, EachPlan]:
         """What a loop costs with the best vectors, for one turn of the loops around it, and the plan."""
@@ -75,17 +83,44 @@ class _Scheduler:
         )
         digits = () if plan.each.in_order else plan.digits
         here = [self._along(plan, digit) for digit in digits if takes_vectors(digit)]
+        here += [self._joined(plan, digit) for digit in digits if can_join(plan, digit)]
         return min([*here, below], key=lambda found: found[0])
 
     def _along(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
         """The cost of vectors along a digit, and the plan."""
-        lanes = self._lanes(plan.each, {name for name, _ in digit.steps})
+        lanes = self._lanes(plan, {name for name, _ in digit.steps})
         used = min(digit.extent, lanes)
         cost = self._cost(plan.each, digit, used, 1)
         if plan.each.folds:
             cost += FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
+        if digit.extent < lanes and self._has_short_rows(plan, digit.extent):
+            bounded = frozenset(name for name, _ in plan.limits)
+            order[-2:] = self.loops.fused(tuple(order[-2:]), bounded, plan.each)
         return cost, replace(plan, digits=tuple(order), lanes=lanes)
+
+    def _has_short_rows(self, plan: EachPlan, extent: int) -> bool:
+        """True where rows of so many elements are stored, which are less than registers of bytes."""
+        stores = [item for item in plan.each.items if isinstance(item, Store)]
+        bits = [self.loops.tensors[store.tensor].data_type.bits for store in stores]
+        is_short = _is_power(extent) and max(bits, default=0) * extent < _REGISTER_BITS
+        return is_short and len(stores) == len(plan.each.items)
+
+    def _is_small_float(self, item: Item) -> bool:
+        if not isinstance(item, Store):
+            return False
+        data_type = self.loops.tensors[item.tensor].data_type
+        return data_type.kind == "float" and data_type.bits <= 8
+
+    def _joined(self, plan: EachPlan, digit: TreeDigit) -> tuple[float, EachPlan]:
+        """The cost of vectors along a digit and, inside of it, along all that is folded, and the plan."""
+        (inner,) = plan.inner
+        folded, loads = inner.digits[0].extent, sum(1 for item in inner.each.items for _ in accesses_of(item))
+        lanes = min(_JOINED_BITS // inner.number.bits // folded, 1 << digit.extent.bit_length() - 1)
+        order = *(each for each in plan.digits if each != digit), digit
+        made = replace(plan, digits=order, lanes=lanes, inner=(replace(inner, lanes=folded),))
+        cost = (loads + FOLD_COST * len(inner.each.folds)) * plan.each.positions / max(lanes, 1)
+        return cost if lanes > 1 else inf, made
 
     def _cost(self, each: Each, digit: TreeDigit, lanes: int, around: int) -> float:
         positions = around * each.positions
@@ -118,24 +153,57 @@ class _Scheduler:
         index = access[1]
         return any(not names.isdisjoint(index[dim].axes) for dim in self.loops.computed[access])
 
-    def _lanes(self, each: Each, names: set[str]) -> int:
+    def _lanes(self, plan: EachPlan, names: set[str]) -> int:
         """The number of lanes vectors along a digit of these axes have at most."""
+        each, number = plan.each, plan.number
         items = list(items_of((each,)))
         parts = (part for item in items for value in values_of(item) for part in parts_of(value))
-        most = COSTLY_LANES if self.tree.wide or any(map(_is_costly, parts)) else LANES
-        if self.tree.number.is_integer:
+        most = COSTLY_LANES if number is Number.f64 or any(map(_is_costly, parts)) else LANES
+        if number.is_integer:
             # As many bytes for the states of all folds together.
             folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
-            most = max(LANES * 32 // self.tree.number.bits >> max(*folds, 1) - 1, 1)
+            most = max(LANES * 32 // number.bits >> max(*folds, 1) - 1, 1)
+        if not any(isinstance(item, Fold) for item in items) and any(map(self._is_small_float, items)):
+            # A register of codes takes many operations.
+            most = min(most, self.register)
         loops = [item for item in items if isinstance(item, Each)]
         inside = [item for item in loops if item is not each]
         if any(name in names for item in inside for guard in item.guards for name, _ in guard.index.terms):
             return MASKED_LANES
         rows = sum(prod(tensor.sizes) for item in loops for tensor in item.locals) if inside else 0
-        bits = self.tree.number.bits
-        while rows * most * bits // 8 > ROW_BYTES and most > MASKED_LANES:
+        while rows * most * number.bits // 8 > ROW_BYTES and most > MASKED_LANES:
             most //= 2
         return most
+
+
+def can_join(plan: EachPlan, digit: TreeDigit) -> bool:
+    """True where neighbours of a digit continue what a loop inside of it folds, all of it a vector.
+
+    Of integers: they are folded in any order. Those of a whole tree are split by lanes before (`lanes.py`).
+    """
+    if (
+        len(plan.inner) != 1
+        or plan.each.number is None
+        or plan.each.in_order
+        or digit.bound
+        or not takes_vectors(digit)
+    ):
+        return False
+    (inner,) = plan.inner
+    each, names = inner.each, {name for name, _ in digit.steps}
+    is_guarded = any(name in names for guard in plan.each.guards for name, _ in guard.index.terms)
+    has_more = (
+        each.guards or each.locals or inner.limits or any(isinstance(i, Each | Store) for i in each.items)
+    )
+    if is_guarded or has_more or not (each.folds and inner.number.is_integer and len(inner.digits) == 1):
+        return False
+    (folded,) = inner.digits
+    lets = {item.name for item in each.items if isinstance(item, Let)}
+    parts = [part for item in each.items for value in values_of(item) for part in parts_of(value)]
+    outside = (isinstance(p, Coordinate) or (isinstance(p, Ref) and p.name not in lets) for p in parts)
+    loads = [(part.tensor, part.index) for part in parts if isinstance(part, Load)]
+    goes_on = (folded.stride(at) == 1 and digit.stride(at) == folded.extent for at in loads)
+    return takes_vectors(folded) and _is_power(folded.extent) and not any(outside) and all(goes_on)
 
 
 def _without_vectors(plan: EachPlan) -> EachPlan:
@@ -145,8 +213,12 @@ def _without_vectors(plan: EachPlan) -> EachPlan:
 
 def takes_vectors(digit: TreeDigit) -> bool:
     """True for a digit of strides; of an axis with limits for the innermost."""
-    is_linear = all(isinstance(stride, int) for _, stride in digit.strides)
+    is_linear = all(isinstance(stride, int | RepeatedStride) for _, stride in digit.strides)
     return digit.extent > 1 and is_linear and (not digit.bound or digit.steps[0][1] == 1)
+
+
+def _is_power(number: int) -> bool:
+    return number & number - 1 == 0
 
 
 def _is_costly(part: Expr) -> bool:

@@ -8,6 +8,7 @@ follow each other: a pixel of `nChw8c` after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from ...ir.accesses import Access
 from ...ir.expression import Load
@@ -15,14 +16,21 @@ from ...ir.tree import TreeTensor
 from ..machine import LINE, SHORTEST_VECTOR
 from .plan import EachPlan, TreeDigit, TreeSchedule, plans_of
 
+# A tensor that is so many times smaller than the largest one is small.
+_SMALL = 8
 # Of neighbours, and of every second element.
 _NEAR = (1, 2)
 
 
 def has_streams(schedule: TreeSchedule) -> bool:
     """True where some stores may go past the caches."""
+    return bool(streamed_tensors(schedule))
+
+
+def streamed_tensors(schedule: TreeSchedule) -> set[str]:
+    """The tensors that some of them write: these are to begin at cache lines."""
     lanes = {each for plan in plans_of(schedule.plan) for each in (plan.widest, plan.longest)}
-    return any(streamed(schedule, lane) for lane in lanes)
+    return {access[0] for lane in lanes for access in streamed(schedule, lane)}
 
 
 def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:
@@ -31,6 +39,10 @@ def streamed(schedule: TreeSchedule, lanes: int) -> frozenset[Access]:
     for store in schedule.tree.stores:
         terms = tuple(at if isinstance(at, Load) else at.terms for at in store.index)
         groups.setdefault((store.tensor, terms), []).append((store.tensor, store.index))
+    sizes = {name: _bytes_of(schedule.tree.tensor(name)) for name in schedule.tree.written}
+    # What is small beside another tensor is not worth it.
+    large = {name for name, size in sizes.items() if size * _SMALL >= max(sizes.values())}
+    groups = {key: group for key, group in groups.items() if group[0][0] in large}
     fill = (group for group in groups.values() if _Lines(schedule, group, lanes).are_filled)
     return frozenset(access for group in fill for access in group)
 
@@ -47,7 +59,7 @@ class _Lines:
     def are_filled(self) -> bool:
         """True where whole lines are written, and nothing is read there again."""
         schedule, bits = self.schedule, self.tensor.data_type.bits
-        if self.tensor.name in schedule.read_again or bits < 8 or any(map(self._is_computed, self.group)):
+        if self.tensor.name in schedule.read_again or any(map(self._is_computed, self.group)):
             return False
         return any(self._fill(plan, near, LINE * 8 // bits) for plan, near in self._vectors())
 
@@ -76,17 +88,24 @@ class _Lines:
             return False
         digits = (each for every in plans_of(self.schedule.plan) for each in every.digits)
         steps = [each.stride(self.access) for each in digits if each not in (digit, along)]
-        steps += [self.tensor.base, near * lanes if digit.extent > lanes else 0]
+        steps += [self.tensor.base, near * lanes if digit.extent > lanes and digit is not along else 0]
         return all(isinstance(step, int) and step % line == 0 for step in steps)
 
     def _around(self, plan: EachPlan, line: int) -> TreeDigit | None:
-        """The digit around vectors along which they follow each other, in whole lines."""
-        if len(plan.digits) < 2 or plan.digits[-1].extent != self.lanes:
+        """The digit along which vectors follow each other, in whole lines: theirs, or the one around it."""
+        own = plan.digits[-1]
+        is_long = self.lanes * self.tensor.data_type.bits >= 8 * SHORTEST_VECTOR
+        if is_long and own.extent > self.lanes and own.extent % line == 0:
+            return own
+        if len(plan.digits) < 2 or own.extent != self.lanes:
             return None
         around = plan.digits[-2]
-        is_long = self.lanes * self.tensor.data_type.bits >= 8 * SHORTEST_VECTOR
         follow = around.stride(self.access) == self.lanes and around.extent * self.lanes % line == 0
         return around if is_long and follow else None
+
+
+def _bytes_of(tensor: TreeTensor) -> int:
+    return tensor.data_type.nbytes(prod(tensor.padded))
 
 
 def _offset(tensor: TreeTensor, access: Access) -> int | None:

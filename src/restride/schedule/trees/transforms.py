@@ -15,8 +15,11 @@ Loops are numbered in the order in which they begin, the outermost one is 0. Dig
 | `prefetch()` | what loops read again and again, or rows away, is asked for before its use |
 | `stream()` | stores that fill whole lines go past the caches; targets begin at lines |
 
-Of a loop the last `reorder` counts, and is done before its `fuse`s. Whatever the list, the tree says what is
-computed; but sums of f32 and f64 are added in an order that vectors change (docs/numerics.md).
+Vectors are of both digits of `fuse(g/1, k/1)` where a tensor that is only read is the same along `k/1`. A
+loop in one with vectors has some too, along all of it, where neighbours of the outer one continue what it
+folds: they are of several results. Of a loop the last `reorder` counts, and is done before its `fuse`s.
+Whatever the list, the tree says what is computed; but sums of f32 and f64 are added in an order that vectors
+change (docs/numerics.md).
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from ...ir.tree import Each, LoopTree
 from ..language import Schedule, Transform, check_known, schedule_text
 from . import rewrites
 from .loops import TreeLoops
+from .nibbles import has_whole_bytes
 from .padding import with_axes_for_padding
 from .plan import (
     AxisLimits,
@@ -40,13 +44,15 @@ from .plan import (
     TreeSchedule,
     decides_inside,
     plans_of,
+    repeats_of,
     shared_positions,
 )
-from .schedule import schedule_tree, takes_vectors
+from .schedule import can_join, schedule_tree, takes_vectors
 from .streams import has_streams
 
 _NAMES = ("split", "reorder", "fuse", "vectorize", "unroll", "interior", "parallel", "prefetch", "stream")
 _MOST_LANES = 256
+_TORN = "bytes of elements of 4 bits would be torn apart: vectors go along neighbours, an even number of them"
 
 
 # --- what was chosen ----------------------------------------------------------------------------------------
@@ -144,7 +150,7 @@ class _TreeBuilder:
 
     def scheduled(self) -> TreeSchedule:
         """The loops of the tree, and what threads share."""
-        plan = self.plan(self.loops.tree.items[0], {}, has_lanes=False)
+        plan = self.plan(self.loops.tree.items[0], {})
         loops = next(self.numbers)
         for number, own in self.by_loop.items():
             given = [transform for of_name in own.by_name.values() for transform in of_name]
@@ -158,22 +164,36 @@ class _TreeBuilder:
         schedule = self.loops.scheduled(plan, self.grid(plan))
         if stream is not None and not has_streams(schedule):
             self.fail(stream, "no store fills whole lines of a tensor that is not read")
+        if self.by_loop and not has_whole_bytes(schedule):
+            self.fail(next(iter(own.by_name.values()), [Transform("vectorize")])[0], _TORN)
         return replace(schedule, asks_ahead=prefetch is not None, streams=stream is not None)
 
-    def plan(self, each: Each, outer: dict[str, int], *, has_lanes: bool) -> EachPlan:
-        """A loop, and those inside of it; `has_lanes`: vectors go along a loop around it."""
+    def plan(self, each: Each, outer: dict[str, int], around: EachPlan | None = None) -> EachPlan:
+        """A loop, and those inside of it; `around`: the one around it."""
         own = self.by_loop.get(next(self.numbers), _LoopTransforms())
         extents = outer | {axis.name: axis.extent for axis in each.axes}
         digits, limits = self.loops.all_digits(each, extents, self.cuts(each, own))
-        order = self.fused(own, self.order(each, own, digits, limits), limits)
+        order = self.fused(each, own, self.order(each, own, digits, limits), limits)
         vectors, lanes = own.last("vectorize"), 1
         if vectors is not None and each.in_order:
             self.fail(vectors, "the positions of the loop run in order")
         if vectors is not None:
-            order, lanes = self.with_vectors(vectors, order, has_lanes=has_lanes)
-        has_lanes |= lanes > 1
+            order, lanes = self.with_vectors(vectors, order)
+        stays = next((d for d in order[: len(order) - (lanes > 1)] if repeats_of(d)), None)
+        if stays is not None:
+            self.fail(
+                own.all("fuse")[-1], f"{stays.name} is one digit where vectors go along it: vectorize it"
+            )
+        number = each.number or (around.number if around else self.tree.number)
+        made = EachPlan(each, order, limits, lanes, (), number=number)
+        if vectors is not None and around is not None and not self.may_join(around, made):
+            self.fail(
+                vectors, "a loop around this one has vectors, and its neighbours do not continue this one"
+            )
+        # Of loops with vectors only the innermost is joined.
+        has_lanes = lanes > 1 or (around is not None and around.lanes > 1)
         inside = (item for item in each.items if isinstance(item, Each))
-        inner = tuple(self.plan(item, extents, has_lanes=has_lanes) for item in inside)
+        inner = tuple(self.plan(item, extents, replace(made, lanes=2 if has_lanes else 1)) for item in inside)
         unroll, interior = own.last("unroll"), own.last("interior")
         if unroll is not None and (inner or not each.folds):
             self.fail(unroll, "a loop is unrolled that folds and has no loop in it")
@@ -181,7 +201,14 @@ class _TreeBuilder:
         names = [axis.name for axis in each.axes]
         if interior is not None and not set(kept).issubset(names):
             self.fail(interior, f"the axes of the loop are {', '.join(names)}")
-        return EachPlan(each, order, limits, lanes, inner, unroll is not None, kept)
+        return replace(made, inner=inner, is_unrolled=unroll is not None, interior=kept)
+
+    def may_join(self, around: EachPlan, plan: EachPlan) -> bool:
+        """True where a loop may have vectors inside of another one."""
+        if around.lanes == 1:
+            return True
+        is_whole = plan.digits[-1].extent == plan.lanes
+        return is_whole and can_join(replace(around, inner=(plan,)), around.digits[-1])
 
     def cuts(self, each: Each, own: _LoopTransforms) -> dict[str, tuple[int, ...]]:
         """After how many positions each axis is split."""
@@ -230,6 +257,7 @@ class _TreeBuilder:
 
     def fused(
         self,
+        each: Each,
         own: _LoopTransforms,
         order: tuple[TreeDigit, ...],
         limits: tuple[tuple[str, AxisLimits], ...],
@@ -241,28 +269,29 @@ class _TreeBuilder:
             at = names.index(wanted[0]) if wanted and wanted[0] in names else 0
             if len(wanted) < 2 or names[at : at + len(wanted)] != wanted:
                 self.fail(transform, f"the digits of the loop stand as {', '.join(names)}")
-            whole = self.loops.fused(order[at : at + len(wanted)], bounded)
+            plain = self.loops.fused(order[at : at + len(wanted)], bounded)
+            whole = self.loops.fused(plain, bounded, each)
             if len(whole) > 1:
                 self.fail(transform, "they do not continue each other in all tensors")
             order = (*order[:at], *whole, *order[at + len(wanted) :])
         return order
 
     def with_vectors(
-        self, transform: Transform, order: tuple[TreeDigit, ...], *, has_lanes: bool
+        self, transform: Transform, order: tuple[TreeDigit, ...]
     ) -> tuple[tuple[TreeDigit, ...], int]:
         """The digits with that of the vectors last, and their lanes."""
         name, lanes = transform.args if len(transform.args) == 2 else ("", 0)
         digit = next((digit for digit in order if digit.name == name), None)
         if digit is None or not isinstance(lanes, int):
             self.fail(transform, f"it takes a digit of {', '.join(d.name for d in order)}, and lanes")
-        if has_lanes:
-            self.fail(transform, "a loop around this one has vectors")
         if not takes_vectors(digit):
             self.fail(
                 transform, "the digit is one position, a table, or the upper one of an axis with limits"
             )
         if not 2 <= lanes <= _MOST_LANES or lanes & (lanes - 1):
             self.fail(transform, f"lanes are a power of two, from 2 to {_MOST_LANES}")
+        if any(lanes % times for times in repeats_of(digit)):
+            self.fail(transform, f"lanes are a multiple of {max(repeats_of(digit))}, which share an element")
         return (*(other for other in order if other != digit), digit), lanes
 
     def grid(self, plan: EachPlan) -> Grid:
