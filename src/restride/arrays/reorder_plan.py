@@ -34,9 +34,8 @@ from ..runtime.timing import Measured, quartiles, time_call
 from ..schedule.cost import KernelWork, Prediction, predict
 from ..schedule.language import Schedule
 from ..schedule.machine import RATES, Rates
-from ..schedule.moves.transforms import text_of
 from ..targets.compile_pool import assembly
-from ..targets.cpu import boxes_of, machine_of
+from ..targets.cpu import machine_of
 from ..targets.isa import host_caches, host_processor
 from ..targets.lowered import Lowered
 from .calls.arithmetic import BoundAttributes, CallArithmetic, bind
@@ -190,7 +189,7 @@ class Plan:
         unless this plan was made with `schedule=`.
         """
         if self._lowered and not why_fixed(self._job.executable, self._job.engine):
-            return text_of(boxes_of(self._lowered.nests[0]), self._lowered.plan)
+            return str(self._lowered)
         lines = str(self._lowered or "nothing to compile").splitlines()
         return "\n".join(line if line.startswith("#") else f"# {line}" for line in lines)
 

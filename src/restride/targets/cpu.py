@@ -102,7 +102,7 @@ def _choice(
 ) -> ScheduleChoice:
     load_whole("restride.schedule.moves.neighbors")
     from ..schedule.moves.neighbors import fits, neighbors
-    from ..schedule.moves.transforms import transforms_of
+    from ..schedule.moves.transforms import text_of, transforms_of
 
     boxes, machine = boxes_of(nest), machine_of(isa, caches)
     return ScheduleChoice(
@@ -111,6 +111,7 @@ def _choice(
         partial(neighbors, boxes, machine),
         partial(fits, boxes, machine),
         lambda transforms: lower_by(nest, transforms, isa, caches, may_stream=may_stream),
+        text_of(boxes, plans),
     )
 
 

@@ -24,7 +24,8 @@ class ScheduleChoice:
     """The transforms that the loops of `work` went through, and how these would be by others.
 
     `neighbors`: what a search varies. `fits`: whether transforms fit, and change no bit. `lower`: the same
-    work by other transforms; raises InvalidArguments where they do not fit.
+    work by other transforms; raises InvalidArguments where they do not fit. `text`: the transforms as text,
+    where that has more than a line.
     """
 
     work: object
@@ -32,6 +33,7 @@ class ScheduleChoice:
     neighbors: Callable[[], Sequence[Neighbors]]
     fits: Callable[[Schedule], bool]
     lower: Callable[[Schedule], Lowered]
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ class Lowered:
         return self.write(*self.key)
 
     def __str__(self) -> str:
-        if self.choice is not None and not isinstance(self.plan, tuple):
-            return schedule_text(self.choice().transforms)
+        if self.choice is not None:
+            choice = self.choice()
+            return choice.text or schedule_text(choice.transforms)
         plans = self.plan if isinstance(self.plan, tuple) else (self.plan,)
         return "\n".join(map(str, plans)) or f"{self.kind} ({self.why})"
