@@ -177,7 +177,7 @@ _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.nu
 
 def _unknown(value: object) -> Error:
     foreign, short = _numpy_dtype(value), _in_short(value)
-    twin = None if foreign is None else _twin_of(foreign)
+    twin = None if foreign is None else twin_of(foreign)
     if foreign is None or short:
         why, near = "restride has no element type of that name", short or _nearest(value)
     elif twin is None:
@@ -229,7 +229,7 @@ def _nearest(value: object) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words[near] for near in equally_near(word, words)))[:3]
 
 
-def _twin_of(dtype: np.dtype[Any]) -> DataType | None:
+def twin_of(dtype: np.dtype[Any]) -> DataType | None:
     """The data type of such elements, in either order of bytes."""
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
     return _BY_NUMPY.get(native)

@@ -95,7 +95,7 @@ class OperatorCall:
         return self.builder.type(value).dims if isinstance(value, str) else value.shape
 
     def type_of(self, value: Value) -> DataType:
-        """The type of a value; undef for one that no tensor of a graph has, as integers of 64 bits."""
+        """The type of a value; undef for one that no tensor of a graph has, such as complex numbers."""
         if isinstance(value, str):
             return self.builder.type(value).data_type
         twins = (each for each in DataType if each.numpy is not None and each.numpy == value.dtype)
