@@ -80,9 +80,15 @@ def needs_double(data_type: DataType) -> bool:
     return data_type is DataType.f64 or (data_type.is_integral and data_type.bits > 16)
 
 
+def has_wide(*data_types: DataType) -> bool:
+    """True where steps on elements of these types are of doubles: one needs them, but is not s32 (N1)."""
+    return any(needs_double(each) and each is not DataType.s32 for each in data_types)
+
+
 def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:
     """True where values are computed as doubles: either side is f64, or the computation asks for it (N1)."""
-    return compute.wide or DataType.f64 in (src, dst)
+    is_f64 = DataType.f64 in (src, dst)
+    return compute.wide or is_f64 or (not compute.is_move and has_wide(src, dst))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from ..desc.parse import is_scalar, short_repr, to_f32
 from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation
+from ..ir.conversion import has_wide
 from ..ir.digits import TensorOperand, reorder_nest
 from ..ir.nest import SCALAR, Compute, Step
 from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
@@ -113,7 +114,9 @@ class SumProblem(SeveralProblem):
         is_whole = all(t.is_integral or t is DataType.boolean for t in types)
         is_exact = is_whole and set(self.scales) == {1.0} and len(self.srcs) > 1
         read, more_bits = {md.data_type for md in self.srcs}, (len(self.srcs) - 1).bit_length()
-        return DataType.f64 in types or (is_exact and any(t.bits + more_bits > _FLOAT_BITS for t in read))
+        if is_exact and any(t.bits + more_bits > _FLOAT_BITS for t in read):
+            return True
+        return has_wide(*types) if self.scales != (1.0,) else DataType.f64 in types
 
     def computation(self) -> Computation:
         """The computation: a single source of scale 1 is only moved."""
