@@ -38,7 +38,12 @@ _LIMITS = {
     for info in [ml_dtypes.iinfo(kind.numpy)]
 }
 # How many patterns of the type are finite and not negative; the next one is what overflow gives.
-_FINITE = {DataType.bf16: 0x7F80, DataType.f16: 0x7C00, DataType.f8_e5m2: 0x7C, DataType.f8_e4m3: 0x7F}
+_FINITE = {
+    DataType.bf16: 0x7F80,
+    DataType.f16: 0x7C00,
+    DataType.f8_e5m2: 0x7C,
+    DataType.f8_e4m3: 127,
+}
 
 
 def reals_of(bits: Bits, data_type: DataType, real: type[np.floating[Any]]) -> Reals:

@@ -1,9 +1,9 @@
 """Conversions by the instructions of AArch64: floats to integers, integers to narrower ones, bytes by tables.
 
 `fcvtns` rounds half to even, saturates to 32 or 64 bits with a sign, and makes 0 of a NaN (N2, N4); `fcvtnu`
-does the same without a sign. What narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn` and
-`sqxtun` for limits like these. So no limit is compared with as a float: of such a comparison and the selection
-after it LLVM 22 makes `fmaxnm`, which keeps a signalling NaN.
+does the same without a sign. What narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn`
+and `sqxtun` for limits like these. So no limit is compared with as a float: of such a comparison and the
+selection after it LLVM 22 makes `fmaxnm`, which keeps a signalling NaN.
 
 `tbl` looks bytes up in up to four registers. What lies behind them gives 0, or with `tbx` what was there
 before: so a table of 256 bytes takes four steps.

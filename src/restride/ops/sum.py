@@ -2,8 +2,8 @@
 
     t = scale[0] * src[0];  t = t + scale[i] * src[i], in order;  dst = saturate(t)
 
-All in f32; in f64 where a tensor is f64, and where integers whose sum f32 may not hold, such as s32, are added
-as they are: so the sum of integers of up to 32 bits is exact (N1).
+All in f32; in f64 where a tensor is f64, u32, s64 or u64, and where integers whose sum f32 may not hold, such
+as s32, are added as they are: so the sum of integers of up to 32 bits is exact (N1).
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ _FLOAT_BITS = 24
 class SumProblem(SeveralProblem):
     """The sum primitive (`dnnl::sum`): `dst = saturate(scales[0] * src[0] + scales[1] * src[1] + ...)`.
 
-    Sources are added in their order, as f32; as f64 where a tensor is f64, or where integers whose sum f32 may
-    not hold are added with scales of 1; the result is rounded once (N1). A source may be the destination.
+    Sources are added in their order, as f32; as f64 where a tensor is f64, u32, s64 or u64, or where integers
+    whose sum f32 may not hold are added with scales of 1; the result is rounded once (N1). A source may be
+    the destination.
     """
 
     operation = "sum"
