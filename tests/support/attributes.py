@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.dtypes import DataType
-from restride.ir.conversion import has_wide
+from restride.ir.nest import has_wide
 from support.packed import elements_of
 from support.rounding import Bits, Reals, bits_of, reals_of
 

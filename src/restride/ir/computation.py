@@ -29,9 +29,8 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp
 from ..dtypes import DataType
 from ..frozen import dataclass
-from .conversion import has_wide
 from .digits import TensorOperand
-from .nest import SCALAR, Compute, Step
+from .nest import SCALAR, Compute, Step, has_wide
 from .program import Place, Slot
 
 Array = np.ndarray[Any, np.dtype[Any]]

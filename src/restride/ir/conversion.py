@@ -17,7 +17,7 @@ from ..dtypes import DataType
 from ..frozen import dataclass
 from .arithmetic import NumpyArithmetic
 from .eltwise import apply as eltwise
-from .nest import SCALAR, Compute, Step
+from .nest import SCALAR, Compute, Step, has_wide
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -73,16 +73,6 @@ def _twin(data_type: DataType) -> np.dtype[Any]:
 def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
     """True where the value stays in the integer domain: both sides integers and no attribute (N1)."""
     return compute.is_move and src in _INT_TYPES and dst in _INT_TYPES
-
-
-def needs_double(data_type: DataType) -> bool:
-    """True for what f32 does not hold: doubles, and integers of 32 bits and more."""
-    return data_type is DataType.f64 or (data_type.is_integral and data_type.bits > 16)
-
-
-def has_wide(*data_types: DataType) -> bool:
-    """True where steps on elements of these types are of doubles: one needs them, but is not s32 (N1)."""
-    return any(needs_double(each) and each is not DataType.s32 for each in data_types)
 
 
 def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:

@@ -22,7 +22,7 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
-from ..ir.conversion import needs_double
+from ..ir.nest import needs_double
 from ..ir.pointwise import moved_bytes, pointwise_program
 from ..ir.problem import ProblemBase
 from ..ir.program import DST, Place, Program, Slot, TreeStep

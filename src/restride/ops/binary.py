@@ -18,8 +18,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BINARY
 from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
-from ..ir.conversion import has_wide
-from ..ir.nest import Step
+from ..ir.nest import Step, has_wide
 from ..ir.pointwise import function_bytes
 from ..model.any_format import resolved, resolved_operand
 from ..model.derived import make_primitive

@@ -17,9 +17,8 @@ from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import ELTWISE, ELTWISE_OF_DST, EltwiseOp, check_eltwise
 from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
-from ..ir.conversion import has_wide
 from ..ir.eltwise import ALGORITHMS
-from ..ir.nest import Step
+from ..ir.nest import Step, has_wide
 from ..ir.pointwise import function_bytes
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, PointwiseProblem

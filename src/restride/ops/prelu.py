@@ -15,9 +15,8 @@ from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
-from ..ir.conversion import has_wide
 from ..ir.expression import Ref, TreeAxis, apply
-from ..ir.nest import Step
+from ..ir.nest import Step, has_wide
 from ..ir.numbers import Number
 from ..ir.tree import Each, Item, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand

@@ -26,9 +26,8 @@ from ..desc.tags import Tag
 from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Array, Computation, ComputationWriter, OperandSource
-from ..ir.conversion import needs_double
 from ..ir.digits import TensorOperand
-from ..ir.nest import Compute, LoopNest, Step
+from ..ir.nest import Compute, LoopNest, Step, needs_double
 from ..ir.pointwise import moved_bytes
 from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.any_format import resolved

@@ -24,9 +24,8 @@ from ..desc.parse import is_scalar, short_repr, to_f32
 from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation
-from ..ir.conversion import has_wide
 from ..ir.digits import TensorOperand, reorder_nest
-from ..ir.nest import SCALAR, Compute, Step
+from ..ir.nest import SCALAR, Compute, Step, has_wide
 from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.checks import Names, overlaps
 from ..model.derived import make_primitive

@@ -27,10 +27,9 @@ from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
 from ...ir.attribute_chain import old_element, old_tensors, operand_loads, operand_tensors, with_steps
 from ...ir.computation import NOTHING, Computation, ComputationWriter
-from ...ir.conversion import needs_double
 from ...ir.digits import TensorOperand
 from ...ir.expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
-from ...ir.nest import Step
+from ...ir.nest import Step, needs_double
 from ...ir.tree import TreeTensor
 
 FACTORS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3)
