@@ -46,7 +46,7 @@ _TABLE = {
     "e8m0": _Row(13, 8, "float", _twin(ml_dtypes.float8_e8m0fnu)),
     "f4_e2m1": _Row(14, 4, "float", _twin(ml_dtypes.float4_e2m1fn)),
     "f4_e3m0": _Row(15, 4, "float", None),
-    # Indices, counts and bits of other libraries; oneDNN has none of them.
+    # Indices, counts and bits of other libraries; of these oneDNN has s64, for no primitive.
     "s64": _Row(16, 64, "int", _twin(np.int64)),
     "u64": _Row(17, 64, "uint", _twin(np.uint64)),
     "u32": _Row(18, 32, "uint", _twin(np.uint32)),
