@@ -140,6 +140,11 @@ u4: DataType
 e8m0: DataType
 f4_e2m1: DataType
 f4_e3m0: DataType
+s64: DataType
+u64: DataType
+u32: DataType
+s16: DataType
+u16: DataType
 
 # Names of earlier versions, as are those from `onednn` but for itself.
 trim = empty_cache

@@ -46,6 +46,12 @@ _TABLE = {
     "e8m0": _Row(13, 8, "float", _twin(ml_dtypes.float8_e8m0fnu)),
     "f4_e2m1": _Row(14, 4, "float", _twin(ml_dtypes.float4_e2m1fn)),
     "f4_e3m0": _Row(15, 4, "float", None),
+    # Indices, counts and bits of other libraries; of these oneDNN has s64, for no primitive.
+    "s64": _Row(16, 64, "int", _twin(np.int64)),
+    "u64": _Row(17, 64, "uint", _twin(np.uint64)),
+    "u32": _Row(18, 32, "uint", _twin(np.uint32)),
+    "s16": _Row(19, 16, "int", _twin(np.int16)),
+    "u16": _Row(20, 16, "uint", _twin(np.uint16)),
 }
 
 _WORDS = {
@@ -59,7 +65,12 @@ _WORDS = {
     "float4_e2m1fn": "f4_e2m1",
     "int4": "s4",
     "uint4": "u4",
+    "int64": "s64",
+    "uint64": "u64",
     "int32": "s32",
+    "uint32": "u32",
+    "int16": "s16",
+    "uint16": "u16",
     "int8": "s8",
     "uint8": "u8",
     "bool": "boolean",
@@ -106,6 +117,11 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
     e8m0 = 13
     f4_e2m1 = 14
     f4_e3m0 = 15
+    s64 = 16
+    u64 = 17
+    u32 = 18
+    s16 = 19
+    u16 = 20
 
     bits: int
     kind: str
@@ -123,7 +139,7 @@ class DataType(ValueLookup, enum.Enum, metaclass=LookupType):
 
     @property
     def is_integral(self) -> bool:
-        """True for s32, s8, u8, s4, u4 (boolean is not arithmetic)."""
+        """True for s64 to s4 and u64 to u4 (boolean is not arithmetic)."""
         return self.kind in ("int", "uint")
 
     def nbytes(self, elements: int) -> int:
@@ -161,7 +177,7 @@ _BY_NUMPY = {row.numpy: DataType[name] for name, row in _TABLE.items() if row.nu
 
 def _unknown(value: object) -> Error:
     foreign, short = _numpy_dtype(value), _in_short(value)
-    twin = None if foreign is None else _twin_of(foreign)
+    twin = None if foreign is None else twin_of(foreign)
     if foreign is None or short:
         why, near = "restride has no element type of that name", short or _nearest(value)
     elif twin is None:
@@ -208,11 +224,12 @@ def _nearest(value: object) -> tuple[str, ...]:
     word = value[:60].lower()
     words = {name: name for name in DataType.__members__ if name != "undef"} | _WORDS
     if _INTEGERS.fullmatch(word):
-        return tuple(name for name in words if _INTEGERS.fullmatch(name) and name[1:] == word[1:])
+        first = "s" if word[0] == "i" else word[0]
+        return tuple(name for name in words if name == first + word[1:])
     return tuple(dict.fromkeys(words[near] for near in equally_near(word, words)))[:3]
 
 
-def _twin_of(dtype: np.dtype[Any]) -> DataType | None:
+def twin_of(dtype: np.dtype[Any]) -> DataType | None:
     """The data type of such elements, in either order of bytes."""
     native = dtype if dtype.isnative else dtype.newbyteorder("=")
     return _BY_NUMPY.get(native)

@@ -126,10 +126,13 @@ def test_any_one_type_of_numbers_is_moved_where_nothing_is_converted(dtype):
 @pytest.mark.parametrize(
     ("call", "texts"),
     [
-        (lambda x: rs.concat([x, x], 0, "aB2b"), ("concat: no blocks of int64", "no data type is int64")),
-        (lambda x: rs.concat([x, x], dtype="s8"), ("concat: array 0 cannot be read", "int64")),
-        (lambda x: rs.concat([x, x.astype(np.int16)]), ("concat: array 0 cannot be read",)),
-        (lambda x: rs.concat([x], out=x.astype(np.float64)), ("concat: array 0 cannot be read",)),
+        (
+            lambda x: rs.concat([x, x], 0, "aB2b"),
+            ("concat: no blocks of complex64", "no data type is complex"),
+        ),
+        (lambda x: rs.concat([x, x], dtype="s8"), ("concat: array 0 cannot be read", "complex64")),
+        (lambda x: rs.concat([x, x.astype("c16")]), ("concat: array 0 cannot be read",)),
+        (lambda x: rs.concat([x], out=x.real.astype("f8")), ("concat: array 0 cannot be read",)),
         (lambda x: rs.concat([x], 0, rs.MemoryDesc((2, 3), "f64")), ("concat: array 0 cannot be read",)),
         (lambda x: rs.concat([x.astype("c16")], 2), ("concat: bad axis",)),
         (lambda x: rs.concat([x.astype("c32")]), ("concat: array 0 cannot be read", "complex256")),
@@ -138,7 +141,7 @@ def test_any_one_type_of_numbers_is_moved_where_nothing_is_converted(dtype):
 )
 def test_other_types_are_not_converted(call, texts):
     with refused(*texts):
-        call(np.arange(6, dtype=np.int64).reshape(2, 3))
+        call(np.arange(6, dtype=np.complex64).reshape(2, 3))
 
 
 def _memory(engine, data=None):
@@ -183,7 +186,7 @@ def test_errors_of_shuffles_name_the_call_and_its_argument(call, texts):
         (lambda x: rs.concat(rs.Memory.from_numpy(x)), ("concat: arrays is no list", "write [x]")),
         (lambda x: rs.concat(5), ("concat: arrays is no list", "it is int")),
         (lambda x: rs.concat([]), ("concat: from 1 to 1024 arrays", "pass at least one array")),
-        (lambda x: rs.concat([x, x.astype(np.int64)]), ("concat: array 1 cannot be read", "int64")),
+        (lambda x: rs.concat([x, x.astype("c8")]), ("concat: array 1 cannot be read", "complex64")),
         (lambda x: rs.concat([x, rs.Memory()]), ("concat: array 1 is an empty memory",)),
         (lambda x: rs.concat([x, x[0]]), ("array 0 has 2 dims, array 1 has 1",)),
         (lambda x: rs.concat([x, x[:, 1:]]), ("dim 1 is 3 in array 0 and 2 in array 1",)),
@@ -254,7 +257,7 @@ def test_add_n_of_memories_and_of_mixed_types():
         (lambda x: rs.add_n([x, x], ["1", 1]), ("add_n: scales[0] is '1'",)),
         (lambda x: rs.add_n([x, x[:1]]), ("add_n: tensors of different shapes", "array 1 (1, 3)")),
         (lambda x: rs.add_n([]), ("add_n: from 1 to 1024 arrays",)),
-        (lambda x: rs.add_n([x.astype(np.int64)] * 2), ("add_n: array 0 cannot be read", "int64")),
+        (lambda x: rs.add_n([x.astype("c8")] * 2), ("add_n: array 0 cannot be read", "complex64")),
         (lambda x: rs.add_n([x], out=x[:1]), ("different shapes",)),
     ],
     ids=range(7),

@@ -184,7 +184,7 @@ def test_functions_that_need_numbers_take_the_usual_ones_or_ask(x):
 
 
 def test_errors_of_operands_speak_of_them(x):
-    for operand in (np.int16([1, 2, 3, 4]), np.array(["a"]), 1j, None):
+    for operand in (np.complex64([1, 2, 3, 4]), np.array(["a"]), 1j, None):
         with refused("the operand of a post-op cannot be read"):
             rs.reorder(x, None, post_ops=[("add", operand)])
 

@@ -62,7 +62,7 @@ def _name(src: DataType, dst: DataType, what: Compute) -> str:
 def _function(src: DataType, dst: DataType, what: Compute, isa: Isa) -> tuple[str, dict[str, str]]:
     """IR of `void name(src, dst, params, count)` that converts `count` vectors, and what it declares."""
     b, lanes = Builder(), _lanes(isa)
-    scalars = load_scalars(b, what, Value("ptr", "%params"), 0, real_type(src, dst))
+    scalars = load_scalars(b, what, Value("ptr", "%params"), 0, real_type(src, dst, what))
     with b.loop(i64(0), Value("i64", "%count")) as step:
         at = b.advance(Value("ptr", "%src"), b.op("mul", step, i64(lanes * carrier_bits(src) // 8)))
         to = b.advance(Value("ptr", "%dst"), b.op("mul", step, i64(lanes * carrier_bits(dst) // 8)))

@@ -327,7 +327,7 @@ def test_14_strange_scales_follow_f32_arithmetic_and_a_wrong_length_is_refused()
 # 16: what is no array of numbers
 
 
-NO_NUMBERS = ["O", "U3", "S3", "M8[s]", "m8[s]", "c8", "c16", "i8", "u4", "G", [("a", "f4")], "V5"]
+NO_NUMBERS = ["O", "U3", "S3", "M8[s]", "m8[s]", "c8", "c16", ">i8", ">u4", "G", [("a", "f4")], "V5"]
 
 
 @pytest.mark.parametrize("dtype", NO_NUMBERS, ids=str)

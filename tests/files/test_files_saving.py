@@ -179,7 +179,7 @@ def test_numpy_reads_what_is_saved_as_npz() -> None:
     np.savez("b.npz", x=x, n=np.arange(3))
     again = rs.load("b.npz")
     assert np.array_equal(again["x"].to_numpy(), x)
-    assert again["n"].tolist() == [0, 1, 2]
+    assert again["n"].to_numpy().tolist() == [0, 1, 2]
 
 
 def test_members_of_an_npz_start_at_whole_cache_lines() -> None:

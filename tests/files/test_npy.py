@@ -266,7 +266,7 @@ _DAMAGED = {
     "dates": header(fields("'<M8[s]'")) + bytes(48),
     "complex": header(fields("'<c8'")) + bytes(48),
     "big endian": header(fields("'>f4'")) + bytes(24),
-    "int64": header(fields("'<i8'")) + bytes(48),
+    "big endian integers": header(fields("'>i8'")) + bytes(48),
     "one byte short": header(fields()) + bytes(23),
     "descriptor is no JSON": header(fields() + " # restride: {") + bytes(24),
     "descriptor is a list": header(fields() + " # restride: [1]") + bytes(24),

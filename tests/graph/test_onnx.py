@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -668,8 +669,17 @@ def test_reductions_over_no_axes_are_of_each_element(operator: str, wanted: Any,
         assert np.array_equal(rs.onnx.load(made)(x), wanted(x) - x)
 
 
+def test_an_output_is_a_constant_of_any_type_that_tensors_have() -> None:
+    for c in (ints(1, -(2**60)), np.array([2.0]), np.uint16([65535])):
+        check(
+            model([node("Identity", "c"), node("Relu", "x", to=("z",))], {"x": X}, {"c": c}, ("y", "z")),
+            values(*X),
+        )
+
+
 def test_an_output_that_is_a_constant_of_another_type_is_named() -> None:
-    made = model([node("Identity", "c"), node("Relu", "x", to=("z",))], {"x": X}, {"c": ints(1)}, ("y", "z"))
+    c = np.ones(1, ml_dtypes.float8_e4m3fnuz)
+    made = model([node("Identity", "c"), node("Relu", "x", to=("z",))], {"x": X}, {"c": c}, ("y", "z"))
     assert "'y'" in refusal(made).what
 
 

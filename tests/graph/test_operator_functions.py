@@ -324,7 +324,7 @@ def test_a_tensor_of_torch_comes_back_as_one() -> None:
         "a fraction": (lambda: rs.ops.Reshape(X, (2.5, 1)), "2.5 is no integer"),
         "dims": (lambda: rs.ops.Add(X, Y[:, :3]), "dims that differ are not 1"),
         "out": (lambda: rs.ops.Relu(X, out=np.empty((2, 2), np.float32)), "tensors of different shapes"),
-        "integers": (lambda: rs.ops.Relu(np.ones(3, np.int64)), "its elements are int64"),
+        "integers": (lambda: rs.ops.Relu(np.ones(3, np.complex64)), "its elements are complex64"),
         "text": (lambda: rs.ops.Relu("x"), "str is no NumPy array"),
         "an object": (lambda: rs.ops.Add(X, object()), "object is no NumPy array"),
         "objects": (lambda: rs.ops.Reshape(X, np.array([3, 2], object)), "which is no number"),

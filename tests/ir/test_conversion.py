@@ -78,8 +78,9 @@ def _is_nan(bits: Bits, data_type: DataType) -> np.ndarray:
 
 
 def _highest(data_type: DataType, *, wide: bool = False) -> int:
-    """What a float saturates to: for s32 the last f32 below 2**31 (N3), which no double needs."""
-    return 2147483520 if data_type is _S32 and not wide else _RANGES[data_type][1]
+    """What a float saturates to: for s32 the last f32 below 2**31 (N3), for s64 the last double too."""
+    high, kept = _RANGES[data_type][1], 53 if wide else 24
+    return high if high < 2**kept else 2 ** high.bit_length() - 2 ** (high.bit_length() - kept)
 
 
 # --- exact arithmetic --------------------------------------------------------------------------------------
@@ -252,8 +253,9 @@ def test_integers_from_floats_equal_numpy(src: DataType, dst: DataType) -> None:
     with np.errstate(all="ignore"):
         value = _values(bits, src).astype(np.float64)
     low, high = _RANGES[dst][0], _highest(dst, wide=src is _F64)
-    wanted = np.clip(np.rint(np.nan_to_num(value, nan=0.0)), low, high).astype(np.int64)
-    assert (_values(_move(bits, src, dst), dst).astype(np.int64) == wanted).all()
+    wanted = np.clip(np.rint(np.nan_to_num(value, nan=0.0)), low, high)
+    found = _values(_move(bits, src, dst), dst)
+    assert (found == wanted.astype(np.uint64 if low == 0 else np.int64)).all()
 
 
 @pytest.mark.parametrize("src", PROVIDED)
@@ -294,8 +296,9 @@ def test_any_nonzero_byte_of_a_boolean_is_one(dst: DataType) -> None:
 @pytest.mark.parametrize("dst", _INTS)
 def test_integers_saturate_without_floats(src: DataType, dst: DataType) -> None:
     bits = patterns(src)
-    wanted = np.clip(_values(bits, src).astype(np.int64), *_RANGES[dst])
-    assert (_values(_move(bits, src, dst), dst).astype(np.int64) == wanted).all()
+    low, high = _RANGES[dst]
+    wanted = [min(max(value, low), high) for value in _values(bits, src).tolist()]
+    assert _values(_move(bits, src, dst), dst).tolist() == wanted
     assert is_integer_move(src, dst, _MOVE)
     assert not is_integer_move(src, dst, linear(scaled=True))
 
@@ -436,10 +439,22 @@ def _added(a: Fraction | float, b: Fraction | float, real: DataType) -> Fraction
 def test_a_huge_scale_saturates(src: DataType, dst: DataType) -> None:
     """R36: 4294967295 must not wrap."""
     source = np.array([1.0, -1.0, 0.0, 3e30], src.numpy).view(storage_dtype(src))
-    scalars = (float(np.float32(4294967295.0)),)
+    scalars = (float(np.float32(4294967295.0 if dst.bits <= 32 else 1e25)),)
     got = _values(convert(source, (src, dst), linear(scaled=True), Inputs(scalars=scalars)), dst)
-    low, high = _RANGES[dst][0], _highest(dst, wide=src is _F64)
+    # What f32 does not hold is computed as doubles, but for s32.
+    is_double = src is _F64 or (dst.bits > 16 and dst is not _S32)
+    low, high = _RANGES[dst][0], _highest(dst, wide=is_double)
     assert got.tolist() == [high, low, 0, high]
+
+
+def test_integers_of_64_bits_are_scaled_as_doubles() -> None:
+    """N1: 53 bits of them count, where 24 of s32 do."""
+    source = np.array([2**53 - 1, -(2**40) - 1, 2**53 + 1])
+    scaled = linear(scaled=True)
+    got = convert(source.view(np.uint64), (DataType.s64, DataType.s64), scaled, Inputs(scalars=(2.0,)))
+    assert got.view(np.int64).tolist() == [2**54 - 2, -(2**41) - 2, 2**54]
+    got = convert(source[:2].view(np.uint64), (DataType.s64, _S32), scaled, Inputs(scalars=(2.0**-20,)))
+    assert got.view(np.int32).tolist() == [2**31 - 1, -(2**20)]
 
 
 def test_documented_values() -> None:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from restride.dtypes import DataType
 from restride.errors import InvalidArguments
-from restride.ir.conversion import from_real
+from restride.ir.conversion import from_real, storage_dtype
 from restride.ir.interpret_tree import interpret_tree
 from restride.ir.parse import parse_tree
 from restride.ir.tree import LoopTree
@@ -47,16 +48,21 @@ def test_kernels_do_what_numpy_does_in_any_parts(case, isa) -> None:
         np.testing.assert_array_equal(case.result(flats[-1]), wanted)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=1, max_size=40), st.integers(1, 9))
-def test_any_integer_is_an_index(numbers: list[int], size: int) -> None:
+@pytest.mark.parametrize("kind", ["s64", "s32", "s16", "u32", "u16"])
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.integers(1, 9))
+def test_any_integer_is_an_index(kind: str, data: st.DataObject, size: int) -> None:
+    dtype = DataType[kind].numpy
+    limits = np.iinfo(dtype)
+    numbers = data.draw(st.lists(st.integers(limits.min, limits.max), min_size=1, max_size=40))
     tree = parse_tree(
-        f"x f32 {size}\ni s32 {len(numbers)}\ny f32 {len(numbers)}\neach a {len(numbers)}:\n  y[a] = x[i[a]]"
+        f"x f32 {size}\ni {kind} {len(numbers)}\ny f32 {len(numbers)}\n"
+        f"each a {len(numbers)}:\n  y[a] = x[i[a]]"
     )
-    x, i = np.arange(size, dtype=np.float32), np.array(numbers, np.int32)
+    x, i = np.arange(size, dtype=np.float32), np.array(numbers, dtype)
     for run in (interpret_tree, lambda tree, flats: run_kernels(tree, flats, runnable()[-1])):
         out = np.zeros(len(numbers), np.uint32)
-        run(tree, [x.view(np.uint32), i.view(np.uint32), out])
+        run(tree, [x.view(np.uint32), i.view(storage_dtype(DataType[kind])), out])
         np.testing.assert_array_equal(out.view(np.float32), x[inside(i, size)])
 
 
@@ -108,6 +114,7 @@ def test_a_position_reads_what_those_before_it_have_written() -> None:
     [
         ("each a 4:\n  y[i[a]] = x[a]", "positions of a write different values"),
         ("each a 4:\n  y[a] = x[x[a]]", "no integer"),
+        ("each a 4:\n  y[a] = x[u[a]]", "no integer"),
         ("each a 4:\n  y[a] = y[i[a]]", "another position of the loop reads it"),
         ("each a 3:\n  y[a + 1] = y[a]", "another position of the loop reads it"),
         ("each a 4:\n  y[a] = e[i[a]]", "is empty"),
@@ -116,6 +123,6 @@ def test_a_position_reads_what_those_before_it_have_written() -> None:
 )
 def test_what_no_order_makes_sense_of_is_refused(loops: str, why: str) -> None:
     with pytest.raises(InvalidArguments, match=why) as caught:
-        parse_tree(f"x f32 4\ni s32 4\ne f32 0\ny f32 4\n{loops}")
+        parse_tree(f"x f32 4\ni s32 4\nu u64 4\ne f32 0\ny f32 4\n{loops}")
     assert caught.value.code == "RS-T02"
     assert caught.value.where == loops.splitlines()[1].strip()

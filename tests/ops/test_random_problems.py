@@ -19,8 +19,8 @@ from support.random_problems import random_problem
 
 _TESTS = Path(__file__).parents[1]
 _FIVE = (
-    "reorder f8_e4m3:bacd:1x9x1x129 u8:acdb:1x9x1x129 scales_mask(1;12) scales_mask(17;2) "
-    "zero_points_mask(17;14) eltwise(relu;-0.5;1.5;1.0)"
+    "reorder s64:bacd:1x9x1x129 s32:-1177,129,1177,1:1x9x1x129 "
+    "scales_mask(17;6) binary(sub;f32:cDAb8d16a:1x1x1x129) caches:16384,65536"
 )
 _PRIMITIVES = (
     *("binary", "concat", "convolution", "eltwise_primitive", "inner_product", "lrn", "matmul"),

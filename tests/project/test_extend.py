@@ -40,22 +40,47 @@ class _Edit(NamedTuple):
     added: str
 
 
-_S16 = (
+_F8_E3M4 = (
     _Edit(
         "src/restride/dtypes.py",
-        '    "f4_e3m0": _Row(15, 4, "float", None),\n',
-        '    "s16": _Row(16, 16, "int", _twin(np.int16)),\n',
+        '    "u16": _Row(20, 16, "uint", _twin(np.uint16)),\n',
+        '    "f8_e3m4": _Row(21, 8, "float", _twin(ml_dtypes.float8_e3m4)),\n',
     ),
-    _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "int16": "s16",\n'),
-    _Edit("src/restride/dtypes.py", "    f4_e3m0 = 15\n", "    s16 = 16\n"),
-    _Edit("src/restride/desc/literals.py", "TypeName = Literal[\n", '    "s16", "int16",\n'),
-    _Edit("tests/desc/test_dtypes.py", '    "f4_e3m0": (15, 4, None),\n', '    "s16": (16, 16, np.int16),\n'),
-    _Edit("docs/reference/descriptors.md", "             restride.s32\n", "             restride.s16\n"),
-    _Edit("docs/reference/descriptors.md", "[32, 8, 8, 4, 4, 8]\n", ">>> rs.s16.bits\n16\n"),
+    _Edit("src/restride/dtypes.py", '    "int32": "s32",\n', '    "float8_e3m4": "f8_e3m4",\n'),
+    _Edit("src/restride/dtypes.py", "    u16 = 20\n", "    f8_e3m4 = 21\n"),
+    _Edit("src/restride/desc/literals.py", "TypeName = Literal[\n", '    "f8_e3m4", "float8_e3m4",\n'),
+    _Edit(
+        "src/restride/ir/conversion.py",
+        "PROVIDED = (DataType.f64, DataType.f32, DataType.bf16, DataType.f16, *_TINY_FLOATS, *_INT_TYPES)\n",
+        "PROVIDED += (DataType.f8_e3m4,)\n",
+    ),
+    _Edit(
+        "src/restride/emit/small_float.py",
+        "    DataType.f8_e4m3: _Format(8, 3, 7, 0x7F, 0x7F, 0x7F),\n",
+        "    DataType.f8_e3m4: _Format(8, 4, 3, 0x70, 0x78, 0x70),\n",
+    ),
+    _Edit("src/restride/ir/ranges.py", "    DataType.f8_e4m3: 0x7F,\n", "    DataType.f8_e3m4: 0x70,\n"),
+    _Edit(
+        "tests/desc/test_dtypes.py",
+        '    "u16": (20, 16, np.uint16),\n',
+        '    "f8_e3m4": (21, 8, ml_dtypes.float8_e3m4),\n',
+    ),
+    _Edit("tests/ir/test_conversion.py", "    _E4M3: (4, -6, 480),\n", "    _E3M4: (5, -2, 16),\n"),
+    _Edit(
+        "tests/ir/test_conversion.py", "_S4, _U4 = DataType.s4, DataType.u4\n", "_E3M4 = DataType.f8_e3m4\n"
+    ),
+    _Edit("tests/support/rounding.py", "    DataType.f8_e4m3: 0x7F,\n", "    DataType.f8_e3m4: 0x78,\n"),
+    _Edit("tests/support/rounding.py", "    DataType.f8_e4m3: 127,\n", "    DataType.f8_e3m4: 112,\n"),
+    _Edit(
+        "docs/reference/descriptors.md",
+        "             restride.f8_e4m3\n",
+        "             restride.f8_e3m4\n",
+    ),
+    _Edit("docs/reference/descriptors.md", "[64, 16, 64, 32, 16]\n", ">>> rs.f8_e3m4.bits\n8\n"),
     _Edit(
         "docs/names.md",
-        "| `data_type::f4_e3m0` | `rs.f4_e3m0` | 15 | none: `mem.data` holds its bytes |\n",
-        "| – | `rs.s16` | 16 | `int16` |\n",
+        "| – | `rs.u16` | 20 | `uint16` |\n",
+        "| – | `rs.f8_e3m4` | 21 | `ml_dtypes.float8_e3m4` |\n",
     ),
 )
 _FLIP = (
@@ -176,9 +201,9 @@ _OF_PUBLIC_NAMES = (
     "tests/project/test_docs_reference.py::test_every_public_name_has_an_example",
     "tests/project/test_docs_reference.py::test_every_public_name_is_described",
 )
-_OF_S16 = (
-    *("-k", "s16 or other_types or words_of_types or numbered or public_name"),
-    *("tests/desc/test_s16.py", "tests/ir/test_conversion.py"),
+_OF_F8_E3M4 = (
+    *("-k", "f8_e3m4 or other_types or words_of_types or numbered or public_name"),
+    *("tests/desc/test_f8_e3m4.py", "tests/ir/test_conversion.py"),
     "tests/desc/test_dtypes.py::test_there_are_no_other_types",
     "tests/project/test_typing.py::test_the_words_of_types_are_all_there_are",
     "tests/ops/test_model.py::test_status_values_and_types_are_numbered_from_0_as_in_the_documents",
@@ -190,9 +215,9 @@ _OF_FLIP = (
 
 
 def test_a_data_type_takes_the_files_that_the_page_lists(tree: Path) -> None:
-    assert _apply(tree, _S16) == set(_files("A data type"))
-    shutil.copy(_ADDITIONS / "check_s16.py", tree / "tests" / "desc" / "test_s16.py")
-    _test(tree, (*_OF_S16, *_OF_PUBLIC_NAMES))
+    assert _apply(tree, _F8_E3M4) == set(_files("A data type"))
+    shutil.copy(_ADDITIONS / "check_f8_e3m4.py", tree / "tests" / "desc" / "test_f8_e3m4.py")
+    _test(tree, (*_OF_F8_E3M4, *_OF_PUBLIC_NAMES))
 
 
 def test_a_primitive_takes_the_files_that_the_page_lists(tree: Path) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 import restride as rs
 from restride.dtypes import DataType
+from restride.ir.nest import has_wide
 from support.packed import elements_of
 from support.rounding import Bits, Reals, bits_of, reals_of
 
@@ -132,9 +133,9 @@ def _check_some(md: rs.MemoryDesc, extents: Shape, found: npt.NDArray[np.int64])
 def value_of(
     read: Bits, src_md: rs.MemoryDesc, old: Bits, dst_md: rs.MemoryDesc, given: Given, real: Any = None
 ) -> Reals:
-    """The results before they are stored (N1), in logical order: f64 where a side is, else f32."""
+    """The results before they are stored (N1), in logical order: f64 where a side needs it, else f32."""
     types, dims = (src_md.data_type, dst_md.data_type), dst_md.dims
-    real = real or (np.float64 if DataType.f64 in types else np.float32)
+    real = real or (np.float64 if has_wide(*types) else np.float32)
     each = functools.partial(each_of, dims=dims, real=real)
     t = reals_of(read, src_md.data_type, real)
     with np.errstate(all="ignore"):

@@ -151,11 +151,11 @@ CASES = {
     **{
         f"rows of {tag} by {kind}": _rows(tag, kind)
         for tag in ("ab", "ba", "aB8b", "Ab4a")
-        for kind in ("s8", "s32")
+        for kind in ("s8", "s16", "s32", "s64")
     },
     **{
         f"elements by {kind} in {tag}": _elements(kind, tag)
-        for kind in ("s8", "u8", "s32")
+        for kind in ("s64", "s32", "s16", "s8", "u32", "u16", "u8")
         for tag in ("a", "A16a")
     },
     **{f"columns of {tag}": _columns(tag) for tag in ("ab", "ba", "aB16b")},

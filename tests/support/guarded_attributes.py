@@ -21,7 +21,7 @@ from support.packed import bytes_of, elements_of
 
 _EXTENTS = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 33, 48, 65)
 _TAGS = {2: ("ab", "ba", "Ab16a", "BA16a4b"), 3: ("abc", "cab", "acb", "aBc16b", "ABc4a8b")}
-_TYPES = ("f32", "bf16", "s8", "u8", "s32", "f64", "s4", "u4")
+_TYPES = ("f32", "bf16", "s8", "u8", "s32", "f64", "s4", "u4", "s64", "u32", "s16")
 
 
 def main(level: str, first: int, last: int) -> None:

@@ -20,7 +20,8 @@ _MOST_PADDED = 24_000
 _TYPES = tuple(str(kind) for kind in PROVIDED)
 _WIDE = tuple(str(kind) for kind in PROVIDED if kind.bits >= 8)
 # Of sums and concats, in which four bits and powers of two have no place everywhere.
-_PLAIN = ("f64", "f32", "f32", "bf16", "f16", "s32", "s8", "u8", "f8_e4m3", "f8_e5m2")
+_FLOATS = ("f64", "f32", "f32", "bf16", "f16", "f8_e4m3", "f8_e5m2")
+_PLAIN = (*_FLOATS, "s32", "s8", "u8", "s64", "u32", "u16")
 _INTEGERS = ("s32", "s8", "u8", "s4", "u4")
 # Functions of a few operations, and one of the many that are computed in double.
 _FUNCTIONS = ("relu", "linear", "clip", "abs", "sqrt", "square", "round", "hardswish", "exp")

@@ -24,6 +24,8 @@ from restride.ir.expression import (
 from restride.ir.numbers import Number
 from restride.ir.tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor
 
+_OF_INDICES = ("s64", "s32", "s16", "s8", "u32", "u16", "u8")
+
 
 class _Maker:
     """Draws trees that hold: each access has a tensor of its own, as large as its indices need.
@@ -104,7 +106,7 @@ class _Maker:
         """A tensor of any places."""
         draw = self.draw
         if self.is_run:
-            kinds = tuple(kind for kind in kinds if kind in ("f32", "s8", "u8", "s32"))
+            kinds = tuple(kind for kind in kinds if kind == "f32" or kind in _OF_INDICES)
             data_type = MemoryDesc((1,), draw(st.sampled_from(kinds))).data_type
             self.tensors.append(TreeTensor.row_major(self.name(letter), sizes, data_type))
             return self.tensors[-1]
@@ -143,7 +145,8 @@ class _Maker:
             at = Affine(at.terms, at.divisor - sum(min(end, 0) for end in ends), at.divisor)
             index.append(at)
             sizes.append(1 + (at.constant + sum(max(end, 0) for end in ends)) // at.divisor)
-        tensor = self.tensor(tuple(sizes), "x", ("s8", "u8", "s32") if is_element else ("f32", "f16", "s4"))
+        kinds = _OF_INDICES if is_element else ("f32", "f16", "s4", "u16", "u32", "s64")
+        tensor = self.tensor(tuple(sizes), "x", kinds)
         return Load(tensor.name, tuple(index))
 
     def expr(self, axes: tuple[TreeAxis, ...], names: list[Expr], depth: int = 0) -> Expr:

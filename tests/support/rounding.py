@@ -38,7 +38,12 @@ _LIMITS = {
     for info in [ml_dtypes.iinfo(kind.numpy)]
 }
 # How many patterns of the type are finite and not negative; the next one is what overflow gives.
-_FINITE = {DataType.bf16: 0x7F80, DataType.f16: 0x7C00, DataType.f8_e5m2: 0x7C, DataType.f8_e4m3: 0x7F}
+_FINITE = {
+    DataType.bf16: 0x7F80,
+    DataType.f16: 0x7C00,
+    DataType.f8_e5m2: 0x7C,
+    DataType.f8_e4m3: 127,
+}
 
 
 def reals_of(bits: Bits, data_type: DataType, real: type[np.floating[Any]]) -> Reals:
@@ -59,11 +64,13 @@ def bits_of(values: Reals, data_type: DataType) -> Bits:
 
 def _integers(values: Reals, data_type: DataType) -> Bits:
     low, high = _LIMITS[data_type]
-    if data_type is DataType.s32 and values.dtype == np.float32:
-        high = 2**31 - 128  # the largest f32 below 2**31 (N3)
+    # The largest value that is no more than that (N3): of s32 an f32 below 2**31.
+    kept = 24 if values.dtype == np.float32 else 53
+    most = high if high < 2**kept else 2 ** high.bit_length() - 2 ** (high.bit_length() - kept)
     exact = np.where(np.isnan(values), 0, values).astype(np.float64)
-    whole = np.rint(np.minimum(np.maximum(exact, low), high)).astype(np.int64)
-    return (whole & 2**data_type.bits - 1).astype(f"u{max(data_type.bits // 8, 1)}")
+    whole = np.rint(np.clip(exact, low, most))
+    whole = whole.astype(np.uint64) if low == 0 else whole.astype(np.int64).view(np.uint64)
+    return (whole & np.uint64(2**data_type.bits - 1)).astype(f"u{max(data_type.bits // 8, 1)}")
 
 
 def _floats(values: Reals, data_type: DataType) -> Bits:

@@ -9,7 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import restride as rs
-from restride.ir.conversion import Inputs, convert, from_real, storage_dtype, to_real
+from restride.ir.conversion import INTEGER_LIMITS, Inputs, convert, from_real, storage_dtype, to_real
 from restride.ir.interpret_nest import gather, scatter
 from restride.ir.nest import linear
 
@@ -104,11 +104,14 @@ def scaled(scales: Sequence[float]) -> rs.PrimitiveAttr:
 
 
 def is_wide(mds: Sequence[rs.MemoryDesc], dst: rs.MemoryDesc, scales: Sequence[float]) -> bool:
-    """True where a sum is in doubles: f64 among the tensors; s32 among integers added as they are."""
+    """True where a sum is in doubles: of f64, of wide integers but s32, of integers that f32 may not add."""
     types = [md.data_type for md in (*mds, dst)]
-    whole = (rs.s32, rs.s8, rs.u8, rs.s4, rs.u4, rs.boolean)
-    exact = all(t in whole for t in types) and rs.s32 in types[:-1] and all(s == 1.0 for s in scales)
-    return rs.f64 in types or (exact and len(mds) > 1)
+    is_moved = len(mds) == 1 and scales[0] == 1.0
+    if {rs.f64} & {*types} or (not is_moved and {rs.s64, rs.u64, rs.u32} & {*types}):
+        return True
+    exact = all(t.is_integral or t is rs.boolean for t in types) and all(s == 1.0 for s in scales)
+    most = max(INTEGER_LIMITS[t][1] + 1 if t.is_integral else 1 for t in types[:-1]) if exact else 0
+    return len(mds) > 1 and most * len(mds) > 2**24
 
 
 def sum_expected(srcs: Sequence[Guarded], dst: Array, md: rs.MemoryDesc, scales: Sequence[float]) -> Array:

@@ -39,7 +39,8 @@ def patterns(data_type: DataType) -> Bits:
     elif data_type.bits == 16:
         found = np.arange(1 << 16, dtype=np.uint16)
     else:
-        found = {DataType.f64: _doubles, DataType.f32: _floats, DataType.s32: _integers}[data_type]()
+        makers = {DataType.f64: _doubles, DataType.f32: _floats}
+        found = makers[data_type]() if data_type in makers else _integers(data_type.bits)
     found.flags.writeable = False
     return found
 
@@ -83,13 +84,16 @@ def _grid(exponents: Iterable[int], mantissas: Iterable[int]) -> Bits:
     return (heads[:, None] | np.array(sorted(set(mantissas)), np.uint64)[None, :]).ravel()
 
 
-def _integers() -> Bits:
-    """Powers of two and what lies beside them, where f32 begins to round; both signs; a spread of others."""
-    powers = [(1 << bit) + d for bit in range(32) for d in (-3, -2, -1, 0, 1, 2, 3)]
+def _integers(bits: int) -> Bits:
+    """Powers of two and what lies beside them, where f32 and f64 begin to round; both signs; others."""
+    powers = [(1 << bit) + d for bit in range(bits) for d in (-3, -2, -1, 0, 1, 2, 3)]
     ties = [
-        (1 << bit) + k * (1 << (bit - 24)) + d for bit in range(25, 31) for k in (1, 3, 5) for d in (-1, 0, 1)
+        (1 << bit) + k * (1 << (bit - kept)) + d
+        for kept in (24, 53)
+        for bit in range(kept + 1, bits)
+        for k in (1, 3, 5)
+        for d in (-1, 0, 1)
     ]
-    spread = np.random.default_rng(2).integers(-(2**31), 2**31, 2000)
-    small = range(-300, 301)
-    whole = np.array([*powers, *(-p for p in powers), *ties, *(-t for t in ties), *spread, *small], np.int64)
-    return np.unique(whole[(whole >= -(2**31)) & (whole < 2**31)]).astype(np.int32).view(np.uint32)
+    spread = np.random.default_rng(2).integers(0, 2**bits - 1, 2000, np.uint64)
+    whole = {*powers, *(-p for p in powers), *ties, *(-t for t in ties), *spread.tolist(), *range(-300, 301)}
+    return np.array(sorted({each % (1 << bits) for each in whole}), f"u{bits // 8}")

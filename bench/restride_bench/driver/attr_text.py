@@ -14,7 +14,7 @@ from restride.desc.post_op_values import BINARY, ELTWISE, ELTWISE_OF_DST
 
 TYPES = (
     *("f64", "f32", "bf16", "f16", "f8_e5m2", "f8_e4m3", "e8m0", "f4_e2m1", "f4_e3m0"),
-    *("s64", "s32", "s8", "u8", "s4", "u4", "s2", "u2", "boolean", "undef"),
+    *("s64", "s32", "s16", "s8", "s4", "s2", "u64", "u32", "u16", "u8", "u4", "u2", "boolean", "undef"),
 )
 """The data types that batch files name, restride's own or not."""
 _ARG = re.compile(r"(src|dst|wei|bia|src[0-9]+|msrc[0-9]+|attr_post_op_dw_(wei|dst))\Z")

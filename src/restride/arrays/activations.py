@@ -28,9 +28,9 @@ def softmax(x: Any, axis: int = -1, *, log: bool = False, out: Any = None) -> An
     out   where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself; it
           is returned
 
-    Values are computed as f32, as f64 where `x` or `out` is f64 or s32. The result has the type and the
-    layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy out; a tensor in, a tensor out; a
-    `Memory` in, a `Memory` of the same format out, its padding zero.
+    Values are computed as f32, as f64 where `x` or `out` is f64 or of integers of 32 bits and more. The
+    result has the type and the layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy out;
+    a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, and an `out` that is
     read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.

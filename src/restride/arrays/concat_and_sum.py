@@ -101,9 +101,9 @@ def add_n(arrays: Any, scales: Any = None, dtype: Any = None, out: Any = None) -
     dtype   the type of the result; may be left out where `out` says it, or all arrays share it
     out     where to write: an array or `Memory` of the same dims; it is returned, and may be one of `arrays`
 
-    Arrays are added in their order, as f32; as f64 where one is f64, or where integers, s32 among them, are
-    added with scales of 1. The result is rounded and saturated once (N1). It is of the kind of the first
-    array, in the format of the first one with blocks, else of the first.
+    Arrays are added in their order, as f32; as f64 where one is f64, u32, s64 or u64, or where integers whose
+    sum f32 may not hold, such as s32, are added with scales of 1. The result is rounded and saturated once
+    (N1). It is of the kind of the first array, in the format of the first one with blocks, else of the first.
 
     Raises InvalidArguments, before anything is written, for shapes and types that do not fit, and for an
     `out` that is read-only or overlaps an array that is laid out otherwise.

@@ -49,9 +49,9 @@ def add_n(
     dtype   the type of the result; may be left out where `out` says it, or all arrays share it
     out     where to write: an array or `Memory` of the same dims; it is returned, and may be one of `arrays`
 
-    Arrays are added in their order, as f32; as f64 where one is f64, or where integers, s32 among them, are
-    added with scales of 1. The result is rounded and saturated once (N1). It is of the kind of the first
-    array, in the format of the first one with blocks, else of the first.
+    Arrays are added in their order, as f32; as f64 where one is f64, u32, s64 or u64, or where integers whose
+    sum f32 may not hold, such as s32, are added with scales of 1. The result is rounded and saturated once
+    (N1). It is of the kind of the first array, in the format of the first one with blocks, else of the first.
 
     Raises InvalidArguments, before anything is written, for shapes and types that do not fit, and for an
     `out` that is read-only or overlaps an array that is laid out otherwise.
@@ -942,9 +942,9 @@ def softmax(x: OtherArray | ArrayLike, axis: int = -1, *, log: bool = False, out
     out   where to write, in any layout and type: an array or `Memory` of the dims of `x`, or `x` itself; it
           is returned
 
-    Values are computed as f32, as f64 where `x` or `out` is f64 or s32. The result has the type and the
-    layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy out; a tensor in, a tensor out; a
-    `Memory` in, a `Memory` of the same format out, its padding zero.
+    Values are computed as f32, as f64 where `x` or `out` is f64 or of integers of 32 bits and more. The
+    result has the type and the layout of `x`, dense, and is f32 where `x` has integers: NumPy in, NumPy out;
+    a tensor in, a tensor out; a `Memory` in, a `Memory` of the same format out, its padding zero.
 
     Raises InvalidArguments, before anything is written, for an axis that `x` has not, and an `out` that is
     read-only, of other dims or overlaps `x`; Unimplemented for a type without arithmetic.

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..desc.arguments import ARG_FROM, ARG_TO
 from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
+from ..dtypes import DataType, twin_of
 from ..errors import Error, refuse
 from ..foreign import attribute_of
 from ..model.checks import overlaps
@@ -148,7 +148,7 @@ class _ReorderCall(NamedTuple):
         read = as_array(self.x, "reorder: x")
         if read is self.x:
             return read
-        # NumPy makes int64 of the integers of a list, which moves can do and arithmetic cannot.
+        # NumPy makes int64 of the integers of a list: they stay so in moves, and are s32 in arithmetic.
         dtype = attribute_of(self.out, "dtype") if self.dtype is None else self.dtype
         is_moved = self.arithmetic.is_nothing and (dtype is None or is_same_type(dtype, read.dtype))
         return read if is_moved else narrowed(read)
@@ -200,12 +200,12 @@ def _run(call: _ReorderCall) -> Any:
         target = target_of(source.desc, call.dst, call.dtype, out, runs)
     is_array = not target.desc.inner_blks and target.desc.data_type.bits >= 8 and target.engine.device.is_host
     if bit_type is not None and out is None and not is_array:
-        near = {"i": "convert, x.astype(np.int32), or ", "f": "convert, x.astype(np.float32), or "}
+        kind = 'x.dtype.newbyteorder("=")' if twin_of(bit_type) else "np.float32"
         raise refuse(
             "RS-A02:no-memory",
             moved=bit_type,
             where="dst in blocks" if target.desc.inner_blks else f"engine {target.engine}",
-            near=near.get(bit_type.kind, ""),
+            near="" if bit_type.kind == "c" else f"convert, x.astype({kind}), or ",
             shape_of_array=shape_of_array(target.desc, bit_type),
         )
     ends = target.engine, source.engine

@@ -33,9 +33,11 @@ NibbleName = Literal[
 """The words of types of 4 bits."""
 
 TypeName = Literal[
-    "f16", "bf16", "f32", "s32", "s8", "u8", "f64", "boolean", "f8_e5m2", "f8_e4m3", "e8m0",
+    "f16", "bf16", "f32", "f64", "f8_e5m2", "f8_e4m3", "e8m0", "boolean",
+    "s64", "s32", "s16", "s8", "u64", "u32", "u16", "u8",
     "float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu",
-    "int32", "int8", "uint8", "bool", "double", "single", "half", "fp64", "fp32", "fp16",
+    "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool",
+    "double", "single", "half", "fp64", "fp32", "fp16",
 ]  # fmt: skip
 """The words of all other types."""
 

@@ -244,7 +244,7 @@ def _saturate_integers(b: Builder, v: Value, src: DataType, dst: DataType, can: 
         v, src = _is_set(b, v), DataType.u8
     if dst is DataType.boolean:
         return _is_set(b, v)
-    if can.neon and src.kind == "int" and src.bits > 8:
+    if can.neon and src.kind == "int" and carrier_bits(src) > carrier_bits(dst):
         return narrow(b, v, dst)
     (least, most), (low, high) = INTEGER_LIMITS[src], INTEGER_LIMITS[dst]
     lanes, kind, sign = lanes_of(v), bits_type(src), "u" if src.kind == "uint" else "s"

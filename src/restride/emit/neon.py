@@ -1,9 +1,9 @@
 """Conversions by the instructions of AArch64: floats to integers, integers to narrower ones, bytes by tables.
 
-`fcvtns` rounds half to even, saturates to 32 or 64 bits with a sign, and makes 0 of a NaN (N2, N4). What
-narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn` and `sqxtun` for limits like these.
-So no limit is compared with as a float: of such a comparison and the selection after it LLVM 22 makes
-`fmaxnm`, which keeps a signalling NaN.
+`fcvtns` rounds half to even, saturates to 32 or 64 bits with a sign, and makes 0 of a NaN (N2, N4); `fcvtnu`
+does the same without a sign. What narrows saturates too, to half of the bits at a time; LLVM picks `sqxtn`
+and `sqxtun` for limits like these. So no limit is compared with as a float: of such a comparison and the
+selection after it LLVM 22 makes `fmaxnm`, which keeps a signalling NaN.
 
 `tbl` looks bytes up in up to four registers. What lies behind them gives 0, or with `tbx` what was there
 before: so a table of 256 bytes takes four steps.
@@ -14,30 +14,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dtypes import DataType
-from ..ir.conversion import FLOAT_LIMITS, INTEGER_LIMITS
+from ..ir.conversion import DOUBLE_LIMITS, FLOAT_LIMITS, INTEGER_LIMITS
 from .builder import Builder, Value, element_of, lanes_of, vector
 
 REGISTER = 16
 """Bytes of a register."""
-_TO_NEAREST = "llvm.aarch64.neon.fcvtns"
+_TO_NEAREST = {"int": "llvm.aarch64.neon.fcvtns", "uint": "llvm.aarch64.neon.fcvtnu"}
 # Integers as wide as floats, and doubles.
 _INTEGERS = {"float": ("i32", 32), "double": ("i64", 64)}
 
 
 def nearest_integers(b: Builder, value: Value, dst: DataType) -> Value:
     """Real numbers as integers of a type, in lanes that carry it."""
-    real = element_of(value)
-    kind, bits = _INTEGERS[real]
+    limits = FLOAT_LIMITS if element_of(value) == "float" else DOUBLE_LIMITS
+    if dst.bits > _INTEGERS[element_of(value)][1]:
+        value = b.cast("fpext", value, "double")
+    kind, bits = _INTEGERS[element_of(value)]
+    # What is as wide has limits of its own; to what is narrower integers with a sign are narrowed.
+    sign = dst.kind if dst.bits == bits else "int"
     size = 8 * REGISTER // bits
-    full, name = vector(kind, size), f"{_TO_NEAREST}.v{size}i{bits}.v{size}f{bits}"
+    full, name = vector(kind, size), f"{_TO_NEAREST[sign]}.v{size}i{bits}.v{size}f{bits}"
     pieces = [b.lanes(value, first, size) for first in range(0, lanes_of(value), size)]
     whole = b.join([b.call(full, name, str(piece), piece.type) for piece in pieces])
     rounded = b.lanes(whole, 0, lanes_of(value))
     if dst.bits < bits:
         return narrow(b, rounded, dst)
-    # From 2**31 on all become the largest float below it (N3).
-    most = b.splat(kind, lanes_of(rounded), str(int(FLOAT_LIMITS[dst][1])))
-    return b.intrinsic("smin", rounded, most)
+    # From 2**31 on all become the largest float below it, of other types likewise (N3).
+    most = b.splat(kind, lanes_of(rounded), str(int(limits[dst][1])))
+    return b.intrinsic("umin" if sign == "uint" else "smin", rounded, most)
 
 
 def narrow(b: Builder, v: Value, dst: DataType) -> Value:

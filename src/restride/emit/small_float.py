@@ -101,11 +101,17 @@ def small_to_float_by_half(b: Builder, v: Value, src: DataType) -> Value:
     def constant(number: int) -> Value:
         return splat(b, v, "i16", number)
 
-    shifted = b.op("shl", b.cast("sext", v, "i16"), constant(half.mantissa - form.mantissa))
+    shift = half.mantissa - form.mantissa
+    shifted = b.op("shl", b.cast("sext", v, "i16"), constant(shift))
     sign = b.op("and", shifted, constant(0x8000))
-    # Of e4m3 the bit below the sign is the sign once more.
-    value = shifted if form.bias == half.bias else b.op("and", shifted, constant(0xBFFF))
+    # Of fewer bits of the exponent, as e4m3 has, those below the sign are the sign once more.
+    value = shifted
+    if form.bias != half.bias:
+        value = b.op("and", shifted, constant(0x8000 | (0x80 << shift) - 1))
     magnitude = b.op("and", v, splat(b, v, "i8", 0x7F))
+    if form.bias != half.bias and form.special < form.least_nan:
+        is_infinite = b.compare("icmp eq", magnitude, splat(b, v, "i8", form.special))
+        value = b.select(is_infinite, b.op("or", sign, constant(half.special)), value)
     is_nan = b.compare("icmp sgt", magnitude, splat(b, v, "i8", form.least_nan - 1))
     value = b.select(is_nan, b.op("or", sign, constant(half.nan)), value)
     wide = b.cast("fpext", b.bitcast(value, "half"), "float")

@@ -25,6 +25,7 @@ from ..ir.expression import (
     is_never_nan,
     parts_of,
 )
+from ..ir.numbers import Number
 from ..ir.scale_rule import LARGEST
 from ..ir.tree import Each, Fold, Guard, Item, Let, Store, TreeTensor, values_of
 from ..schedule.machine import LINE
@@ -198,7 +199,7 @@ class ItemWriter:
         def number(value: int) -> Value:
             return b.splat("i64", lanes, str(value))
 
-        value = b.cast("sext" if data_type.kind == "int" else "zext", bits, "i64")
+        value = value_of(b, bits, data_type, Number.i64, self.can)
         from_end = b.op("add", value, number(size))
         value = b.select(b.compare("icmp slt", value, number(0)), from_end, value)
         value = b.select(b.compare("icmp slt", value, number(0)), number(0), value)

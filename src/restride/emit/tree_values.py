@@ -117,10 +117,7 @@ def value_of(b: Builder, bits: Value, data_type: DataType, number: Number, can: 
         return bits
     elif data_type.bits > number.bits:
         return b.cast("trunc", bits, number.name)
-    return b.cast("zext" if data_type in _UNSIGNED else "sext", bits, number.name)
-
-
-_UNSIGNED = (DataType.u8, DataType.boolean)
+    return b.cast("zext" if data_type.kind in ("uint", "bool") else "sext", bits, number.name)
 
 
 def load_lanes(

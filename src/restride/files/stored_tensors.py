@@ -74,17 +74,17 @@ _ROWS: tuple[tuple[str, int, str, Any], ...] = (
     ("F8_E8M0", 8, "e8m0", ml_dtypes.float8_e8m0fnu),
     ("F8_E4M3FNUZ", 8, "", ml_dtypes.float8_e4m3fnuz),
     ("F8_E5M2FNUZ", 8, "", ml_dtypes.float8_e5m2fnuz),
-    ("I16", 16, "", np.int16),
-    ("U16", 16, "", np.uint16),
+    ("I16", 16, "s16", np.int16),
+    ("U16", 16, "u16", np.uint16),
     ("F16", 16, "f16", np.float16),
     ("BF16", 16, "bf16", ml_dtypes.bfloat16),
     ("I32", 32, "s32", np.int32),
-    ("U32", 32, "", np.uint32),
+    ("U32", 32, "u32", np.uint32),
     ("F32", 32, "f32", np.float32),
     ("C64", 64, "", np.complex64),
     ("F64", 64, "f64", np.float64),
-    ("I64", 64, "", np.int64),
-    ("U64", 64, "", np.uint64),
+    ("I64", 64, "s64", np.int64),
+    ("U64", 64, "u64", np.uint64),
 )
 
 

@@ -30,7 +30,7 @@ from ..desc.post_op_values import BinaryOp, EltwiseOp, PostOp, PReLUOp, SumOp
 from ..dtypes import DataType
 from ..frozen import dataclass
 from .digits import TensorOperand
-from .nest import SCALAR, Compute, Step
+from .nest import SCALAR, Compute, Step, has_wide
 from .program import Place, Slot
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -242,13 +242,9 @@ class ComputationWriter:
 
 def scaled(scale: Factor | None, arg: int, src: MemoryDesc, dst: MemoryDesc) -> Computation:
     """The computation that multiplies argument `arg` by its scale, if it has one."""
-    writer = ComputationWriter(src.dims, is_wide=_is_wide(src, dst))
+    writer = ComputationWriter(src.dims, is_wide=has_wide(src.data_type, dst.data_type))
     writer.factor("mul", scale, ARG_ATTR_SCALES | arg)
     return writer.computation()
-
-
-def _is_wide(src: MemoryDesc, dst: MemoryDesc) -> bool:
-    return DataType.f64 in (src.data_type, dst.data_type)
 
 
 def _common_value(factor: Factor) -> float | None:
@@ -264,7 +260,8 @@ def computation_of(
 
     `odd`: the arguments whose first 4-bit value lies in the upper half of a byte.
     """
-    writer = ComputationWriter(dst.dims, is_wide=_is_wide(src, dst), odd=odd)
+    is_wide = has_wide(src.data_type, dst.data_type)
+    writer = ComputationWriter(dst.dims, is_wide=is_wide, odd=odd)
     writer.factor("sub", attr.zero_point_of(ARG_SRC), ARG_ATTR_ZERO_POINTS | ARG_SRC)
     writer.factor("mul", attr.scale_of(ARG_SRC), ARG_ATTR_SCALES | ARG_SRC)
     writer.factor("mul", attr.output_scales, ARG_ATTR_OUTPUT_SCALES)

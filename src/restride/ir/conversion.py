@@ -17,7 +17,7 @@ from ..dtypes import DataType
 from ..frozen import dataclass
 from .arithmetic import NumpyArithmetic
 from .eltwise import apply as eltwise
-from .nest import SCALAR, Compute, Step
+from .nest import SCALAR, Compute, Step, has_wide
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,17 +37,18 @@ def _integer_limits(data_type: DataType) -> tuple[int, int]:
     return -most - 1, most
 
 
-def _float_below(limit: int) -> float:
-    """The largest float32 that is not above a whole number."""
-    near = np.float32(limit)
-    return float(near if int(near) <= limit else np.nextafter(near, np.float32(0)))
+def _real_below(limit: int, real: type[np.floating[Any]]) -> float:
+    """The largest real number that is not above a whole number."""
+    near = real(limit)
+    return float(near if int(near) <= limit else np.nextafter(near, real(0)))
 
 
 INTEGER_LIMITS = {data_type: _integer_limits(data_type) for data_type in DataType if data_type.is_integral}
-# What a double saturates to: integers of up to 32 bits are doubles.
-DOUBLE_LIMITS = {each: (float(low), float(high)) for each, (low, high) in INTEGER_LIMITS.items()}
-# What a float saturates to. The largest float32 below 2**31 bounds s32 from above (N3).
-FLOAT_LIMITS = {each: (float(low), _float_below(high)) for each, (low, high) in INTEGER_LIMITS.items()}
+# What reals saturate to: the largest float32 below 2**31 bounds s32 from above, and so on (N3).
+DOUBLE_LIMITS, FLOAT_LIMITS = (
+    {each: (float(low), _real_below(high, real)) for each, (low, high) in INTEGER_LIMITS.items()}
+    for real in (np.float64, np.float32)
+)
 # The magnitudes of the floats of 4 bits, by code; the fourth bit is the sign.
 F4_MAGNITUDES = {
     DataType.f4_e2m1: (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0),
@@ -76,7 +77,8 @@ def is_integer_move(src: DataType, dst: DataType, compute: Compute) -> bool:
 
 def is_wide(src: DataType, dst: DataType, compute: Compute = _MOVE) -> bool:
     """True where values are computed as doubles: either side is f64, or the computation asks for it (N1)."""
-    return compute.wide or DataType.f64 in (src, dst)
+    is_f64 = DataType.f64 in (src, dst)
+    return compute.wide or is_f64 or (not compute.is_move and has_wide(src, dst))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +192,8 @@ def integers_of(bits: Array, src: DataType) -> Array:
 def _saturate_integers(values: Array, dst: DataType) -> Array:
     if dst is DataType.boolean:
         return np.asarray(values != 0).view(np.uint8)
-    low, high = INTEGER_LIMITS[dst]
-    return _integer_bits(np.clip(values.astype(np.int64), low, high), dst)
+    (low, high), info = INTEGER_LIMITS[dst], np.iinfo(values.dtype)
+    return _integer_bits(np.clip(values, max(low, info.min), min(high, info.max)), dst)
 
 
 def _integer_bits(whole: Array, dst: DataType) -> Array:

@@ -143,6 +143,16 @@ class Compute:
         return f"{dst}({_expression(self.steps)})"
 
 
+def needs_double(data_type: DataType) -> bool:
+    """True for what f32 does not hold: doubles, and integers of 32 bits and more."""
+    return data_type is DataType.f64 or (data_type.is_integral and data_type.bits > 16)
+
+
+def has_wide(*data_types: DataType) -> bool:
+    """True where steps on elements of these types are of doubles: one needs them, but is not s32 (N1)."""
+    return any(needs_double(each) and each is not DataType.s32 for each in data_types)
+
+
 def linear(scaled: bool = False, summed: bool = False, shifted: bool = False) -> Compute:
     """`alpha * src + beta * dst + zero`, each part optional; the scalars in this order."""
     wanted = (("mul", scaled), ("sum", summed), ("add", shifted))

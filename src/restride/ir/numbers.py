@@ -23,11 +23,10 @@ class Number(enum.Enum):
 
     f32 = DataType.f32
     f64 = DataType.f64
-    # Integers are kept in memory as a type of as many bits: floats stand for their bits there.
     i8 = DataType.s8
-    i16 = DataType.f16
+    i16 = DataType.s16
     i32 = DataType.s32
-    i64 = DataType.f64, "bits"
+    i64 = DataType.s64
 
     @classmethod
     def real(cls, *, is_wide: bool) -> Number:
@@ -52,7 +51,7 @@ class Number(enum.Enum):
     @property
     def storage(self) -> DataType:
         """The type of local tensors and temporaries."""
-        held: DataType = self.value[0] if isinstance(self.value, tuple) else self.value
+        held: DataType = self.value
         return held
 
     @property

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ..dtypes import DataType
 from ..errors import Error, refuse
 from .eltwise import ALGORITHMS
 from .expression import (
@@ -41,6 +42,10 @@ RESERVED = frozenset(
 )
 """Words that are no names, as the text of a tree has them for something else."""
 
+# The types of elements that say where another one is.
+_OF_INDICES = tuple(
+    kind for kind in DataType if kind.is_integral and kind.bits >= 8 and kind is not DataType.u64
+)
 _OF_INTEGERS = ("add", "sub", "mul", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "and", "select")
 # Characters of a part of a message, at most.
 _SHOWN = 300
@@ -346,12 +351,10 @@ class TreeChecks:
             raise self.fault(
                 f"the index {load} has elements in its index", "an element of an index has sums of axes"
             )
-        if load.tensor in self.rows or (
-            tensor and not (tensor.data_type.is_integral and tensor.data_type.bits >= 8)
-        ):
+        if load.tensor in self.rows or (tensor and tensor.data_type not in _OF_INDICES):
             raise self.fault(
                 f"the index {load} is no integer",
-                "it is an element of a tensor of s8, u8 or s32 of the caller",
+                f"it is an element of a tensor of the caller, of {', '.join(map(str, _OF_INDICES))}",
             )
         if not size and 0 not in self.extents.values():
             raise self.fault(f"dim {dim} of {name} is empty", "it has no element for any index")

@@ -22,7 +22,7 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
+from ..ir.nest import needs_double
 from ..ir.pointwise import moved_bytes, pointwise_program
 from ..ir.problem import ProblemBase
 from ..ir.program import DST, Place, Program, Slot, TreeStep
@@ -255,5 +255,5 @@ class GradientProblem(OperationProblem):
 
 
 def is_computed_wide(*mds: MemoryDesc) -> bool:
-    """True where values are computed as f64: f32 holds neither doubles nor integers of 32 bits."""
-    return any(md.data_type in (DataType.f64, DataType.s32) for md in mds)
+    """True where values are computed as f64: f32 holds neither doubles nor integers of 32 bits and more."""
+    return any(needs_double(md.data_type) for md in mds)

@@ -16,10 +16,9 @@ from ..desc.arguments import ARG_ATTR_SCALES, ARG_DST, ARG_SRC_0, ARG_SRC_1, ARG
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import BINARY
-from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
-from ..ir.nest import Step
+from ..ir.nest import Step, has_wide
 from ..ir.pointwise import function_bytes
 from ..model.any_format import resolved, resolved_operand
 from ..model.derived import make_primitive
@@ -120,7 +119,7 @@ class BinaryProblem(PointwiseProblem):
         return dict(zip((ARG_SRC_0, ARG_SRC_1, ARG_SRC_2), self.srcs, strict=False))
 
     def computation(self) -> Computation:
-        is_wide = any(md.data_type is DataType.f64 for md in (*self.srcs, self.dst))
+        is_wide = has_wide(*(md.data_type for md in (*self.srcs, self.dst)))
         writer = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=len(self.srcs) - 1)
         scales = [
             (self.attr.scale_of(arg), ARG_ATTR_SCALES | arg, md.dims) for arg, md in self.sources().items()

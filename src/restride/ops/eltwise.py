@@ -15,11 +15,10 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.post_op_values import ELTWISE, ELTWISE_OF_DST, EltwiseOp, check_eltwise
-from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
 from ..ir.eltwise import ALGORITHMS
-from ..ir.nest import Step
+from ..ir.nest import Step, has_wide
 from ..ir.pointwise import function_bytes
 from ..model.derived import make_primitive
 from ..model.operation import GradientProblem, PointwiseProblem
@@ -96,7 +95,7 @@ class EltwiseProblem(PointwiseProblem):
         return replace(self, function=self.function.structure(), attr=structure_of(self.attr))
 
     def computation(self) -> Computation:
-        is_wide = DataType.f64 in (self.src.data_type, self.dst.data_type)
+        is_wide = has_wide(self.src.data_type, self.dst.data_type)
         writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide), self.function
         writer.step(function.function, 0, function.alpha, function.beta, function.scale)
         writer.finish(self.attr)
@@ -159,7 +158,7 @@ class EltwiseBackwardProblem(GradientProblem, PointwiseProblem):
 
     def computation(self) -> Computation:
         mds = self.data, self.diff_src, self.diff_dst
-        is_wide = any(md.data_type is DataType.f64 for md in mds)
+        is_wide = has_wide(*(md.data_type for md in mds))
         writer, function = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=1), self.function
         writer.step(_gradient(function), 0, function.alpha, function.beta, function.scale)
         writer.own_step(Step("mul", operand=0), 0)

@@ -13,11 +13,10 @@ from typing import Any
 from ..desc.arguments import ARG_DIFF_DST, ARG_DIFF_WEIGHTS, ARG_SRC, ARG_WEIGHTS
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
-from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation, ComputationWriter
 from ..ir.expression import Ref, TreeAxis, apply
-from ..ir.nest import Step
+from ..ir.nest import Step, has_wide
 from ..ir.numbers import Number
 from ..ir.tree import Each, Item, LoopTree, TreeTensor, fold_over
 from ..model.any_format import resolved_operand
@@ -67,7 +66,7 @@ class PReLUProblem(PointwiseProblem):
         return source
 
     def computation(self) -> Computation:
-        is_wide = any(md.data_type is DataType.f64 for md in (self.src, self.weights, self.dst))
+        is_wide = has_wide(*(md.data_type for md in (self.src, self.weights, self.dst)))
         writer = ComputationWriter(self.dst.dims, is_wide=is_wide, sources=1)
         writer.own_step(Step("prelu", operand=0), 0)
         return writer.computation()
@@ -137,7 +136,7 @@ class PReLUBackwardProblem(GradientProblem):
         if inner:
             total = Each(inner, (fold_over("sum", "total", term), store))
             body = (total, diff_weights.store(axes, Ref("total")))
-        is_wide = any(md.data_type is DataType.f64 for md in mds.values())
+        is_wide = has_wide(*(md.data_type for md in mds.values()))
         return LoopTree(tensors, (Each(outer, body),), number=Number.real(is_wide=is_wide)).verify()
 
     def outputs(self) -> dict[int, MemoryDesc]:

@@ -41,8 +41,8 @@ _POWER_BYTES = 64
 class ReductionProblem(OperationProblem):
     """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1.
 
-    Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is s32 or f64; their order
-    depends on shape and format, never on threads.
+    Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is f64 or of integers of 32
+    bits and more; their order depends on shape and format, never on threads.
     """
 
     operation = "reduction"

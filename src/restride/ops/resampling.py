@@ -27,7 +27,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Array, Computation, ComputationWriter, OperandSource
 from ..ir.digits import TensorOperand
-from ..ir.nest import Compute, LoopNest, Step
+from ..ir.nest import Compute, LoopNest, Step, needs_double
 from ..ir.pointwise import moved_bytes
 from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.any_format import resolved
@@ -101,7 +101,7 @@ class _Resampling:
     @property
     def is_wide(self) -> bool:
         """True where all is computed as doubles."""
-        return any(md.data_type in (DataType.f64, DataType.s32) for _, md in (self.read, self.written))
+        return any(needs_double(md.data_type) for _, md in (self.read, self.written))
 
     def planned(self) -> tuple[Program, Computation]:
         """The program, and its constants with what the attributes read."""
@@ -369,7 +369,7 @@ class ResamplingBackwardProblem(GradientProblem):
             if self.diff_src.dims[dim] != self.diff_dst.dims[dim]
         }
         source, target = (ARG_DIFF_DST, self.diff_dst), (ARG_DIFF_SRC, self.diff_src)
-        is_wide = any(md.data_type in (DataType.f64, DataType.s32) for _, md in (source, target))
+        is_wide = any(needs_double(md.data_type) for _, md in (source, target))
         return _Resampling(self.algorithm, source, target, tuple(self._passes(by_dim, is_wide)), self.attr)
 
     def _passes(self, by_dim: dict[int, tuple[DimTerm, ...]], is_wide: bool) -> Iterator[_Pass]:

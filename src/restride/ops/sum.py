@@ -2,8 +2,8 @@
 
     t = scale[0] * src[0];  t = t + scale[i] * src[i], in order;  dst = saturate(t)
 
-All in f32; in f64 where a tensor is f64, and where integers that f32 does not hold, s32, are added as they
-are, so that their sum is exact (N1).
+All in f32; in f64 where a tensor is f64, u32, s64 or u64, and where integers whose sum f32 may not hold, such
+as s32, are added as they are: so the sum of integers of up to 32 bits is exact (N1).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.computation import Computation
 from ..ir.digits import TensorOperand, reorder_nest
-from ..ir.nest import SCALAR, Compute, Step
+from ..ir.nest import SCALAR, Compute, Step, has_wide
 from ..ir.program import DST, SRC, NestStep, Place, Program, Slot
 from ..model.checks import Names, overlaps
 from ..model.derived import make_primitive
@@ -52,8 +52,9 @@ _FLOAT_BITS = 24
 class SumProblem(SeveralProblem):
     """The sum primitive (`dnnl::sum`): `dst = saturate(scales[0] * src[0] + scales[1] * src[1] + ...)`.
 
-    Sources are added in their order, as f32; as f64 where a tensor is f64, or where integers, s32 among them,
-    are added with scales of 1; the result is rounded once (N1). A source may be the destination.
+    Sources are added in their order, as f32; as f64 where a tensor is f64, u32, s64 or u64, or where integers
+    whose sum f32 may not hold are added with scales of 1; the result is rounded once (N1). A source may be
+    the destination.
     """
 
     operation = "sum"
@@ -112,8 +113,10 @@ class SumProblem(SeveralProblem):
         types = {md.data_type for md in (*self.srcs, self.dst)}
         is_whole = all(t.is_integral or t is DataType.boolean for t in types)
         is_exact = is_whole and set(self.scales) == {1.0} and len(self.srcs) > 1
-        read = {md.data_type for md in self.srcs}
-        return DataType.f64 in types or (is_exact and any(t.bits > _FLOAT_BITS for t in read))
+        read, more_bits = {md.data_type for md in self.srcs}, (len(self.srcs) - 1).bit_length()
+        if is_exact and any(t.bits + more_bits > _FLOAT_BITS for t in read):
+            return True
+        return has_wide(*types) if self.scales != (1.0,) else DataType.f64 in types
 
     def computation(self) -> Computation:
         """The computation: a single source of scale 1 is only moved."""

@@ -27,8 +27,6 @@ _HINTS = {
     "M": "make numbers of the dates: x.astype(np.int64).astype(np.float64)",
     "m": "make numbers of the durations: x.astype(np.int64).astype(np.float64)",
     "c": "make the parts an axis: np.stack([x.real, x.imag], axis=-1)",
-    "i": "convert: x.astype(np.float32), or x.astype(np.int32) where they stay integers",
-    "u": "convert: x.astype(np.float32), or x.astype(np.int32) where they stay integers",
 }
 
 

@@ -32,7 +32,6 @@ _WORDS_OF_TORCH = (
     ("np.stack([x.real, x.imag], axis=-1)", "torch.view_as_real(x)"),
     ("np.ascontiguousarray(x)", "x.contiguous()"),
     ("x.astype(np.float32)", "x.float()"),
-    ("x.astype(np.int32)", "x.int()"),
     ("x.astype(np.int8)", "x.to(torch.int8)"),
     ("np.empty(dims, np.float32)", "torch.empty(dims)"),
     ("out=np.empty((", "out=torch.empty(("),

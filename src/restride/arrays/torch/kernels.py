@@ -33,8 +33,12 @@ from ..reorders import reorder as reorder_arrays
 from ..shuffles import shuffle as shuffle_arrays
 
 _FLOATS = ("float64", "float32", "bfloat16", "float16", "float8_e5m2", "float8_e4m3fn")
+_INTEGERS = ("int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8")
+# Older torch lacks the wide integers without a sign.
 _BY_NAME = {
-    DataType.parse(name): getattr(torch, name) for name in (*_FLOATS, "int32", "int8", "uint8", "bool")
+    DataType.parse(name): getattr(torch, name)
+    for name in (*_FLOATS, *_INTEGERS, "bool")
+    if hasattr(torch, name)
 }
 _TWINS: dict[Any, np.dtype[Any]] = {kind: data_type.numpy for data_type, kind in _BY_NAME.items()}  # type: ignore[misc]
 
@@ -241,5 +245,5 @@ def _twin(dtype: Any, *, is_named: bool = False) -> np.dtype[Any]:
     elif getattr(dtype, "is_complex", False):
         what, hint = f"elements of {dtype}", "make the parts an axis: torch.view_as_real(x.resolve_conj())"
     else:
-        what, hint = f"elements of {dtype}", "convert, for example x.float() or x.int()"
+        what, hint = f"elements of {dtype}", "convert, for example x.float()"
     raise refuse("RS-A17:no-such-type", what=what, hint=hint)

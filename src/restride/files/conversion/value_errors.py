@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays.reorders import reorder
 from ...desc.memory_desc import MemoryDesc
 from ...dtypes import DataType
+from ...ir.conversion import INTEGER_LIMITS
 from ...ir.scale_rule import ENDS, LARGEST
 from ...runtime.alloc import Array
 from ...runtime.memory import Memory
@@ -33,7 +34,7 @@ _FLOATS = {
     DataType.f4_e3m0: (0, -2, 16.0),
     DataType.e8m0: (0, -127, 2.0**127),
 }
-_INTEGERS = {**ENDS, DataType.s32: (-(2**31), 2**31 - 1), DataType.boolean: (0, 1)}
+_INTEGERS = {**INTEGER_LIMITS, DataType.boolean: (0, 1)}
 
 
 class Quantization(NamedTuple):

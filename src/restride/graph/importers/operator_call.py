@@ -95,7 +95,7 @@ class OperatorCall:
         return self.builder.type(value).dims if isinstance(value, str) else value.shape
 
     def type_of(self, value: Value) -> DataType:
-        """The type of a value; undef for one that no tensor of a graph has, as integers of 64 bits."""
+        """The type of a value; undef for one that no tensor of a graph has, such as complex numbers."""
         if isinstance(value, str):
             return self.builder.type(value).data_type
         twins = (each for each in DataType if each.numpy is not None and each.numpy == value.dtype)
@@ -113,7 +113,7 @@ class OperatorCall:
         """A value as a tensor of the graph, of its own type."""
         if isinstance(value, str):
             return value
-        if value.dtype.kind in "iu" and value.dtype.itemsize == 8:
+        if _may_be_shape(value):
             raise self.unimplemented(
                 "it computes with integers of 64 bits",
                 "only the shapes of tensors may be integers of 64 bits",
@@ -211,7 +211,8 @@ class OperatorCall:
 
     def check_types(self, *operands: Value | None, is_exact: bool = False) -> None:
         """Raise Unimplemented for integers that f32 rounds, and for doubles beside other floats."""
-        kinds = tuple(dict.fromkeys(self.type_of(each) for each in operands if each is not None))
+        computed = (each for each in operands if each is not None and not _may_be_shape(each))
+        kinds = tuple(dict.fromkeys(self.type_of(each) for each in computed))
         if DataType.f64 in kinds and any(kind in AS_F32 for kind in kinds):
             raise self.unimplemented(f"it mixes {' and '.join(map(str, kinds))}", "cast all to one type")
         for kind in kinds:
@@ -220,6 +221,11 @@ class OperatorCall:
                     f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
                     "compute with floats there",
                 )
+
+
+def _may_be_shape(value: Value) -> bool:
+    """True for known integers of 64 bits: extents and their like, which are computed before any run."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.dtype.itemsize == 8
 
 
 # --- signatures ---------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from ...ir.attribute_chain import old_element, old_tensors, operand_loads, opera
 from ...ir.computation import NOTHING, Computation, ComputationWriter
 from ...ir.digits import TensorOperand
 from ...ir.expression import Affine, Expr, Load, Scalar, TreeAxis, in_single
-from ...ir.nest import Step
+from ...ir.nest import Step, needs_double
 from ...ir.tree import TreeTensor
 
 FACTORS = (DataType.f32, DataType.bf16, DataType.f16, DataType.f64, DataType.f8_e5m2, DataType.f8_e4m3)
@@ -113,7 +113,7 @@ def product_chain(
     src, weights, dst = tensors
     columns %= dst.ndims
     own = {arg for arg, kind in grown.items() if not kind.is_integral}
-    is_single = is_integral and dst.data_type not in (DataType.s32, DataType.f64)
+    is_single = is_integral and not needs_double(dst.data_type)
     is_wide = is_wide and not is_single
     writer = ComputationWriter(dst.dims, is_wide=is_wide, sources=int(bias is not None))
     factors = {ARG_SRC: (attr.scale_of(ARG_SRC), attr.zero_point_of(ARG_SRC))}

@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 
 from ....dtypes import DataType
+from ....ir.conversion import INTEGER_LIMITS
 from ...nodes.moves import ReorderOperation
 from ...nodes.operations import BinaryOperation, PReluOperation, SumOperation
 from ..operator_call import ONNX, Chosen, Operand, OperatorCall, Tensor, Value
@@ -28,11 +29,17 @@ def _cast(call: OperatorCall, x: Value, *, to: int, saturate: int = 1, round_mod
         return x
     if after.is_integral and not before.is_integral:
         raise call.unimplemented("it cuts off fractions, where restride rounds", "compute with floats there")
-    if after.is_integral and after is not DataType.s32:
+    if after.is_integral and not _holds(after, before):
         raise call.unimplemented(
             f"it keeps the low bits of {before}, where restride saturates", "QuantizeLinear saturates too"
         )
     return call.add(ReorderOperation(after), x)
+
+
+def _holds(after: DataType, before: DataType) -> bool:
+    """True where a type of integers has all values of another."""
+    (least, most), (low, high) = INTEGER_LIMITS[after], INTEGER_LIMITS[before]
+    return least <= low and high <= most
 
 
 @ONNX("Clip")
