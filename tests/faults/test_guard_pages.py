@@ -88,3 +88,8 @@ def test_the_guards_catch_one_stray_byte() -> None:
     assert ends.pop("the last byte") == "0"
     assert ends.keys() == {"read after", "read before", "write after", "write before", "write source"}
     assert {int(end) for end in ends.values()} <= {-signal.SIGSEGV, -signal.SIGBUS}
+
+
+@pytest.mark.parametrize("level", _NAMES)
+def test_lanes_behind_the_end_are_left_out_where_guards_leave_out_others(level: str) -> None:
+    _check("guarded_tails", level=level)

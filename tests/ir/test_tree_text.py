@@ -279,3 +279,11 @@ def test_what_is_no_text_is_refused(text: object) -> None:
     with pytest.raises(InvalidArguments) as caught:
         parse_tree(text)  # type: ignore[arg-type]
     assert caught.value.code == "RS-T01"
+
+
+@pytest.mark.parametrize("guard", ["", "  where 0 <= a < 9\n", "  where 0 <= a < 2\n"])
+def test_a_guard_that_leaves_several_positions_tells_no_elements_apart(guard: str) -> None:
+    with pytest.raises(InvalidArguments, match="positions of a write different values"):
+        parse_tree(f"x f32 4 + 0: 1/1\ny f32 one + 0:\neach a 4:\n{guard}  y[] = x[a]\n")
+    one = parse_tree("x f32 4 + 0: 1/1\ny f32 one + 0:\neach a 4:\n  where 0 <= a - 3 < 1\n  y[] = x[a]\n")
+    assert len(one.items) == 1

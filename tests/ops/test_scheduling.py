@@ -194,3 +194,61 @@ def test_without_a_store_nothing_is_read_and_this_process_keeps_what_it_finds(
     count = len(searches)
     assert _lines(_softmax().scheduled(effort="measure")) == _lines(_softmax())
     assert len(searches) > count
+
+
+def _max_pool(dst_type: str = "f32") -> Any:
+    src, dst = (rs.MemoryDesc((1, 2, 9, n), kind, "abcd") for n, kind in ((64, "f32"), (32, dst_type)))
+    windows = (1, 2), (3, 2), (0, 0), (1, 0), (1, 0)
+    return rs.PoolingForward.PrimitiveDesc(_CPU, "forward_inference", "pooling_max", src, dst, *windows)
+
+
+def _padded() -> Any:
+    src, dst = rs.MemoryDesc((6, 5), "f32", "ab"), rs.MemoryDesc((6, 5), "f32", "aB8b")
+    return rs.SoftmaxForward.PrimitiveDesc(_CPU, "forward_inference", "softmax_accurate", src, dst, 0)
+
+
+def _codes() -> Any:
+    src, dst = rs.MemoryDesc((6, 64), "f32", "ab"), rs.MemoryDesc((6, 64), "s4", "ab")
+    return rs.SoftmaxForward.PrimitiveDesc(_CPU, "forward_inference", "softmax_accurate", src, dst, 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "why"),
+    [
+        (_padded, "block(d1, 2)", "would leave the padding of dst as it is"),
+        (_codes, "", "a list of no transforms"),
+        (_codes, "block(d0, 2)", "4 bits"),
+        (_softmax, "prefetch(64)", "it takes nothing"),
+        (_softmax, "interior(d0, d0)", "each once"),
+        (_max_pool, "vectorize(w/1, 8) · split_fold(most, kw)", "stands before the transforms of loops"),
+        (_max_pool, "compute_root(most)", "it makes a second kernel"),
+    ],
+)
+def test_what_would_write_other_bytes_is_refused(make: Callable[[], Any], text: str, why: str) -> None:
+    with pytest.raises(rs.InvalidArguments) as raised:
+        make().scheduled(text)
+    assert why in str(raised.value)
+
+
+def test_a_long_window_is_not_written_out() -> None:
+    src, dst = rs.MemoryDesc((2, 30_000), "f32", "ab"), rs.MemoryDesc((2, 1), "f32", "ab")
+    pd = rs.Reduction.PrimitiveDesc(_CPU, "reduction_max", src, dst)
+    with refused("the schedule does not fit", "30000 positions"):
+        pd.scheduled("1.unroll()")
+
+
+def test_rows_of_windows_may_be_others() -> None:
+    x = np.random.default_rng(1).standard_normal((1, 2, 9, 64)).astype(np.float32)
+    chosen = _max_pool()
+    texts = (
+        "split_fold(most, kw) · compute_at(most.part, n, c, h)",
+        "split_fold(most, kw) · compute_at(most.part, n, c) · 1.vectorize(most.part.w/1, 16)",
+        "block(w, 8) · split_fold(most, kh) · compute_at(most.part, n, c, h, w.block)",
+    )
+    results = []
+    for pd in (chosen, *map(chosen.scheduled, texts)):
+        src, dst = rs.Memory.from_numpy(x.copy()), rs.Memory(pd.dst_desc(), _CPU)
+        rs.PoolingForward(pd).execute(rs.Stream(_CPU), {rs.ARG_SRC: src, rs.ARG_DST: dst})
+        results.append(dst.to_numpy())
+    for result in results[1:]:
+        np.testing.assert_array_equal(result, results[0])

@@ -193,7 +193,8 @@ class ItemWriter:
             bits = b.value(kind, f"load {kind}, {at(0)}, align 1")
         else:
             assert not isinstance(stride, RepeatedStride)
-            bits = load_lanes(b, element, at, stride, run.lanes, run.valid, cursor.mask, self.can)
+            mask = None if cursor.mask is None else self._present(cursor)
+            bits = load_lanes(b, element, at, stride, run.lanes, run.valid, mask, self.can)
         lanes = lanes_of(bits)
 
         def number(value: int) -> Value:
@@ -263,6 +264,8 @@ class ItemWriter:
             self._ask(at(0), cursor.ahead[access], run.lanes * data_type.bits // 8)
         is_row = self._is_row(expr.tensor)
         valid, mask = (run.lanes, None) if is_row else (run.valid, cursor.mask)
+        # Under a mask what is behind the last lane is left out too.
+        mask = None if mask is None else self._present(cursor)
         if data_type.bits == 4:
             halves = load_lanes(
                 self.b, "i8", lambda lane: at(2 * lane), 1, run.lanes // 2, valid // 2, None, self.can

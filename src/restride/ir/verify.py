@@ -381,7 +381,7 @@ class TreeChecks:
     def _positions_are_apart(self, loop: _LoopFacts) -> None:
         """No position of a loop that is over writes what another one reads, or writes as something else."""
         axes = {name for name, extent in loop.extents.items() if extent > 1}
-        guarded = {name for guard in self.guards for name, _ in guard.index.terms}
+        guarded = {name for guard in self.guards for name in _single(guard)}
         for (name, index), (line, used) in loop.stores.items():
             if name in loop.rows:
                 continue
@@ -401,6 +401,12 @@ class TreeChecks:
                         "let the loop run in order: each ... in order:",
                         line,
                     )
+
+
+def _single(guard: Guard) -> tuple[str, ...]:
+    """The axis of which a guard leaves one position at most, if it is about one."""
+    ends = [name for name, factor in guard.index.terms if abs(factor) >= guard.size * guard.index.divisor]
+    return tuple(ends) if len(guard.index.terms) == 1 else ()
 
 
 def _range(index: Affine, extents: Mapping[str, int]) -> tuple[int, int]:

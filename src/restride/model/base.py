@@ -119,7 +119,7 @@ class PrimitiveDescBase(DescGetters):
         """The same descriptor by another schedule, as `rs.plan` has it.
 
         `schedule`: the text of `schedule`, changed, where one kernel does the work. Of sums of f32 and f64 it
-        may change the last bits, where vectors go along what is summed.
+        may change the last bits, where it changes the loop that sums.
 
         `effort`: "model" takes what is chosen, or was found before, "measure" the fastest of at most 30 for
         each kernel, all of which write the same bits. They are tried for about a second, longer where one

@@ -22,7 +22,7 @@ from ..schedule.contraction.kernel import ContractionKernel
 from ..schedule.contraction.numbers import kernel_of_plan
 from ..schedule.contraction.schedule import ContractionPlan, schedule_contraction
 from ..schedule.contraction.strides import find_contraction
-from ..schedule.language import Schedule, parse_schedule
+from ..schedule.language import Schedule, parse_schedule, schedule_text
 from ..schedule.machine import Machine
 from ..schedule.moves.blocks import fuse_sums
 from ..schedule.moves.interleaved import interleave
@@ -109,7 +109,8 @@ def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:
     parts = [replace(tree, items=(item,)) for item in tree.items]
     is_plain = not (tree.number.is_integer or tree.is_empty)
     return is_plain and all(
-        nibbles.has_whole_bytes(schedule_tree(part)) and lower_contraction(part, isa, caches) is None
+        nibbles.has_whole_bytes(schedule_tree(part, register=style_of(isa).vector_bytes))
+        and lower_contraction(part, isa, caches) is None
         for part in parts
     )
 
@@ -128,8 +129,10 @@ def lower_loop(
     return _lowered_loop(schedule, isa, origin or RewrittenTree(tree, ()))
 
 
-def lower_loop_by(source: LoopTree, transforms: Schedule, isa: Isa) -> Lowered:
+def lower_loop_by(source: LoopTree, cleared: Sequence[str], isa: Isa, transforms: Schedule) -> Lowered:
     """A tree of one outermost loop by what a person passes: first the transforms that make another tree.
+
+    `cleared`: the tensors whose padding is zero before.
 
     Raises InvalidArguments where they do not fit.
     """
@@ -138,6 +141,10 @@ def lower_loop_by(source: LoopTree, transforms: Schedule, isa: Isa) -> Lowered:
     if len(tree.items) > 1:
         raise refuse("RS-V09:no-rewrite", transform=rewrites[-1], why="it makes a second kernel")
     schedule = tree_transforms.apply(tree, transforms[len(rewrites) :])
+    if not set(schedule.uncovered) <= set(cleared):
+        names = ", ".join(name for name in schedule.uncovered if name not in cleared)
+        why = f"it would leave the padding of {names} as it is"
+        raise refuse("RS-V09:no-rewrite", transform=schedule_text(transforms), why=why)
     return _lowered_loop(schedule, isa, RewrittenTree(source, rewrites))
 
 
@@ -168,7 +175,7 @@ def _loop_choice(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Sch
         (*rewrites, *tree_transforms.transforms_of(schedule)),
         lambda: [partial(varied, way) for way in tree_neighbors.neighbors(tree)],
         fits,
-        lambda transforms: lower_loop_by(source, transforms, isa),
+        partial(lower_loop_by, source, schedule.uncovered, isa),
     )
 
 

@@ -245,10 +245,12 @@ class _Rewriter:
         outside = tuple(guard for guard in rest.guards if names.isdisjoint(guard.index.axes))
         inside = tuple(guard for guard in rest.guards if guard not in outside)
         inner = tuple(axis for axis in outermost.axes if axis.name not in around)
-        last: tuple[Item, ...] = (Each(inner, rest.items, inside),) if inner else rest.items
+        # What belongs to each position stays with it.
+        own_rows, new_rows = outermost.locals, tuple(rows.values())
+        last: tuple[Item, ...] = (Each(inner, rest.items, inside, own_rows),) if inner else rest.items
         own = tuple(self.axes[name] for name in around if self.axes[name] in outermost.axes)
         return self._replaced(
-            outermost, Each(own, (*filled, *last), outside, (*outermost.locals, *rows.values()))
+            outermost, Each(own, (*filled, *last), outside, new_rows if inner else (*own_rows, *new_rows))
         )
 
     def _level(self, loops: Sequence[Each], around: Sequence[str]) -> int:

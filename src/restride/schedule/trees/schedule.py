@@ -18,7 +18,7 @@ from math import inf, prod
 from ...ir.accesses import Access, accesses_of, has_long_function, items_of
 from ...ir.expression import Apply, Coordinate, Expr, Load, Ref, is_costly, parts_of
 from ...ir.numbers import Number
-from ...ir.tree import Each, Fold, Item, Let, LoopTree, Store, values_of
+from ...ir.tree import Each, Item, Let, LoopTree, Store, values_of
 from ..fold_order import (
     COMPUTED_COST,
     COSTLY_LANES,
@@ -54,6 +54,8 @@ class _Scheduler:
     def __init__(self, loops: TreeLoops, register: int) -> None:
         self.register = register
         self.loops, self.tree = loops, loops.tree
+        # No order of sums depends on the width of registers.
+        self.is_free = not _folds_reals(self.tree.items[0], self.tree.number)
 
     def plan(self, *, with_vectors: bool) -> EachPlan:
         """The plan of the outermost loop: vectors along one of its digits, or along those of loops inside."""
@@ -163,7 +165,7 @@ class _Scheduler:
             # As many bytes for the states of all folds together.
             folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
             most = max(LANES * 32 // number.bits >> max(*folds, 1) - 1, 1)
-        if not any(isinstance(item, Fold) for item in items) and any(map(self._is_small_float, items)):
+        if self.is_free and any(map(self._is_small_float, items)):
             # A register of codes takes many operations.
             most = min(most, self.register)
         loops = [item for item in items if isinstance(item, Each)]
@@ -174,6 +176,14 @@ class _Scheduler:
         while rows * most * number.bits // 8 > ROW_BYTES and most > MASKED_LANES:
             most //= 2
         return most
+
+
+def _folds_reals(each: Each, number: Number) -> bool:
+    """True where floats are folded in a loop, or in those inside of it."""
+    number = each.number or number
+    inside = (item for item in each.items if isinstance(item, Each))
+    own = bool(each.folds) and not number.is_integer
+    return own or any(_folds_reals(item, number) for item in inside)
 
 
 def can_join(plan: EachPlan, digit: TreeDigit) -> bool:

@@ -51,7 +51,10 @@ from .schedule import can_join, schedule_tree, takes_vectors
 from .streams import has_streams
 
 _NAMES = ("split", "reorder", "fuse", "vectorize", "unroll", "interior", "parallel", "prefetch", "stream")
+_WITHOUT_ARGS = ("unroll", "prefetch", "stream")
 _MOST_LANES = 256
+MOST_WRITTEN_OUT = 64
+"""Positions of a window that are written out: more are too much code."""
 _TORN = "bytes of elements of 4 bits would be torn apart: vectors go along neighbours, an even number of them"
 
 
@@ -133,18 +136,22 @@ class _TreeBuilder:
     """Makes the loops of a tree, by a list."""
 
     def __init__(self, tree: LoopTree, schedule: Schedule) -> None:
-        self.tree, self.loops = tree, TreeLoops(with_axes_for_padding(tree))
+        self.tree, self.loops, self.list = tree, TreeLoops(with_axes_for_padding(tree)), schedule
         self.by_loop: dict[int, _LoopTransforms] = {}
         self.numbers = count()
         for transform in schedule:
             check_known(transform, (*rewrites.NAMES, *_NAMES))
             if transform.name in rewrites.NAMES:
                 self.fail(transform, "it makes another tree, and stands before the transforms of loops")
+            if transform.args and transform.name in _WITHOUT_ARGS:
+                self.fail(transform, "it takes nothing")
+            if len(set(transform.args)) < max(len(transform.args), 1) and transform.name == "interior":
+                self.fail(transform, "it takes axes of the loop, each once")
             own = self.by_loop.setdefault(transform.loop, _LoopTransforms())
             own.by_name.setdefault(transform.name, []).append(transform)
 
-    def fail(self, transform: Transform, why: str) -> NoReturn:
-        """Refuse a transform."""
+    def fail(self, transform: Transform | str, why: str) -> NoReturn:
+        """Refuse a transform, or all of them."""
         chosen = schedule_text(transforms_of(schedule_tree(self.tree)))
         raise refuse("RS-V09:no-fit", transform=transform, why=why, chosen=chosen)
 
@@ -164,8 +171,8 @@ class _TreeBuilder:
         schedule = self.loops.scheduled(plan, self.grid(plan))
         if stream is not None and not has_streams(schedule):
             self.fail(stream, "no store fills whole lines of a tensor that is not read")
-        if self.by_loop and not has_whole_bytes(schedule):
-            self.fail(next(iter(own.by_name.values()), [Transform("vectorize")])[0], _TORN)
+        if not has_whole_bytes(schedule):
+            self.fail(schedule_text(self.list) or "a list of no transforms", _TORN)
         return replace(schedule, asks_ahead=prefetch is not None, streams=stream is not None)
 
     def plan(self, each: Each, outer: dict[str, int], around: EachPlan | None = None) -> EachPlan:
@@ -197,6 +204,8 @@ class _TreeBuilder:
         unroll, interior = own.last("unroll"), own.last("interior")
         if unroll is not None and (inner or not each.folds):
             self.fail(unroll, "a loop is unrolled that folds and has no loop in it")
+        if unroll is not None and each.positions > MOST_WRITTEN_OUT:
+            self.fail(unroll, f"of {each.positions} positions; {MOST_WRITTEN_OUT} are written out at most")
         kept = tuple(map(str, interior.args)) if interior else ()
         names = [axis.name for axis in each.axes]
         if interior is not None and not set(kept).issubset(names):
@@ -207,7 +216,7 @@ class _TreeBuilder:
         """True where a loop may have vectors inside of another one."""
         if around.lanes == 1:
             return True
-        is_whole = plan.digits[-1].extent == plan.lanes
+        is_whole = plan.digits[-1].extent == plan.lanes and bool(around.digits)
         return is_whole and can_join(replace(around, inner=(plan,)), around.digits[-1])
 
     def cuts(self, each: Each, own: _LoopTransforms) -> dict[str, tuple[int, ...]]:
