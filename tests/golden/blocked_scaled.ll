@@ -11,7 +11,7 @@
 ; # transpose of a0 4, a1 16: the contiguous axes of the two sides differ
 ; tile(a0, 4) · tile(a1, 16)
 ; # transpose of a0 4, a1 16 (1 read): the contiguous axes of the two sides differ
-; tile(a0, 4) · tile(a1, 16)
+; 1.tile(a0, 4) · 1.tile(a1, 16)
 declare <16 x i32> @llvm.masked.load.v16i32.p0(ptr, i32, <16 x i1>, <16 x i32>)
 declare <16 x i32> @llvm.x86.avx512.mask.cvtps2dq.512(<16 x float>, <16 x i32>, i16, i32)
 declare <32 x i16> @llvm.x86.avx512.packssdw.512(<16 x i32>, <16 x i32>)
@@ -108,7 +108,7 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 ; # transpose of a0 4, a1 16: the contiguous axes of the two sides differ
 ; tile(a0, 4) · tile(a1, 16)
 ; # transpose of a0 4, a1 16 (1 read): the contiguous axes of the two sides differ
-; tile(a0, 4) · tile(a1, 16)
+; 1.tile(a0, 4) · 1.tile(a1, 16)
 declare <16 x i16> @llvm.x86.avx2.packssdw(<8 x i32>, <8 x i32>)
 declare <32 x i8> @llvm.x86.avx2.packsswb(<16 x i16>, <16 x i16>)
 declare <8 x i32> @llvm.x86.avx.cvt.ps2dq.256(<8 x float>)
@@ -275,7 +275,7 @@ define void @restride_whole(ptr %src, ptr %dst, ptr %params) nounwind {
 ; # transpose of a0 4, a1 16: the contiguous axes of the two sides differ
 ; tile(a0, 4) · tile(a1, 16)
 ; # transpose of a0 4, a1 16 (1 read): the contiguous axes of the two sides differ
-; tile(a0, 4) · tile(a1, 16)
+; 1.tile(a0, 4) · 1.tile(a1, 16)
 declare <16 x i16> @llvm.smax.v16i16(<16 x i16>, <16 x i16>)
 declare <16 x i16> @llvm.smin.v16i16(<16 x i16>, <16 x i16>)
 declare <16 x i32> @llvm.smax.v16i32(<16 x i32>, <16 x i32>)
