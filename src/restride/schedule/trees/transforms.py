@@ -18,8 +18,8 @@ Loops are numbered in the order in which they begin, the outermost one is 0. Dig
 Vectors are of both digits of `fuse(g/1, k/1)` where a tensor that is only read is the same along `k/1`. A
 loop in one with vectors has some too, along all of it, where neighbours of the outer one continue what it
 folds: they are of several results. Of a loop the last `reorder` counts, and is done before its `fuse`s.
-Whatever the list, the tree says what is computed; but sums of f32 and f64 are added in the order of their loop
-(docs/numerics.md).
+Whatever the list, the tree says what is computed; but sums of f32 and f64 are added in the order of their
+loop (docs/numerics.md).
 """
 
 from __future__ import annotations
