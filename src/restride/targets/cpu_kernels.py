@@ -92,9 +92,10 @@ def lower_tree(
     loops, uncovered = list[Lowered](), dict[str, None]()
     parts = [tree] if len(tree.items) == 1 else [replace(tree, items=(item,)) for item in tree.items]
     for part in parts:
-        origin = RewrittenTree(source, parse_schedule(rewrites)) if source else RewrittenTree(part, ())
+        origin = RewrittenTree(source or part, rewrites if source else "")
         if tree.number.is_integer and (lanes := lanes_of_folds(part)):
-            part, origin = rewrite(part, lanes), origin._replace(rewrites=(*origin.rewrites, *lanes))
+            text = "\n".join((origin.rewrites, schedule_text(lanes)))
+            part, origin = rewrite(part, lanes), origin._replace(rewrites=text)
         lowered = lower_contraction(part, isa, caches)
         if lowered is None:
             lowered = lower_loop(part, isa, origin, is_large=is_large)
@@ -126,7 +127,7 @@ def lower_loop(
     schedule = schedule_tree(tree, register=style_of(isa).vector_bytes)
     if is_large:
         schedule = replace(schedule, streams=has_streams(schedule), asks_ahead=True)
-    return _lowered_loop(schedule, isa, origin or RewrittenTree(tree, ()))
+    return _lowered_loop(schedule, isa, origin or RewrittenTree(tree))
 
 
 def lower_loop_by(source: LoopTree, cleared: Sequence[str], isa: Isa, transforms: Schedule) -> Lowered:
@@ -145,7 +146,7 @@ def lower_loop_by(source: LoopTree, cleared: Sequence[str], isa: Isa, transforms
         names = ", ".join(name for name in schedule.uncovered if name not in cleared)
         why = f"it would leave the padding of {names} as it is"
         raise refuse("RS-V09:no-rewrite", transform=schedule_text(transforms), why=why)
-    return _lowered_loop(schedule, isa, RewrittenTree(source, rewrites))
+    return _lowered_loop(schedule, isa, RewrittenTree(source, schedule_text(rewrites)))
 
 
 def _lowered_loop(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Lowered:
@@ -161,7 +162,7 @@ def _lowered_loop(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> Lo
 
 def _loop_choice(schedule: TreeSchedule, isa: Isa, origin: RewrittenTree) -> ScheduleChoice:
     """The choice: a search keeps the tree, and varies its loops."""
-    (source, rewrites), tree = origin, schedule.tree
+    source, tree, rewrites = origin.source, schedule.tree, parse_schedule(origin.rewrites)
     count = len(rewrites)
 
     def varied(way: Neighbors, transforms: Schedule) -> Iterator[Schedule]:

@@ -66,10 +66,10 @@ def rewrite(tree: LoopTree, schedule: Schedule) -> LoopTree:
 
 
 class RewrittenTree(NamedTuple):
-    """The transforms that made a tree, and of what."""
+    """The transforms that made a tree, as text, which is read where they are asked for; and of what."""
 
     source: LoopTree
-    rewrites: Schedule
+    rewrites: str = ""
 
 
 def part_of(name: str) -> str:
@@ -115,8 +115,7 @@ class _Dim:
 
     def movement(self, tree: LoopTree, fold: Each) -> float:
         """How far the first tensor that moves along it does so; where none does, that is as farthest."""
-        loads = (part for item in items_of((fold,)) for value in values_of(item) for part in parts_of(value))
-        for load in (part for part in loads if isinstance(part, Load)):
+        for load in (load for item in items_of((fold,)) for load in _loads(item)):
             for digits, at in zip(tree.tensor(load.tensor).digits, load.index, strict=True):
                 factor = 0 if isinstance(at, Load) else abs(self.factor(at))
                 if factor:
@@ -414,9 +413,8 @@ def _locals(loops: Iterable[Each]) -> Iterator[TreeTensor]:
 
 def _folds_alone(reader: Each, fold: Each) -> bool:
     """True where a loop does nothing but go on with the same folds: what nothing folds to changes nothing."""
-    pairs = zip(reader.folds, fold.folds, strict=False)
     others = [item for item in reader.items if item is not fold]
     return len(others) == len(fold.folds) and all(
         isinstance(item, Fold) and (item.op, item.values) == (part.op, tuple(map(Ref, part.names)))
-        for item, (_, part) in zip(others, pairs, strict=False)
+        for item, part in zip(others, fold.folds, strict=True)
     )
