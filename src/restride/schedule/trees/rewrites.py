@@ -327,7 +327,9 @@ def _filled(fold: Each, dims: Sequence[_Dim], rows: dict[str, TreeTensor]) -> li
     inside = TreeAxis(f"{edged.axis.name}.inside", high - low) if edged else None
     at = [inside + low if inside and dim is edged else dim.axis + 0 for dim in dims]
     for dim, place in zip(dims, at, strict=True):
-        fold = with_indices(fold, partial(dim.with_place, place))
+        # A whole axis goes through its dim as it is.
+        if dim is edged or len(dim.form) > 1:
+            fold = with_indices(fold, partial(dim.with_place, place))
     stores = (row.store(tuple(at), Ref(state)) for state, row in rows.items())
     if edged is None or inside is None:
         return [Each(tuple(dim.axis for dim in dims), (fold, *stores))]
