@@ -269,7 +269,7 @@ class _Planner:
             storage = Storage(OUTPUT, name)
             places[name] = TensorLocation(storage, place.md)
             md, is_free = descs.get(place.storage), place.storage not in targets
-            if md is not None and is_free and (md == place.md or is_same_memory(md, place.md)):
+            if md is not None and is_free and _is_whole(place.md, md):
                 targets[place.storage] = storage
             else:
                 self._insert(name, place, places[name])
@@ -291,6 +291,16 @@ class _Planner:
             scratch = step.lowered.pd._scratch_bytes()
             steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
         return plan_memory(lifetimes(steps, sizes))
+
+
+def _is_whole(view: MemoryDesc, md: MemoryDesc) -> bool:
+    """True where a view of what a step writes has every byte of it, if perhaps in other dims."""
+    if view == md or is_same_memory(md, view):
+        return True
+    both_whole = all(
+        each.offset0 == 0 and each.nelems * each.data_type.bits == each.size * 8 for each in (view, md)
+    )
+    return both_whole and view.size == md.size
 
 
 def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:
