@@ -105,6 +105,13 @@ class NetworkPlan:
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
 
+# Why a move is copied, where a descriptor cannot say it.
+_MOVES = {
+    "concat": "whose parts are not written into it",
+    "shuffle": "as strides do not say its order",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedGraph:
     """A graph that was fused before, and what propagation chose for it by a rule: how each step runs, and
@@ -165,6 +172,7 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
     yield f"formats: {formats.rule}, predicted {formats.seconds * 1e3:.3g} ms in all{proof}"
     tensors = (item for item in formats.formats.items() if item[0] not in plan.graph.constants)
     yield from (f"  {name}: {format_name(md)}" for name, md in tensors)
+    yield from _moves(plan)
     costs = f"{formats.bytes_moved} bytes, predicted {formats.reorder_seconds * 1e3:.3g} ms"
     for is_constant, words in ((False, costs), (True, "of constants, done once")):
         reorders = [reorder for reorder in formats.reorders if reorder.is_constant is is_constant]
@@ -177,6 +185,19 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
         pd = step.lowered.pd
         yield f"  {step.node}: {step.operation}, {pd.impl_info_str}"
         yield from (f"    {line}" for line in pd.schedule.splitlines() if not line.startswith("#"))
+
+
+def _moves(plan: NetworkPlan) -> Iterator[str]:
+    """What became of nodes that move elements, and compute nothing."""
+    copied = {step.node: step for step in plan.steps if step.operation in _MOVES and not step.is_inserted}
+    moving = [node for node in plan.graph.nodes if isinstance(node.operation, VIEWS) or node.kind in _MOVES]
+    if not moving:
+        return
+    told = f"{len(copied)} copied" if copied else "none copied"
+    yield f"moves: {len(moving) - len(copied)} as descriptors of other tensors, {told}"
+    for step in copied.values():
+        nbytes = sum(place.md.size for place in (*step.reads, *step.writes))
+        yield f"  {step.node}: {step.operation} of {nbytes} bytes, {_MOVES[step.operation]}"
 
 
 # --- steps --------------------------------------------------------------------------------------------------
