@@ -18,7 +18,7 @@ from ....runtime.alloc import Array
 from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
-from ..onnx.reader import refuse_missing, translated
+from ..onnx.reader import missing_error, translated
 from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, translate_aten
 
 __all__ = ["ExportedModule", "element_of", "exported"]
@@ -142,7 +142,8 @@ class _ProgramReader:
                 self._add(node)
             elif node.op == "output":
                 outputs = node.args[0]
-        refuse_missing("the module", self._missing)
+        if self._missing:
+            raise missing_error("the module", self._missing)
         if any(not hasattr(output, "name") for output in outputs):
             raise refuse(
                 "RS-G05:module-gives-no",
