@@ -1,4 +1,4 @@
-"""ONNX's own cases of single operators: as many pass as before, what is refused says why, nothing is wrong."""
+"""ONNX's own cases of single operators: as many pass as before, what is refused says why, none is wrong."""
 
 from __future__ import annotations
 

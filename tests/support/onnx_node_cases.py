@@ -1,6 +1,6 @@
 """ONNX's own cases of single operators: each run by restride, beside the results that come with it.
 
-    python -m support.onnx_node_cases 'reduce_log|softmax'
+python -m support.onnx_node_cases 'reduce_log|softmax'
 """
 
 from __future__ import annotations

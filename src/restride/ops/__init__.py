@@ -28,6 +28,7 @@ PRIMITIVES = {
     "eltwise": "EltwiseBackward EltwiseForward",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
+    "interpolation": "Interpolation",
     "layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
     "lrn": "LRNBackward LRNForward",
     "matmul": "Matmul",

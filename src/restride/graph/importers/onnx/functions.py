@@ -6,7 +6,7 @@ the types of what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -14,10 +14,8 @@ from typing import Any
 import numpy as np
 
 from ....desc.parse import short_repr
-from ....errors import refuse
-from ....runtime.alloc import Array
 from ..operator_call import OperatorCall, Value
-from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, read_function
+from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, no_model, read_function
 from .tensors import ELEMENTS
 
 __all__ = ["body_of", "check_functions", "has_bodies", "missing_operators"]
@@ -36,12 +34,12 @@ def check_functions(model: OnnxModel) -> None:
         for node in _all_nodes(nodes):
             name = node.operator
             if name in path:
-                raise refuse("RS-F04:onnx", why=f"function {short_repr(name)} is a part of itself", reason="")
+                raise no_model(f"function {short_repr(name)} is a part of itself")
             if name in functions and name not in sizes:
-                sizes[name] = size(functions[name].nodes, (*path, name))
+                sizes[name] = 1 + size(functions[name].nodes, (*path, name))
             total += sizes.get(name, 1)
             if total > _MOST_NODES:
-                raise refuse("RS-F04:onnx", why=f"its functions have more than {_MOST_NODES} nodes", reason="")
+                raise no_model(f"its functions have more than {_MOST_NODES} nodes")
         return total
 
     size(model.nodes, ())
@@ -82,7 +80,7 @@ def missing_operators(
 
 
 def body_of(call: OperatorCall) -> OnnxFunction | None:
-    """The body that ONNX gives the operator of a node; None where it has none, or no package onnx is there."""
+    """The body that ONNX gives the operator of a node; None where there is none, or no package onnx."""
     node, opset = call.node, call.opset
     body = _plain_body(node.operator, opset)
     if body is not None or not _is_built(node.operator, opset):

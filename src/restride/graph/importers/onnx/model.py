@@ -103,7 +103,7 @@ class _Instance:
         )
 
     def name(self, name: str) -> str:
-        return self.names[name] if name in self.names else f"{self.prefix}{name}"
+        return self.names.get(name, f"{self.prefix}{name}")
 
     def _attributes(self, node: OnnxNode) -> Iterator[tuple[str, Any]]:
         for name, value in node.attributes.items():
@@ -181,16 +181,16 @@ def _model_bytes(source: Any) -> memoryview:
     try:
         return memoryview(source.SerializeToString())
     except Exception as error:  # the writer's errors are of the package that it brings
-        raise _no_model("the ModelProto cannot be written", error) from None
+        raise no_model("the ModelProto cannot be written", error) from None
 
 
 def _parsed(content: memoryview) -> Message:
     try:
         model = read_message("model", content)
     except (ValueError, IndexError, RecursionError) as error:
-        raise _no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
+        raise no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
     if not model.graph.node and not model.graph.output:
-        raise _no_model("there is no graph in it")
+        raise no_model("there is no graph in it")
     return model
 
 
@@ -211,7 +211,7 @@ class _ModelReader:
         graph = model.graph
         tensors = {item.name: self._array(item, f"tensor {item.name!r}") for item in graph.initializer}
         if graph.sparse_initializer:
-            raise _no_model("sparse tensors are not read")
+            raise no_model("sparse tensors are not read")
         nodes = tuple(map(self._node, graph.node))
         inputs = tuple(_input(info) for info in graph.input if info.name not in tensors)
         functions = {_operator(each, each.name): self.function(each) for each in model.functions}
@@ -249,7 +249,7 @@ class _ModelReader:
 
     def _branch(self, graph: Message, node: str) -> OnnxBranch:
         if graph.sparse_initializer:
-            raise _no_model("sparse tensors are not read")
+            raise no_model("sparse tensors are not read")
         owner = f"of node {node!r}"
         tensors = {
             item.name: self._array(item, f"tensor {item.name!r} {owner}") for item in graph.initializer
@@ -262,7 +262,7 @@ class _ModelReader:
 
     def _array(self, tensor: Message, what: str) -> Array:
         if any(n < 0 for n in tensor.dims):
-            raise _no_model(f"{what} has negative dims")
+            raise no_model(f"{what} has negative dims")
         if tensor.data_location == _EXTERNAL:
             content: memoryview | None = self._beside(tensor, what)
         else:
@@ -272,13 +272,13 @@ class _ModelReader:
         except (MemoryError, Error):
             raise
         except Exception as error:  # any wrong field, in any way
-            raise _no_model(f"{what} cannot be read", error) from None
+            raise no_model(f"{what} cannot be read", error) from None
 
     def _beside(self, tensor: Message, what: str) -> memoryview:
         """The bytes of a tensor that lie in a file beside the model."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if self._folder is None:
-            raise _no_model(f"{what} lies in a file beside the model, and bytes have no folder")
+            raise no_model(f"{what} lies in a file beside the model, and bytes have no folder")
         location = entries.get("location", "")
         try:
             data = self.mapped(_inside(self._folder, location, what))
@@ -287,10 +287,10 @@ class _ModelReader:
         except (Error, OSError, ValueError) as error:
             if isinstance(error, InvalidArguments) and error.code == "RS-F04":
                 raise
-            raise _no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
+            raise no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
         if min(start, length) < 0 or start + length > len(data):
             left = max(len(data) - start, 0)
-            raise _no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
+            raise no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
         return data[start : start + length]
 
 
@@ -312,7 +312,7 @@ def _opset(message: Message) -> int:
 def _input(value: Message) -> OnnxInput:
     kind = value.type.tensor_type
     if "tensor_type" not in value.type.fields:
-        raise _no_model(f"input {value.name!r} is no tensor")
+        raise no_model(f"input {value.name!r} is no tensor")
     if "shape" not in kind.fields:
         return OnnxInput(value.name, None, kind.elem_type)
     return OnnxInput(value.name, tuple(map(_extent, kind.shape.dim)), kind.elem_type)
@@ -341,10 +341,11 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     root, path = folder.resolve(), (folder / location).resolve()
     if location and not Path(location).is_absolute() and path.is_relative_to(root) and path != root:
         return path
-    raise _no_model(f"{what}: its file {short_repr(location)} is outside the folder of the model")
+    raise no_model(f"{what}: its file {short_repr(location)} is outside the folder of the model")
 
 
-def _no_model(why: str, error: Exception | None = None) -> Error:
+def no_model(why: str, error: Exception | None = None) -> Error:
+    """The error of what is no ONNX model, or one that does not hold."""
     return refuse("RS-F04:onnx", why=why, reason=f" ({str(error)[:200]})" if error else "")
 
 

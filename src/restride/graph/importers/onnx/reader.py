@@ -22,7 +22,7 @@ from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
 from ..operator_call import ONNX, Made, OperatorCall, Value
 from .functions import body_of, check_functions, has_bodies, missing_operators
-from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, listed
+from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
 from .operators import CONDITIONAL, OPERATORS
 from .tensors import ELEMENTS
 
@@ -93,7 +93,7 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
-    return _write_graph(model, dims, _GraphWriter(GraphBuilder(), model, model.opset, translate))
+    return _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, translate))
 
 
 def follows_batch(
@@ -103,24 +103,22 @@ def follows_batch(
     batches = []
     for dims in input_dims:
         batches.append(list[Note]())
-        writer = _GraphWriter(GraphBuilder(), model, model.opset, translate, notes=batches[-1])
+        writer = GraphWriter(GraphBuilder(), model, model.opset, translate, notes=batches[-1])
         _write_graph(model, dims, writer)
     return are_alike(batches)
 
 
-def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: _GraphWriter) -> Graph:
+def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter) -> Graph:
     values: dict[str, Value] = dict(model.tensors)
     for model_input in model.inputs:
-        kind = data_type_of(model_input.name, model_input.element)
-        values[model_input.name] = writer.builder.input(model_input.name, dims[model_input.name], kind)
-        writer.origins[model_input.name] = frozenset((model_input.name,))
+        writer.add_input(model_input, dims[model_input.name], values)
     writer.run(model.nodes, values)
     writer.name_outputs(model.outputs, values)
     return writer.builder.graph(*model.outputs)
 
 
 @dataclass(frozen=True)
-class _GraphWriter:
+class GraphWriter:
     """Translates nodes of a model, or of a function in it, in their order. `origins`: of each tensor that
     only a run knows, the inputs of the model that it follows from. `notes`: takes what is decided on the
     numbers of `of_extents`.
@@ -133,6 +131,12 @@ class _GraphWriter:
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     notes: list[Note] | None = None
     of_extents: set[str] = field(default_factory=set)
+
+    def add_input(self, model_input: OnnxInput, dims: Dims, values: dict[str, Value]) -> None:
+        """Add an input of the model to `values`. Raises Unimplemented for a type that there is not."""
+        name, kind = model_input.name, data_type_of(model_input.name, model_input.element)
+        values[name] = self.builder.input(name, dims, kind)
+        self.origins[name] = frozenset((name,))
 
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
         """Add what the nodes make to `values`."""
@@ -203,7 +207,7 @@ class _GraphWriter:
         return results
 
     def _results(self, graph: OnnxBranch, values: Mapping[str, Value], node: OnnxNode) -> tuple[Value, ...]:
-        """What a graph in the place of a node gives: outputs of the node follow from what these follow from."""
+        """What a graph in the place of a node gives: its outputs are those of the node."""
         results = tuple(_value_of(values, name) for name in graph.outputs[: len(node.outputs)])
         for outer, name in zip(node.outputs, graph.outputs, strict=False):
             self.origins[outer] = self.origins.get(name, frozenset())
