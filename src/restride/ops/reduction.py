@@ -16,6 +16,7 @@ from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
+from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.attribute_chain import AttributeChain
 from ..ir.computation import Computation, computation_of
@@ -33,6 +34,9 @@ from ..schedule.trees.split_folds import pieces_of_folds
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
 """The algorithms that have p and eps."""
 _FOLDS = {"max": "max", "min": "min", "mul": "mul"}
+# Integers whose folds are exact, and wrap around: a type of their own is what they are computed in.
+_EXACT = (DataType.s64, DataType.u64, DataType.u32)
+_UNSIGNED = -(2.0**63)
 # A power takes as long as to move so many bytes.
 _POWER_BYTES = 64
 
@@ -42,7 +46,8 @@ class ReductionProblem(OperationProblem):
     """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1.
 
     Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is f64 or of integers of 32
-    bits and more; their order depends on shape and format, never on threads.
+    bits and more; their order depends on shape and format, never on threads. Of s64, u64 and u32 into the same
+    type, without attributes, max, min, sum and mul are of integers, which wrap around.
     """
 
     operation = "reduction"
@@ -144,14 +149,26 @@ class ReductionProblem(OperationProblem):
         op = _FOLDS.get(self.algorithm, "sum")
         fold = Each(inner, (fold_over(op, "found", self._term(src.load(*index))),))
         loop = Each(outer, (fold, chain.store(at, self._finished(Ref("found")))))
-        is_wide = is_computed_wide(self.src, self.dst)
-        return LoopTree(
-            (src, dst, *chain.tensors), (loop,), chain.scalars, Number.real(is_wide=is_wide)
-        ).verify()
+        tensors = (src, dst, *chain.tensors)
+        return LoopTree(tensors, (loop,), chain.scalars, self._number).verify()
+
+    @property
+    def _number(self) -> Number:
+        """What it is computed in: integers of 64 bits where nothing but a fold is done to them."""
+        is_exact = self.src.data_type is self.dst.data_type and self.src.data_type in _EXACT
+        if is_exact and self.algorithm in (*_FOLDS, "sum") and self.attr.is_default:
+            return Number.i64
+        return Number.real(is_wide=is_computed_wide(self.src, self.dst))
+
+    @property
+    def _is_shifted(self) -> bool:
+        """True where the largest of unsigned integers is looked for by comparing signed ones."""
+        is_order = self.algorithm in ("max", "min")
+        return is_order and self._number.is_integer and self.src.data_type is DataType.u64
 
     def _term(self, value: Expr) -> Expr:
         if not self.is_norm:
-            return value
+            return value + _UNSIGNED if self._is_shifted else value
         if self.p == 2.0:
             return value * value
         size = apply("abs", value)
@@ -161,7 +178,7 @@ class ReductionProblem(OperationProblem):
         if self.algorithm == "mean":
             return folded / Scalar(0)
         if not self.is_norm:
-            return folded
+            return folded + _UNSIGNED if self._is_shifted else folded
         total = apply("max", folded, Scalar(1)) if self.algorithm.endswith("_max") else folded + Scalar(1)
         if "power" in self.algorithm or self.p == 1.0:
             return total

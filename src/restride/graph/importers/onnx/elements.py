@@ -42,13 +42,6 @@ def _holds(after: DataType, before: DataType) -> bool:
     return least <= low and high <= most
 
 
-@ONNX("CastLike")
-def _cast_like(call: OperatorCall, x: Value, like: Value, *, saturate: int = 1) -> Value:
-    twin = like.dtype if isinstance(like, np.ndarray) else call.type_of(like).numpy
-    number = next((number for number, dtype in ELEMENTS.items() if dtype == twin), 0)
-    return call.onnx("Cast", x, to=number, saturate=saturate)
-
-
 @ONNX("Clip")
 def _clip(
     call: OperatorCall,
