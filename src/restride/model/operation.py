@@ -22,6 +22,7 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..ir.nest import needs_double
 from ..ir.pointwise import moved_bytes, pointwise_program
 from ..ir.problem import ProblemBase
@@ -122,6 +123,16 @@ class OperationProblem(ProblemBase):
     def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
         """Those of all its results. Raises Misfit."""
         return (cls.result_dims(node, *tensors),)
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        """The data types of a node's results; all that are not said are as the last one. Raises Misfit."""
+        return (tensors[0].data_type,)
+
+    @classmethod
+    def count_of_results(cls, node: Any) -> int:
+        """How many results a node has: all that can be written, where a parameter says nothing else."""
+        return len(cls.node_writes)
 
     @classmethod
     def placed(

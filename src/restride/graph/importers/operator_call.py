@@ -38,7 +38,14 @@ from ...errors import Error, refuse
 from ...runtime.alloc import Array
 from ..build import GraphBuilder
 from ..nodes.moves import ReorderOperation, ReshapeOperation, TransposeOperation
-from ..nodes.operations import AS_F32, BinaryOperation, EltwiseOperation, Operation, function_of
+from ..nodes.operations import (
+    AS_F32,
+    BinaryOperation,
+    EltwiseOperation,
+    Operation,
+    PrimitiveOperation,
+    function_of,
+)
 from .onnx.model import OnnxNode
 
 Value: TypeAlias = Array | str
@@ -105,20 +112,24 @@ class OperatorCall:
 
     def add(self, operation: Operation, *inputs: Value | None) -> str:
         """A node of the graph; what is None is no input. It has the first output's name if that is free."""
+        return self._added(operation, inputs)[0]
+
+    def primitive(self, name: str, *inputs: Value | None, **parameters: Any) -> Made:
+        """What a primitive of `onednn` makes: its result, or all of several. `parameters`: numbers, texts,
+        data types, and tuples of these, by the names that its specification has.
+        """
+        results = self._added(PrimitiveOperation(name, tuple(parameters.items())), inputs)
+        return results if len(results) > 1 else results[0]
+
+    def _added(self, operation: Operation, inputs: Sequence[Value | None]) -> tuple[str, ...]:
         name = self.node.outputs[0] if self.node.outputs else ""
         read = [self.placed(each) for each in inputs if each is not None]
-        return self.builder.add(operation, *read, name=name if self.builder.is_free(name) else "")
+        name = name if self.builder.is_free(name) else ""
+        return self.builder.add_all(operation, *read, name=name)
 
     def placed(self, value: Value) -> str:
         """A value as a tensor of the graph, of its own type."""
-        if isinstance(value, str):
-            return value
-        if _may_be_shape(value):
-            raise self.unimplemented(
-                "it computes with integers of 64 bits",
-                "only the shapes of tensors may be integers of 64 bits",
-            )
-        return self.builder.constant(value)
+        return value if isinstance(value, str) else self.builder.constant(value)
 
     def parameter(self, value: Value) -> str:
         """A scale or its like of a normalization as a tensor of the graph: f32, beside 16 bits too."""
