@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
 
 from ..desc.arguments import ARG_SRC, ARG_SRC_1
 from ..desc.attr import Attr
@@ -27,10 +29,118 @@ from ..model.derived import make_primitive
 from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..model.result_dims import Misfit, Shaped, check_axis
+from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
+from ..runtime.alloc import Array
 from .programs.bits import as_bits, as_indices, number_of_bits
 
 Dims = tuple[int, ...]
+Value = Array | str
+_Moved = Annotated[str, "moved"]
+_S64 = 7
+"""The number that ONNX has for it."""
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def _gather(call: Any, x: Value, indices: Value, *, axis: int = 0) -> Value:
+    return _gathered(call, x, indices, axis)
+
+
+def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
+    """What lies at indices along an axis; where they are known and follow each other, it is a part."""
+    dims, places = call.dims(x), call.dims(indices)
+    axis, batch = from_end(axis, len(dims)), from_end(batch_dims, len(places) + 1)
+    wanted = (*dims[:axis], *places[batch:], *dims[axis + 1 :])
+    if not isinstance(indices, str):
+        first = _checked(indices, dims[axis]).reshape(-1)
+        if not isinstance(x, str) and not batch:
+            return np.asarray(np.take(x, indices, axis))
+        first = np.where(first < 0, first + dims[axis], first)
+        if first.size and not batch and np.all(first == first[0] + np.arange(first.size)):
+            start = int(first[0])
+            part = call.onnx("Slice", x, (start,), (start + first.size,), (axis,), (1,))
+            return call.reshaped(part, wanted)
+    at = call.reshaped(indices, places or (1,))
+    return call.reshaped(
+        call.primitive("Gather", x, at, algorithm="axis", axis=axis, batch_dims=batch), wanted
+    )
+
+
+def _checked(indices: Array, size: int) -> Array:
+    """Indices that are known before a run, which must be inside. Raises Misfit."""
+    if indices.dtype.kind not in "iu":
+        raise Misfit(f"its indices are {indices.dtype}")
+    outside = indices[(indices < -size) | (indices >= size)]
+    if outside.size:
+        raise Misfit(f"there is no element {outside[0]} of {size}")
+    return indices
+
+
+def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> Value:
+    axis = from_end(axis, len(call.dims(x)))
+    if not isinstance(indices, str):
+        _checked(indices, call.dims(x)[axis])
+    return call.primitive("Gather", x, indices, algorithm="elements", axis=axis)
+
+
+def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> Value:
+    dims, places = call.dims(x), call.dims(indices)
+    if not places:
+        raise Misfit("the indices have no dim")
+    at = call.reshaped(indices, places if len(places) > 1 else (1, *places))
+    found = call.primitive("Gather", x, at, algorithm="nd", batch_dims=batch_dims)
+    return call.reshaped(found, (*places[:-1], *dims[batch_dims + places[-1] :]))
+
+
+def _reverse_sequence(
+    call: Any, x: _Moved, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0
+) -> Value:
+    axes = (from_end(axis, len(call.dims(x))) for axis in (time_axis, batch_axis))
+    axis, batch_axis = axes
+    return call.primitive("ReverseSequence", x, lengths, axis=axis, batch_axis=batch_axis)
+
+
+def _index(call: Any, x: Any, indices: Any) -> Value:
+    """`x[i, :, j]`: several indices are broadcast, and are one dim; it stays where they stand side by side."""
+    axes = [axis for axis, at in enumerate(indices) if at is not None]
+    if len(axes) == 1:
+        return _gathered(call, x, _integers(call, indices[axes[0]]), axes[0])
+    order, at = index_first(call, x, axes, [indices[axis] for axis in axes])
+    found = _gather_nd(call, call.transposed(call.placed(x), order), at)
+    rank = len(call.dims(at)) - 1
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        return found
+    rest = list(range(rank, len(call.dims(found))))
+    return call.transposed(found, [*rest[: axes[0]], *range(rank), *rest[axes[0] :]])
+
+
+def index_first(call: Any, x: Any, axes: Sequence[int], indices: Sequence[Any]) -> tuple[list[int], str]:
+    """The order of dims that has those with indices in front, and all indices with one more dim at the end."""
+    dims = np.broadcast_shapes(*(call.dims(at) for at in indices))
+    columns = []
+    for at in indices:
+        full = call.onnx("Cast", _integers(call, at), to=_S64)
+        full = call.reshaped(full, (*(1,) * (len(dims) - len(call.dims(full))), *call.dims(full)))
+        repeats = tuple(n // m if m else 1 for n, m in zip(dims, call.dims(full), strict=True))
+        columns.append(call.reshaped(call.onnx("Tile", full, repeats), (*dims, 1)))
+    order = [*axes, *(axis for axis in range(len(call.dims(x))) if axis not in axes)]
+    return order, call.placed(call.onnx("Concat", *columns, axis=len(dims)))
+
+
+def _integers(call: Any, indices: Any) -> Any:
+    if call.type_of(indices) is DataType.boolean:
+        raise call.unimplemented("how many elements it takes depends on values", "take indices")
+    return indices
+
+
+def _take_along_dim(call: Any, x: Any, indices: Any, dim: Any = None) -> Value:
+    if dim is None:
+        return _gather_elements(call, call.reshaped(x, (-1,)), call.reshaped(indices, (-1,)))
+    return _gather_elements(call, call.placed(x), indices, axis=dim)
+
+
+# --- the primitive ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +160,21 @@ class GatherProblem(OperationProblem):
     reads = {ARG_SRC: "src", ARG_SRC_1: "indices"}
     node_reads = "src", "indices"
     in_place = False
+    onnx = {"Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd}
+    aten = {
+        "embedding": lambda call, weight, indices, *more, padding_idx=-1: _gathered(call, weight, indices, 0),
+        "gather": lambda call, x, dim, index: _gather_elements(call, call.placed(x), index, axis=dim),
+        "index": _index,
+        "index_select": lambda call, x, dim, index: _gathered(call, x, index, dim),
+        "take_along_dim": _take_along_dim,
+    }
+    openvino = {
+        "Gather": lambda call, x, indices, axis, *, batch_dims=0: _gathered(
+            call, x, indices, int(axis), int(batch_dims)
+        ),
+        "GatherElements": "GatherElements",
+        "GatherND": "GatherND",
+    }
     arguments = """
     `algorithm`: "gather_axis" takes what lies at indices along `axis`, "gather_elements" an element for each
     index, "gather_nd" what lies at the indices in the last dim of `indices`, "gather_window" as many as `dst`
@@ -66,17 +191,21 @@ class GatherProblem(OperationProblem):
 
     @classmethod
     def read(cls, call: ArgumentReader) -> GatherProblem:
-        algorithm, src, indices = call.algorithm(), call.known("src"), call.indices()
+        algorithm, src, indices = call.algorithm(), call.known("src"), call.known("indices")
         axis, batch_dims = call.axis(src), call.integer("batch_dims")
         dst = call.written("dst", src)
-        call.check_result(dst, _result_dims(algorithm, axis, batch_dims, (src, indices, dst)), src, indices)
+        size = dst.dims[axis] if dst.ndims == src.ndims else 0
+        call.check_dims(
+            dst, lambda: _result_dims(algorithm, axis, batch_dims, (src, indices), size), src, indices
+        )
         return cls(algorithm, src, indices, dst, axis, batch_dims, call.attr())
 
     @classmethod
     def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
-        return _result_dims(
-            node.algorithm.removeprefix("gather_"), getattr(node, "axis", 0), getattr(node, "batch_dims", 0), tensors
-        )
+        """`node.size`: how many elements a window has."""
+        algorithm = node.algorithm.removeprefix("gather_")
+        axis, batch_dims, size = (getattr(node, name, 0) for name in ("axis", "batch_dims", "size"))
+        return _result_dims(algorithm, axis, batch_dims, tensors, size)
 
     @property
     def verbose_aux(self) -> str:
@@ -137,17 +266,17 @@ def _from_end(index: Expr, size: int) -> Expr:
     return apply("select", apply("lt", index, 0), index + size, index)
 
 
-def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped]) -> Dims:
-    """The dims of what a gather makes. Raises Misfit."""
+def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped], size: int) -> Dims:
+    """The dims of what a gather makes, of a window so many along the axis. Raises Misfit."""
     src, indices = tensors[0].dims, tensors[1].dims
     check_axis(axis, tensors[0])
+    check_indices(tensors[1])
     if not 0 <= batch <= min(len(src), len(indices)) or src[:batch] != indices[:batch]:
         raise Misfit(f"the first {batch} dims are not the same", "batch_dims is 0 where there are none")
     if algorithm == "window":
-        size = tensors[2].dims[axis : axis + 1]
-        if not size or size[0] > src[axis] or any(n != 1 for n in indices):
+        if not 0 <= size <= src[axis] or any(n != 1 for n in indices):
             raise Misfit("a part has as many elements as the source at most, and begins at one index")
-        return (*src[:axis], *size, *src[axis + 1 :])
+        return (*src[:axis], size, *src[axis + 1 :])
     if algorithm == "elements":
         others = [(n, m) for i, (n, m) in enumerate(zip(indices, src, strict=False)) if i != axis]
         if len(indices) != len(src) or any(n > m for n, m in others):
@@ -186,6 +315,7 @@ class ReverseSequenceProblem(OperationProblem):
     reads = {ARG_SRC: "src", ARG_SRC_1: "lengths"}
     node_reads = "src", "lengths"
     in_place = False
+    onnx = {"ReverseSequence": _reverse_sequence}
     arguments = """
     `axis`: along it lie the elements of a sequence, along `batch_axis` the sequences, one for each of the
     `lengths`, integers. `dst`: of format "any" it has that of the source."""
@@ -199,13 +329,15 @@ class ReverseSequenceProblem(OperationProblem):
 
     @classmethod
     def read(cls, call: ArgumentReader) -> ReverseSequenceProblem:
-        (src, dst), lengths = call.forward(), call.indices("lengths")
+        (src, dst), lengths = call.forward(), call.known("lengths")
         axis, batch_axis = call.axis(src), call.axis(src, "batch_axis")
-        call.check_result(lengths, (src.dims[batch_axis],), src, name="lengths")
         call.same_types(src=src, dst=dst)
-        if axis == batch_axis:
-            raise call.misfit(Misfit("the sequences lie along the axis of their elements"), src)
+        call.check_dims(dst, lambda: _reversed_dims(axis, batch_axis, (src, lengths)), src, lengths)
         return cls(src, lengths, dst, axis, batch_axis, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        return _reversed_dims(node.axis, node.batch_axis, tensors)
 
     @property
     def verbose_aux(self) -> str:
@@ -231,6 +363,16 @@ class ReverseSequenceProblem(OperationProblem):
             Each(axes, (dst.store(axes, src.load(*index)),)),
         )
         return LoopTree((src, lengths, dst, at), loops, number=number_of_bits(self.src)).verify()
+
+
+def _reversed_dims(axis: int, batch_axis: int, tensors: Sequence[Shaped]) -> Dims:
+    src, lengths = tensors
+    check_axis(axis, src)
+    check_axis(batch_axis, src)
+    check_indices(lengths)
+    if axis == batch_axis or lengths.dims != (src.dims[batch_axis],):
+        raise Misfit("along another axis than the elements lie sequences, each of which has one length")
+    return src.dims
 
 
 Gather = make_primitive(GatherProblem)
