@@ -26,6 +26,7 @@ PRIMITIVES = {
     "convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
     "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
     "eltwise": "EltwiseBackward EltwiseForward",
+    "gather": "Gather ReverseSequence",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
     "interpolation": "Interpolation",
@@ -38,9 +39,13 @@ PRIMITIVES = {
     "resampling": "ResamplingBackward ResamplingForward",
     "rnn": "GRUBackward GRUForward LBRGRUBackward LBRGRUForward LSTMBackward LSTMForward "
     "VanillaRNNBackward VanillaRNNForward",
+    "scan": "Scan",
+    "scatter": "OneHot Scatter",
+    "selection": "ArgReduction TopK",
     "shuffle": "ShuffleBackward ShuffleForward",
     "softmax": "SoftmaxBackward SoftmaxForward",
     "sum": "Sum",
+    "tile": "Tile Trilu",
 }
 """The file of each operation, and the primitives that are made of it."""
 

@@ -330,13 +330,6 @@ def _expand(call: OperatorCall, x: Any, extents: Any) -> Made:
     return call.onnx("Reshape", x, full)
 
 
-@ATEN("repeat")
-def _repeat(call: OperatorCall, x: Any, counts: Any) -> Made:
-    if isinstance(x, str):
-        raise call.unimplemented("it repeats elements", "operators repeat dims of 1 by themselves")
-    return np.tile(x, counts)
-
-
 @ATEN("split_with_sizes")
 def _split(call: OperatorCall, x: Any, sizes: Any, dim: int = 0) -> Made:
     axis, apart = axis_of(dim, len(call.dims(x))), call.with_outputs(0)
