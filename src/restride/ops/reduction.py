@@ -46,8 +46,8 @@ class ReductionProblem(OperationProblem):
     """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1.
 
     Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is f64 or of integers of 32
-    bits and more; their order depends on shape and format, never on threads. Of s64, u64 and u32 into the same
-    type, without attributes, max, min, sum and mul are of integers, which wrap around.
+    bits and more; their order depends on shape and format, never on threads. Of s64, u64 and u32 into the
+    same type, without attributes, max, min, sum and mul are of integers, which wrap around.
     """
 
     operation = "reduction"

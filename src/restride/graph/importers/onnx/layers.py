@@ -23,14 +23,23 @@ def _softmax(call: OperatorCall, x: Tensor, *, axis: int = -1) -> Value:
     return call.add(operation, x)
 
 
-@ONNX("Softmax", "LogSoftmax")
-def _softmax_of_all_behind(call: OperatorCall, x: Tensor, *, axis: int = 1) -> Value:
-    dims = call.dims(x)
+@ONNX("Hardmax", since=13)
+def _hardmax(call: OperatorCall, x: Tensor, *, axis: int = -1) -> Value:
+    """1 at the first of the largest elements, else 0."""
+    dims, values = call.dims(x), np.array([0, 1], call.type_of(x).numpy)
+    first = call.with_outputs(0).onnx("ArgMax", x, axis=axis, keepdims=0)
+    return call.onnx("OneHot", first, np.array(dims[axis_of(axis, len(dims))]), values, axis=axis)
+
+
+@ONNX("Softmax", "LogSoftmax", "Hardmax")
+def _of_all_behind(call: OperatorCall, x: Tensor, *, axis: int = 1) -> Value:
+    """Before version 13: over all dims from the axis on."""
+    dims, operator = call.dims(x), call.node.operator
     axis = axis_of(axis, len(dims))
     if prod(dims[axis + 1 :]) == 1:
-        return call.add(SoftmaxOperation(_SOFTMAXES[call.node.operator], axis), x)
+        return call.onnx(operator, x, axis=axis)
     flat = call.reshaped(x, (prod(dims[:axis]), prod(dims[axis:])))
-    return call.reshaped(call.builder.add(SoftmaxOperation(_SOFTMAXES[call.node.operator], 1), flat), dims)
+    return call.reshaped(call.with_outputs(0).onnx(operator, flat, axis=1), dims)
 
 
 # --- logarithms of sums -------------------------------------------------------------------------------------

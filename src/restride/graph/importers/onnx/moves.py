@@ -79,17 +79,14 @@ def _transpose(call: OperatorCall, x: Value, *, perm: Ints = ()) -> Value:
 
 @ONNX("Expand")
 def _expand(call: OperatorCall, x: Value, shape: Annotated[Ints, "the new shape"]) -> Value:
-    """Axis by axis the one element that there is, as often as wanted."""
+    """Dims of 1 are repeated; those of both need not be the same."""
     dims = call.dims(x)
     full = np.broadcast_shapes(dims, shape)
     if not isinstance(x, str):
         return np.broadcast_to(x, full)
-    apart, dims = call.with_outputs(0), (1,) * (len(full) - len(dims)) + dims
-    x = apart.reshaped(x, dims)
-    for axis, (before, after) in enumerate(zip(dims, full, strict=True)):
-        if before != after:
-            x = str(apart.onnx("Gather", x, np.zeros(after, np.int32), axis=axis))
-    return x
+    dims = (1,) * (len(full) - len(dims)) + dims
+    repeats = tuple(after // max(before, 1) for before, after in zip(dims, full, strict=True))
+    return call.onnx("Tile", call.reshaped(x, dims), repeats)
 
 
 @ONNX("DepthToSpace")
@@ -194,7 +191,11 @@ _OF_VALUES = "how many elements its result has depends on values", "use Where, w
 
 @ONNX("Compress")
 def _compress(
-    call: OperatorCall, x: Value, condition: Annotated[Array, "which elements it takes"], *, axis: int | None = None
+    call: OperatorCall,
+    x: Value,
+    condition: Annotated[Array, "which elements it takes"],
+    *,
+    axis: int | None = None,
 ) -> Value:
     """The elements, or parts, for which a known condition holds."""
     if axis is None:
@@ -212,28 +213,6 @@ def _nonzero(call: OperatorCall, x: Value) -> Value:
 @ONNX("Unique")
 def _unique(call: OperatorCall, x: Value, *, axis: int | None = None, sorted: int = 1) -> Value:
     raise call.unimplemented(*_OF_VALUES)
-
-
-@ONNX("DepthToSpace")
-def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    batch, channels, height, width = call.dims(x)
-    rest = channels // blocksize**2
-    if mode == "DCR":
-        digits, order = (blocksize, blocksize, rest), (0, 3, 4, 1, 5, 2)
-    else:
-        digits, order = (rest, blocksize, blocksize), (0, 1, 4, 2, 5, 3)
-    x = call.transposed(call.reshaped(x, (batch, *digits, height, width)), order)
-    return call.reshaped(x, (batch, rest, height * blocksize, width * blocksize))
-
-
-@ONNX("SpaceToDepth")
-def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int) -> Value:
-    batch, channels, height, width = call.dims(x)
-    high, wide = height // blocksize, width // blocksize
-    x = call.reshaped(x, (batch, channels, high, blocksize, wide, blocksize))
-    return call.reshaped(
-        call.transposed(x, (0, 3, 5, 1, 2, 4)), (batch, channels * blocksize**2, high, wide)
-    )
 
 
 # --- padding ------------------------------------------------------------------------------------------------

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...dims import Dims
 from ...nodes.layers import PoolingOperation, ReductionOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
-from ..operator_call import ONNX, Chosen, Ints, Operand, OperatorCall, Tensor, Usual, Value
+from ..operator_call import ONNX, Chosen, Ints, Operand, OperatorCall, Tensor, Value
 
 
 class _Places(NamedTuple):
@@ -93,10 +93,10 @@ def _convolution(
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """The padding of a ConvTranspose, but for the attributes that follow from its result."""
+    """The padding of a ConvTranspose, or the spatial extents from which it follows."""
 
     output_padding: Ints = ()
-    output_shape: Annotated[Ints, Usual("its padding follows from the result", "give it pads")] = ()
+    output_shape: Ints = ()
 
 
 @ONNX("ConvTranspose")
@@ -110,12 +110,21 @@ def _deconvolution(
     padding: _Padding,
     group: int = 1,
 ) -> Value:
-    if window.auto_pad not in ("NOTSET", "VALID"):
-        raise call.unimplemented("its padding follows from the result", "give it pads")
-    _, strides, dilates, low, high = replace(window, kernel_shape=()).places(call.dims(x), call.dims(weights))
+    is_same, sizes = window.auto_pad.startswith("SAME"), call.dims(x)[2:]
+    own = replace(window, kernel_shape=(), auto_pad="VALID" if is_same else window.auto_pad)
+    places = own.places(call.dims(x), call.dims(weights))
+    kernel, strides, dilates, low, high = places
     more = padding.output_padding or (0,) * len(high)
-    if len(more) != len(high):
-        raise ValueError(f"output_padding has {len(more)} numbers for {len(high)} spatial dims")
+    shape = padding.output_shape or (tuple(n * s for n, s in zip(sizes, strides, strict=True)) * is_same)
+    if len(more) != len(high) or (shape and len(shape) != len(high)):
+        raise ValueError(f"{len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
+    if shape:
+        # What is cut off of the whole result; the odd one in front, but where more is wanted behind.
+        full = zip(sizes, strides, kernel, dilates, more, shape, strict=True)
+        cuts = [(n - 1) * s + (k - 1) * (d + 1) + 1 + m - wanted for n, s, k, d, m, wanted in full]
+        is_upper = window.auto_pad == "SAME_UPPER"
+        low = tuple(max(cut // 2 if is_upper else cut - cut // 2, 0) for cut in cuts)
+        high = tuple(cut - before for cut, before in zip(cuts, low, strict=True))
     high = tuple(n - extra for n, extra in zip(high, more, strict=True))
     grouped = _grouped(call, weights, group, "channels")
     # Outputs before inputs, in each group.
