@@ -14,9 +14,9 @@ from typing import Any
 from .errors import Error
 from .graph.dims import Dims
 from .graph.graph import Graph
-from .graph.importers.onnx.checking import ModelCheck, checked
+from .graph.importers.onnx.checking import ModelCheck, check_model
 from .graph.importers.onnx.functions import check_functions
-from .graph.importers.onnx.inputs import checked_dims, network_inputs, translated_for, with_values
+from .graph.importers.onnx.inputs import assumed_dims, network_inputs, translated_for, with_values
 from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
 from .graph.importers.onnx.reader import check_operators, check_order, follows_batch
@@ -86,7 +86,7 @@ def check(
         source = with_values(read_model(model), constants)
         check_functions(source)
         check_order(source)
-        return checked(source, checked_dims(source, {} if dims is None else dims))
+        return check_model(source, assumed_dims(source, {} if dims is None else dims))
     except Error as error:
         error.drop_frames()
         raise

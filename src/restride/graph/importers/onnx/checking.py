@@ -65,7 +65,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_MOST_NAMES])) + ", ..." * (len(names) > _MOST_NAMES)
 
 
-def checked(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
+def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
     """The nodes of a model one by one, for inputs of these dims."""
     missing = missing_operators(model, model.nodes, OPERATORS)
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)

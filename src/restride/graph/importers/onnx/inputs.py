@@ -73,7 +73,7 @@ def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[
     return [_input(model_input, dims.get(model_input.name)) for model_input in model.inputs]
 
 
-def checked_dims(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> dict[str, Dims]:
+def assumed_dims(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> dict[str, Dims]:
     """The dims of all inputs of a model, where those that neither it nor a caller says are 1."""
     dims = parse_field("dims", Mapping[str, Any], dims)
     _check_names("dims", dims, [model_input.name for model_input in model.inputs])

@@ -121,7 +121,7 @@ def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter
 class GraphWriter:
     """Translates nodes of a model, or of a function in it, in their order. `origins`: of each tensor that
     only a run knows, the inputs of the model that it follows from. `notes`: takes what is decided on the
-    numbers of `of_extents`.
+    numbers of `of_extents`. `around`: the functions that the nodes are in.
     """
 
     builder: GraphBuilder
@@ -131,6 +131,7 @@ class GraphWriter:
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     notes: list[Note] | None = None
     of_extents: set[str] = field(default_factory=set)
+    around: tuple[str, ...] = ()
 
     def add_input(self, model_input: OnnxInput, dims: Dims, values: dict[str, Value]) -> None:
         """Add an input of the model to `values`. Raises Unimplemented for a type that there is not."""
@@ -161,7 +162,9 @@ class GraphWriter:
                 return self._noted(call, _translated(call, self.translate))
             except Unimplemented as error:
                 reason = error
-        body = None if functions is None else functions.get(operator) or _guarded(call, body_of)
+        body = None
+        if functions is not None and operator not in self.around:
+            body = functions.get(operator) or _guarded(call, body_of)
         if body is None:
             raise reason or missing_error("the ONNX model", {operator: [call.node.name]})
         try:
@@ -174,7 +177,8 @@ class GraphWriter:
         graph = function.graph_for(call.node)
         pairs = zip(call.node.inputs, call.values, strict=True)
         inner = {name: value for name, value in pairs if value is not None}
-        replace(self, opset=function.opset).run(graph.nodes, inner)
+        around = (*self.around, call.node.operator)
+        replace(self, opset=function.opset, around=around).run(graph.nodes, inner)
         return self._results(graph, inner, call.node)
 
     def _branch(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:

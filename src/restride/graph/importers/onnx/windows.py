@@ -115,7 +115,9 @@ def _deconvolution(
     places = own.places(call.dims(x), call.dims(weights))
     kernel, strides, dilates, low, high = places
     more = padding.output_padding or (0,) * len(high)
-    shape = padding.output_shape or (tuple(n * s for n, s in zip(sizes, strides, strict=True)) * is_same)
+    shape = padding.output_shape or (
+        tuple(n * s for n, s in zip(sizes, strides, strict=True)) if is_same else ()
+    )
     if len(more) != len(high) or (shape and len(shape) != len(high)):
         raise ValueError(f"{len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
     if shape:
