@@ -7,9 +7,12 @@ norm_lp_power_p_max, ..._sum  the same without the root
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import isfinite, prod
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from ..desc.arguments import ARG_DST
 from ..desc.attr import Attr
@@ -28,7 +31,8 @@ from ..model.derived import make_primitive
 from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..model.result_dims import Shaped, check_axis
+from ..model.result_dims import Shaped, check_axis, from_end
+from ..runtime.alloc import Array
 from ..schedule.trees.split_folds import pieces_of_folds
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
@@ -37,8 +41,42 @@ _FOLDS = {"max": "max", "min": "min", "mul": "mul"}
 # Integers whose folds are exact, and wrap around: a type of their own is what they are computed in.
 _EXACT = (DataType.s64, DataType.u64, DataType.u32)
 _UNSIGNED = -(2.0**63)
+_ONNX_S64 = 7
+Dims = tuple[int, ...]
+Value = Array | str
 # A power takes as long as to move so many bytes.
 _POWER_BYTES = 64
+
+
+def _of_integers(algorithm: str, of: Callable[[Any, Value], Value] = lambda call, x: x) -> Any:
+    """An operator of ONNX that folds integers, or what `of` makes of them, in 64 bits."""
+
+    def run(
+        call: Any,
+        x: Value,
+        axes: Annotated[Dims, "the list of axes"] | None = None,
+        *,
+        keepdims: bool = True,
+        noop_with_empty_axes: bool = False,
+    ) -> Value:
+        dims, apart, is_exact = call.dims(x), call.with_outputs(0), call.type_of(x) in _EXACT
+        axes = axes or (() if noop_with_empty_axes else tuple(range(len(dims))))
+        which = tuple(sorted({from_end(axis, len(dims)) for axis in axes}))
+        if not which:
+            return x
+        wide = of(apart, x if is_exact else apart.onnx("Cast", x, to=_ONNX_S64))
+        word = "sum" if algorithm == "mean" else algorithm
+        folded = apart.primitive(
+            "Reduction", wide, algorithm=f"reduction_{word}", axes=which, p=0.0, epsilon=0.0
+        )
+        if algorithm == "mean":
+            count = np.array(prod(dims[axis] for axis in which), call.numpy_type(wide))
+            folded = apart.onnx("Div", folded, count)
+        if not keepdims:
+            folded = call.reshaped(folded, tuple(n for i, n in enumerate(dims) if i not in which))
+        return folded if is_exact else call.onnx("CastLike", folded, x)
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +103,15 @@ class ReductionProblem(OperationProblem):
         "ReduceProd": "mul",
         "ReduceSum": "sum",
         "ReduceSumSquare": ("norm_lp_power_p_sum", 2.0),
+    }
+    integers = {
+        "ReduceL1": _of_integers("sum", lambda call, x: call.onnx("Abs", x)),
+        "ReduceMax": _of_integers("max"),
+        "ReduceMean": _of_integers("mean"),
+        "ReduceMin": _of_integers("min"),
+        "ReduceProd": _of_integers("mul"),
+        "ReduceSum": _of_integers("sum"),
+        "ReduceSumSquare": _of_integers("sum", lambda call, x: call.onnx("Mul", x, x)),
     }
     aten = {"amax": "ReduceMax", "amin": "ReduceMin", "mean": "ReduceMean", "sum": "ReduceSum"}
     openvino = {name: name for name in onnx if name != "ReduceSumSquare"}
