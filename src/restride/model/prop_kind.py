@@ -36,6 +36,7 @@ class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     rnn = "rnn"
     arg_reduction = "arg_reduction"
     gather = "gather"
+    max_pooling = "max_pooling"
     one_hot = "one_hot"
     reverse_sequence = "reverse_sequence"
     scan = "scan"

@@ -33,7 +33,7 @@ PRIMITIVES = {
     "layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
     "lrn": "LRNBackward LRNForward",
     "matmul": "Matmul",
-    "pooling": "PoolingBackward PoolingForward",
+    "pooling": "MaxPooling PoolingBackward PoolingForward",
     "prelu": "PReLUBackward PReLUForward",
     "reduction": "Reduction",
     "resampling": "ResamplingBackward ResamplingForward",

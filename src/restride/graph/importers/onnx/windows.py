@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from ...dims import Dims
 from ...nodes.layers import PoolingOperation, ReductionOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
-from ..operator_call import ONNX, Chosen, Ints, Operand, OperatorCall, Tensor, Value
+from ..operator_call import ONNX, Chosen, Ints, Made, Operand, OperatorCall, Tensor, Value
 
 
 class _Places(NamedTuple):
@@ -142,11 +142,41 @@ def _deconvolution(
 @ONNX("MaxPool")
 def _max_pooling(
     call: OperatorCall, x: Chosen, *, window: _OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
+) -> Made:
+    dims = call.dims(x)
+    places = window.places(dims)
+    places = _ceiled_places(places, dims) if ceil_mode else places
+    if call.count_of_outputs < 2:
+        return _pooling(call, x, "pooling_max", places)
+    strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
+    if storage_order:  # of an image the first spatial dim is the nearest
+        strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
+    names = "kernel", "strides", "dilates", "padding_l", "padding_r"
+    numbers = dict(zip(names, _checked(places), strict=True))
+    return call.primitive("MaxPooling", x, index_strides=tuple(strides), **numbers)
+
+
+@ONNX("MaxUnpool")
+def _max_unpooling(
+    call: OperatorCall,
+    x: Tensor,
+    indices: Value,
+    output_shape: Annotated[Ints, "the dims of the result"] | None = None,
+    *,
+    window: _OnnxWindow,
 ) -> Value:
-    if call.count_of_outputs > 1:
-        raise call.unimplemented("it gives the places of the maxima", "leave the second output out")
-    places = window.places(call.dims(x))
-    return _pooling(call, x, "pooling_max", _ceiled_places(places, call.dims(x)) if ceil_mode else places)
+    """Zeros, and each element at its index in the row-major result; one that is larger is zero behind it."""
+    dims = call.dims(x)
+    kernel, strides, _, low, high = window.places(dims)
+    sizes = zip(dims[2:], kernel, strides, low, high, strict=True)
+    result = (*dims[:2], *((n - 1) * s + k - before - behind for n, k, s, before, behind in sizes))
+    zeros = np.zeros(prod(result), call.type_of(x).numpy)
+    rows = (call.reshaped(each, (prod(dims),)) for each in (indices, x))
+    found = call.reshaped(call.onnx("ScatterElements", zeros, *rows), result)
+    if output_shape is None or output_shape == result:
+        return found
+    more = (m - n for n, m in zip(result, output_shape, strict=True))
+    return call.onnx("Pad", found, (*(0,) * len(result), *more))
 
 
 @ONNX("AveragePool")
@@ -188,10 +218,15 @@ def _power_pooling(
 
 
 def _pooling(call: OperatorCall, x: Value, algorithm: str, places: _Places) -> str:
+    return call.add(PoolingOperation(algorithm, *_checked(places)), x)
+
+
+def _checked(places: _Places) -> _Places:
+    """The same. Raises ValueError where a window could lie in the padding alone."""
     kernel, _, _, low, high = places
     if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
         raise ValueError(f"pads of {low} and {high} are as long as windows of {kernel}")
-    return call.add(PoolingOperation(algorithm, *places), x)
+    return places
 
 
 def _ceiled_places(places: _Places, dims: Dims) -> _Places:
