@@ -67,7 +67,9 @@ def _array(value: Any) -> Any:
     """A tensor of a case as an array; all that is none stays."""
     import onnx
 
-    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _difference(own: Any, other: Any, case: Any) -> str:
@@ -92,7 +94,7 @@ def report(found: list[Outcome]) -> str:
     reasons: dict[str, Counter[str]] = {}
     for outcome in found:
         if outcome.verdict == REFUSED:
-            text = re.sub(r"'[^']*'", "...", " ".join(outcome.reason.split("  hint:")[0].split()))
+            text = re.sub(r"'[^']*('|\.\.\.)", "...", " ".join(outcome.reason.split("  hint:")[0].split()))
             reasons.setdefault(re.sub(r"\d+", "N", text)[:160], Counter())[outcome.operator] += 1
     for text, operators in sorted(reasons.items(), key=lambda item: -item[1].total()):
         counts = ", ".join(f"{name} {count}" for name, count in operators.most_common())

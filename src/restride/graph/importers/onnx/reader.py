@@ -80,7 +80,7 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
             raise refuse("RS-G01:node-makes-tensor-already", node=node, twice=listed(twice))
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
-                _check_nodes(branch, available | set(branch.tensors))
+                _check_nodes(branch, available | {*branch.tensors, *branch.inputs})
         own.update(node.outputs)
         available.update(node.outputs)
     unmade = [name for name in graph.outputs if name not in available]
