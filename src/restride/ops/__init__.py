@@ -25,6 +25,7 @@ PRIMITIVES = {
     "concat": "Concat",
     "convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
     "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
+    "elementwise": "Elementwise",
     "eltwise": "EltwiseBackward EltwiseForward",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
