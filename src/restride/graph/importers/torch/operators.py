@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from ....dtypes import DataType
 from ....errors import Unimplemented
+from ....ops.binary import BinaryProblem
+from ....ops.elementwise import ElementwiseProblem
 from ....ops.reduction import ReductionProblem
 from ...dims import by
 from ..onnx import operators
 from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows, specifications
+from ..onnx.tensors import ELEMENTS
 from ..operator_call import ATEN, Function, Made, OperatorCall
 
 __all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "operators", "translate_aten"]
@@ -81,16 +85,99 @@ def _of_axes(values: Sequence[int] | int, rank: int) -> tuple[int, ...]:
     return numbers * rank if len(numbers) == 1 else numbers
 
 
+def _promoted(row: Any) -> Function:
+    """A function of elements whose operands are of one type first, as torch promotes them."""
+
+    def run(call: OperatorCall, *xs: Any, **named: Any) -> Made:
+        values = _of_one_type(call, xs)
+        return call.onnx(row, *values) if isinstance(row, str) else row(call, *values, **named)
+
+    return run
+
+
+def _of_one_type(call: OperatorCall, xs: Sequence[Any]) -> list[Any]:
+    """Numbers and tensors as torch computes with them: floats before integers before truth values; of a kind
+    tensors of dims before those without, and these before numbers.
+    """
+    tensors = [x for x in xs if isinstance(x, str | np.ndarray)]
+    if len(xs) < 2 or not tensors or len(tensors) + sum(isinstance(x, int | float) for x in xs) != len(xs):
+        return [*xs]
+    groups = [
+        [call.numpy_type(x) for x in tensors if call.dims(x)],
+        [call.numpy_type(x) for x in tensors if not call.dims(x)],
+        [np.dtype(_OF_NUMBERS[type(x)]) for x in xs if isinstance(x, int | float)],
+    ]
+    common: Any = None
+    for group in filter(None, groups):
+        own = np.result_type(*group)
+        if common is None or _KIND_ORDER.index(own.kind) > _KIND_ORDER.index(common.kind):
+            common = own
+    return [_as_type(call, x, common) for x in xs]
+
+
+_OF_NUMBERS: Mapping[type, Any] = {bool: np.bool_, int: np.int64, float: np.float32}
+_KIND_ORDER = "buifV"
+"""Kinds of NumPy's types, each of which makes what is computed with those before it of its kind."""
+
+
+def _as_type(call: OperatorCall, x: Any, dtype: Any) -> Any:
+    if isinstance(x, int | float):
+        return np.array(x, dtype)
+    return x if call.numpy_type(x) == dtype else call.onnx("Cast", x, to=_NUMBERS[dtype])
+
+
+_NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
+
 for _specification in specifications():
-    enter_rows(ATEN, _specification.aten)
+    is_of_elements = _specification in (BinaryProblem, ElementwiseProblem)
+    rows = _specification.aten
+    enter_rows(ATEN, {name: _promoted(row) for name, row in rows.items()} if is_of_elements else rows)
 
 # --- functions ----------------------------------------------------------------------------------------------
 
 
 @ATEN("add", "sub")
 def _sum(call: OperatorCall, x: Any, y: Any, *, alpha: Any = 1) -> Made:
-    y = call.onnx("Mul", y, np.array(alpha, _F32)) if alpha != 1 else y
+    x, y = _of_one_type(call, (x, y))
+    y = call.onnx("Mul", y, np.array(alpha, call.numpy_type(y))) if alpha != 1 else y
     return call.onnx("Add" if call.node.operator == "aten.add" else "Sub", x, y)
+
+
+@ATEN("div")
+def _quotient(call: OperatorCall, x: Any, y: Any, *, rounding_mode: str | None = None) -> Made:
+    """A quotient of integers has fractions, where it is not rounded."""
+    x, y = _of_one_type(call, (x, y))
+    if rounding_mode == "floor":
+        return call.elements("floor_divide", x, y)
+    is_whole = call.numpy_type(x).kind in "iub"
+    if rounding_mode == "trunc":
+        quotient = call.onnx("Div", x, y)
+        return quotient if is_whole else call.elements("trunc", quotient)
+    return call.onnx("Div", *(_as_type(call, each, np.dtype(_F32)) if is_whole else each for each in (x, y)))
+
+
+@ATEN("where")
+def _where(call: OperatorCall, condition: Any, x: Any, y: Any) -> Made:
+    return call.onnx("Where", condition, *_of_one_type(call, (x, y)))
+
+
+@ATEN("addcmul", "addcdiv")
+def _scaled_sum(call: OperatorCall, x: Any, left: Any, right: Any, *, value: Any = 1) -> Made:
+    made = call.onnx("Mul" if call.node.operator == "aten.addcmul" else "Div", left, right)
+    factor = np.array(value, call.numpy_type(made))
+    return call.onnx("Add", x, made if value == 1 else call.onnx("Mul", made, factor))
+
+
+@ATEN("_to_copy")
+def _to_copy(call: OperatorCall, x: Any, *, dtype: Any = None) -> Made:
+    """The result has the type that torch says."""
+    aten: AtenCall = call.node.attributes[CALL]
+    return _as_type(call, x, DataType.parse(aten.results[0][1]).numpy)
+
+
+@ATEN("masked_fill")
+def _masked_fill(call: OperatorCall, x: Any, mask: Any, value: Any) -> Made:
+    return call.onnx("Where", mask, _as_type(call, value, call.numpy_type(x)), x)
 
 
 @ATEN("clamp", "clamp_min")
@@ -99,7 +186,8 @@ def _clamp(call: OperatorCall, x: Any, low: float = -inf, high: float = inf) -> 
         raise call.unimplemented("a limit is no number")
     if (low, high) == (0.0, inf):
         return call.onnx("Relu", x)
-    return call.onnx("Clip", x, *(limit if isfinite(limit) else None for limit in (low, high)))
+    limits = (np.array(limit, call.numpy_type(x)) if isfinite(limit) else None for limit in (low, high))
+    return call.onnx("Clip", x, *limits)
 
 
 @ATEN("prelu")
