@@ -115,6 +115,11 @@ def _sum(call: OperatorCall, *xs: Operand) -> Value:
     return total
 
 
+@ONNX("Mean")
+def _mean(call: OperatorCall, *xs: Operand) -> Value:
+    return call.onnx("Mul", call.with_outputs(0).onnx("Sum", *xs), 1 / len(xs))
+
+
 @ONNX("Where")
 def _where(call: OperatorCall, condition: Value, x: Value, y: Value) -> Value:
     values = [x, y, condition]
