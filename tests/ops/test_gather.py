@@ -8,35 +8,11 @@ import pytest
 import restride as rs
 from restride.ir.conversion import PROVIDED
 from support.errors import refused
-from support.executions import executed
+from support.executions import INDICES, executed, inside, same_bits, values_of
 
 DIMS = (3, 17, 6)
 TAGS = "abc", "cab", "aBc16b", "Abc4a"
-INDICES = "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"
 _ONE, _TWO, _DST = rs.ARG_SRC_0, rs.ARG_SRC_1, rs.ARG_DST
-
-
-def values_of(kind, dims, seed=0):
-    """Values of a type, any bits of it."""
-    rng, twin = np.random.default_rng(seed), kind.numpy
-    if kind is rs.DataType.boolean:
-        return rng.integers(0, 2, dims).astype(bool)
-    if kind.bits < 8:
-        return rng.integers(0, 7, dims).astype(twin)
-    return rng.integers(0, 256, (*dims, kind.bits // 8), np.uint8).view(twin)[..., 0]
-
-
-def same_bits(found, wanted):
-    """Equal, NaN and all."""
-    assert found.dtype == wanted.dtype
-    assert found.shape == wanted.shape
-    assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
-
-
-def inside(index, size):
-    """Indices as they are documented: from the end, and then the nearer end."""
-    at = index.astype(object)
-    return np.clip(np.where(at < 0, at + size, at), 0, size - 1).astype(np.int64)
 
 
 def gathered(engine, algorithm, x, indices, dims, tags=("abc", "abc"), **more):

@@ -8,9 +8,7 @@ import pytest
 import restride as rs
 from restride.ir.conversion import PROVIDED
 from support.errors import refused
-from support.executions import executed
-
-from .test_gather import INDICES, inside, same_bits, values_of
+from support.executions import INDICES, executed, inside, same_bits, values_of
 
 DIMS = (3, 17, 6)
 TAGS = "abc", "cab", "aBc16b", "Abc4a"
@@ -131,8 +129,8 @@ def test_the_source_may_be_the_destination():
     held = rs.Memory.from_numpy(np.arange(20, dtype=np.float32).reshape(4, 5))
     wanted = held.to_numpy().copy()
     wanted[2] += 2
-    others = rs.Memory.from_numpy(at), rs.Memory.from_numpy(updates)
-    rs.onednn.Scatter(pd).execute(rs.Stream(engine), held, *others, held)
+    others = {_AT: rs.Memory.from_numpy(at), _UPDATES: rs.Memory.from_numpy(updates)}
+    rs.onednn.Scatter(pd).execute(rs.Stream(engine), {_SRC: held, **others, _DST: held})
     np.testing.assert_array_equal(held.to_numpy(), wanted)
 
 

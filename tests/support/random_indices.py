@@ -125,7 +125,7 @@ def _trilu(rng: random.Random) -> RandomProblem:
     dims, kind = random_dims(rng, rng.choice((2, 3, 4))), rng.choice(_TYPES)
     src, dst = (_desc(rng, dims, kind) for _ in range(2))
     offset = rng.choice((None, _plain((1,), rng)))
-    return _problem("Trilu", src, offset, dst, rng.randint(-3, 3), rng.random() < 0.5)
+    return _problem("Trilu", src, dst, offset, rng.randint(-3, 3), rng.random() < 0.5)
 
 
 INDEXED: dict[str, Callable[[random.Random], RandomProblem]] = {

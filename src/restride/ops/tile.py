@@ -124,7 +124,7 @@ class TriluProblem(OperationProblem):
 
     operation = "trilu"
     primitive = "Trilu"
-    call = "src", "offset", "dst", "diagonal", "upper"
+    call = "src", "dst", "offset", "diagonal", "upper"
     defaults = {"offset": None, "diagonal": 0, "upper": True}
     prop_kinds = (PropKind.undef,)
     reads = {ARG_SRC: "src", ARG_SRC_1: "offset"}
