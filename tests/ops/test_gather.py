@@ -39,7 +39,9 @@ def test_every_axis_and_format(engine, axis, tags):
     x = np.random.default_rng(1).standard_normal(DIMS).astype(np.float32)
     at = np.array([0, -1, 2, 1, 1], np.int32)
     dims = (*DIMS[:axis], 5, *DIMS[axis + 1 :])
-    same_bits(gathered(engine, "axis", x, at, dims, tags, axis=axis), np.take(x, inside(at, DIMS[axis]), axis))
+    same_bits(
+        gathered(engine, "axis", x, at, dims, tags, axis=axis), np.take(x, inside(at, DIMS[axis]), axis)
+    )
 
 
 @pytest.mark.parametrize("kind", INDICES)
@@ -86,7 +88,9 @@ def test_several_dims_at_once(engine, tag, count):
 def test_several_dims_of_each_element_of_a_batch(engine):
     x = np.random.default_rng(10).standard_normal(DIMS).astype(np.float32)
     at = np.random.default_rng(11).integers(-6, 6, (3, 4, 2))
-    wanted = np.stack([row[tuple(inside(i[:, d], row.shape[d]) for d in range(2))] for row, i in zip(x, at, strict=True)])
+    wanted = np.stack(
+        [row[tuple(inside(i[:, d], row.shape[d]) for d in range(2))] for row, i in zip(x, at, strict=True)]
+    )
     same_bits(gathered(engine, "nd", x, at, (3, 4), batch_dims=1), wanted)
 
 
@@ -118,7 +122,14 @@ def test_sequences_are_reversed_up_to_their_lengths(engine, tag, axes):
         row = np.moveaxis(wanted, (axis, batch), (0, 1))[:, b]
         row[:length] = row[:length][::-1].copy()
     found = executed(
-        engine, "ReverseSequence", {_ONE: x, _TWO: lengths}, md, of_lengths, rs.MemoryDesc(DIMS, "f32"), axis, batch
+        engine,
+        "ReverseSequence",
+        {_ONE: x, _TWO: lengths},
+        md,
+        of_lengths,
+        rs.MemoryDesc(DIMS, "f32"),
+        axis,
+        batch,
     )
     same_bits(found[_DST], wanted)
 

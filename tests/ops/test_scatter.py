@@ -102,7 +102,9 @@ def test_floats_are_rounded_after_each_update(engine, kind, reduction):
     twin, rng = rs.DataType[kind].numpy, np.random.default_rng(4)
     x, updates = rng.standard_normal((5, 8)).astype(twin), rng.standard_normal((20, 8)).astype(twin)
     at = rng.integers(0, 5, 20)
-    same_bits(scattered(engine, "axis", (x, at, updates), reduction=reduction), wanted_of(at, x, updates, reduction))
+    same_bits(
+        scattered(engine, "axis", (x, at, updates), reduction=reduction), wanted_of(at, x, updates, reduction)
+    )
 
 
 @pytest.mark.parametrize("reduction", ["min", "max"])
@@ -135,10 +137,16 @@ def test_the_source_may_be_the_destination():
 
 
 @pytest.mark.parametrize("axis", range(3))
-@pytest.mark.parametrize("kinds", [("s64", "f32"), ("u8", "s8"), ("s32", "f64"), ("u32", "boolean"), ("s8", "u16")], ids=str)
+@pytest.mark.parametrize(
+    "kinds", [("s64", "f32"), ("u8", "s8"), ("s32", "f64"), ("u32", "boolean"), ("s8", "u16")], ids=str
+)
 def test_one_hot(engine, axis, kinds):
     indices, values = (rs.DataType[kind].numpy for kind in kinds)
-    at = np.random.default_rng(5).integers(0 if np.dtype(indices).kind == "u" else -12, 12, (4, 5)).astype(indices)
+    at = (
+        np.random.default_rng(5)
+        .integers(0 if np.dtype(indices).kind == "u" else -12, 12, (4, 5))
+        .astype(indices)
+    )
     both = np.array([0, 1] if kinds[1] == "boolean" else [3, 7]).astype(values)
     dims = (*(4, 5)[:axis], 9, *(4, 5)[axis:])
     mds = rs.MemoryDesc((4, 5), kinds[0]), rs.MemoryDesc((2,), kinds[1]), rs.MemoryDesc(dims, kinds[1], "cab")

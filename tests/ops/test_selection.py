@@ -61,7 +61,9 @@ def test_the_index_in_every_type(engine, kind, algorithm):
 @pytest.mark.parametrize("kind", ["f32", "f64", "f16", "bf16"])
 def test_nan_and_zeros(engine, kind):
     twin = rs.DataType[kind].numpy
-    rows = np.array([[1, np.nan, 3, np.nan], [-np.inf, -0.0, 0.0, -1], [np.inf, 1, np.inf, -np.inf]]).astype(twin)
+    rows = np.array([[1, np.nan, 3, np.nan], [-np.inf, -0.0, 0.0, -1], [np.inf, 1, np.inf, -np.inf]]).astype(
+        twin
+    )
     for algorithm, function in (("max", np.argmax), ("min", np.argmin)):
         wanted = function(rows.astype(np.float64), 1)[:, None]
         np.testing.assert_array_equal(best_of(engine, algorithm, rows, 1), wanted)

@@ -42,7 +42,13 @@ def test_one_side_of_a_diagonal(engine, tag, k, is_of_a_run):
     x, md = np.random.default_rng(2).standard_normal(DIMS).astype(np.float32), rs.MemoryDesc(DIMS, "f32", tag)
     offset = {rs.ARG_SRC_1: np.array([k])} if is_of_a_run else {}
     for upper, function in ((True, np.triu), (False, np.tril)):
-        arguments = md, md, rs.MemoryDesc((1,), "s64") if is_of_a_run else None, 0 if is_of_a_run else k, upper
+        arguments = (
+            md,
+            md,
+            rs.MemoryDesc((1,), "s64") if is_of_a_run else None,
+            0 if is_of_a_run else k,
+            upper,
+        )
         found = executed(engine, "Trilu", {rs.ARG_SRC: x, **offset}, *arguments)[rs.ARG_DST]
         same_bits(found, function(x, k))
 

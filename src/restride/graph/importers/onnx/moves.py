@@ -146,7 +146,11 @@ _OF_VALUES = "how many elements its result has depends on values", "use Where, w
 
 @ONNX("Compress")
 def _compress(
-    call: OperatorCall, x: Value, condition: Annotated[Array, "which elements it takes"], *, axis: int | None = None
+    call: OperatorCall,
+    x: Value,
+    condition: Annotated[Array, "which elements it takes"],
+    *,
+    axis: int | None = None,
 ) -> Value:
     """The elements, or parts, for which a known condition holds."""
     if axis is None:
@@ -183,9 +187,7 @@ def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int) -> Value:
     batch, channels, height, width = call.dims(x)
     high, wide = height // blocksize, width // blocksize
     x = call.reshaped(x, (batch, channels, high, blocksize, wide, blocksize))
-    return call.reshaped(
-        call.transposed(x, (0, 3, 5, 1, 2, 4)), (batch, channels * blocksize**2, high, wide)
-    )
+    return call.reshaped(call.transposed(x, (0, 3, 5, 1, 2, 4)), (batch, channels * blocksize**2, high, wide))
 
 
 # --- padding ------------------------------------------------------------------------------------------------
