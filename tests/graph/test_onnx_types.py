@@ -422,7 +422,6 @@ def test_scales_of_halves_that_a_run_brings_are_not_read_as_f32() -> None:
 @pytest.mark.parametrize(
     ("operator", "read", "constants", "why"),
     [
-        ("LayerNormalization", "x c", {"c": C}, "it normalizes f64"),
         ("Mul", "x c", {"c": np.float32([1, 2, 3])}, "it mixes f64 and f32"),
         ("Where", "t x c", {"t": T, "c": np.float32([1, 2, 3])}, "it mixes f64 and f32"),
     ],

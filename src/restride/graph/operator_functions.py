@@ -160,6 +160,8 @@ class OperatorFunction:
         others = tuple(parameter.name for parameter in self._inputs[1:])
         self._function = ArrayFunction(f"rs.ops.{name}", others=others)
         self._are_known = [parameter.is_known for parameter in self._inputs]
+        # Numbers in these are places, whatever the type of the tensor is.
+        self._indices = {parameter.name for parameter in self._inputs if parameter.mark == "indices"}
         self._is_open = any(parameter.kind is VAR_POSITIONAL for parameter in self._inputs)
         # Calls by what they say beside their tensors.
         self._seen: dict[Hashable, _Invocation] = {}
@@ -231,6 +233,7 @@ class OperatorFunction:
         beside, names = _type_beside(inputs, are_known), self._names(len(inputs))
         slots: list[_Known | bool | None] = []
         for name, value, is_known in zip(names, inputs, are_known, strict=False):
+            is_known = is_known or (name in self._indices and isinstance(value, int | list | tuple))
             if value is None or (_is_tensor(value) and not is_known):
                 slots.append(None if value is None else True)
             else:

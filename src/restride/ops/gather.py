@@ -44,7 +44,7 @@ _S64 = 7
 # --- names --------------------------------------------------------------------------------------------------
 
 
-def _gather(call: Any, x: Value, indices: Value, *, axis: int = 0) -> Any:
+def _gather(call: Any, x: Value, indices: Annotated[Value, "indices"], *, axis: int = 0) -> Any:
     return _gathered(call, x, indices, axis)
 
 
@@ -171,7 +171,7 @@ class GatherProblem(OperationProblem):
     }
     openvino = {
         "Gather": lambda call, x, indices, axis, *, batch_dims=0: _gathered(
-            call, x, indices, int(axis), int(batch_dims)
+            call, x, indices, int(np.ravel(axis)[0]), int(batch_dims)
         ),
         "GatherElements": "GatherElements",
         "GatherND": "GatherND",

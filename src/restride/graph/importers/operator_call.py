@@ -13,6 +13,7 @@ The signature is the table of what the operator has, and its annotations say wha
 | `Operand` | such a tensor, or its values where they are known |
 | `Chosen` | the same where the result has its elements as they are, so that integers of 8 bits are exact |
 | `Moved`, `Value` | a tensor of any type: of the graph, or its values where they are known |
+| `Annotated[Value, "indices"]` | the same, of places: numbers in a call are integers |
 | `Array`, `Ints`, `float`, ... | what must be known: `Annotated[Ints, "the padding"]` says what an input is |
 | `Annotated[int, Usual("it trains")]` | an attribute of which there is the default alone, and why |
 | a dataclass | attributes that travel together, which are its fields |

@@ -82,10 +82,12 @@ def missing_operators(
 def body_of(call: OperatorCall) -> OnnxFunction | None:
     """The body that ONNX gives the operator of a node; None where there is none, or no package onnx."""
     node, opset = call.node, call.opset
+    schema = _schema(node.operator, opset)
+    if schema is None or not {*node.attributes} <= {*schema.attributes}:
+        return None  # it would leave an attribute out
     body = _plain_body(node.operator, opset)
     if body is not None or not _is_built(node.operator, opset):
         return body
-    schema = _schema(node.operator, opset)
     version = max(schema.context_dependent_function_opset_versions)
     types = [_type_proto(call, value) for value in call.values]
     content = schema.get_context_dependent_function_with_opset_version(version, _node_proto(node), types)

@@ -254,8 +254,8 @@ def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: 
     dims = call.dims(x)
     n, rank = dims[axis], len(dims)
     if how in _PAD_MODES:
-        if not n:
-            raise ValueError(f"there is no element to repeat along axis {axis}")
+        if not n or (how == "reflect" and max(sides) >= n):
+            raise ValueError(f"{sides[0]} and {sides[1]} elements are made of {n} along axis {axis}")
         return str(call.onnx("Gather", x, np.pad(np.arange(n, dtype=np.int32), sides, how), axis=axis))
     low, high = (tuple(size if i == axis else 0 for i in range(rank)) for size in sides)
     is_inside = np.pad(np.ones(n, np.bool_), sides).reshape(-1, *(1,) * (rank - axis - 1))

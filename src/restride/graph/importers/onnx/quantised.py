@@ -79,7 +79,9 @@ def _dequantize(
             offset = apart.onnx("Cast", _spread(call, x, zero, form), to=_F32_NUMBER)
             reals = apart.onnx("Sub", reals, offset)
         factor = _spread(call, x, scale, form)
-        return call.onnx("CastLike", apart.onnx("Mul", reals, apart.onnx("Cast", factor, to=_F32_NUMBER)), scale)
+        return call.onnx(
+            "CastLike", apart.onnx("Mul", reals, apart.onnx("Cast", factor, to=_F32_NUMBER)), scale
+        )
     scale, offset = _numbers(call, x, scale, zero, form)
     if form.output_dtype not in (0, 1):
         raise call.unimplemented("its result is of another type than f32", "leave output_dtype out, and cast")
