@@ -211,6 +211,12 @@ def test_attributes_are_read_at_each_call() -> None:
     assert rs.ops.Transpose(X[0, 0], perm=range(1, -1, -1)).shape == (5, 6)
 
 
+def test_places_in_lists_are_those_of_their_own_call() -> None:
+    for places in ((0, 1), [2, 3], (0, 1), (3, 0), [3]):
+        assert np.array_equal(rs.ops.Gather(X, places, axis=1), X[:, list(places)])
+    assert np.array_equal(rs.ops.Gather(X, -1), X[-1])
+
+
 def test_what_is_kept_can_be_let_go() -> None:
     rs.ops.Gather(X, np.arange(20), axis=1)
     assert operator_functions._network_of.cache_info().currsize > 0

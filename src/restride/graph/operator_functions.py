@@ -207,8 +207,8 @@ class OperatorFunction:
         are_known = self._are_known
         parts: list[Any] = [len(inputs)]
         try:
-            for value, is_known in zip(inputs, are_known, strict=False):
-                if is_known:
+            for each, value in zip(self._inputs, inputs, strict=False):
+                if each.is_known or (each.name in self._indices and isinstance(value, list | tuple)):
                     parts.append(_exact(value))
                 elif not _is_tensor(value):
                     return None
