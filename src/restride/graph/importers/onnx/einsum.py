@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ..operator_call import ONNX, Operand, OperatorCall, Value
 
 
-class _Term(NamedTuple):
+class _LabeledTensor(NamedTuple):
     """A tensor, and the label of each of its dims: a letter, or `.2` for the dim before the last of `...`."""
 
     value: Value
@@ -28,7 +28,7 @@ def _einsum(call: OperatorCall, *xs: Operand, equation: str) -> Value:
     if len(texts) != len(xs):
         raise ValueError(f"{equation!r} is of {len(texts)} tensors, and there are {len(xs)}")
     apart = call.with_outputs(0)
-    terms = [_Term(x, _labels(text, len(call.dims(x)))) for text, x in zip(texts, xs, strict=True)]
+    terms = [_LabeledTensor(x, _labels(text, len(call.dims(x)))) for text, x in zip(texts, xs, strict=True)]
     dotted = max((_dots(term.labels) for term in terms), key=len)
     if arrow:
         wanted = _labels(output, len(output.replace("...", "")) + ("..." in output) * len(dotted))
@@ -61,7 +61,7 @@ def _dots(labels: Iterable[str]) -> tuple[str, ...]:
     return tuple(label for label in labels if "." in label)
 
 
-def _diagonal(call: OperatorCall, term: _Term) -> _Term:
+def _diagonal(call: OperatorCall, term: _LabeledTensor) -> _LabeledTensor:
     """The term with each label once."""
     value, labels = term
     for label in dict.fromkeys(labels):
@@ -77,20 +77,22 @@ def _diagonal(call: OperatorCall, term: _Term) -> _Term:
             flat = call.reshaped(turned, (*(dims[axis] for axis in rest), n * n))
             value = call.onnx("Slice", flat, (0,), (n * n,), (len(rest),), (n + 1,))
             labels = (*(labels[axis] for axis in rest), label)
-    return _Term(value, labels)
+    return _LabeledTensor(value, labels)
 
 
-def _summed(call: OperatorCall, term: _Term, needed: Iterable[str]) -> _Term:
+def _summed(call: OperatorCall, term: _LabeledTensor, needed: Iterable[str]) -> _LabeledTensor:
     """The term without the labels that are not needed."""
     kept = {*needed}
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in kept)
     if not axes:
         return term
     value = call.onnx("ReduceSum", term.value, axes, keepdims=False)
-    return _Term(value, tuple(label for label in term.labels if label in kept))
+    return _LabeledTensor(value, tuple(label for label in term.labels if label in kept))
 
 
-def _joined(call: OperatorCall, left: _Term, right: _Term, later: set[str]) -> _Term:
+def _joined(
+    call: OperatorCall, left: _LabeledTensor, right: _LabeledTensor, later: set[str]
+) -> _LabeledTensor:
     """Two terms as one, which has the labels that are needed later."""
     left = _summed(call, left, later | {*right.labels})
     right = _summed(call, right, later | {*left.labels})
@@ -106,7 +108,7 @@ def _joined(call: OperatorCall, left: _Term, right: _Term, later: set[str]) -> _
     if not inner or is_repeated:
         # Of elements: each has dims of 1 where the other one has its own.
         spread = [_ordered(call, term, [*batch, *inner, *own[0], *own[1]]) for term in (left, right)]
-        product = _Term(call.onnx("Mul", *spread), (*batch, *inner, *own[0], *own[1]))
+        product = _LabeledTensor(call.onnx("Mul", *spread), (*batch, *inner, *own[0], *own[1]))
         return _summed(call, product, labels)
     extents = {**second, **first}
     rows, columns, depth = (prod(extents[each] for each in part) for part in (own[0], own[1], inner))
@@ -115,14 +117,14 @@ def _joined(call: OperatorCall, left: _Term, right: _Term, later: set[str]) -> _
     matrices = call.onnx("MatMul", a, b)
     joint = tuple(max(first[label], second[label]) for label in batch)
     dims = (*joint, *_of(first, own[0]), *_of(second, own[1]))
-    return _Term(call.reshaped(matrices, dims), labels)
+    return _LabeledTensor(call.reshaped(matrices, dims), labels)
 
 
 def _of(extents: dict[str, int], labels: Sequence[str]) -> tuple[int, ...]:
     return tuple(extents[label] for label in labels)
 
 
-def _ordered(call: OperatorCall, term: _Term, labels: Sequence[str]) -> Value:
+def _ordered(call: OperatorCall, term: _LabeledTensor, labels: Sequence[str]) -> Value:
     """A term with its dims in the order of labels, of 1 where it has none."""
     own = [label for label in labels if label in term.labels]
     value = call.transposed(term.value, [term.labels.index(label) for label in own])

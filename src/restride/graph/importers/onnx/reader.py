@@ -48,8 +48,10 @@ def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
         f"{operator}: {listed(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
         for operator, names in missing.items()
     ]
-    key = "RS-G02:operators-restride-not" if has_bodies() else "RS-G02:operators-without-onnx"
-    return refuse(key, what=what, texts="; ".join(texts), count=len(missing))
+    where, count = "; ".join(texts), len(missing)
+    if not has_bodies():
+        return refuse("RS-G02:operators-without-onnx", what=what, texts=where, count=count)
+    return refuse("RS-G02:operators-restride-not", what=what, texts=where, count=count)
 
 
 def check_order(model: OnnxModel) -> None:

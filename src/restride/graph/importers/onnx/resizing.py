@@ -45,7 +45,7 @@ class _Extents:
     keep_aspect_ratio_policy: str = "stretch"
 
 
-class _Line(NamedTuple):
+class _ResizedAxis(NamedTuple):
     """One axis of a resize: the extents before and after, the scale, and the part of the source that is
     looked at, as fractions of it.
     """
@@ -83,9 +83,9 @@ def _resize(
         sizes, factors = _with_aspect([dims[axis] for axis in axes], sizes, extents.keep_aspect_ratio_policy)
     else:
         sizes = tuple(floor(dims[axis] * factor) for axis, factor in zip(axes, factors, strict=True))
-    lines = [_Line(n, n, 1.0) for n in dims]
+    lines = [_ResizedAxis(n, n, 1.0) for n in dims]
     for at, axis in enumerate(axes):
-        lines[axis] = _Line(dims[axis], sizes[at], factors[at])
+        lines[axis] = _ResizedAxis(dims[axis], sizes[at], factors[at])
         if sampling.coordinate_transformation_mode == "tf_crop_and_resize":
             if isinstance(roi, str):
                 raise call.unimplemented(
@@ -95,7 +95,7 @@ def _resize(
             if region.size != 2 * len(axes):
                 raise ValueError(f"its region has {region.size} numbers for {len(axes)} axes")
             ends = float(region[at]), float(region[at + len(axes)])
-            lines[axis] = _Line(dims[axis], sizes[at], factors[at], *ends)
+            lines[axis] = _ResizedAxis(dims[axis], sizes[at], factors[at], *ends)
     return _resampled(call, x, lines, sampling)
 
 
@@ -117,11 +117,11 @@ def _upsample(call: OperatorCall, x: Moved, scales: _Scales, *, mode: str = "nea
     dims, factors = call.dims(x), [float(scale) for scale in scales.reshape(-1)]
     pairs = zip(dims, factors, strict=True)
     return _resampled(
-        call, x, [_Line(n, floor(n * f), f) for n, f in pairs], _Sampling(mode, "asymmetric", "floor")
+        call, x, [_ResizedAxis(n, floor(n * f), f) for n, f in pairs], _Sampling(mode, "asymmetric", "floor")
     )
 
 
-def _resampled(call: OperatorCall, x: str, lines: Sequence[_Line], sampling: _Sampling) -> Value:
+def _resampled(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampling: _Sampling) -> Value:
     mode = sampling.mode
     if mode not in ("nearest", *_KERNELS):
         raise ValueError(f"its mode is {mode!r}")
@@ -146,7 +146,7 @@ def _resampled(call: OperatorCall, x: str, lines: Sequence[_Line], sampling: _Sa
     return _extrapolated(apart, x, lines, sampling)
 
 
-def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_Line], sampling: _Sampling) -> str:
+def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_ResizedAxis], sampling: _Sampling) -> str:
     """With a value where a region looks outside of the source."""
     if sampling.coordinate_transformation_mode != "tf_crop_and_resize":
         return x
@@ -163,25 +163,25 @@ def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_Line], sampling: 
 # --- tables -------------------------------------------------------------------------------------------------
 
 
-def _length(line: _Line) -> float:
+def _length(line: _ResizedAxis) -> float:
     """The extent of the result before it was cut off to a whole number."""
     exact = line.source * line.scale
     return round(exact) if abs(exact - round(exact)) < 1e-9 * max(exact, 1) else exact
 
 
-def _symmetric(at: Array, line: _Line) -> Array:
+def _symmetric(at: Array, line: _ResizedAxis) -> Array:
     """Half pixels around the same center, though the extent of the result is cut off."""
     offset = line.source / 2 * (1 - line.result / _length(line))
     return offset + (at + 0.5) / line.scale - 0.5
 
 
-def _region(at: Array, line: _Line) -> Array:
+def _region(at: Array, line: _ResizedAxis) -> Array:
     first, width = line.start * (line.source - 1), (line.end - line.start) * (line.source - 1)
     length = _length(line)
     return first + (np.full_like(at, width / 2) if length == 1 else at * width / (length - 1))
 
 
-_POSITIONS: Mapping[str, Callable[[Array, _Line], Array]] = {
+_POSITIONS: Mapping[str, Callable[[Array, _ResizedAxis], Array]] = {
     "half_pixel": lambda at, line: (at + 0.5) / line.scale - 0.5,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": lambda at, line: (at + 0.5) / line.scale - 0.5 if line.result > 1 else at * 0,
@@ -212,7 +212,7 @@ _KERNELS: Mapping[str, tuple[Callable[[Array, float], Array], int]] = {
 }
 
 
-def _places(sampling: _Sampling, line: _Line) -> Array:
+def _places(sampling: _Sampling, line: _ResizedAxis) -> Array:
     """The places in the source that a result looks at."""
     word = sampling.coordinate_transformation_mode
     if word not in _POSITIONS:
@@ -220,7 +220,7 @@ def _places(sampling: _Sampling, line: _Line) -> Array:
     return _POSITIONS[word](np.arange(line.result, dtype=np.float64), line)
 
 
-def _table(sampling: _Sampling, line: _Line) -> tuple[Array, Array]:
+def _table(sampling: _Sampling, line: _ResizedAxis) -> tuple[Array, Array]:
     """For each element of a result the elements of the source that it is made of, and their weights."""
     at, last = _places(sampling, line), line.source - 1
     if sampling.mode == "nearest":
@@ -242,7 +242,7 @@ def _table(sampling: _Sampling, line: _Line) -> tuple[Array, Array]:
     return indices, weights[:, used].astype(np.float32)
 
 
-def _is_resampling(sampling: _Sampling, line: _Line) -> bool:
+def _is_resampling(sampling: _Sampling, line: _ResizedAxis) -> bool:
     """True where oneDNN's resampling makes the same of an axis."""
     if not line.source or not line.result or (sampling.antialias and line.scale < 1):
         return False
