@@ -55,6 +55,7 @@ from .arrays.functions import shuffle_channels as shuffle_channels
 from .arrays.functions import softmax as softmax
 from . import sycl_interop as sycl_interop
 from .onednn import Algorithm as Algorithm
+from .onednn import ArgReduction as ArgReduction
 from .onednn import BatchNormalizationBackward as BatchNormalizationBackward
 from .onednn import BatchNormalizationForward as BatchNormalizationForward
 from .onednn import Binary as Binary
@@ -71,6 +72,7 @@ from .onednn import EngineKind as EngineKind
 from .onednn import Event as Event
 from .onednn import GRUBackward as GRUBackward
 from .onednn import GRUForward as GRUForward
+from .onednn import Gather as Gather
 from .onednn import GroupNormalizationBackward as GroupNormalizationBackward
 from .onednn import GroupNormalizationForward as GroupNormalizationForward
 from .onednn import InnerProductBackwardData as InnerProductBackwardData
@@ -86,8 +88,10 @@ from .onednn import LayerNormalizationBackward as LayerNormalizationBackward
 from .onednn import LayerNormalizationForward as LayerNormalizationForward
 from .onednn import MAX_NDIMS as MAX_NDIMS
 from .onednn import Matmul as Matmul
+from .onednn import MaxPooling as MaxPooling
 from .onednn import NO_DATA as NO_DATA
 from .onednn import NormalizationFlags as NormalizationFlags
+from .onednn import OneHot as OneHot
 from .onednn import PReLUBackward as PReLUBackward
 from .onednn import PReLUForward as PReLUForward
 from .onednn import PoolingBackward as PoolingBackward
@@ -108,6 +112,9 @@ from .onednn import Reduction as Reduction
 from .onednn import Reorder as Reorder
 from .onednn import ResamplingBackward as ResamplingBackward
 from .onednn import ResamplingForward as ResamplingForward
+from .onednn import ReverseSequence as ReverseSequence
+from .onednn import Scan as Scan
+from .onednn import Scatter as Scatter
 from .onednn import ScratchpadMode as ScratchpadMode
 from .onednn import ShuffleBackward as ShuffleBackward
 from .onednn import ShuffleForward as ShuffleForward
@@ -117,6 +124,9 @@ from .onednn import Status as Status
 from .onednn import Stream as Stream
 from .onednn import StreamFlags as StreamFlags
 from .onednn import Sum as Sum
+from .onednn import Tile as Tile
+from .onednn import TopK as TopK
+from .onednn import Trilu as Trilu
 from .onednn import VanillaRNNBackward as VanillaRNNBackward
 from .onednn import VanillaRNNForward as VanillaRNNForward
 from .onednn import arg_attr_multiple_post_op as arg_attr_multiple_post_op

@@ -1,4 +1,4 @@
-"""Scatters write in the order of the indices, in every type, format and engine; nothing outside is written."""
+"""Scatters write in the order of the indices, in every type, format and engine; nothing outside is."""
 
 from __future__ import annotations
 

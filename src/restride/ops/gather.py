@@ -103,7 +103,7 @@ def _reverse_sequence(
 
 
 def _index(call: Any, x: Any, indices: Any) -> Any:
-    """`x[i, :, j]`: several indices are broadcast, and are one dim; it stays where they stand side by side."""
+    """`x[i, :, j]`: several indices are broadcast, to dims that stay where they stand side by side."""
     axes = [axis for axis, at in enumerate(indices) if at is not None]
     if len(axes) == 1:
         return _gathered(call, x, _integers(call, indices[axes[0]]), axes[0])
@@ -117,7 +117,7 @@ def _index(call: Any, x: Any, indices: Any) -> Any:
 
 
 def index_first(call: Any, x: Any, axes: Sequence[int], indices: Sequence[Any]) -> tuple[list[int], str]:
-    """The order of dims that has those with indices in front, and all indices with one more dim at the end."""
+    """The order of dims that has those with indices in front, and the indices side by side in a last dim."""
     dims = np.broadcast_shapes(*(call.dims(at) for at in indices))
     columns = []
     for at in indices:

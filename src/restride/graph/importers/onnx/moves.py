@@ -210,11 +210,6 @@ def _nonzero(call: OperatorCall, x: Value) -> Value:
     return np.array(np.nonzero(x), np.int64)
 
 
-@ONNX("Unique")
-def _unique(call: OperatorCall, x: Value, *, axis: int | None = None, sorted: int = 1) -> Value:
-    raise call.unimplemented(*_OF_VALUES)
-
-
 # --- padding ------------------------------------------------------------------------------------------------
 
 
