@@ -80,7 +80,7 @@ def _quarters_single(x: Term[V]) -> tuple[Term[V], Term[V]]:
     """
     place = ((x < 1.0).where(1.0, x).bits() >> 52) - 1023
     scaled = (x.bits() - ((place >> 5) << 57)).real()
-    parts = [[_chunk(word, at) for word in range(4)] for at in range(4)]
+    parts: list[list[Any]] = [[_chunk(word, at) for word in range(4)] for at in range(4)]
     for bit in (1, 0):
         is_low = (place & (1 << bit + 5)).equals(0)
         half = 1 << bit

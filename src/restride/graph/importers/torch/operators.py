@@ -90,7 +90,8 @@ def _promoted(row: Any) -> Function:
 
     def run(call: OperatorCall, *xs: Any, **named: Any) -> Made:
         values = _of_one_type(call, xs)
-        return call.onnx(row, *values) if isinstance(row, str) else row(call, *values, **named)
+        made: Made = call.onnx(row, *values) if isinstance(row, str) else row(call, *values, **named)
+        return made
 
     return run
 
@@ -172,7 +173,8 @@ def _scaled_sum(call: OperatorCall, x: Any, left: Any, right: Any, *, value: Any
 def _to_copy(call: OperatorCall, x: Any, *, dtype: Any = None) -> Made:
     """The result has the type that torch says."""
     aten: AtenCall = call.node.attributes[CALL]
-    return _as_type(call, x, DataType.parse(aten.results[0][1]).numpy)
+    made: Made = _as_type(call, x, DataType.parse(aten.results[0][1]).numpy)
+    return made
 
 
 @ATEN("masked_fill")
