@@ -79,6 +79,7 @@ from .onednn import GroupNormalizationForward as GroupNormalizationForward
 from .onednn import InnerProductBackwardData as InnerProductBackwardData
 from .onednn import InnerProductBackwardWeights as InnerProductBackwardWeights
 from .onednn import InnerProductForward as InnerProductForward
+from .onednn import Interpolation as Interpolation
 from .onednn import LBRGRUBackward as LBRGRUBackward
 from .onednn import LBRGRUForward as LBRGRUForward
 from .onednn import LRNBackward as LRNBackward

@@ -834,6 +834,34 @@ class InnerProductForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class Interpolation(Primitive):
+    """The interpolation primitive: `dst[..., o, ...] = sum(weights[o, t] * src[..., indices[o, t], ...])`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of interpolation."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            indices: MemoryDesc,
+            weights: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class LBRGRUBackward(Primitive):
     """The gradients of all that a `LBRGRUForward` has read (`dnnl::lbr_gru_backward`)."""
 
