@@ -17,7 +17,7 @@ from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
 from ..ir.attribute_chain import AttributeChain
 from ..ir.computation import Computation, computation_of
-from ..ir.expression import Ref, TreeAxis
+from ..ir.expression import Index, Ref, TreeAxis
 from ..ir.numbers import Number
 from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
@@ -84,7 +84,8 @@ class InterpolationProblem(OperationProblem):
         chain = AttributeChain(self.computation(), dst, self.dst.dims)
         axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
         along, term = axes[self.axis], TreeAxis("t", self.indices.dims[1])
-        place = (*axes[: self.axis], indices.load(along, term), *axes[self.axis + 1 :])
+        at = indices.load(along, term)
+        place: tuple[Index | TreeAxis, ...] = (*axes[: self.axis], at, *axes[self.axis + 1 :])
         total = fold_over("sum", "total", weights.load(along, term) * src.load(*place))
         loop = Each(axes, (Each((term,), (total,)), chain.store(axes, Ref("total"))))
         number = Number.real(is_wide=is_computed_wide(self.src, self.dst))

@@ -58,7 +58,7 @@ def _of_integers(algorithm: str, of: Callable[[Any, Value], Value] = lambda call
         *,
         keepdims: bool = True,
         noop_with_empty_axes: bool = False,
-    ) -> Value:
+    ) -> Any:
         dims, apart, is_exact = call.dims(x), call.with_outputs(0), call.type_of(x) in _EXACT
         axes = axes or (() if noop_with_empty_axes else tuple(range(len(dims))))
         which = tuple(sorted({from_end(axis, len(dims)) for axis in axes}))

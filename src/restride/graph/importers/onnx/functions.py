@@ -162,6 +162,6 @@ def _type_proto(call: OperatorCall, value: Value | None) -> bytes:
 
     if value is None:
         return bytes(TypeProto().SerializeToString())
-    dtype = value.dtype if isinstance(value, np.ndarray) else call.type_of(value).numpy
-    kind = helper.make_tensor_type_proto(_NUMBERS.get(dtype, 0), call.dims(value))
+    number = _NUMBERS.get(call.numpy_type(value), 0)
+    kind = helper.make_tensor_type_proto(number, call.dims(value))
     return bytes(kind.SerializeToString())

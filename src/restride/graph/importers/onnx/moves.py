@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -251,11 +251,17 @@ def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: 
     if how in _PAD_MODES:
         if not n or (how == "reflect" and max(sides) >= n):
             raise ValueError(f"{sides[0]} and {sides[1]} elements are made of {n} along axis {axis}")
-        return str(call.onnx("Gather", x, np.pad(np.arange(n, dtype=np.int32), sides, how), axis=axis))
+        return str(call.onnx("Gather", x, _padded_places(n, sides, how), axis=axis))
     low, high = (tuple(size if i == axis else 0 for i in range(rank)) for size in sides)
     is_inside = np.pad(np.ones(n, np.bool_), sides).reshape(-1, *(1,) * (rank - axis - 1))
     padded = call.add(PadOperation(low, high), x)
     return str(call.onnx("Where", is_inside, padded, call.reshaped(how, ())))
+
+
+def _padded_places(n: int, sides: tuple[int, int], mode: str) -> Array:
+    """The places of n elements, and those that a mode has around them."""
+    options: Any = mode
+    return np.pad(np.arange(n, dtype=np.int32), sides, options)
 
 
 def _cropped(call: OperatorCall, x: str, low: Sequence[int], high: Sequence[int]) -> tuple[str, Dims, Dims]:

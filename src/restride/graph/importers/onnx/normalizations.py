@@ -174,8 +174,9 @@ def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: in
     if len(dims) < 3:
         raise ValueError(f"{len(dims)} dims have no spatial one")
     flat = call.reshaped(x, dims if len(dims) < 6 else (*dims[:2], prod(dims[2:])))
-    result = call.primitive("GroupNormalizationForward", flat, *operands, groups=groups, epsilon=epsilon)
-    return call.reshaped(result, dims)
+    parameters = ("groups", groups), ("epsilon", epsilon)
+    operation = PrimitiveOperation("GroupNormalizationForward", parameters)
+    return call.reshaped(call.add(operation, flat, *operands), dims)
 
 
 @ONNX("LpNormalization")

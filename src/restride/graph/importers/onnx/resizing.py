@@ -224,9 +224,8 @@ def _table(sampling: _Sampling, line: _ResizedAxis) -> tuple[Array, Array]:
     """For each element of a result the elements of the source that it is made of, and their weights."""
     at, last = _places(sampling, line), line.source - 1
     if sampling.mode == "nearest":
-        rounded = _ROUNDINGS[sampling.nearest_mode](at)
-        indices = np.clip(rounded, 0, last).astype(np.int32)[:, None]
-        return indices, np.ones(indices.shape, np.float32)
+        rounded = _ROUNDINGS[sampling.nearest_mode](at)[:, None]
+        return np.clip(rounded, 0, last).astype(np.int32), np.ones(rounded.shape, np.float32)
     kernel, radius = _KERNELS[sampling.mode]
     # A smaller result is smooth where each of its elements is made of as many as it stands for.
     scale = min(line.scale, 1.0) if sampling.antialias else 1.0
@@ -238,8 +237,7 @@ def _table(sampling: _Sampling, line: _ResizedAxis) -> tuple[Array, Array]:
     if sampling.exclude_outside or scale < 1:
         weights = weights / weights.sum(1, keepdims=True)
     used = np.any(weights != 0, axis=0)
-    indices = np.clip(indices[:, used], 0, last).astype(np.int32)
-    return indices, weights[:, used].astype(np.float32)
+    return np.clip(indices[:, used], 0, last).astype(np.int32), weights[:, used].astype(np.float32)
 
 
 def _is_resampling(sampling: _Sampling, line: _ResizedAxis) -> bool:
