@@ -59,7 +59,7 @@ _MOST_SEEN = 256
 _MOST_BYTES = 1024
 # What these make is known before a run, and no tensor: an array has `shape` and `size`.
 _OF_DIMS = ("Shape", "Size")
-# These take weights that are constants of a model: `rs.onnx` and `rs.onednn` have them.
+# These are layers with weights: `rs.onnx` and `rs.onednn` have them.
 _OF_CONSTANTS = ("GRU", "LSTM", "RNN")
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), DataType.bf16.numpy)
 _NUMBERS: dict[NumpyType | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}

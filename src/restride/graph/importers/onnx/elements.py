@@ -20,6 +20,8 @@ _INFINITY = float("inf")
 
 @ONNX("Cast")
 def _cast(call: OperatorCall, x: Value, *, to: int, saturate: bool = True, round_mode: str = "up") -> Value:
+    if to not in ELEMENTS:
+        raise call.unimplemented(f"it casts to element type {to}", "cast to another type")
     if not isinstance(x, str):
         return cast(x, to)
     return _converted(call, x, DataType.parse(ELEMENTS[to]), saturate, round_mode)
