@@ -28,6 +28,8 @@ from ..model.result_dims import Misfit, Shaped, check_axis, check_indices
 from .programs.bits import as_indices
 
 Dims = tuple[int, ...]
+# A load of an element alone takes as long as to move so many bytes.
+_APART_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,13 @@ class InterpolationProblem(OperationProblem):
 
     def computation(self) -> Computation:
         return computation_of(self.attr, self.src, self.dst)
+
+    @property
+    def work_bytes(self) -> int:
+        """Elements that lie beside each other are loaded as vectors, those at indices one by one."""
+        is_beside = self.dst.layout.strides[self.axis] == 1 and not self.dst.layout.inner_blks
+        terms = self.dst.nelems * self.indices.dims[1]
+        return self.moved_bytes + (_APART_BYTES * terms if is_beside else 0)
 
     def tree(self) -> LoopTree:
         """The loop tree: a fold over the terms."""
