@@ -192,8 +192,9 @@ class ItemWriter:
         )
         for name, index in accesses:
             for dim, load in enumerate(index):
-                is_new = isinstance(load, Load) and (name, dim, load) not in places
-                if is_new and load.axes.isdisjoint(moving) and load.tensor not in written:
+                if not isinstance(load, Load) or (name, dim, load) in places:
+                    continue
+                if load.axes.isdisjoint(moving) and load.tensor not in written:
                     places[name, dim, load] = self._element_offsets(load, self._tensor(name), dim, cursor)
         return replace(cursor, places=places)
 
