@@ -98,6 +98,20 @@ def _top_k(
     return _first_ones(call, x, k, axis, largest)
 
 
+def _top_k_of_mode(
+    call: Any,
+    x: _Moved,
+    k: Annotated[int, "how many it takes"],
+    *,
+    axis: int,
+    mode: str,
+    sort: str = "value",
+    index_element_type: str = "i32",
+) -> Any:
+    kind = DataType.parse(f"s{index_element_type[1:]}")
+    return _first_ones(call, x, k, axis, mode == "max", kind)
+
+
 def _first_ones(
     call: Any, x: Any, k: int, axis: int, largest: bool, index_type: DataType = DataType.s64
 ) -> tuple[str, str]:
@@ -221,11 +235,7 @@ class TopKProblem(OperationProblem):
         "sort": _sort,
         "topk": lambda call, x, k, dim=-1, largest=True, sorted=True: _first_ones(call, x, k, dim, largest),
     }
-    openvino = {
-        "TopK": lambda call, x, k, *, axis, mode, sort="value", index_element_type="i32": _first_ones(
-            *(call, x, int(k), int(axis), mode == "max"), DataType.parse(f"s{index_element_type[1:]}")
-        )
-    }
+    openvino = {"TopK": _top_k_of_mode}
     in_place = False
     arguments = """
     `algorithm`: "top_k_largest" or "top_k_smallest". `dst` has the dims of the source, along `axis` as many
