@@ -107,7 +107,7 @@ class ArgReduction(Primitive):
             src: MemoryDesc,
             dst: MemoryDesc,
             axis: int,
-            select_last: MemoryDesc = False,
+            select_last: bool = False,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...
@@ -675,7 +675,7 @@ class Gather(Primitive):
             indices: MemoryDesc,
             dst: MemoryDesc,
             axis: int = 0,
-            batch_dims: MemoryDesc = 0,
+            batch_dims: int = 0,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...
@@ -1265,7 +1265,7 @@ class MaxPooling(Primitive):
             src: MemoryDesc,
             dst: MemoryDesc,
             indices: MemoryDesc,
-            index_strides: MemoryDesc,
+            index_strides: Sequence[int],
             strides: Sequence[int],
             kernel: Sequence[int],
             dilation: Sequence[int],
@@ -1543,7 +1543,7 @@ class ReverseSequence(Primitive):
             lengths: MemoryDesc,
             dst: MemoryDesc,
             axis: int = 0,
-            batch_axis: MemoryDesc = 1,
+            batch_axis: int = 1,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...
@@ -1571,8 +1571,8 @@ class Scan(Primitive):
             src: MemoryDesc,
             dst: MemoryDesc,
             axis: int,
-            exclusive: MemoryDesc = False,
-            reverse: MemoryDesc = False,
+            exclusive: bool = False,
+            reverse: bool = False,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...
@@ -1603,7 +1603,7 @@ class Scatter(Primitive):
             updates: MemoryDesc,
             dst: MemoryDesc,
             axis: int = 0,
-            reduction: MemoryDesc = "none",
+            reduction: str = "none",
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...
@@ -1829,8 +1829,8 @@ class Trilu(Primitive):
             src: MemoryDesc,
             dst: MemoryDesc,
             offset: MemoryDesc | None = None,
-            diagonal: MemoryDesc = 0,
-            upper: MemoryDesc = True,
+            diagonal: int = 0,
+            upper: bool = True,
             attr: PrimitiveAttr | None = None,
             allow_empty: bool = False,
         ) -> None: ...

@@ -36,6 +36,7 @@ from .programs.bits import as_bits, as_indices, number_of_bits
 Dims = tuple[int, ...]
 Place = tuple[Index | TreeAxis | int, ...]
 Value = Array | str
+Axis = Annotated[int, "the axis"]
 _Moved = Annotated[str, "moved"]
 _S64 = 7
 """The number that ONNX has for it."""
@@ -46,6 +47,10 @@ _S64 = 7
 
 def _gather(call: Any, x: Value, indices: Annotated[Value, "indices"], *, axis: int = 0) -> Any:
     return _gathered(call, x, indices, axis)
+
+
+def _gather_of_axis(call: Any, x: Value, indices: Value, axis: Axis, *, batch_dims: int = 0) -> Any:
+    return _gathered(call, x, indices, axis, batch_dims)
 
 
 def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Any:
@@ -170,9 +175,7 @@ class GatherProblem(OperationProblem):
         "take_along_dim": _take_along_dim,
     }
     openvino = {
-        "Gather": lambda call, x, indices, axis, *, batch_dims=0: _gathered(
-            call, x, indices, int(np.ravel(axis)[0]), int(batch_dims)
-        ),
+        "Gather": _gather_of_axis,
         "GatherElements": "GatherElements",
         "GatherND": "GatherND",
     }

@@ -33,7 +33,7 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
 from ..runtime.alloc import Array
-from .gather import Place, index_first
+from .gather import Axis, Place, index_first
 from .programs.bits import as_bits, as_indices, number_of_bits
 
 Dims = tuple[int, ...]
@@ -72,6 +72,14 @@ def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: 
     return call.primitive(
         *("Scatter", x, at, call.reshaped(updates, wanted)), algorithm="axis", axis=axis, reduction=reduction
     )
+
+
+def _update(call: Any, x: _Moved, indices: Value, updates: Value, axis: Axis) -> Any:
+    return _along(call, x, axis, indices, updates)
+
+
+def _scatter_of_axis(call: Any, x: _Moved, indices: Value, updates: _Moved, axis: Axis) -> Any:
+    return _scatter_elements(call, x, indices, updates, axis=axis)
 
 
 _OF_TORCH = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
@@ -180,11 +188,9 @@ class ScatterProblem(OperationProblem):
         "scatter_reduce": _scatter_reduce,
     }
     openvino = {
-        "ScatterElementsUpdate": lambda call, x, indices, updates, axis: call.onnx(
-            "ScatterElements", x, indices, updates, axis=int(axis)
-        ),
+        "ScatterElementsUpdate": _scatter_of_axis,
         "ScatterNDUpdate": "ScatterND",
-        "ScatterUpdate": lambda call, x, indices, updates, axis: _along(call, x, int(axis), indices, updates),
+        "ScatterUpdate": _update,
     }
     arguments = """
     `algorithm`: "scatter_axis" writes what lies along `axis` of the updates to indices of one dim,

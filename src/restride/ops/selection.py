@@ -5,13 +5,14 @@
 
 Elements are compared as integers that stand in their order (`programs/bits.py`), so that values come out as
 they are. -0 equals 0. NaN is above all; where one smallest is looked for it is chosen too. Of equal ones the
-first stands first. `top_k` goes through the axis once for each of few results. For many it sorts all of it,
-by a network of comparisons: n * log(n)**2 / 4 of them, which take 8 to 16 bytes of memory an element.
+first stands first. `top_k` looks at 2 * sqrt(n) elements of n for each result, and takes a key of 4 or 8
+bytes for each element: a whole axis is sorted in n**1.5 steps, of which a vector does as many as it has
+lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
@@ -19,15 +20,14 @@ from ..desc.arguments import ARG_DST_1
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..dtypes import DataType
-from ..ir.expression import Affine, Const, Coordinate, Expr, Ref, TreeAxis, apply
-from ..ir.tree import Each, Fold, Item, Let, LoopTree, TreeTensor
+from ..ir.expression import Affine, Coordinate, Expr, Index, Load, Ref, TreeAxis, apply
+from ..ir.tree import Each, Fold, Guard, Item, LoopTree, TreeTensor, fold_over
 from ..model.derived import make_primitive
 from ..model.operation import OperationProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
-from .gather import Place
-from .programs.bits import NEVER, as_bits, downwards, key_of, number_of_bits, number_of_keys
+from .programs.bits import LEAST, NEVER, as_bits, downwards, key_of, number_of_bits, number_of_keys
 from .softmax import axes_of
 
 Dims = tuple[int, ...]
@@ -96,6 +96,20 @@ def _top_k(
 ) -> Any:
     """What need not be sorted is sorted too."""
     return _first_ones(call, x, k, axis, largest)
+
+
+def _top_k_of_mode(
+    call: Any,
+    x: _Moved,
+    k: Annotated[int, "how many it takes"],
+    *,
+    axis: int,
+    mode: str,
+    sort: str = "value",
+    index_element_type: str = "i32",
+) -> Any:
+    kind = DataType.parse(f"s{index_element_type[1:]}")
+    return _first_ones(call, x, k, axis, mode == "max", kind)
 
 
 def _first_ones(
@@ -196,8 +210,8 @@ def _arg_dims(axis: int, src: Shaped, dst: Shaped | None = None) -> Dims:
 
 # --- the largest, and all in order --------------------------------------------------------------------------
 
-# So many passes along an axis cost what a stage of sorting does.
-_PASSES_OF_A_STAGE = 1
+# An axis of so many elements is one block.
+_SHORT = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,11 +235,7 @@ class TopKProblem(OperationProblem):
         "sort": _sort,
         "topk": lambda call, x, k, dim=-1, largest=True, sorted=True: _first_ones(call, x, k, dim, largest),
     }
-    openvino = {
-        "TopK": lambda call, x, k, *, axis, mode, sort="value", index_element_type="i32": _first_ones(
-            *(call, x, int(k), int(axis), mode == "max"), DataType.parse(f"s{index_element_type[1:]}")
-        )
-    }
+    openvino = {"TopK": _top_k_of_mode}
     in_place = False
     arguments = """
     `algorithm`: "top_k_largest" or "top_k_smallest". `dst` has the dims of the source, along `axis` as many
@@ -265,46 +275,35 @@ class TopKProblem(OperationProblem):
     def verbose_aux(self) -> str:
         return f"alg:top_k_{self.algorithm} axis:{self.axis} k:{self.dst.dims[self.axis]}"
 
-    @property
-    def _stages(self) -> int:
-        """How many stages a network of comparisons has that sorts the axis."""
-        levels = max(self.src.dims[self.axis] - 1, 0).bit_length()
-        return levels * (levels + 1) // 2
-
     def tree(self) -> LoopTree:
         """The loop tree: first where the results are, then the elements that are there."""
         src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
         indices = TreeTensor.of_desc("indices", self.indices)
-        count = self.dst.dims[self.axis]
         number = number_of_keys(self.src.data_type)
         index, outer, along = axes_of(self.src.dims, self.axis)
-        # The smaller the key is, the farther in front.
-        key = key_of(src.load(*index), self.src.data_type)
-        key = downwards(key) if self.algorithm == "largest" else key
-        sizes = tuple(axis.extent for axis in outer)
-        if count <= _PASSES_OF_A_STAGE * self._stages:
-            at = TreeTensor.row_major("at", (*sizes, count), number.storage)
-            tensors, loops = [at], [_in_passes(key, outer, along, at)]
-        else:
-            end = 1 << max(along.extent - 1, 0).bit_length()
-            keys, at = (TreeTensor.row_major(name, (*sizes, end), number.storage) for name in ("key", "at"))
-            tensors, loops = [keys, at], [*_sorted(key, outer, along, (keys, at))]
-        found = TreeAxis("found", count)
-        to = (*index[: self.axis], found, *index[self.axis + 1 :])
-        place = at.load(*outer, found)
-        moved = src.load(*index[: self.axis], place, *index[self.axis + 1 :])
+        turn = TreeAxis("turn", self.dst.dims[self.axis])
+        at = TreeTensor.row_major("at", tuple(axis.extent for axis in (*outer, turn)), number.storage)
+
+        def element(place: Index | TreeAxis) -> Load:
+            return src.load(*index[: self.axis], place, *index[self.axis + 1 :])
+
+        def key(place: Affine) -> Expr:
+            found = key_of(element(place), self.src.data_type)
+            return downwards(found) if self.algorithm == "smallest" else found
+
+        tensors, loops = _places_of_largest(key, (outer, along, turn), at)
+        to, place = (*index[: self.axis], turn, *index[self.axis + 1 :]), at.load(*outer, turn)
         results = (
             Each(to, (indices.store(to, place),)),
-            Each(to, (dst.store(to, moved),), number=number_of_bits(self.src)),
+            Each(to, (dst.store(to, element(place)),), number=number_of_bits(self.src)),
         )
-        tree = LoopTree((src, dst, indices, *tensors), (*loops, *results), number=number)
+        tree = LoopTree((src, dst, indices, at, *tensors), (*loops, *results), number=number)
         return tree.verify()
 
     @property
     def work_bytes(self) -> int:
-        count = self.dst.dims[self.axis]
-        turns = count if count <= _PASSES_OF_A_STAGE * self._stages else 1
-        return self.moved_bytes + self.src.data_type.nbytes(self.src.nelems) * turns
+        count, size = _blocks_of(self.src.dims[self.axis])
+        return self.moved_bytes + 4 * self.dst.nelems * (count + size)
 
 
 def _top_dims(axis: int, count: int, src: Shaped, indices: Shaped | None = None) -> Dims:
@@ -316,76 +315,60 @@ def _top_dims(axis: int, count: int, src: Shaped, indices: Shaped | None = None)
     return (*src.dims[:axis], count, *src.dims[axis + 1 :])
 
 
-def _in_passes(key: Expr, outer: Sequence[TreeAxis], along: TreeAxis, at: TreeTensor) -> Each:
-    """The places of the first ones by their keys: each pass finds what comes behind the one before."""
-    turn = TreeAxis("turn", at.sizes[-1])
-    last, place = (TreeTensor.row_major(name, (1,), at.data_type) for name in ("last", "place"))
-    here = Coordinate(along + 0)
-    is_same = apply("and", apply("eq", key, last.load(0)), apply("gt", here, place.load(0)))
-    is_behind = apply("max", apply("gt", key, last.load(0)), is_same)
-    values = (
-        apply("select", is_behind, downwards(key), -float("inf")),
-        apply("select", is_behind, here, float("inf")),
-    )
-    body: tuple[Item, ...] = (
-        Each((along,), (Fold("argmax", ("most", "found"), values),)),
-        last.store((0,), downwards(Ref("most"))),
-        place.store((0,), Ref("found")),
-        at.store((*outer, turn), Ref("found")),
-    )
-    first = (last.store((0,), Const(-float("inf"))), place.store((0,), Const(-1)))
-    return Each(tuple(outer), (*first, Each((turn,), body, in_order=True)), locals=(last, place))
+def _blocks_of(extent: int) -> tuple[int, int]:
+    """How many blocks an axis has, and how long they are: about as many as one has elements."""
+    size = extent if extent <= _SHORT else 1 << ((extent - 1).bit_length() + 1) // 2
+    return -(-extent // max(size, 1)), size
 
 
-def _sorted(
-    key: Expr, outer: Sequence[TreeAxis], along: TreeAxis, rows: tuple[TreeTensor, TreeTensor]
-) -> Iterator[Each]:
-    """Keys and places, and then the stages of a network that sorts them: each merges runs of one length.
+def _places_of_largest(
+    key: Callable[[Affine], Expr], loops: tuple[Sequence[TreeAxis], TreeAxis, TreeAxis], at: TreeTensor
+) -> tuple[tuple[TreeTensor, ...], tuple[Each, ...]]:
+    """The tensors and the loops that find the places of the largest keys, in order.
 
-    The first step of a stage compares each element with its mirror image in the run beside it, the others
-    halves, their halves, and so on. What is behind the end is behind all others.
+    `loops`: the axes around, that of the elements, and that of the results. Of each block the largest key is
+    kept. So a result takes a look at one key of each block, and then at the block that it was in, for the
+    largest behind it. What lies behind the end is the smallest, at the last places: it is never reached.
     """
-    keys, at = rows
-    end, axes = keys.sizes[-1], tuple(outer)
-    first = (keys.store((*axes, along), key), at.store((*axes, along), Coordinate(along + 0)))
-    yield Each((*axes, along), first)
-    if end > along.extent:
-        rest = TreeAxis("rest", end - along.extent)
-        place = rest + along.extent
-        yield Each(
-            (*axes, rest), (keys.store((*axes, place), NEVER), at.store((*axes, place), Coordinate(place)))
-        )
-    run = 2
-    while run <= end:
-        half = run // 2
-        yield _exchanged(rows, axes, half, is_mirrored=True)
-        while half > 1:
-            half //= 2
-            yield _exchanged(rows, axes, half, is_mirrored=False)
-        run *= 2
-
-
-def _exchanged(
-    rows: tuple[TreeTensor, TreeTensor], axes: tuple[TreeAxis, ...], half: int, *, is_mirrored: bool
-) -> Each:
-    """Pairs in order: places of the first half of each run, and of the other half."""
-    run, place = TreeAxis("run", rows[0].sizes[-1] // (2 * half)), TreeAxis("place", half)
-    low = run * (2 * half) + place
-    high = run * (2 * half) - place + (2 * half - 1) if is_mirrored else low + half
-    ends: tuple[Place, Place] = (*axes, low), (*axes, high)
-    pairs = [
-        [(f"{row.name}.{side}", place) for side, place in zip(("low", "high"), ends, strict=True)]
-        for row in rows
-    ]
-    lets = [Let(name, row.load(*at)) for row, both in zip(rows, pairs, strict=True) for name, at in both]
-    (low_key, high_key), (low_at, high_at) = ([Ref(name) for name, _ in both] for both in pairs)
-    is_same = apply("and", apply("eq", high_key, low_key), apply("lt", high_at, low_at))
-    swaps = Let("swaps", apply("max", apply("lt", high_key, low_key), is_same))
-    stores: list[Item] = []
-    for row, ((one, first), (two, second)) in zip(rows, pairs, strict=True):
-        stores.append(row.store(first, apply("select", Ref("swaps"), Ref(two), Ref(one))))
-        stores.append(row.store(second, apply("select", Ref("swaps"), Ref(one), Ref(two))))
-    return Each((*axes, run, place), (*lets, swaps, *stores))
+    outer, along, turn = loops
+    block, inside = map(TreeAxis, ("block", "inside"), _blocks_of(along.extent))
+    sizes = tuple(axis.extent for axis in (*outer, block, inside))
+    keys, most, place = (
+        TreeTensor.row_major(name, sizes[: len(sizes) - less], at.data_type)
+        for name, less in (("key", 0), ("most", 1), ("place", 1))
+    )
+    chosen = TreeTensor.row_major("chosen", sizes[:-2] or (1,), at.data_type)
+    around, every = tuple(outer), block * inside.extent + inside
+    blocks, elements, which = (*around, block), (*around, block, inside), chosen.load(*(around or (0,)))
+    own = keys.load(*around, which, inside)
+    here = Ref("which") * float(inside.extent) + Coordinate(inside + 0)
+    is_behind = apply("and", apply("eq", own, Ref("largest")), apply("gt", here, Ref("found")))
+    is_behind = apply("max", is_behind, apply("lt", own, Ref("largest")))
+    next_one = (apply("select", is_behind, own, LEAST), apply("select", is_behind, here, NEVER))
+    is_there = apply("eq", place.load(*blocks), Ref("found"))
+    body: tuple[Item, ...] = (
+        Each((block,), (Fold("argmax", ("largest", "found"), (most.load(*blocks), place.load(*blocks))),)),
+        at.store((*around, turn), Ref("found")),
+        Each((block,), (fold_over("max", "which", apply("select", is_there, Coordinate(block + 0), 0)),)),
+        chosen.store(around or (0,), Ref("which")),
+        Each((inside,), (Fold("argmax", ("next", "next_place"), next_one),)),
+        most.store((*around, which), Ref("next")),
+        place.store((*around, which), Ref("next_place")),
+    )
+    of_block = Fold("argmax", ("largest", "found"), (keys.load(*elements), Coordinate(every)))
+    return (keys, most, place, chosen), (
+        Each(elements, (keys.store(elements, LEAST),)),
+        Each(elements, (keys.store(elements, key(every)),), (Guard(every, along.extent),)),
+        Each(
+            blocks,
+            (
+                Each((inside,), (of_block,)),
+                most.store(blocks, Ref("largest")),
+                place.store(blocks, Ref("found")),
+            ),
+        ),
+        Each(around, (Each((turn,), body, in_order=True),)),
+    )
 
 
 ArgReduction = make_primitive(ArgReductionProblem)

@@ -74,6 +74,8 @@ def key_of(value: Expr, data_type: DataType) -> Expr:
 
 NEVER = Const(float("inf"))
 """The largest integer: the key of NaN."""
+LEAST = Const(-float("inf"))
+"""The smallest integer."""
 
 
 def downwards(key: Expr) -> Expr:

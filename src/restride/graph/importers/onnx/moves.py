@@ -186,9 +186,6 @@ def _slice(
     return call.add(SliceOperation(tuple(walk.start if walk else 0 for walk in spans), sizes, strides), x)
 
 
-_OF_VALUES = "how many elements its result has depends on values", "use Where, which keeps all of them"
-
-
 @ONNX("Compress")
 def _compress(
     call: OperatorCall,
@@ -201,13 +198,6 @@ def _compress(
     if axis is None:
         x, axis = call.reshaped(x, (prod(call.dims(x)),)), 0
     return call.onnx("Gather", x, np.flatnonzero(condition), axis=axis)
-
-
-@ONNX("NonZero")
-def _nonzero(call: OperatorCall, x: Value) -> Value:
-    if isinstance(x, str):
-        raise call.unimplemented(*_OF_VALUES)
-    return np.array(np.nonzero(x), np.int64)
 
 
 # --- padding ------------------------------------------------------------------------------------------------
