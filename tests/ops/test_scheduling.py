@@ -45,7 +45,21 @@ def _lstm() -> Any:
     return rs.LSTMForward.PrimitiveDesc(_CPU, "forward_inference", "unidirectional_left2right", *mds)
 
 
-_MAKERS: dict[str, Callable[[], Any]] = {"loops": _softmax, "contraction": _product, "move": _transpose}
+def _columns() -> Any:
+    x, y = rs.MemoryDesc((8192, 256), "f32", "ab"), rs.MemoryDesc((1, 256), "f32", "ab")
+    return rs.Reduction.PrimitiveDesc(_CPU, "reduction_sum", x, y)
+
+
+_OF_ONE_KERNEL: dict[str, Callable[[], Any]] = {
+    "loops": _softmax,
+    "contraction": _product,
+    "move": _transpose,
+}
+_MAKERS = {
+    **_OF_ONE_KERNEL,
+    "several kernels": _lstm,
+    "two kernels of a fold": _columns,
+}
 
 
 @pytest.fixture
@@ -110,6 +124,16 @@ def test_what_is_printed_is_read(make: Callable[[], Any]) -> None:
     assert _lines(pd.scheduled()) == _lines(pd)
 
 
+def test_one_of_several_kernels_takes_another_schedule() -> None:
+    pd = _columns()
+    kernels = _lines(pd).split("kernel(1)\n")
+    other = pd.scheduled("kernel(1) · vectorize(d1/1, 8)")
+    assert _lines(other) != _lines(pd)
+    assert _lines(other).split("kernel(1)\n")[0] == kernels[0]
+    assert _result(other) == _result(pd)
+    assert _lines(pickle.loads(pickle.dumps(other))) == _lines(other)
+
+
 def test_a_copy_on_another_machine_runs_by_the_chosen_schedule() -> None:
     pd = _softmax()
     pd = pd.scheduled(pd.schedule)
@@ -128,8 +152,9 @@ def test_what_takes_no_text_says_why() -> None:
         _softmax().scheduled(effort="much")
     with refused("looks for one"):
         _softmax().scheduled("", effort="measure")
-    with refused("takes no schedule", "more than one nest"):
-        _lstm().scheduled("")
+    for text in ("", "unroll(i/1, 8)", "kernel(7)", "kernel(0) · kernel(0)", "kernel()"):
+        with refused("does not fit", "each kernel is named once"):
+            _lstm().scheduled(text)
     with refused("takes no schedule", "makes its own"):
         _softmax(_REF).scheduled("")
     unknown = rs.MemoryDesc((rs.RUNTIME_DIM, 4), "f32", "ab")
@@ -142,7 +167,7 @@ def test_what_takes_no_text_says_why() -> None:
 # --- searched -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", _MAKERS.values(), ids=_MAKERS)
+@pytest.mark.parametrize("make", _OF_ONE_KERNEL.values(), ids=_OF_ONE_KERNEL)
 def test_what_is_found_is_used_from_then_on(make: Callable[[], Any], searches: list[int]) -> None:
     before = make()
     found = before.scheduled(effort="measure")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from . import eltwise_singles as singles
 from .arithmetic import Term, V, polynomial, with_sign
 from .eltwise_formulas import EltwiseFunction, doubles, exp, expm1, log, normal_distribution, size_of
 
@@ -387,7 +388,7 @@ ELEMENTARY = {
     "atanh": EltwiseFunction(_atanh, in_double=True),
     "expm1": EltwiseFunction(_expm1, in_double=True),
     "log1p": EltwiseFunction(_log1p, in_double=True),
-    "erf": EltwiseFunction(_erf, in_double=True),
+    "erf": EltwiseFunction(_erf, in_double=True, single=singles.erf),
     "fmod": EltwiseFunction(
         _fmod(43),
         2,

@@ -387,6 +387,10 @@ class ElementwiseProblem(OperationProblem):
             torch_name: lambda call, *xs, _name=name: call.elements(_name, *xs)
             for torch_name, name in {
                 **{word: word for word in ("atan2", "expm1", "floor_divide", "fmod", "lerp", "log1p", "ne")},
+                "__lshift__": "shift_left",
+                "__rshift__": "shift_right",
+                "bitwise_left_shift": "shift_left",
+                "bitwise_right_shift": "shift_right",
                 "remainder": "mod",
                 "trunc": "trunc",
             }.items()

@@ -29,7 +29,17 @@ _WHOLE = (
     "scaled_dot_product_attention", "silu", "softplus",
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
-_ELEMENTS = {torch.float32: 1, torch.float16: 10, torch.bfloat16: 16, torch.int32: 6}
+_ELEMENTS = {
+    torch.float32: 1,
+    torch.uint8: 2,
+    torch.int8: 3,
+    torch.int16: 5,
+    torch.int32: 6,
+    torch.int64: 7,
+    torch.bool: 9,
+    torch.float16: 10,
+    torch.bfloat16: 16,
+}
 
 
 @dataclass(frozen=True)
@@ -176,6 +186,8 @@ class _ProgramReader:
 
     def _add(self, node: Any) -> None:
         value, name = node.meta.get("val"), f"{node.name}{_line_of(node)}"
+        if value is None and "_assert" in str(node.target):  # what it says of its arguments holds for dims
+            return
         results = value if isinstance(value, tuple | list) else (value,)
         outputs = (node.name, *(f"{node.name}.{i}" for i in range(1, len(results))))
         self._parts[node.name] = outputs

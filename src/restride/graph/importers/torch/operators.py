@@ -88,9 +88,14 @@ def _of_axes(values: Sequence[int] | int, rank: int) -> tuple[int, ...]:
 def _promoted(row: Any) -> Function:
     """A function of elements whose operands are of one type first, as torch promotes them."""
 
-    def run(call: OperatorCall, *xs: Any, **named: Any) -> Made:
+    def run(call: OperatorCall, *xs: Any) -> Made:
         values = _of_one_type(call, xs)
-        made: Made = call.onnx(row, *values) if isinstance(row, str) else row(call, *values, **named)
+        if (
+            call.node.operator.removeprefix("aten.") in _OF_FLOATS
+            and call.numpy_type(values[0]).kind in "bui"
+        ):
+            values = [_as_type(call, x, np.dtype(_F32)) for x in values]
+        made: Made = call.onnx(row, *values) if isinstance(row, str) else row(call, *values)
         return made
 
     return run
@@ -110,7 +115,8 @@ def _of_one_type(call: OperatorCall, xs: Sequence[Any]) -> list[Any]:
     ]
     common: Any = None
     for group in filter(None, groups):
-        own = np.result_type(*group)
+        last = max(_KIND_ORDER.index(kind.kind) for kind in group)
+        own = np.result_type(*(kind for kind in group if _KIND_ORDER.index(kind.kind) == last))
         if common is None or _KIND_ORDER.index(own.kind) > _KIND_ORDER.index(common.kind):
             common = own
     return [_as_type(call, x, common) for x in xs]
@@ -127,12 +133,36 @@ def _as_type(call: OperatorCall, x: Any, dtype: Any) -> Any:
     return x if call.numpy_type(x) == dtype else call.onnx("Cast", x, to=_NUMBERS[dtype])
 
 
+_OF_FLOATS = (
+    *(
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "expm1",
+        "log",
+    ),
+    *("log1p", "reciprocal", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+)
+"""Functions that give floats of integers too."""
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 for _specification in specifications():
-    is_of_elements = _specification in (BinaryProblem, ElementwiseProblem)
-    rows = _specification.aten
-    enter_rows(ATEN, {name: _promoted(row) for name, row in rows.items()} if is_of_elements else rows)
+    are_of_elements = _specification in (BinaryProblem, ElementwiseProblem)
+    enter_rows(
+        ATEN,
+        {
+            name: _promoted(row) if are_of_elements or name in _OF_FLOATS else row
+            for name, row in _specification.aten.items()
+        },
+    )
 
 # --- functions ----------------------------------------------------------------------------------------------
 
@@ -169,12 +199,31 @@ def _scaled_sum(call: OperatorCall, x: Any, left: Any, right: Any, *, value: Any
     return call.onnx("Add", x, made if value == 1 else call.onnx("Mul", made, factor))
 
 
+@ATEN("elu")
+def _elu(
+    call: OperatorCall, x: Any, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> Made:
+    """With scales selu, and celu."""
+    if input_scale not in (1.0, 1.0 / alpha if alpha else 0.0):
+        raise call.unimplemented(f"it has input_scale={input_scale}")
+    made = call.onnx("Elu" if input_scale == 1 else "Celu", x, alpha=alpha)
+    return made if scale == 1 else call.onnx("Mul", made, np.array(scale, call.numpy_type(made)))
+
+
 @ATEN("_to_copy")
 def _to_copy(call: OperatorCall, x: Any, *, dtype: Any = None) -> Made:
     """The result has the type that torch says."""
     aten: AtenCall = call.node.attributes[CALL]
     made: Made = _as_type(call, x, DataType.parse(aten.results[0][1]).numpy)
     return made
+
+
+@ATEN("full", "full_like", "scalar_tensor")
+def _full(call: OperatorCall, shape: Any, value: Any = None) -> Made:
+    """Numbers of the type that torch says; a tensor of no dims has its value alone."""
+    ((dims, data_type),) = call.node.attributes[CALL].results
+    number = shape if call.node.operator == "aten.scalar_tensor" else value
+    return np.full(dims, number, DataType.parse(data_type).numpy)
 
 
 @ATEN("masked_fill")
@@ -468,7 +517,6 @@ _ROWS: Mapping[str, Function | str] = {
     "_softmax": lambda call, x, dim: call.onnx("Softmax", x, axis=dim),
     "addmm": lambda call, added, left, right: call.onnx("Gemm", left, right, added),
     "cat": lambda call, xs, dim=0: call.onnx("Concat", *xs, axis=dim),
-    "elu": lambda call, x, *, alpha=1.0: call.onnx("Elu", x, alpha=alpha),
     "hardtanh": lambda call, x, low=-1.0, high=1.0: _clamp(call, x, float(low), float(high)),
     "permute": lambda call, x, dims: call.onnx(
         "Transpose", x, perm=[axis_of(axis, len(dims)) for axis in dims]
