@@ -91,6 +91,35 @@ class Arg:
     ATTR_ZERO_POINTS: Final = 8192
     ATTR_POST_OP_DW: Final = 16384
 
+class ArgReduction(Primitive):
+    """The index of the largest or the smallest element along an axis: 1 there in the destination."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of arg reduction."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            select_last: bool = False,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class BatchNormalizationBackward(Primitive):
     """The gradients of a batch normalization (`dnnl::batch_normalization_backward`)."""
 
@@ -428,6 +457,38 @@ class DeconvolutionForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class Elementwise(Primitive):
+    """A function of elements of any type: `dst = f(src0, src1, src2)`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of elementwise."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            dst: MemoryDesc,
+            src0: MemoryDesc,
+            src1: MemoryDesc | None = None,
+            src2: MemoryDesc | None = None,
+            alpha: float = 0.0,
+            beta: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class EltwiseBackward(Primitive):
     """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`."""
 
@@ -597,6 +658,36 @@ class GRUForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class Gather(Primitive):
+    """The gather primitive: `dst[..., k, ...] = src[..., indices[k], ...]`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of gather."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            indices: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int = 0,
+            batch_dims: int = 0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class GroupNormalizationBackward(Primitive):
     """The gradients of a group normalization (`dnnl::group_normalization_backward`)."""
 
@@ -738,6 +829,34 @@ class InnerProductForward(Primitive):
         ) -> None: ...
         @overload
         def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Interpolation(Primitive):
+    """The interpolation primitive: `dst[..., o, ...] = sum(weights[o, t] * src[..., indices[o, t], ...])`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of interpolation."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            indices: MemoryDesc,
+            weights: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
         def get_kind(self) -> str: ...
         def get_prop_kind(self) -> PropKind: ...
 
@@ -1131,6 +1250,69 @@ class Matmul(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class MaxPooling(Primitive):
+    """Maxima of windows, and an index of each: the sum of its coordinates in the source times strides."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of max pooling."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            indices: MemoryDesc,
+            index_strides: Sequence[int],
+            strides: Sequence[int],
+            kernel: Sequence[int],
+            dilation: Sequence[int],
+            padding_l: Sequence[int],
+            padding_r: Sequence[int],
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_dilations(self) -> tuple[int, ...]: ...
+        def get_kernel(self) -> tuple[int, ...]: ...
+        def get_kind(self) -> str: ...
+        def get_padding_l(self) -> tuple[int, ...]: ...
+        def get_padding_r(self) -> tuple[int, ...]: ...
+        def get_prop_kind(self) -> PropKind: ...
+        def get_strides(self) -> tuple[int, ...]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class OneHot(Primitive):
+    """The one-hot primitive: `dst[i, k, j] = values[1]` where k is `src[i, j]`, else `values[0]`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of one hot."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            values: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class PReLUBackward(Primitive):
     """The gradients of source and weights (`dnnl::prelu_backward`)."""
 
@@ -1345,6 +1527,95 @@ class ResamplingForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class ReverseSequence(Primitive):
+    """The first elements of each sequence backwards: `dst[t, b] = src[lengths[b] - 1 - t, b]` below a length."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of reverse sequence."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            lengths: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int = 0,
+            batch_axis: int = 1,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Scan(Primitive):
+    """The scan primitive: sums, products, maxima or minima of all elements along an axis up to each."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of scan."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int,
+            exclusive: bool = False,
+            reverse: bool = False,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Scatter(Primitive):
+    """The scatter primitive: `dst = src`, then `dst[..., indices[k], ...] = updates[..., k, ...]` in order."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of scatter."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            indices: MemoryDesc,
+            updates: MemoryDesc,
+            dst: MemoryDesc,
+            axis: int = 0,
+            reduction: str = "none",
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class ShuffleBackward(Primitive):
     """The backward shuffle (`dnnl::shuffle_backward`): the gradient of the source from the destination's."""
 
@@ -1487,6 +1758,86 @@ class Sum(Primitive):
         def get_kind(self) -> str: ...
         def get_prop_kind(self) -> PropKind: ...
         def get_scales(self) -> list[float]: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Tile(Primitive):
+    """The tile primitive: the source again and again along each dim, as often as the destination has room."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of tile."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class TopK(Primitive):
+    """The largest or smallest elements along an axis, in order, and their indices; all of them sort it."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of top k."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            indices: MemoryDesc,
+            axis: int,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_axis(self) -> int: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
+class Trilu(Primitive):
+    """The trilu primitive: the source on and above a diagonal of the last two dims, or on and below it."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of trilu."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            src: MemoryDesc,
+            dst: MemoryDesc,
+            offset: MemoryDesc | None = None,
+            diagonal: int = 0,
+            upper: bool = True,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 

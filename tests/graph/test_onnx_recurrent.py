@@ -318,14 +318,20 @@ def test_a_hidden_size_that_is_missing_is_refused() -> None:
         rs.onnx.load(made)(feeds)
 
 
-def test_weights_of_a_run_are_refused() -> None:
-    made, feeds = model("LSTM")
-    weights = made.graph.initializer[0]
-    made.graph.input.append(onnx.helper.make_tensor_value_info("W", 1, tuple(weights.dims)))
-    feeds["W"] = onnx.numpy_helper.to_array(weights)
-    del made.graph.initializer[0]
-    with pytest.raises(rs.Unimplemented, match="W is known only in a run"):
-        rs.onnx.load(made)(feeds)
+@pytest.mark.parametrize("changes", [{}, {"linear_before_reset": 1}, {"direction": "bidirectional"}])
+@pytest.mark.parametrize("operator", ["RNN", "LSTM", "GRU"])
+def test_weights_may_come_in_a_run(operator: str, changes: dict[str, Any]) -> None:
+    if operator != "GRU" and "linear_before_reset" in changes:
+        return
+    made, feeds = model(operator, **changes)
+    wanted = rs.onnx.load(made)(feeds)
+    for weights in made.graph.initializer:
+        made.graph.input.append(onnx.helper.make_tensor_value_info(weights.name, 1, tuple(weights.dims)))
+        feeds[weights.name] = onnx.numpy_helper.to_array(weights)
+    del made.graph.initializer[:]
+    found = rs.onnx.load(made)(feeds)
+    for name, known in wanted.items():
+        np.testing.assert_allclose(found[name], known, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("dims", [(0, N), (T, 0)])

@@ -386,7 +386,7 @@ _STEPS = ("undef", "sum", "eltwise", "binary", "prelu")
 _WORDS = {"model/prop_kind.py", "runtime/describe.py"}
 _WORDS |= {f"schedule/{kind}/transforms.py" for kind in ("contraction", "moves", "trees")}
 _WORDS |= {f"schedule/{kind}/neighbors.py" for kind in ("contraction", "trees")}
-_WORDS |= {"schedule/moves/schedule.py"}
+_WORDS |= {"schedule/moves/schedule.py", "schedule/moves/tiling.py", "targets/cpu.py"}
 
 
 def test_operations_are_imported_where_they_are_offered_alone() -> None:

@@ -25,7 +25,13 @@ _NUMBERS = ("alpha", "beta", "k", "p", "eps", "epsilon")
 _TYPES = {
     **dict.fromkeys(_NUMBERS, "float"),
     **dict.fromkeys(("axis", "groups", "group_size", "local_size"), "int"),
-    **dict.fromkeys(("strides", "kernel", "dilation", "padding_l", "padding_r"), "Sequence[int]"),
+    **dict.fromkeys(("batch_axis", "batch_dims", "diagonal"), "int"),
+    **dict.fromkeys(("exclusive", "reverse", "select_last", "upper"), "bool"),
+    **dict.fromkeys(
+        ("strides", "kernel", "dilation", "padding_l", "padding_r", "index_strides"), "Sequence[int]"
+    ),
+    "offset": "MemoryDesc | None",
+    "reduction": "str",
     **dict.fromkeys(("scale_shift_data_type", "diff_scale_shift_data_type"), "DataType | str"),
     **dict.fromkeys(("algorithm", "activation"), "Algorithm | str"),
     **dict.fromkeys(("hint_pd", "hint_fwd_pd"), "PrimitiveDescBase | None"),

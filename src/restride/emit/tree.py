@@ -12,7 +12,7 @@ from itertools import takewhile
 from math import prod
 
 from ..ir.accesses import Access, items_of
-from ..ir.expression import Expr
+from ..ir.expression import Expr, Load
 from ..ir.tree import Each, Fold, Guard, Let, Store
 from ..schedule.machine import LIMITS
 from ..schedule.trees.interior import interior
@@ -56,7 +56,8 @@ class TreeCursor:
     digits are left; `ranges`: the tiles of a grid step. `only`: tensors to write zeros to, None for values.
     `known`: expressions that have a value here; `mask`: the lanes that guards leave. `sure`: guards that hold
     wherever the loops inside stand; None at an edge, where none is looked for. `ahead`: what is asked for
-    before its use, in bytes from where it is read.
+    before its use, in bytes from where it is read. `places`: the offsets of indices that are elements, of a
+    dim of a tensor, where they stay in all loops to come.
     """
 
     pointers: dict[Access, Value]
@@ -70,6 +71,7 @@ class TreeCursor:
     mask: Value | None = None
     sure: frozenset[Guard] | None = frozenset()
     ahead: Mapping[Access, int] = field(default_factory=dict)
+    places: Mapping[tuple[str, int, Load], Value] = field(default_factory=dict)
 
     @property
     def lanes(self) -> int:
@@ -239,6 +241,9 @@ class TreeWriter:
         if not order:
             inside(cursor)
             return
+        cursor = self.items.with_places(
+            plan.each, {name for digit in order for name, _ in digit.steps}, cursor
+        )
         gridded = frozenset(digit for digit, _, _ in cursor.ranges)
         order = fused_digits(order, frozenset(cursor.limits), self.schedule.read_axes, gridded)
         digit, rest = order[0], order[1:]

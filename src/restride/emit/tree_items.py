@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
-from ..ir.accesses import Access, items_of
+from ..ir.accesses import Access, accesses_of, items_of
 from ..ir.digits import IndexDigits
 from ..ir.expression import (
     FOLDS,
@@ -136,7 +136,7 @@ class ItemWriter:
         steps = dict(run.digit.steps) if run else {}
         is_moved = any(not index[dim].axes.isdisjoint(steps) for dim in computed)
         elements = {
-            dim: self._element_offsets(load, tensor.digits[dim], tensor.sizes[dim], cursor)
+            dim: cursor.places.get((name, dim, load)) or self._element_offsets(load, tensor, dim, cursor)
             for dim, load in enumerate(index)
             if isinstance(load, Load)
         }
@@ -179,11 +179,31 @@ class ItemWriter:
             value = b.op("urem", value, i64(digit.step))
         return offset
 
-    def _element_offsets(self, load: Load, digits: IndexDigits, size: int, cursor: TreeCursor) -> Value:
+    def with_places(self, each: Each, moving: set[str], cursor: TreeCursor) -> TreeCursor:
+        """Find the offsets of indices that are elements before the loops in which they stay where they are.
+
+        `moving`: the axes of these loops.
+        """
+        if each.guards or cursor.only is not None or cursor.mask is not None:
+            return cursor
+        places, written = dict(cursor.places), self.schedule.tree.written
+        accesses = (
+            access for item in each.items if not isinstance(item, Each) for access in accesses_of(item)
+        )
+        for name, index in accesses:
+            for dim, load in enumerate(index):
+                if not isinstance(load, Load) or (name, dim, load) in places:
+                    continue
+                if load.axes.isdisjoint(moving) and load.tensor not in written:
+                    places[name, dim, load] = self._element_offsets(load, self._tensor(name), dim, cursor)
+        return replace(cursor, places=places)
+
+    def _element_offsets(self, load: Load, tensor: TreeTensor, dim: int, cursor: TreeCursor) -> Value:
         """The offsets of an index that is an element of a tensor, in elements: of every lane, or one of all.
 
         Lanes that guards leave out, or that hold nothing, have the first place.
         """
+        digits, size = tensor.digits[dim], tensor.sizes[dim]
         b, run, access = self.b, cursor.run, (load.tensor, load.index)
         stride, at = self._address(access, cursor)
         data_type = self._tensor(load.tensor).data_type

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..desc.arguments import (
@@ -22,6 +23,7 @@ from ..desc.arguments import (
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
 from ..ir.nest import needs_double
 from ..ir.pointwise import moved_bytes, pointwise_program
 from ..ir.problem import ProblemBase
@@ -52,6 +54,7 @@ class OperationProblem(ProblemBase):
     algorithms   their names, without the prefix that is the operation's name
     reads        which field is read as which argument of an execution, in the order of slots
     writes       which argument is written
+    also_writes  which field is written as which argument beside it
     chosen_names tensors by name whose formats a hint may decide: copies have those that were chosen
     prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
                  says why no other, and what to do
@@ -61,6 +64,7 @@ class OperationProblem(ProblemBase):
     onnx         ONNX's operators that are this operation: its algorithm, or that and its numbers, or a
                  function of the operator's attributes that gives them; a function of `call` and inputs is
                  the operator's own
+    integers     in the same way those that are this operation of integers alone, and another one of floats
     aten         ATen's, by the ONNX operator that does the same, or a function of `call`
     openvino     OpenVINO's layers, in the same way
     node_reads   what a node of a graph reads, by the names of arguments; one with `?` may be missing at the
@@ -80,6 +84,7 @@ class OperationProblem(ProblemBase):
     algorithms: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[Mapping[int, str]] = {ARG_SRC: "src"}
     writes: ClassVar[int] = ARG_DST
+    also_writes: ClassVar[Mapping[int, str]] = {}
     prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.forward_training, PropKind.forward_inference)
     prop_kind_error: ClassVar[tuple[str, str]] = (
         "a forward primitive is forward_training or forward_inference",
@@ -88,6 +93,7 @@ class OperationProblem(ProblemBase):
     in_place: ClassVar[bool] = True
     parts: ClassVar[tuple[str, ...]] = ()
     onnx: ClassVar[Mapping[str, object]] = {}
+    integers: ClassVar[Mapping[str, object]] = {}
     aten: ClassVar[Mapping[str, object]] = {}
     openvino: ClassVar[Mapping[str, object]] = {}
     chosen_names: ClassVar[frozenset[str]] = frozenset(("diff_src", "diff_dst", "diff_weights", "stat"))
@@ -124,6 +130,16 @@ class OperationProblem(ProblemBase):
         return (cls.result_dims(node, *tensors),)
 
     @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        """The data types of a node's results; all that are not said are as the last one. Raises Misfit."""
+        return (tensors[0].data_type,)
+
+    @classmethod
+    def count_of_results(cls, node: Any) -> int:
+        """How many results a node has: all that can be written, where a parameter says nothing else."""
+        return len(cls.node_writes)
+
+    @classmethod
     def placed(
         cls, args: tuple[object, ...], named: dict[str, object]
     ) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -145,7 +161,10 @@ class OperationProblem(ProblemBase):
         return self if structure is self.attr else replace(self, attr=structure)  # type: ignore[type-var]
 
     def tree(self) -> LoopTree:
-        """The loop tree: tensors by the names of their arguments, operands of attributes `x0`, `x1`, ..."""
+        """The loop tree: tensors by the names of their arguments, or of the fields that are read or written
+        as these; operands of attributes `x0`, `x1`, ... Others are temporaries, from one outermost loop to
+        the next.
+        """
         raise NotImplementedError
 
     @staticmethod
@@ -156,6 +175,10 @@ class OperationProblem(ProblemBase):
     def sources(self) -> dict[int, MemoryDesc]:
         """The tensors that are read, by argument, in the order of the program's slots."""
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """What is written beside the destination, by argument."""
+        return {arg: getattr(self, name) for arg, name in self.also_writes.items()}
 
     def by_argument(self) -> dict[int, MemoryDesc]:
         """The tensors by argument: those that are read, then the one that is written."""
@@ -203,10 +226,15 @@ class OperationProblem(ProblemBase):
         places = {short_name(slot.arg): Place(i) for i, slot in enumerate(slots)}
         places |= {f"x{i}": place for i, place in enumerate(computed.places(len(slots)))}
         places["old"] = Place(DST)  # the old destination, read as another type
+        fields = {**self.reads, **self.also_writes}.items()
+        places = {name: places[short_name(arg)] for arg, name in fields if short_name(arg) in places} | places
+        own = [tensor for tensor in tree.tensors if tensor.name not in places]
+        places |= {tensor.name: Place(~i) for i, tensor in enumerate(own)}
         at = tuple(places[tensor.name] for tensor in tree.tensors)
         scalars = len(computed.scalars)
         step = TreeStep(tree, at, self.work_bytes, (0, scalars))
-        steps, temporaries = rewritten_steps(step, self.rewrites(tree))
+        steps, more = rewritten_steps(step, self.rewrites(tree), len(own))
+        temporaries = (*(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in own), *more)
         return Program((*slots, *computed.slots()), steps, temporaries, scalars).verify()
 
     @property

@@ -57,6 +57,8 @@ _TIMES = {
     "resampling": {"plain": 1.9, "last": 1.2, "blocked": 1.4},
     "shuffle": {"plain": 0.8, "last": 0.8, "blocked": 0.8},
     "concat": {"plain": 1.0, "last": 1.5, "blocked": 1.0},
+    # Of rows each element is loaded alone.
+    "interpolation": {"plain": 12.0, "last": 1.0, "blocked": 1.0},
     "layer_normalization": {"plain": 1.5, "last": 3.0, "blocked": 3.0},
 }
 _LIKE_A_COPY = {"plain": 1.0, "last": 1.0, "blocked": 1.0}

@@ -24,7 +24,13 @@ from ..nodes import layers as layer_operations
 from ..nodes import moves as move_operations
 from ..nodes import operations, recurrent
 from ..nodes import products as product_operations
-from ..nodes.operations import BinaryOperation, EltwiseOperation, Operation, TensorType
+from ..nodes.operations import (
+    BinaryOperation,
+    EltwiseOperation,
+    Operation,
+    PrimitiveOperation,
+    TensorType,
+)
 
 __all__ = ["graph_of_values", "type_of_values", "type_values", "values_of_graph"]
 
@@ -38,8 +44,11 @@ _KINDS = {
     cls.kind: cls
     for module in _MODULES
     for cls in vars(module).values()
-    if isinstance(cls, type) and issubclass(cls, Operation) and cls.kind
+    if isinstance(cls, type) and issubclass(cls, Operation) and isinstance(cls.kind, str) and cls.kind
 }
+# Of these the primitive is an attribute.
+_PRIMITIVE = "primitive"
+_KINDS[_PRIMITIVE] = PrimitiveOperation
 
 
 def type_values(kind: TensorType) -> Values:
@@ -101,7 +110,8 @@ def _node(values: Mapping[str, Any]) -> Node:
 
 def _operation_values(operation: Operation) -> Values:
     attributes = {f.name: _attribute_values(getattr(operation, f.name)) for f in fields(operation)}
-    return {"kind": operation.kind, "attributes": attributes}
+    kind = _PRIMITIVE if isinstance(operation, PrimitiveOperation) else operation.kind
+    return {"kind": kind, "attributes": attributes}
 
 
 def _operation(values: Mapping[str, Any]) -> Operation:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import isfinite, prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from ... import onednn
 from ...desc.memory_desc import MemoryDesc
+from ...desc.parse import one_of, short_repr
 from ...dtypes import DataType
 from ...errors import Error, refuse
 from ...model.operation import OperationProblem
 from ...model.result_dims import Misfit, broadcast
+from ...ops import PRIMITIVES
 from ...ops.binary import BinaryProblem
 from ...ops.eltwise import EltwiseProblem
 from ...ops.prelu import PReLUProblem
@@ -78,11 +82,8 @@ class Operation:
 
     def __init_subclass__(cls) -> None:
         spec = cls._spec
-        if spec is not None:
-            reads = spec.node_reads
-            least = sum(not name.endswith("?") for name in reads)
-            cls.kind = spec.operation
-            cls.inputs = (1, _MOST_SOURCES) if reads == ("srcs",) else (least, len(reads))
+        if isinstance(spec, type):
+            cls.kind, cls.inputs = spec.operation, _counts_of_inputs(spec)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -113,10 +114,14 @@ class Operation:
             raise unfit(misfit.why, tensors, misfit.hint) from None
 
     def _result_types(self, tensors: Sequence[TensorType]) -> tuple[TensorType, ...]:
-        """The types of the results: that of the first tensor. Raises Misfit."""
-        first = tensors[0]
+        """The types of the results, by the rules of its specification. Raises Misfit."""
         results = self._dims(tensors)
-        return tuple(first if dims == first.dims else TensorType(dims, first.data_type) for dims in results)
+        if self._spec is None:
+            kinds: tuple[DataType, ...] = (tensors[0].data_type,)
+        else:
+            kinds = self._spec.results_types(self, *tensors)
+        kinds = (*kinds, *kinds[-1:] * (len(results) - len(kinds)))
+        return tuple(TensorType(*pair) for pair in zip(results, kinds, strict=True))
 
     def _dims(self, tensors: Sequence[TensorType]) -> tuple[Dims, ...]:
         """The dims of what it makes, by the rules of its specification. Raises Misfit."""
@@ -125,11 +130,95 @@ class Operation:
         return self._spec.results_dims(self, *tensors)
 
 
+def _counts_of_inputs(spec: type[OperationProblem]) -> tuple[int, int]:
+    """How many tensors a node reads at least and at most."""
+    reads = spec.node_reads
+    least = sum(not name.endswith("?") for name in reads)
+    return (1, _MOST_SOURCES) if reads == ("srcs",) else (least, len(reads))
+
+
 def unfit(why: str, tensors: Sequence[TensorType], hint: str = "") -> Error:
     """The error of tensors that an operation cannot take."""
     where = ", ".join(map(str, tensors))
     hint = hint or "the dims of inputs and attributes must agree"
     return refuse("RS-G01:tensors-not-fit", where=where, why=why, hint=hint)
+
+
+# --- any primitive ------------------------------------------------------------------------------------------
+
+
+@cache
+def _specification(primitive: str) -> type[OperationProblem] | None:
+    """The specification of a primitive; None for a name that none has."""
+    if primitive not in " ".join(PRIMITIVES.values()).split():
+        return None
+    spec: type[OperationProblem] = getattr(onednn, primitive).PrimitiveDesc._operation
+    return spec
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveOperation(Operation):
+    """A primitive of `onednn` by its name, and its parameters by theirs, which read as attributes.
+
+    Its specification says all else: what it reads and makes. `parameters`: pairs of a name and a number, a
+    text, a data type, or a tuple of these. Raises InvalidArguments for a name that no primitive has.
+    """
+
+    primitive: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        pairs = tuple((name, _parameter(name, value)) for name, value in self.parameters)
+        object.__setattr__(self, "parameters", pairs)
+        if _specification(self.primitive) is None:
+            names = " ".join(PRIMITIVES.values()).split()
+            raise refuse(
+                "RS-V04:primitive", word=short_repr(self.primitive), advice=one_of(names, self.primitive)
+            )
+
+    @property
+    def _spec(self) -> type[OperationProblem]:  # type: ignore[override]
+        spec = _specification(self.primitive)
+        assert spec is not None
+        return spec
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        """The word of the operation."""
+        return self._spec.operation
+
+    @property
+    def inputs(self) -> tuple[int, int]:  # type: ignore[override]
+        """How many tensors it reads at least and at most."""
+        return _counts_of_inputs(self._spec)
+
+    @property
+    def count_of_results(self) -> int:
+        """The number of results."""
+        return self._spec.count_of_results(self)
+
+    def __getattr__(self, name: str) -> Any:
+        for own, value in () if name in ("primitive", "parameters") else self.parameters:
+            if own == name:
+                return value
+        what = f"{type(self).__name__} has no parameter {name!r}"
+        raise AttributeError(what, name=name, obj=self)
+
+
+def _parameter(name: str, value: Any) -> Any:
+    """The value of a parameter; lists are tuples. Raises InvalidArguments for what no file could hold."""
+    if isinstance(value, tuple | list):
+        return tuple(_parameter(name, part) for part in value)
+    if isinstance(value, int | float | str | DataType):
+        return value
+    raise refuse(
+        "RS-V08:not",
+        what=f"PrimitiveOperation: {name}",
+        value=short_repr(value),
+        type=type(value).__name__,
+        kinds="a number, text, a data type or a tuple of these",
+    )
 
 
 # --- elements -----------------------------------------------------------------------------------------------

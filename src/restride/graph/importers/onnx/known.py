@@ -81,16 +81,19 @@ def _constant_of_shape(call: OperatorCall, shape: Ints, *, value: Array | None =
     return np.broadcast_to(np.float32(0) if value is None else value.reshape(-1)[0], shape)
 
 
-@ONNX("Expand")
-def _expand(call: OperatorCall, x: Array, shape: Ints) -> Value:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape))
-
-
 @ONNX("Range")
 def _range(call: OperatorCall, start: Array, limit: Array, delta: Array) -> Value:
     first, last, step = (bound.item() for bound in (start, limit, delta))
     check_room(8 * int(max((last - first) / step, 0)))
     return np.asarray(np.arange(first, last, step), start.dtype)
+
+
+@ONNX("EyeLike")
+def _eye_like(call: OperatorCall, x: Value, *, dtype: int = 0, k: int = 0) -> Value:
+    kind = ELEMENTS[dtype] if dtype else call.type_of(x).numpy
+    rows, columns = call.dims(x)
+    check_room(8 * rows * columns)
+    return np.eye(rows, columns, k).astype(kind)
 
 
 def cast(x: Array, to: int) -> Array:

@@ -27,6 +27,7 @@ from ...nodes.operations import AS_F32
 from ...nodes.recurrent import RecurrentOperation
 from ..operator_call import ONNX, Floats, Made, OperatorCall, Usual, Value, Words
 
+_F32 = 1
 _NAMES = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 _DIRECTIONS = {"forward": "left2right", "reverse": "right2left", "bidirectional": "concat"}
 _FUNCTIONS = {
@@ -204,8 +205,8 @@ class _Recurrent:
         call, runs, is_batch_first = self.call, self.operation.directions, bool(self.form.layout)
         x = self._placed(self.inputs["X"])
         x = call.transposed(x, (1, 0, 2)) if is_batch_first else x
-        weights = self._by_gate(self._constant("W")), self._by_gate(self._constant("R")), self._bias()
-        inputs = [x, *map(call.builder.constant, weights), *self._states(x)]
+        weights = self._by_gate("W"), self._by_gate("R"), self._bias()
+        inputs = [x, *map(self._placed, weights), *self._states(x)]
         name = call.node.outputs[0] if call.node.outputs else ""
         outputs = call.builder.add_all(self.operation, *inputs, name=f"{name}.states" if name else "")
         steps, batch, wide = call.dims(outputs[0])
@@ -225,24 +226,31 @@ class _Recurrent:
             else tuple(range(self.operation.rnn_cell.gates))
         )
 
-    def _by_gate(self, weights: Array) -> Array:
-        """(D, gates * C, I) as (1, D, I, gates, C)."""
-        runs, rows, inputs = weights.shape
-        gates = self.operation.rnn_cell.gates
-        by_gate = weights.reshape(runs, gates, rows // gates, inputs)[:, self._order]
-        return np.ascontiguousarray(by_gate.transpose(0, 3, 1, 2)[None])
+    def _by_gate(self, name: str) -> Value:
+        """Weights (D, gates * C, I) as (1, D, I, gates, C)."""
+        call, weights, gates = self.call.with_outputs(0), self.inputs[name], self.operation.rnn_cell.gates
+        runs, rows, inputs = call.dims(weights)
+        apart = call.reshaped(weights, (runs, gates, rows // gates, inputs))
+        turned = call.transposed(call.onnx("Gather", apart, self._order, axis=1), (0, 3, 1, 2))
+        return call.reshaped(turned, (1, *call.dims(turned)))
 
-    def _bias(self) -> Array:
+    def _bias(self) -> Value:
         cell, runs, channels = self.operation.rnn_cell, self.operation.directions, self._dims("R")[-1]
         if "B" not in self.inputs:
             return np.zeros((1, runs, cell.biases, channels), np.float32)
+        call = self.call.with_outputs(0)
         # A bias may be f32 beside all types: the sum is not rounded once more.
-        rows = self._constant("B").astype(np.float32)
-        both = rows.reshape(runs, 2, cell.gates, channels)[:, :, self._order]
-        bias: Array = both.sum(axis=1)
+        rows = call.reshaped(call.onnx("Cast", self.inputs["B"], to=_F32), (runs, 2, cell.gates, channels))
+        both = call.onnx("Gather", rows, self._order, axis=2)
+        bias = call.onnx("ReduceSum", both, (1,), keepdims=False)
         if cell.biases > cell.gates:
-            bias = np.concatenate([bias[:, :-1], both[:, 0, -1:], both[:, 1, -1:]], axis=1)
-        return bias[None]
+            last, first = (cell.gates - 1,), (0,)
+            parts = [call.onnx("Slice", bias, first, last, (1,), (1,))]
+            for row in (0, 1):
+                own = call.onnx("Slice", both, (row, *last), (row + 1, cell.gates), (1, 2), (1, 1))
+                parts.append(call.reshaped(own, (runs, 1, channels)))
+            bias = call.onnx("Concat", *parts, axis=1)
+        return call.reshaped(bias, (1, *call.dims(bias)))
 
     def _states(self, x: str) -> list[str]:
         """The first states, h and c; none where both begin with zeros."""

@@ -267,13 +267,6 @@ def _shuffle(call: OperatorCall, x: Moved, *, axis: int = 1, group: int = 1) -> 
     return call.add(ShuffleOperation(axis_of(axis, len(call.dims(x))), group), x)
 
 
-@OPENVINO("Gather")
-def _gather(call: OperatorCall, x: Value, indices: Value, axis: _Axis, *, batch_dims: int = 0) -> Made:
-    if batch_dims:
-        raise call.unimplemented("its indices are others for each element of a batch")
-    return call.onnx("Gather", x, indices, axis=axis)
-
-
 @OPENVINO("Split", "VariadicSplit")
 def _split(
     call: OperatorCall, x: Value, axis: _Axis, sizes: Annotated[Array, "the list of sizes"] | None = None
@@ -318,7 +311,9 @@ def _transpose(call: OperatorCall, x: Value, order: Annotated[Ints, "the order"]
 
 
 _ROWS: Mapping[str, Function | str] = {
-    "Clamp": lambda call, x, *, min=None, max=None: call.onnx("Clip", x, min=min, max=max),
+    "Clamp": lambda call, x, *, min, max: call.onnx(
+        "Clip", x, *(np.array(float(end), call.numpy_type(x)) for end in (min, max))
+    ),
     "Concat": lambda call, *xs, axis: call.onnx("Concat", *xs, axis=axis),
     "Convert": lambda call, x, *, destination_type: call.onnx("Cast", x, to=NUMBERS[destination_type]),
     "Equal": "Equal",

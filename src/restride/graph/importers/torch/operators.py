@@ -14,12 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from ....dtypes import DataType
 from ....errors import Unimplemented
+from ....ops.binary import BinaryProblem
+from ....ops.elementwise import ElementwiseProblem
 from ....ops.reduction import ReductionProblem
 from ...dims import by
 from ..onnx import operators
 from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows, specifications
+from ..onnx.tensors import ELEMENTS
 from ..operator_call import ATEN, Function, Made, OperatorCall
 
 __all__ = ["TORCH_OPERATORS", "AtenCall", "TensorArgument", "operators", "translate_aten"]
@@ -81,16 +85,150 @@ def _of_axes(values: Sequence[int] | int, rank: int) -> tuple[int, ...]:
     return numbers * rank if len(numbers) == 1 else numbers
 
 
+def _promoted(row: Any) -> Function:
+    """A function of elements whose operands are of one type first, as torch promotes them."""
+
+    def run(call: OperatorCall, *xs: Any) -> Made:
+        values = _of_one_type(call, xs)
+        if (
+            call.node.operator.removeprefix("aten.") in _OF_FLOATS
+            and call.numpy_type(values[0]).kind in "bui"
+        ):
+            values = [_as_type(call, x, np.dtype(_F32)) for x in values]
+        made: Made = call.onnx(row, *values) if isinstance(row, str) else row(call, *values)
+        return made
+
+    return run
+
+
+def _of_one_type(call: OperatorCall, xs: Sequence[Any]) -> list[Any]:
+    """Numbers and tensors as torch computes with them: floats before integers before truth values; of a kind
+    tensors of dims before those without, and these before numbers.
+    """
+    tensors = [x for x in xs if isinstance(x, str | np.ndarray)]
+    if len(xs) < 2 or not tensors or len(tensors) + sum(isinstance(x, int | float) for x in xs) != len(xs):
+        return [*xs]
+    groups = [
+        [call.numpy_type(x) for x in tensors if call.dims(x)],
+        [call.numpy_type(x) for x in tensors if not call.dims(x)],
+        [np.dtype(_OF_NUMBERS[type(x)]) for x in xs if isinstance(x, int | float)],
+    ]
+    common: Any = None
+    for group in filter(None, groups):
+        last = max(_KIND_ORDER.index(kind.kind) for kind in group)
+        own = np.result_type(*(kind for kind in group if _KIND_ORDER.index(kind.kind) == last))
+        if common is None or _KIND_ORDER.index(own.kind) > _KIND_ORDER.index(common.kind):
+            common = own
+    return [_as_type(call, x, common) for x in xs]
+
+
+_OF_NUMBERS: Mapping[type, Any] = {bool: np.bool_, int: np.int64, float: np.float32}
+_KIND_ORDER = "buifV"
+"""Kinds of NumPy's types, each of which makes what is computed with those before it of its kind."""
+
+
+def _as_type(call: OperatorCall, x: Any, dtype: Any) -> Any:
+    if isinstance(x, int | float):
+        return np.array(x, dtype)
+    return x if call.numpy_type(x) == dtype else call.onnx("Cast", x, to=_NUMBERS[dtype])
+
+
+_OF_FLOATS = (
+    *(
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan",
+        "atan2",
+        "atanh",
+        "cos",
+        "cosh",
+        "erf",
+        "exp",
+        "expm1",
+        "log",
+    ),
+    *("log1p", "reciprocal", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh"),
+)
+"""Functions that give floats of integers too."""
+_NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
+
 for _specification in specifications():
-    enter_rows(ATEN, _specification.aten)
+    are_of_elements = _specification in (BinaryProblem, ElementwiseProblem)
+    enter_rows(
+        ATEN,
+        {
+            name: _promoted(row) if are_of_elements or name in _OF_FLOATS else row
+            for name, row in _specification.aten.items()
+        },
+    )
 
 # --- functions ----------------------------------------------------------------------------------------------
 
 
 @ATEN("add", "sub")
 def _sum(call: OperatorCall, x: Any, y: Any, *, alpha: Any = 1) -> Made:
-    y = call.onnx("Mul", y, np.array(alpha, _F32)) if alpha != 1 else y
+    x, y = _of_one_type(call, (x, y))
+    y = call.onnx("Mul", y, np.array(alpha, call.numpy_type(y))) if alpha != 1 else y
     return call.onnx("Add" if call.node.operator == "aten.add" else "Sub", x, y)
+
+
+@ATEN("div")
+def _quotient(call: OperatorCall, x: Any, y: Any, *, rounding_mode: str | None = None) -> Made:
+    """A quotient of integers has fractions, where it is not rounded."""
+    x, y = _of_one_type(call, (x, y))
+    if rounding_mode == "floor":
+        return call.elements("floor_divide", x, y)
+    is_whole = call.numpy_type(x).kind in "iub"
+    if rounding_mode == "trunc":
+        quotient = call.onnx("Div", x, y)
+        return quotient if is_whole else call.elements("trunc", quotient)
+    return call.onnx("Div", *(_as_type(call, each, np.dtype(_F32)) if is_whole else each for each in (x, y)))
+
+
+@ATEN("where")
+def _where(call: OperatorCall, condition: Any, x: Any, y: Any) -> Made:
+    return call.onnx("Where", condition, *_of_one_type(call, (x, y)))
+
+
+@ATEN("addcmul", "addcdiv")
+def _scaled_sum(call: OperatorCall, x: Any, left: Any, right: Any, *, value: Any = 1) -> Made:
+    made = call.onnx("Mul" if call.node.operator == "aten.addcmul" else "Div", left, right)
+    factor = np.array(value, call.numpy_type(made))
+    return call.onnx("Add", x, made if value == 1 else call.onnx("Mul", made, factor))
+
+
+@ATEN("elu")
+def _elu(
+    call: OperatorCall, x: Any, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
+) -> Made:
+    """With scales selu, and celu."""
+    if input_scale not in (1.0, 1.0 / alpha if alpha else 0.0):
+        raise call.unimplemented(f"it has input_scale={input_scale}")
+    made = call.onnx("Elu" if input_scale == 1 else "Celu", x, alpha=alpha)
+    return made if scale == 1 else call.onnx("Mul", made, np.array(scale, call.numpy_type(made)))
+
+
+@ATEN("_to_copy")
+def _to_copy(call: OperatorCall, x: Any, *, dtype: Any = None) -> Made:
+    """The result has the type that torch says."""
+    aten: AtenCall = call.node.attributes[CALL]
+    made: Made = _as_type(call, x, DataType.parse(aten.results[0][1]).numpy)
+    return made
+
+
+@ATEN("full", "full_like", "scalar_tensor")
+def _full(call: OperatorCall, shape: Any, value: Any = None) -> Made:
+    """Numbers of the type that torch says; a tensor of no dims has its value alone."""
+    ((dims, data_type),) = call.node.attributes[CALL].results
+    number = shape if call.node.operator == "aten.scalar_tensor" else value
+    return np.full(dims, number, DataType.parse(data_type).numpy)
+
+
+@ATEN("masked_fill")
+def _masked_fill(call: OperatorCall, x: Any, mask: Any, value: Any) -> Made:
+    return call.onnx("Where", mask, _as_type(call, value, call.numpy_type(x)), x)
 
 
 @ATEN("clamp", "clamp_min")
@@ -99,7 +237,8 @@ def _clamp(call: OperatorCall, x: Any, low: float = -inf, high: float = inf) -> 
         raise call.unimplemented("a limit is no number")
     if (low, high) == (0.0, inf):
         return call.onnx("Relu", x)
-    return call.onnx("Clip", x, *(limit if isfinite(limit) else None for limit in (low, high)))
+    limits = (np.array(limit, call.numpy_type(x)) if isfinite(limit) else None for limit in (low, high))
+    return call.onnx("Clip", x, *limits)
 
 
 @ATEN("prelu")
@@ -330,13 +469,6 @@ def _expand(call: OperatorCall, x: Any, extents: Any) -> Made:
     return call.onnx("Reshape", x, full)
 
 
-@ATEN("repeat")
-def _repeat(call: OperatorCall, x: Any, counts: Any) -> Made:
-    if isinstance(x, str):
-        raise call.unimplemented("it repeats elements", "operators repeat dims of 1 by themselves")
-    return np.tile(x, counts)
-
-
 @ATEN("split_with_sizes")
 def _split(call: OperatorCall, x: Any, sizes: Any, dim: int = 0) -> Made:
     axis, apart = axis_of(dim, len(call.dims(x))), call.with_outputs(0)
@@ -385,7 +517,6 @@ _ROWS: Mapping[str, Function | str] = {
     "_softmax": lambda call, x, dim: call.onnx("Softmax", x, axis=dim),
     "addmm": lambda call, added, left, right: call.onnx("Gemm", left, right, added),
     "cat": lambda call, xs, dim=0: call.onnx("Concat", *xs, axis=dim),
-    "elu": lambda call, x, *, alpha=1.0: call.onnx("Elu", x, alpha=alpha),
     "hardtanh": lambda call, x, low=-1.0, high=1.0: _clamp(call, x, float(low), float(high)),
     "permute": lambda call, x, dims: call.onnx(
         "Transpose", x, perm=[axis_of(axis, len(dims)) for axis in dims]
