@@ -200,7 +200,6 @@ POOL = 'strides="3,3" pads_begin="1,1" pads_end="1,1" kernel="2,2" exclude-pad="
         ("Interpolate", f'{RESIZE} nearest_mode="floor" pads_begin="0,0,1,1" pads_end="0,0,1,1"', ["x", "s"]),
         ("Interpolate", f'{RESIZE} nearest_mode="floor" antialias="true"', ["x", "s"]),
         ("MVN", 'eps_mode="outside_sqrt"', ["x", "last"]),
-        ("Gather", 'batch_dims="1"', ["x", "row", "first"]),
         ("Add", 'auto_broadcast="pdpd"', ["x", "x"]),
         ("AvgPool", f'{POOL}"ceil"', ["pair"]),
         ("MaxPool", f'{POOL}"ceil"', ["pair"]),

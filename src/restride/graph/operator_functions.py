@@ -59,7 +59,7 @@ _MOST_SEEN = 256
 _MOST_BYTES = 1024
 # What these make is known before a run, and no tensor: an array has `shape` and `size`.
 _OF_DIMS = ("Shape", "Size")
-# These take weights that are constants of a model: `rs.onnx` and `rs.onednn` have them.
+# These are layers with weights: `rs.onnx` and `rs.onednn` have them.
 _OF_CONSTANTS = ("GRU", "LSTM", "RNN")
 _FLOATS = (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.float16), DataType.bf16.numpy)
 _NUMBERS: dict[NumpyType | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}
@@ -160,6 +160,8 @@ class OperatorFunction:
         others = tuple(parameter.name for parameter in self._inputs[1:])
         self._function = ArrayFunction(f"rs.ops.{name}", others=others)
         self._are_known = [parameter.is_known for parameter in self._inputs]
+        # Numbers in these are places, whatever the type of the tensor is.
+        self._indices = {parameter.name for parameter in self._inputs if parameter.mark == "indices"}
         self._is_open = any(parameter.kind is VAR_POSITIONAL for parameter in self._inputs)
         # Calls by what they say beside their tensors.
         self._seen: dict[Hashable, _Invocation] = {}
@@ -205,8 +207,8 @@ class OperatorFunction:
         are_known = self._are_known
         parts: list[Any] = [len(inputs)]
         try:
-            for value, is_known in zip(inputs, are_known, strict=False):
-                if is_known:
+            for each, value in zip(self._inputs, inputs, strict=False):
+                if each.is_known or (each.name in self._indices and isinstance(value, list | tuple)):
                     parts.append(_exact(value))
                 elif not _is_tensor(value):
                     return None
@@ -231,6 +233,7 @@ class OperatorFunction:
         beside, names = _type_beside(inputs, are_known), self._names(len(inputs))
         slots: list[_Known | bool | None] = []
         for name, value, is_known in zip(names, inputs, are_known, strict=False):
+            is_known = is_known or (name in self._indices and isinstance(value, int | list | tuple))
             if value is None or (_is_tensor(value) and not is_known):
                 slots.append(None if value is None else True)
             else:

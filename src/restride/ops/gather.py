@@ -45,7 +45,7 @@ _S64 = 7
 # --- names --------------------------------------------------------------------------------------------------
 
 
-def _gather(call: Any, x: Value, indices: Value, *, axis: int = 0) -> Any:
+def _gather(call: Any, x: Value, indices: Annotated[Value, "indices"], *, axis: int = 0) -> Any:
     return _gathered(call, x, indices, axis)
 
 
