@@ -90,7 +90,8 @@ class VectorArithmetic:
         condition = self.b.conditions.get(a.ref)
         if condition is None or b != self.constant(0, a):
             return self.b.compare("icmp eq" if is_integer else "fcmp oeq", a, b)
-        return self.b.op("xor", condition, self.b.splat("i1", lanes_of(condition), "true"))
+        # No `xor`: of truth values Intel's compiler of SPIR-V takes none.
+        return self.b.compare("icmp eq", condition, self.b.splat("i1", lanes_of(condition), "false"))
 
     def less(self, a: Value, b: Value) -> Value:
         """The condition that one number is less than another."""
