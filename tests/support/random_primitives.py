@@ -14,6 +14,7 @@ import restride as rs
 from support import rnn
 from support.primitive_problem import Pd, RandomProblem
 from support.random_descs import broadcast_dims, random_desc, random_dims, random_windows
+from support.random_indices import INDEXED
 from support.random_moves import MOVES
 from support.random_products import PRODUCTS
 
@@ -234,4 +235,5 @@ KINDS: dict[str, Callable[[random.Random], RandomProblem]] = {
     "recurrent": _recurrent,
     **PRODUCTS,
     **MOVES,
+    **INDEXED,
 }

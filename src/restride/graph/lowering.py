@@ -13,6 +13,7 @@ from ..desc.post_ops import PostOps
 from ..errors import Error
 from ..model.base import PrimitiveDescBase
 from ..model.derived import DerivedPrimitiveDesc
+from ..model.operation import OperationProblem
 from ..model.primitive import Primitive
 from ..ops.reorder import Reorder
 from ..ops.rnn import FORWARD_OF_CELL
@@ -100,7 +101,7 @@ def _lowered(
         values["srcs"], args = list(sources), [ARG_MULTIPLE_SRC + i for i in range(len(sources))]
     else:
         values |= zip(reads, sources, strict=False)
-        args = [_argument(name) for name in reads[: len(sources)]]
+        args = [_argument(spec, name) for name in reads[: len(sources)]]
     values |= zip(writes, results, strict=True)
     values |= {name: value(operation, results[0]) for name, value in spec.node_values.items()}
     form = spec.other_form((), dict.fromkeys(reads[: len(sources)])) or desc.form
@@ -110,10 +111,15 @@ def _lowered(
         if name in values or hasattr(operation, name)
     }
     pd = desc(**{**arguments, "engine": engine, "attr": attr})
-    return LoweredNode(primitive, pd, tuple(args), tuple(map(_argument, writes)))
+    return LoweredNode(primitive, pd, tuple(args), tuple(_argument(spec, name) for name in writes))
 
 
-def _argument(name: str) -> int:
-    """The number of a tensor's argument, by its name in a descriptor: `weights`, `src_layer_desc`, `src1`."""
+def _argument(spec: type[OperationProblem], name: str) -> int:
+    """The number of a tensor's argument, by its name in a descriptor: `weights`, `src_layer_desc`, `src1`, or
+    one that the specification has.
+    """
+    own = {field: arg for arg, field in {**spec.reads, **spec.also_writes}.items()}
+    if name in own:
+        return own[name]
     word = name.removesuffix("_desc").removesuffix("_md")
     return NUMBERS.get(word) or NUMBERS[f"{word[:-1]}_{word[-1]}"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from ..desc.arguments import (
@@ -53,6 +54,7 @@ class OperationProblem(ProblemBase):
     algorithms   their names, without the prefix that is the operation's name
     reads        which field is read as which argument of an execution, in the order of slots
     writes       which argument is written
+    also_writes  which field is written as which argument beside it
     chosen_names tensors by name whose formats a hint may decide: copies have those that were chosen
     prop_kinds   what `prop_kind` may be, or the only one where there is no such argument; `prop_kind_error`
                  says why no other, and what to do
@@ -81,6 +83,7 @@ class OperationProblem(ProblemBase):
     algorithms: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[Mapping[int, str]] = {ARG_SRC: "src"}
     writes: ClassVar[int] = ARG_DST
+    also_writes: ClassVar[Mapping[int, str]] = {}
     prop_kinds: ClassVar[tuple[PropKind, ...]] = (PropKind.forward_training, PropKind.forward_inference)
     prop_kind_error: ClassVar[tuple[str, str]] = (
         "a forward primitive is forward_training or forward_inference",
@@ -156,7 +159,9 @@ class OperationProblem(ProblemBase):
         return self if structure is self.attr else replace(self, attr=structure)  # type: ignore[type-var]
 
     def tree(self) -> LoopTree:
-        """The loop tree: tensors by the names of their arguments, operands of attributes `x0`, `x1`, ..."""
+        """The loop tree: tensors by the names of their arguments, or of the fields that are read or written as
+        these; operands of attributes `x0`, `x1`, ... Others are temporaries, from one outermost loop to the next.
+        """
         raise NotImplementedError
 
     @staticmethod
@@ -167,6 +172,10 @@ class OperationProblem(ProblemBase):
     def sources(self) -> dict[int, MemoryDesc]:
         """The tensors that are read, by argument, in the order of the program's slots."""
         return {arg: getattr(self, name) for arg, name in self.reads.items()}
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """What is written beside the destination, by argument."""
+        return {arg: getattr(self, name) for arg, name in self.also_writes.items()}
 
     def by_argument(self) -> dict[int, MemoryDesc]:
         """The tensors by argument: those that are read, then the one that is written."""
@@ -214,10 +223,15 @@ class OperationProblem(ProblemBase):
         places = {short_name(slot.arg): Place(i) for i, slot in enumerate(slots)}
         places |= {f"x{i}": place for i, place in enumerate(computed.places(len(slots)))}
         places["old"] = Place(DST)  # the old destination, read as another type
+        fields = {**self.reads, **self.also_writes}.items()
+        places = {name: places[short_name(arg)] for arg, name in fields if short_name(arg) in places} | places
+        own = [tensor for tensor in tree.tensors if tensor.name not in places]
+        places |= {tensor.name: Place(~i) for i, tensor in enumerate(own)}
         at = tuple(places[tensor.name] for tensor in tree.tensors)
         scalars = len(computed.scalars)
         step = TreeStep(tree, at, self.work_bytes, (0, scalars))
-        steps, temporaries = rewritten_steps(step, self.rewrites(tree))
+        steps, more = rewritten_steps(step, self.rewrites(tree), len(own))
+        temporaries = (*(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in own), *more)
         return Program((*slots, *computed.slots()), steps, temporaries, scalars).verify()
 
     @property

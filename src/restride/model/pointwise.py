@@ -14,7 +14,9 @@ from .base import PrimitiveDescBase
 from .parse import WrongHint, check_described
 
 
-def parse_algorithm(what: str, alg: object, prefix: str, algorithms: Sequence[str]) -> str:
+def parse_algorithm(
+    what: str, alg: object, prefix: str, algorithms: Sequence[str], field: str = "algorithm"
+) -> str:
     """The algorithm that a word names, with oneDNN's prefix or without, as it is called here."""
     word = plain_text(alg)
     name = word.removeprefix(prefix) if isinstance(word, str) else ""
@@ -23,6 +25,7 @@ def parse_algorithm(what: str, alg: object, prefix: str, algorithms: Sequence[st
     raise refuse(
         "RS-V04:algorithm",
         what=what,
+        field=field,
         alg=short_repr(alg),
         advice=one_of([prefix + algorithm for algorithm in algorithms], word),
     )

@@ -33,6 +33,16 @@ class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     layer_normalization = "layer_normalization"
     group_normalization = "group_normalization"
     rnn = "rnn"
+    arg_reduction = "arg_reduction"
+    gather = "gather"
+    max_pooling = "max_pooling"
+    one_hot = "one_hot"
+    reverse_sequence = "reverse_sequence"
+    scan = "scan"
+    scatter = "scatter"
+    tile = "tile"
+    top_k = "top_k"
+    trilu = "trilu"
 
 
 class PropKind(ValueLookup, enum.StrEnum, metaclass=LookupType):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from ..desc.attr import Attr
 from ..desc.attr_check import check_attr_of
 from ..desc.memory_desc import MemoryDesc
-from ..desc.parse import parse_int, to_f32
+from ..desc.parse import parse_bool, parse_int, to_f32
 from ..errors import refuse
 from .any_format import resolved
 from .forms import CallArguments
@@ -23,6 +23,7 @@ from .pointwise import (
     parse_hint,
 )
 from .prop_kind import PropKind
+from .result_dims import Misfit
 
 if TYPE_CHECKING:
     from .base import PrimitiveDescBase
@@ -55,12 +56,12 @@ class ArgumentReader:
         prefix, words = self._algorithms
         return parse_algorithm(self.what, self.arguments.algorithm, prefix, words)
 
-    def axis(self, md: MemoryDesc) -> int:
+    def axis(self, md: MemoryDesc, name: str = "axis") -> int:
         """The axis, if the tensor has it."""
-        number = self.integer("axis")
+        number = self.integer(name)
         if 0 <= number < md.ndims:
             return number
-        raise refuse("RS-S05:axis", what=self.what, number=number, md=md, last=md.ndims - 1)
+        raise refuse("RS-S05:axis", what=self.what, name=name, number=number, md=md, last=md.ndims - 1)
 
     def integer(self, name: str) -> int:
         """A whole number."""
@@ -94,6 +95,34 @@ class ArgumentReader:
     def same_dims(self, **mds: MemoryDesc) -> None:
         """Raise InvalidArguments for tensors of different dims."""
         check_same_dims(self.what, list(mds.items()))
+
+    def same_types(self, **mds: MemoryDesc) -> None:
+        """Raise InvalidArguments for tensors of different types."""
+        (first, wanted), *others = mds.items()
+        for name, md in others:
+            if md.data_type is not wanted.data_type:
+                raise refuse("RS-L02:other-type", what=self.what, first=first, wanted=wanted, name=name, md=md)
+
+    def flag(self, name: str) -> bool:
+        """True or false."""
+        return parse_bool(f"{self.what}: {name}", getattr(self.arguments, name))
+
+    def word(self, name: str, *words: str) -> str:
+        """One of some words."""
+        return parse_algorithm(self.what, getattr(self.arguments, name), "", words, name)
+
+    def check_dims(
+        self, md: MemoryDesc, rule: Callable[[], tuple[int, ...]], *of: MemoryDesc, name: str = "dst"
+    ) -> None:
+        """Raise InvalidArguments unless a tensor has the dims that a rule makes of those that are read."""
+        where = ", ".join(map(str, of))
+        try:
+            wanted = rule()
+        except Misfit as misfit:
+            hint = misfit.hint or "the dims of tensors and parameters must agree"
+            raise refuse("RS-R10:misfit", what=self.what, where=where, why=misfit.why, hint=hint) from None
+        if md.dims != wanted:
+            raise refuse("RS-R10:wanted-dims", what=self.what, name=name, md=md, where=where, wanted=wanted)
 
     def forward(self) -> tuple[MemoryDesc, MemoryDesc]:
         """Source and destination of the same dims; of format "any", a destination has that of the source."""

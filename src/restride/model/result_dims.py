@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ..dtypes import DataType
 
-__all__ = ["Misfit", "Shaped", "broadcast", "broadcast_extent", "check_axis"]
+__all__ = ["Misfit", "Shaped", "broadcast", "broadcast_extent", "check_axis", "check_indices", "from_end"]
 
 Dims = tuple[int, ...]
 
@@ -49,7 +49,20 @@ def broadcast(*dims: Dims) -> Dims:
     return joint
 
 
+def from_end(axis: int, rank: int) -> int:
+    """An axis from 0 on, of one that counts from the end where it is negative. Raises Misfit."""
+    if -rank <= axis < rank:
+        return axis % rank
+    raise Misfit(f"there is no axis {axis} of {rank}")
+
+
 def check_axis(axis: int, tensor: Shaped) -> None:
     """Raise Misfit for an axis that a tensor has not."""
     if not 0 <= axis < len(tensor.dims):
         raise Misfit(f"there is no axis {axis}", "axes count from 0")
+
+
+def check_indices(tensor: Shaped) -> None:
+    """Raise Misfit for a tensor whose elements cannot say where others are."""
+    if not tensor.data_type.is_integral or tensor.data_type.bits < 8:
+        raise Misfit(f"{tensor.data_type} is no type of indices", "indices are integers of 8 bits and more")

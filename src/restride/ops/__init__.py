@@ -26,20 +26,25 @@ PRIMITIVES = {
     "convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
     "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
     "eltwise": "EltwiseBackward EltwiseForward",
+    "gather": "Gather ReverseSequence",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
     "layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
     "lrn": "LRNBackward LRNForward",
     "matmul": "Matmul",
-    "pooling": "PoolingBackward PoolingForward",
+    "pooling": "MaxPooling PoolingBackward PoolingForward",
     "prelu": "PReLUBackward PReLUForward",
     "reduction": "Reduction",
     "resampling": "ResamplingBackward ResamplingForward",
     "rnn": "GRUBackward GRUForward LBRGRUBackward LBRGRUForward LSTMBackward LSTMForward "
     "VanillaRNNBackward VanillaRNNForward",
+    "scan": "Scan",
+    "scatter": "OneHot Scatter",
+    "selection": "ArgReduction TopK",
     "shuffle": "ShuffleBackward ShuffleForward",
     "softmax": "SoftmaxBackward SoftmaxForward",
     "sum": "Sum",
+    "tile": "Tile Trilu",
 }
 """The file of each operation, and the primitives that are made of it."""
 

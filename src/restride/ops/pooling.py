@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import ml_dtypes
 
-from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_WORKSPACE
+from ..desc.arguments import ARG_DIFF_DST, ARG_DST, ARG_DST_1, ARG_WORKSPACE, short_name
 from ..desc.attr import Attr
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import parse_int, short_repr
@@ -38,7 +38,7 @@ from ..model.operation import GradientProblem, OperationProblem, is_computed_wid
 from ..model.pointwise import check_hint_workspace
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..model.result_dims import Misfit, Shaped
+from ..model.result_dims import Misfit, Shaped, check_indices
 from ..schedule.trees.windows import rows_of_windows
 from .programs.pooling_gradient_rows import PoolingGradientRows
 from .programs.windows import WindowPhase, Windows, spatial_names
@@ -47,6 +47,8 @@ MAX, AVERAGE, AVERAGE_WITHIN = "max", "avg_include_padding", "avg_exclude_paddin
 _ALGORITHMS = (MAX, AVERAGE, AVERAGE_WITHIN)
 # Below it lie the positions of a window that a byte holds, which is 255 where none is chosen.
 _MOST_IN_BYTES = 256
+# f32 holds all integers below it.
+_MOST_IN_F32 = 1 << 24
 # The argument of the counts, which no execution brings.
 _COUNTS = -1
 # Gradients have loops for so many phases of strides at most.
@@ -135,7 +137,6 @@ class PoolingProblem(OperationProblem):
         """The loop tree."""
         src, dst = TreeTensor.of_desc("src", self.src), TreeTensor.of_desc("dst", self.dst)
         chain = AttributeChain(self.computation(), dst, self.dst.dims)
-        places = TreeTensor.of_desc("workspace", workspace_desc(self.windows, self.dst))
         outer = _axes(self.dst.dims)
         taps = self.windows.kernel_axes()
         at = self.windows.sources(outer[2:], taps)
@@ -145,23 +146,29 @@ class PoolingProblem(OperationProblem):
         total = Ref("most" if self.algorithm == MAX else "total")
         loads = [operand.load(*outer) for operand in chain.operands]
         items: list[Item] = [
-            Each(taps, self._folds(value, taps), guards),
+            Each(taps, self._folds(value, self._position((*outer[:2], *at), taps)), guards),
             chain.store(outer, self._result(total, loads)),
         ]
-        if self.leaves_positions:
-            items.append(places.store(outer, Ref("position")))
+        places = [TreeTensor.of_desc(short_name(arg), md) for arg, md in self.outputs().items()]
+        items += [each.store(outer, Ref("position")) for each in places]
         loop = Each(outer, tuple(items))
-        tensors = (src, dst, *((places,) if self.leaves_positions else ()), *chain.tensors)
-        is_wide = is_computed_wide(self.src, self.dst)
-        return LoopTree(tensors, (loop,), chain.scalars, Number.real(is_wide=is_wide)).verify()
+        tensors = (src, dst, *places, *chain.tensors)
+        return LoopTree(tensors, (loop,), chain.scalars, Number.real(is_wide=self._is_wide)).verify()
 
-    def _folds(self, value: Expr, taps: tuple[TreeAxis, ...]) -> tuple[Fold, ...]:
+    def _folds(self, value: Expr, position: Affine) -> tuple[Fold, ...]:
         if self.algorithm != MAX:
             return (fold_over("sum", "total", value),)
-        if not self.leaves_positions:
+        if not self.outputs():
             return (fold_over("max", "most", value),)
-        position = Coordinate(self.windows.position(taps))
-        return (Fold("argmax", ("most", "position"), (value, position)),)
+        return (Fold("argmax", ("most", "position"), (value, Coordinate(position))),)
+
+    def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[TreeAxis]) -> Affine:
+        """What is left of the place of a maximum: that in its window. `source`: the one in the source."""
+        return self.windows.position(taps)
+
+    @property
+    def _is_wide(self) -> bool:
+        return is_computed_wide(self.src, self.dst)
 
     def _result(self, total: Expr, loads: Sequence[Expr]) -> Expr:
         if self.algorithm == MAX:
@@ -179,6 +186,71 @@ class PoolingProblem(OperationProblem):
     def work_bytes(self) -> int:
         # Every window is read from the caches.
         return self.moved_bytes + self.dst.nelems * self.windows.positions
+
+
+@dataclass(frozen=True, slots=True)
+class MaxPoolingProblem(PoolingProblem):
+    """Maxima of windows, and an index of each: the sum of its coordinates in the source times strides.
+
+    Executed with `ARG_SRC`, `ARG_DST` and `ARG_DST_1`, the indices.
+    """
+
+    operation = "max_pooling"
+    primitive = "MaxPooling"
+    call = ("src", "dst", "indices", "index_strides", *_WINDOWS)
+    prop_kinds = (PropKind.undef,)
+    also_writes: ClassVar = {ARG_DST_1: "indices"}
+    node_writes = "dst", "indices"
+    arguments = """
+    Tensors and numbers are those of a pooling. `indices`: integers of 8 bits and more, of the dims of `dst`.
+    `index_strides`: one for each dim of the source; those of a row-major tensor give the places of its
+    elements. `attr`: the scratchpad mode."""
+
+    indices: MemoryDesc = field(default_factory=MemoryDesc)
+    index_strides: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> MaxPoolingProblem:
+        src = call.known("src")
+        dst = call.written("dst", src)
+        indices = call.written("indices", dst)
+        call.same_dims(dst=dst, indices=indices)
+        windows = _read_windows(call, ("src", src), ("dst", dst))
+        call.check_dims(indices, lambda: _of_indices(indices), src, name="indices")
+        strides = _parse_numbers(call.what, "index_strides", call.index_strides, src.ndims)
+        return cls(MAX, windows, src, dst, False, call.attr(), indices, strides)
+
+    @classmethod
+    def results_dims(cls, node: Any, *tensors: Shaped) -> tuple[tuple[int, ...], ...]:
+        return (cls.result_dims(node, *tensors),) * 2
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        return tensors[0].data_type, DataType.s64
+
+    @property
+    def verbose_aux(self) -> str:
+        return _verbose_fields(self.windows)
+
+    def outputs(self) -> dict[int, MemoryDesc]:
+        """The indices."""
+        return {ARG_DST_1: self.indices}
+
+    def _position(self, source: Sequence[Affine | TreeAxis], taps: Sequence[TreeAxis]) -> Affine:
+        index = Affine()
+        for at, stride in zip(source, self.index_strides, strict=True):
+            index = index + at * stride
+        return index
+
+    @property
+    def _is_wide(self) -> bool:
+        last = sum((n - 1) * stride for n, stride in zip(self.src.dims, self.index_strides, strict=True))
+        return is_computed_wide(self.src, self.dst) or last >= _MOST_IN_F32
+
+
+def _of_indices(md: MemoryDesc) -> tuple[int, ...]:
+    check_indices(md)
+    return md.dims
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,7 +471,7 @@ def _check_dims(what: str, source: tuple[str, MemoryDesc], result: tuple[str, Me
         raise refuse("RS-R10:batch-and-channels", what=what, name=name, src=src, other=other, dst=dst)
 
 
-_LEAST = {"strides": 1, "kernel": 1, "dilation": 0, "padding_l": 0, "padding_r": -(2**31)}
+_LEAST = {"index_strides": 0, "strides": 1, "kernel": 1, "dilation": 0, "padding_l": 0, "padding_r": -(2**31)}
 
 
 def _parse_numbers(what: str, name: str, value: object, count: int) -> tuple[int, ...]:
@@ -439,5 +511,6 @@ def _count_operand(windows: Windows, src: MemoryDesc, dst: MemoryDesc) -> Operan
     return OperandSource(tensor, _COUNTS, values.reshape(-1), None, values.size, DataType.f32, extents)
 
 
+MaxPooling = make_primitive(MaxPoolingProblem)
 PoolingForward = make_primitive(PoolingProblem)
 PoolingBackward = make_primitive(PoolingBackwardProblem, PoolingForward)

@@ -88,7 +88,7 @@ def lower_tree(
 
     `source`: what it was made of by the transforms that `rewrites` says, if anything.
     """
-    is_large = sum(tensor.data_type.nbytes(prod(tensor.padded)) for tensor in tree.tensors) >= caches.l3
+    is_large = _touched_bytes(tree) >= caches.l3
     loops, uncovered = list[Lowered](), dict[str, None]()
     parts = [tree] if len(tree.items) == 1 else [replace(tree, items=(item,)) for item in tree.items]
     for part in parts:
@@ -103,6 +103,16 @@ def lower_tree(
         loops.append(lowered)
     cleared = tuple((name, nest) for name in uncovered for nest in padding_nests(tree.tensor(name)))
     return LoweredLoops(cleared, tuple(loops))
+
+
+def _touched_bytes(tree: LoopTree) -> int:
+    """The bytes of all tensors; of one that is read at indices alone no more elements than are written."""
+    written = max((prod(tree.tensor(name).padded) for name in tree.written), default=0)
+    others = {load.tensor for load in tree.loads if not load.elements} | {*tree.written}
+    return sum(
+        tensor.data_type.nbytes(prod(tensor.padded) if tensor.name in others else min(prod(tensor.padded), written))
+        for tensor in tree.tensors
+    )
 
 
 def has_whole_bytes(tree: LoopTree, isa: Isa, caches: CacheSizes) -> bool:

@@ -41,6 +41,8 @@ def split_folds(step: TreeStep, temporaries: int = 0) -> Steps:
 
 def pieces_of_folds(tree: LoopTree) -> Schedule:
     """The transforms that make pieces of the first fold of a tree; none where it is not much into little."""
+    if len(tree.items) != 1:
+        return ()
     (outer,) = tree.items
     loop = next((item for item in outer.items if isinstance(item, Each) and item.folds), None)
     if loop is None or loop is not outer.items[0] or not is_plain(outer, loop):

@@ -93,6 +93,14 @@ def _range(call: OperatorCall, start: Array, limit: Array, delta: Array) -> Valu
     return np.asarray(np.arange(first, last, step), start.dtype)
 
 
+@ONNX("EyeLike")
+def _eye_like(call: OperatorCall, x: Value, *, dtype: int = 0, k: int = 0) -> Value:
+    kind = ELEMENTS[dtype] if dtype else call.type_of(x).numpy
+    rows, columns = call.dims(x)
+    check_room(8 * rows * columns)
+    return np.eye(rows, columns, k).astype(kind)
+
+
 def cast(x: Array, to: int) -> Array:
     """A Cast to the type of a number of ONNX."""
     return x.astype(ELEMENTS[to])

@@ -141,21 +141,51 @@ def _slice(
     return call.add(SliceOperation(tuple(walk.start if walk else 0 for walk in spans), sizes, strides), x)
 
 
-@ONNX("Gather")
-def _gather(
-    call: OperatorCall, x: Value, indices: Annotated[Array, "the list of indices"], *, axis: int = 0
+_OF_VALUES = "how many elements its result has depends on values", "use Where, which keeps all of them"
+
+
+@ONNX("Compress")
+def _compress(
+    call: OperatorCall, x: Value, condition: Annotated[Array, "which elements it takes"], *, axis: int | None = None
 ) -> Value:
-    if not isinstance(x, str):
-        return np.asarray(np.take(x, indices, axis))
-    dims = call.dims(x)
-    axis = axis_of(axis, len(dims))
-    if indices.dtype.kind not in "iu":
-        raise ValueError(f"its indices are {indices.dtype}")
-    flat = [axis_of(n, dims[axis], "element") for n in indices.reshape(-1)]
-    if not flat or flat != list(range(flat[0], flat[0] + len(flat))):
-        raise call.unimplemented("its indices do not follow each other", "use Slice and Concat")
-    part = _part(call, x, axis, flat[0], len(flat))
-    return call.reshaped(part, (*dims[:axis], *indices.shape, *dims[axis + 1 :]))
+    """The elements, or parts, for which a known condition holds."""
+    if axis is None:
+        x, axis = call.reshaped(x, (prod(call.dims(x)),)), 0
+    return call.onnx("Gather", x, np.flatnonzero(condition), axis=axis)
+
+
+@ONNX("NonZero")
+def _nonzero(call: OperatorCall, x: Value) -> Value:
+    if isinstance(x, str):
+        raise call.unimplemented(*_OF_VALUES)
+    return np.array(np.nonzero(x), np.int64)
+
+
+@ONNX("Unique")
+def _unique(call: OperatorCall, x: Value, *, axis: int | None = None, sorted: int = 1) -> Value:
+    raise call.unimplemented(*_OF_VALUES)
+
+
+@ONNX("DepthToSpace")
+def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    batch, channels, height, width = call.dims(x)
+    rest = channels // blocksize**2
+    if mode == "DCR":
+        digits, order = (blocksize, blocksize, rest), (0, 3, 4, 1, 5, 2)
+    else:
+        digits, order = (rest, blocksize, blocksize), (0, 1, 4, 2, 5, 3)
+    x = call.transposed(call.reshaped(x, (batch, *digits, height, width)), order)
+    return call.reshaped(x, (batch, rest, height * blocksize, width * blocksize))
+
+
+@ONNX("SpaceToDepth")
+def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int) -> Value:
+    batch, channels, height, width = call.dims(x)
+    high, wide = height // blocksize, width // blocksize
+    x = call.reshaped(x, (batch, channels, high, blocksize, wide, blocksize))
+    return call.reshaped(
+        call.transposed(x, (0, 3, 5, 1, 2, 4)), (batch, channels * blocksize**2, high, wide)
+    )
 
 
 # --- padding ------------------------------------------------------------------------------------------------

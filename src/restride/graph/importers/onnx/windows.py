@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from math import floor
+from dataclasses import dataclass, fields, replace
+from math import floor, prod
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from ....runtime.alloc import Array
 from ...dims import Dims
 from ...nodes.layers import PoolingOperation, ResamplingOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
-from ..operator_call import ONNX, Chosen, Ints, Operand, OperatorCall, Tensor, Usual, Value
+from ..operator_call import ONNX, Chosen, Ints, Made, Operand, OperatorCall, Tensor, Usual, Value
 
 
 class _Places(NamedTuple):
@@ -133,10 +133,37 @@ def _deconvolution(
 @ONNX("MaxPool")
 def _max_pooling(
     call: OperatorCall, x: Chosen, *, window: _OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
+) -> Made:
+    if call.count_of_outputs < 2:
+        return _pooling(call, x, "pooling_max", window, ceil_mode)
+    dims = call.dims(x)
+    strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
+    if storage_order:  # of an image the first spatial dim is the nearest
+        strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
+    return _pooling(call, x, "pooling_max", window, ceil_mode, tuple(strides))
+
+
+@ONNX("MaxUnpool")
+def _max_unpooling(
+    call: OperatorCall,
+    x: Tensor,
+    indices: Value,
+    output_shape: Annotated[Ints, "the dims of the result"] | None = None,
+    *,
+    window: _OnnxWindow,
 ) -> Value:
-    if call.count_of_outputs > 1:
-        raise call.unimplemented("it gives the places of the maxima", "leave the second output out")
-    return _pooling(call, x, "pooling_max", window, ceil_mode)
+    """Zeros, and each element at its index in the row-major result; one that is larger is zero behind it."""
+    dims = call.dims(x)
+    kernel, strides, _, low, high = window.places(dims)
+    sizes = zip(dims[2:], kernel, strides, low, high, strict=True)
+    result = (*dims[:2], *((n - 1) * s + k - before - behind for n, k, s, before, behind in sizes))
+    zeros = np.zeros(prod(result), call.type_of(x).numpy)
+    rows = (call.reshaped(each, (prod(dims),)) for each in (indices, x))
+    found = call.reshaped(call.onnx("ScatterElements", zeros, *rows), result)
+    if output_shape is None or output_shape == result:
+        return found
+    more = (m - n for n, m in zip(result, output_shape, strict=True))
+    return call.onnx("Pad", found, (*(0,) * len(result), *more))
 
 
 @ONNX("AveragePool")
@@ -147,12 +174,20 @@ def _average_pooling(
     window: _OnnxWindow,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
-) -> Value:
+) -> Made:
     algorithm = f"pooling_avg_{'include' if count_include_pad else 'exclude'}_padding"
     return _pooling(call, x, algorithm, window, ceil_mode)
 
 
-def _pooling(call: OperatorCall, x: Value, algorithm: str, window: _OnnxWindow, ceil_mode: bool) -> Value:
+def _pooling(
+    call: OperatorCall,
+    x: Value,
+    algorithm: str,
+    window: _OnnxWindow,
+    ceil_mode: bool,
+    index_strides: Dims = (),
+) -> Made:
+    """`index_strides`: those of the indices that a maximum gives as well; none where it does not."""
     dims = call.dims(x)
     kernel, strides, dilates, low, high = window.places(dims)
     if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
@@ -162,7 +197,11 @@ def _pooling(call: OperatorCall, x: Value, algorithm: str, window: _OnnxWindow, 
         if ceiled != high and algorithm.endswith("include_padding"):
             raise call.unimplemented("its last windows leave the padding, which it counts")
         high = ceiled
-    return call.add(PoolingOperation(algorithm, kernel, strides, dilates, low, high), x)
+    operation = PoolingOperation(algorithm, kernel, strides, dilates, low, high)
+    if not index_strides:
+        return call.add(operation, x)
+    numbers = {each.name: getattr(operation, each.name) for each in fields(operation)[1:]}
+    return call.primitive("MaxPooling", x, index_strides=index_strides, **numbers)
 
 
 def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) -> int:
@@ -175,12 +214,12 @@ def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) 
 
 
 @ONNX("GlobalAveragePool")
-def _global_average_pooling(call: OperatorCall, x: Tensor) -> Value:
+def _global_average_pooling(call: OperatorCall, x: Tensor) -> Made:
     return _pooling(call, x, "pooling_avg_include_padding", _OnnxWindow(call.dims(x)[2:]), False)
 
 
 @ONNX("GlobalMaxPool")
-def _global_max_pooling(call: OperatorCall, x: Chosen) -> Value:
+def _global_max_pooling(call: OperatorCall, x: Chosen) -> Made:
     return _pooling(call, x, "pooling_max", _OnnxWindow(call.dims(x)[2:]), False)
 
 

@@ -267,13 +267,6 @@ def _shuffle(call: OperatorCall, x: Moved, *, axis: int = 1, group: int = 1) -> 
     return call.add(ShuffleOperation(axis_of(axis, len(call.dims(x))), group), x)
 
 
-@OPENVINO("Gather")
-def _gather(call: OperatorCall, x: Value, indices: Value, axis: _Axis, *, batch_dims: int = 0) -> Made:
-    if batch_dims:
-        raise call.unimplemented("its indices are others for each element of a batch")
-    return call.onnx("Gather", x, indices, axis=axis)
-
-
 @OPENVINO("Split", "VariadicSplit")
 def _split(
     call: OperatorCall, x: Value, axis: _Axis, sizes: Annotated[Array, "the list of sizes"] | None = None

@@ -1,0 +1,379 @@
+"""Gathers: elements of a tensor at places that a tensor of indices says.
+
+    axis      dst[b, i, k, j] = src[b, i, at[b, k], j]        `i`, `k`, `j` any dims, `b` the first ones of both
+    elements  dst[..., k, ...] = src[..., at[..., k, ...], ...]     indices of the rank of the source
+    nd        dst[b, k, j] = src[b, at[b, k, 0], at[b, k, 1], j]    the last dim of the indices is one index
+    window    dst[i, k, j] = src[i, first + k, j]              one index: where a part begins, all of it inside
+
+An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
+nothing outside of a tensor is ever read. Elements are moved as they are, of every type. Where the types
+differ they are converted, as from a table of f16 or s8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+
+from ..desc.arguments import ARG_SRC, ARG_SRC_1
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..ir.expression import Coordinate, Expr, Index, TreeAxis, apply
+from ..ir.numbers import Number
+from ..ir.tree import Each, LoopTree, TreeTensor
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem, is_computed_wide
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
+from ..runtime.alloc import Array
+from .programs.bits import as_bits, as_indices, number_of_bits
+
+Dims = tuple[int, ...]
+Value = Array | str
+_Moved = Annotated[str, "moved"]
+_S64 = 7
+"""The number that ONNX has for it."""
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def _gather(call: Any, x: Value, indices: Value, *, axis: int = 0) -> Value:
+    return _gathered(call, x, indices, axis)
+
+
+def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
+    """What lies at indices along an axis; where they are known and follow each other, it is a part."""
+    dims, places = call.dims(x), call.dims(indices)
+    axis, batch = from_end(axis, len(dims)), from_end(batch_dims, len(places) + 1)
+    wanted = (*dims[:axis], *places[batch:], *dims[axis + 1 :])
+    if not isinstance(indices, str):
+        first = _checked(indices, dims[axis]).reshape(-1)
+        if not isinstance(x, str) and not batch:
+            return np.asarray(np.take(x, indices, axis))
+        first = np.where(first < 0, first + dims[axis], first)
+        if first.size and not batch and np.all(first == first[0] + np.arange(first.size)):
+            start = int(first[0])
+            part = call.onnx("Slice", x, (start,), (start + first.size,), (axis,), (1,))
+            return call.reshaped(part, wanted)
+    at = call.reshaped(indices, places or (1,))
+    return call.reshaped(
+        call.primitive("Gather", x, at, algorithm="axis", axis=axis, batch_dims=batch), wanted
+    )
+
+
+def _checked(indices: Array, size: int) -> Array:
+    """Indices that are known before a run, which must be inside. Raises Misfit."""
+    if indices.dtype.kind not in "iu":
+        raise Misfit(f"its indices are {indices.dtype}")
+    outside = indices[(indices < -size) | (indices >= size)]
+    if outside.size:
+        raise Misfit(f"there is no element {outside[0]} of {size}")
+    return indices
+
+
+def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> Value:
+    axis = from_end(axis, len(call.dims(x)))
+    if not isinstance(indices, str):
+        _checked(indices, call.dims(x)[axis])
+    return call.primitive("Gather", x, indices, algorithm="elements", axis=axis)
+
+
+def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> Value:
+    dims, places = call.dims(x), call.dims(indices)
+    if not places:
+        raise Misfit("the indices have no dim")
+    at = call.reshaped(indices, places if len(places) > 1 else (1, *places))
+    found = call.primitive("Gather", x, at, algorithm="nd", batch_dims=batch_dims)
+    return call.reshaped(found, (*places[:-1], *dims[batch_dims + places[-1] :]))
+
+
+def _reverse_sequence(
+    call: Any, x: _Moved, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0
+) -> Value:
+    axes = (from_end(axis, len(call.dims(x))) for axis in (time_axis, batch_axis))
+    axis, batch_axis = axes
+    return call.primitive("ReverseSequence", x, lengths, axis=axis, batch_axis=batch_axis)
+
+
+def _index(call: Any, x: Any, indices: Any) -> Value:
+    """`x[i, :, j]`: several indices are broadcast, and are one dim; it stays where they stand side by side."""
+    axes = [axis for axis, at in enumerate(indices) if at is not None]
+    if len(axes) == 1:
+        return _gathered(call, x, _integers(call, indices[axes[0]]), axes[0])
+    order, at = index_first(call, x, axes, [indices[axis] for axis in axes])
+    found = _gather_nd(call, call.transposed(call.placed(x), order), at)
+    rank = len(call.dims(at)) - 1
+    if axes != list(range(axes[0], axes[-1] + 1)):
+        return found
+    rest = list(range(rank, len(call.dims(found))))
+    return call.transposed(found, [*rest[: axes[0]], *range(rank), *rest[axes[0] :]])
+
+
+def index_first(call: Any, x: Any, axes: Sequence[int], indices: Sequence[Any]) -> tuple[list[int], str]:
+    """The order of dims that has those with indices in front, and all indices with one more dim at the end."""
+    dims = np.broadcast_shapes(*(call.dims(at) for at in indices))
+    columns = []
+    for at in indices:
+        full = call.onnx("Cast", _integers(call, at), to=_S64)
+        full = call.reshaped(full, (*(1,) * (len(dims) - len(call.dims(full))), *call.dims(full)))
+        repeats = tuple(n // m if m else 1 for n, m in zip(dims, call.dims(full), strict=True))
+        columns.append(call.reshaped(call.onnx("Tile", full, repeats), (*dims, 1)))
+    order = [*axes, *(axis for axis in range(len(call.dims(x))) if axis not in axes)]
+    return order, call.placed(call.onnx("Concat", *columns, axis=len(dims)))
+
+
+def _integers(call: Any, indices: Any) -> Any:
+    if call.type_of(indices) is DataType.boolean:
+        raise call.unimplemented("how many elements it takes depends on values", "take indices")
+    return indices
+
+
+def _take_along_dim(call: Any, x: Any, indices: Any, dim: Any = None) -> Value:
+    if dim is None:
+        return _gather_elements(call, call.reshaped(x, (-1,)), call.reshaped(indices, (-1,)))
+    return _gather_elements(call, call.placed(x), indices, axis=dim)
+
+
+# --- the primitive ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GatherProblem(OperationProblem):
+    """The gather primitive: `dst[..., k, ...] = src[..., indices[k], ...]`.
+
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, and `ARG_DST`. An index below 0 counts from the end; one
+    that is outside is brought to the nearer end.
+    """
+
+    operation = "gather"
+    primitive = "Gather"
+    call = "algorithm", "src", "indices", "dst", "axis", "batch_dims"
+    defaults = {"axis": 0, "batch_dims": 0}
+    prop_kinds = (PropKind.undef,)
+    algorithms = "axis", "elements", "nd", "window"
+    reads = {ARG_SRC: "src", ARG_SRC_1: "indices"}
+    node_reads = "src", "indices"
+    in_place = False
+    onnx = {"Gather": _gather, "GatherElements": _gather_elements, "GatherND": _gather_nd}
+    aten = {
+        "embedding": lambda call, weight, indices, *more, padding_idx=-1: _gathered(call, weight, indices, 0),
+        "gather": lambda call, x, dim, index: _gather_elements(call, call.placed(x), index, axis=dim),
+        "index": _index,
+        "index_select": lambda call, x, dim, index: _gathered(call, x, index, dim),
+        "take_along_dim": _take_along_dim,
+    }
+    openvino = {
+        "Gather": lambda call, x, indices, axis, *, batch_dims=0: _gathered(
+            call, x, indices, int(axis), int(batch_dims)
+        ),
+        "GatherElements": "GatherElements",
+        "GatherND": "GatherND",
+    }
+    arguments = """
+    `algorithm`: "gather_axis" takes what lies at indices along `axis`, "gather_elements" an element for each
+    index, "gather_nd" what lies at the indices in the last dim of `indices`, "gather_window" as many as `dst`
+    has along `axis`, from the one index on. `indices`: integers of 8 bits and more. `batch_dims`: the first
+    dims, which source and indices have in common. `dst`: of format "any" it follows the source."""
+
+    algorithm: str
+    src: MemoryDesc
+    indices: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    batch_dims: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> GatherProblem:
+        algorithm, src, indices = call.algorithm(), call.known("src"), call.known("indices")
+        axis, batch_dims = call.axis(src), call.integer("batch_dims")
+        dst = call.written("dst", src)
+        size = dst.dims[axis] if dst.ndims == src.ndims else 0
+        call.check_dims(
+            dst, lambda: _result_dims(algorithm, axis, batch_dims, (src, indices), size), src, indices
+        )
+        return cls(algorithm, src, indices, dst, axis, batch_dims, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        """`node.size`: how many elements a window has."""
+        algorithm = node.algorithm.removeprefix("gather_")
+        axis, batch_dims, size = (getattr(node, name, 0) for name in ("axis", "batch_dims", "size"))
+        return _result_dims(algorithm, axis, batch_dims, tensors, size)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:gather_{self.algorithm} axis:{self.axis} batch_dims:{self.batch_dims}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: a load whose index is an element of the indices."""
+        number = number_of_bits(self.src)
+        if self.src.data_type is not self.dst.data_type:
+            number = Number.real(is_wide=is_computed_wide(self.src, self.dst))
+        src, dst = (
+            TreeTensor.of_desc(name, as_bits(md) if number.is_integer else md)
+            for name, md in (("src", self.src), ("dst", self.dst))
+        )
+        indices = TreeTensor.of_desc("indices", as_indices(self.indices))
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
+        if self.algorithm == "window":
+            return self._window((src, indices, dst), axes, number)
+        loop = Each(axes, (dst.store(axes, src.load(*self._index(indices, axes))),))
+        return LoopTree((src, indices, dst), (loop,), number=number).verify()
+
+    def _index(self, indices: TreeTensor, axes: Sequence[TreeAxis]) -> tuple[Index | TreeAxis, ...]:
+        """Where in the source an element of the destination is."""
+        axis, batch, rank = self.axis, self.batch_dims, len(indices.sizes)
+        if self.algorithm == "elements":
+            return (*axes[:axis], indices.load(*axes), *axes[axis + 1 :])
+        if self.algorithm == "nd":
+            around, count = axes[: rank - 1], indices.sizes[-1]
+            places = (indices.load(*around, place) for place in range(count))
+            return (*axes[:batch], *places, *axes[rank - 1 :])
+        own = axes[axis : axis + rank - batch]
+        return (*axes[:axis], indices.load(*axes[:batch], *own), *axes[axis + len(own) :])
+
+    def _window(
+        self, tensors: tuple[TreeTensor, TreeTensor, TreeTensor], axes: Sequence[TreeAxis], number: Number
+    ) -> LoopTree:
+        """The tree of a part: first the indices of all of it."""
+        src, indices, dst = tensors
+        size, along = self.src.dims[self.axis], axes[self.axis]
+        at = TreeTensor.row_major("at", (along.extent,), DataType.s64)
+        first = _from_end(indices.load(*(0,) * len(indices.sizes)), size)
+        first = apply("max", apply("min", first, size - along.extent), 0)
+        place = (*axes[: self.axis], at.load(along), *axes[self.axis + 1 :])
+        loops = (
+            Each((along,), (at.store((along,), first + Coordinate(along + 0)),), number=Number.i64),
+            Each(tuple(axes), (dst.store(tuple(axes), src.load(*place)),)),
+        )
+        return LoopTree((*tensors, at), loops, number=number).verify()
+
+    @property
+    def moved_bytes(self) -> int:
+        """What is read of the source is as much as is written."""
+        count = self.indices.data_type.nbytes(self.indices.nelems)
+        return count + sum(md.data_type.nbytes(self.dst.nelems) for md in (self.src, self.dst))
+
+
+def _from_end(index: Expr, size: int) -> Expr:
+    return apply("select", apply("lt", index, 0), index + size, index)
+
+
+def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped], size: int) -> Dims:
+    """The dims of what a gather makes, of a window so many along the axis. Raises Misfit."""
+    src, indices = tensors[0].dims, tensors[1].dims
+    check_axis(axis, tensors[0])
+    check_indices(tensors[1])
+    if not 0 <= batch <= min(len(src), len(indices)) or src[:batch] != indices[:batch]:
+        raise Misfit(f"the first {batch} dims are not the same", "batch_dims is 0 where there are none")
+    if algorithm == "window":
+        if not 0 <= size <= src[axis] or any(n != 1 for n in indices):
+            raise Misfit("a part has as many elements as the source at most, and begins at one index")
+        return (*src[:axis], size, *src[axis + 1 :])
+    if algorithm == "elements":
+        others = [(n, m) for i, (n, m) in enumerate(zip(indices, src, strict=False)) if i != axis]
+        if len(indices) != len(src) or any(n > m for n, m in others):
+            raise Misfit("the indices have a dim that the source has not", "only along the axis they may")
+        dims, reached = indices, (src[axis],)
+    elif algorithm == "nd":
+        count = indices[-1] if len(indices) > batch else 0
+        if not 1 <= count <= len(src) - batch:
+            raise Misfit(f"an index is of {count} dims, and there are {len(src) - batch}")
+        dims, reached = (*indices[:-1], *src[batch + count :]), src[batch : batch + count]
+    elif batch > axis:
+        raise Misfit("the axis is one of the common dims")
+    else:
+        dims, reached = (*src[:axis], *indices[batch:], *src[axis + 1 :]), (src[axis],)
+    if 0 in reached and 0 not in dims:
+        raise Misfit("a dim of the source is empty: it has no element for any index")
+    return dims
+
+
+# --- parts of a sequence, backwards -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReverseSequenceProblem(OperationProblem):
+    """The first elements of each sequence backwards: `dst[t, b] = src[lengths[b] - 1 - t, b]` below a length.
+
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the lengths, and `ARG_DST`. A length that is outside is brought to the
+    nearer end.
+    """
+
+    operation = "reverse_sequence"
+    primitive = "ReverseSequence"
+    call = "src", "lengths", "dst", "axis", "batch_axis"
+    defaults = {"axis": 0, "batch_axis": 1}
+    prop_kinds = (PropKind.undef,)
+    reads = {ARG_SRC: "src", ARG_SRC_1: "lengths"}
+    node_reads = "src", "lengths"
+    in_place = False
+    onnx = {"ReverseSequence": _reverse_sequence}
+    arguments = """
+    `axis`: along it lie the elements of a sequence, along `batch_axis` the sequences, one for each of the
+    `lengths`, integers. `dst`: of format "any" it has that of the source."""
+
+    src: MemoryDesc
+    lengths: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    batch_axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ReverseSequenceProblem:
+        (src, dst), lengths = call.forward(), call.known("lengths")
+        axis, batch_axis = call.axis(src), call.axis(src, "batch_axis")
+        call.same_types(src=src, dst=dst)
+        call.check_dims(dst, lambda: _reversed_dims(axis, batch_axis, (src, lengths)), src, lengths)
+        return cls(src, lengths, dst, axis, batch_axis, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        return _reversed_dims(node.axis, node.batch_axis, tensors)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis} batch_axis:{self.batch_axis}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: first the indices along the axis, for each sequence."""
+        src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
+        lengths = TreeTensor.of_desc("lengths", as_indices(self.lengths))
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
+        along, batch = axes[self.axis], axes[self.batch_axis]
+        at = TreeTensor.row_major("at", (along.extent, batch.extent), DataType.s64)
+        length, place = lengths.load(batch), Coordinate(along + 0)
+        is_inside = apply("lt", place, apply("min", length, along.extent))
+        backwards = apply("min", length, along.extent) - 1 - place
+        index = (*axes[: self.axis], at.load(along, batch), *axes[self.axis + 1 :])
+        loops = (
+            Each(
+                (along, batch),
+                (at.store((along, batch), apply("select", is_inside, backwards, place)),),
+                number=Number.i64,
+            ),
+            Each(axes, (dst.store(axes, src.load(*index)),)),
+        )
+        return LoopTree((src, lengths, dst, at), loops, number=number_of_bits(self.src)).verify()
+
+
+def _reversed_dims(axis: int, batch_axis: int, tensors: Sequence[Shaped]) -> Dims:
+    src, lengths = tensors
+    check_axis(axis, src)
+    check_axis(batch_axis, src)
+    check_indices(lengths)
+    if axis == batch_axis or lengths.dims != (src.dims[batch_axis],):
+        raise Misfit("along another axis than the elements lie sequences, each of which has one length")
+    return src.dims
+
+
+Gather = make_primitive(GatherProblem)
+ReverseSequence = make_primitive(ReverseSequenceProblem)

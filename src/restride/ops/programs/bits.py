@@ -1,0 +1,76 @@
+"""Elements as integers: their bits as they are, indices, and integers that stand in the order of the values.
+
+What only moves elements, or compares them, computes in integers: so no NaN changes, and the same loops take
+every data type.
+"""
+
+from __future__ import annotations
+
+from ...desc.memory_desc import MemoryDesc
+from ...dtypes import DataType
+from ...ir.expression import Const, Expr, apply
+from ...ir.numbers import Number
+
+# The bits of the largest number of each type: what is above is no number.
+_LARGEST = {
+    DataType.f8_e5m2: 0x7C,
+    DataType.f8_e4m3: 0x7E,
+    DataType.f16: 0x7C00,
+    DataType.bf16: 0x7F80,
+    DataType.f32: 0x7F80_0000,
+    DataType.f64: 0x7FF0_0000_0000_0000,
+}
+
+
+def as_bits(md: MemoryDesc) -> MemoryDesc:
+    """A tensor whose elements loads give as they are: of booleans they would be 0 and 1."""
+    return md.as_type(DataType.u8) if md.data_type is DataType.boolean else md
+
+
+def number_of_bits(*mds: MemoryDesc) -> Number:
+    """The integers that hold all bits of an element of any of these."""
+    return Number.integer(max(8, *(md.data_type.bits for md in mds)))
+
+
+def as_indices(md: MemoryDesc) -> MemoryDesc:
+    """A tensor of indices as loops take it: of u64 what 63 bits do not hold is far outside of any dim."""
+    return md.as_type(DataType.s64) if md.data_type is DataType.u64 else md
+
+
+# --- order --------------------------------------------------------------------------------------------------
+
+
+def number_of_keys(data_type: DataType) -> Number:
+    """The integers of the keys of a type, and of positions beside them."""
+    is_wide = data_type.bits == 64 or data_type is DataType.u32
+    return Number.i64 if is_wide else Number.i32
+
+
+def key_of(value: Expr, data_type: DataType) -> Expr:
+    """An integer for the bits of an element: of a larger element it is larger, of equal ones the same.
+
+    -0 equals 0, and NaN is above all: the largest integer there is.
+    """
+    if data_type is DataType.e8m0:
+        return apply("and", value, 255)
+    if data_type.kind != "float":
+        return value + -(2.0**63) if data_type is DataType.u64 else value
+    if data_type.bits == 4:
+        value = apply("select", apply("lt", value, 8), value, value - 16)
+    # Behind the sign stands the size: integers have the complement there.
+    least = Const(-(1 << data_type.bits - 1))
+    key = apply("select", apply("lt", value, 0), apply("sub", least, value), value)
+    largest = _LARGEST.get(data_type)
+    if largest is None:
+        return key
+    size = apply("max", key, apply("sub", 0, key))
+    return apply("select", apply("gt", size, Const(largest)), NEVER, key)
+
+
+NEVER = Const(float("inf"))
+"""The largest integer: the key of NaN."""
+
+
+def downwards(key: Expr) -> Expr:
+    """Keys in the other order."""
+    return apply("sub", -1, key)

@@ -1,0 +1,385 @@
+"""Scatters: elements written to, or put together with those at, places that a tensor of indices says.
+
+    axis      dst[i, at[k], j] = op(dst[i, at[k], j], updates[i, k, j])       dst begins as src
+    elements  dst[..., at[..., k, ...], ...] = op(..., updates[..., k, ...])  indices of the rank of the source
+    nd        dst[at[k, 0], at[k, 1], j] = op(..., updates[k, j])             the last dim is one index
+
+An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
+nothing outside of a tensor is ever written. Indices may name an element again: updates are taken in the order
+in which they lie, so that the last one stays, and sums have the same bits for any number of threads. Sums and
+products of integers wrap; each sum of floats is rounded to the type of the destination.
+
+A one-hot tensor is one of two values, by whether an index is the place along an axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+
+from ..desc.arguments import ARG_SRC, ARG_SRC_1, ARG_SRC_2
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..ir.expression import Coordinate, Expr, TreeAxis, apply
+from ..ir.numbers import Number
+from ..ir.tree import Each, LoopTree, TreeTensor
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem, is_computed_wide
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
+from ..runtime.alloc import Array
+from .gather import index_first
+from .programs.bits import as_bits, as_indices, number_of_bits
+
+Dims = tuple[int, ...]
+
+Value = Array | str
+_Moved = Annotated[str, "moved"]
+
+REDUCTIONS = "none", "add", "mul", "min", "max"
+"""What becomes of an element and an update of it."""
+
+
+# --- names --------------------------------------------------------------------------------------------------
+
+
+def _scatter_elements(
+    call: Any, x: _Moved, indices: Value, updates: _Moved, *, axis: int = 0, reduction: str = "none"
+) -> Value:
+    axis = from_end(axis, len(call.dims(x)))
+    return call.primitive(
+        "Scatter", x, indices, updates, algorithm="elements", axis=axis, reduction=reduction
+    )
+
+
+def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduction: str = "none") -> Value:
+    dims, places = call.dims(x), call.dims(indices)
+    if len(places) == 1:  # one index, and one update
+        indices, updates = (
+            call.reshaped(each, (1, *call.dims(each))) for each in (indices, updates)
+        )
+    found = call.primitive("Scatter", x, indices, updates, algorithm="nd", reduction=reduction)
+    return call.reshaped(found, dims)
+
+
+def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: str = "none") -> Value:
+    """Updates of indices of one dim along an axis."""
+    axis, at = from_end(axis, len(call.dims(x))), call.reshaped(indices, (-1,))
+    wanted = (*call.dims(x)[:axis], *call.dims(at), *call.dims(x)[axis + 1 :])
+    return call.primitive(
+        *("Scatter", x, at, call.reshaped(updates, wanted)), algorithm="axis", axis=axis, reduction=reduction
+    )
+
+
+_OF_TORCH = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
+
+
+def _aten_scatter(
+    call: Any, x: Any, dim: int, index: Any, updates: Any, *, reduce: Any = None
+) -> Value:
+    if reduce is not None and reduce not in _OF_TORCH:
+        raise call.unimplemented(f"its reduction is {reduce!r}")
+    return _reduced(call, x, dim, index, updates, "none" if reduce is None else _OF_TORCH[reduce])
+
+
+def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: str) -> Value:
+    """As many updates as there are indices, or one number for all of them."""
+    dims = call.dims(index)
+    if not isinstance(updates, str | np.ndarray) or not call.dims(updates):
+        if isinstance(updates, str):
+            raise call.unimplemented("its value is known only in a run", "pass a tensor of updates")
+        updates = np.full(dims, updates, call.type_of(x).numpy)
+    elif call.dims(updates) != dims:
+        updates = call.onnx("Slice", updates, (0,) * len(dims), dims)
+    return _scatter_elements(call, call.placed(x), index, call.placed(updates), axis=dim, reduction=reduction)
+
+
+def _scatter_reduce(
+    call: Any, x: Any, dim: int, index: Any, updates: Any, reduce: str, *, include_self: bool = True
+) -> Value:
+    """What is not included is first replaced by what changes nothing; a mean is a sum and a count."""
+    is_mean, kind = reduce == "mean", call.type_of(x)
+    if kind.kind != "float" and (is_mean or not include_self):
+        raise call.unimplemented("it takes a mean of integers, or leaves out what was there", "use floats")
+    op = "add" if is_mean else _OF_TORCH[reduce]
+    if not include_self:
+        nothing = {"add": 0.0, "mul": 1.0, "max": -np.inf, "min": np.inf}[op]
+        x = _reduced(call, x, dim, index, nothing, "none")
+    found = _reduced(call, x, dim, index, updates, op)
+    if not is_mean:
+        return found
+    start = np.full(call.dims(x), float(include_self), kind.numpy)
+    counts = call.onnx("Max", _reduced(call, start, dim, index, 1.0, "add"), np.array(1.0, kind.numpy))
+    return call.onnx("Div", found, counts)
+
+
+def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool = False) -> Value:
+    """`x[i, :, j] = updates`, which are broadcast."""
+    axes = [axis for axis, at in enumerate(indices) if at is not None]
+    if axes != list(range(len(axes))):
+        raise call.unimplemented("it leaves out a dim in front of one that it indexes", "transpose before")
+    _, at = index_first(call, x, axes, [indices[axis] for axis in axes])
+    wanted = (*call.dims(at)[:-1], *call.dims(x)[len(axes) :])
+    dims = call.dims(updates)
+    updates = call.reshaped(updates, (*(1,) * (len(wanted) - len(dims)), *dims))
+    repeats = tuple(n // m if m else 1 for n, m in zip(wanted, call.dims(updates), strict=True))
+    updates = call.placed(call.onnx("Tile", updates, repeats))
+    return _scatter_nd(call, call.placed(x), at, updates, reduction="add" if accumulate else "none")
+
+
+def _one_hot(
+    call: Any, indices: Value, depth: Annotated[Array, "the depth"], values: Value, *, axis: int = -1
+) -> Value:
+    dims, count = call.dims(indices), int(depth.reshape(-1)[0])
+    axis = from_end(axis, len(dims) + 1)
+    if not call.type_of(indices).is_integral:
+        indices = call.onnx("Cast", indices, to=_S64)
+    at = call.reshaped(indices, dims or (1,))
+    found = call.primitive("OneHot", at, values, axis=axis if dims else 1, depth=count)
+    return call.reshaped(found, (*dims[:axis], count, *dims[axis:]))
+
+
+_S64 = 7
+"""The number that ONNX has for it."""
+
+
+# --- the primitives -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterProblem(OperationProblem):
+    """The scatter primitive: `dst = src`, then `dst[..., indices[k], ...] = updates[..., k, ...]` in order.
+
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, `ARG_SRC_2`, the updates, and `ARG_DST`, which may be the
+    source where both are alike. An index below 0 counts from the end; one that is outside is brought to the
+    nearer end.
+    """
+
+    operation = "scatter"
+    primitive = "Scatter"
+    call = "algorithm", "src", "indices", "updates", "dst", "axis", "reduction"
+    defaults = {"axis": 0, "reduction": "none"}
+    prop_kinds = (PropKind.undef,)
+    algorithms = "axis", "elements", "nd"
+    reads = {ARG_SRC: "src", ARG_SRC_1: "indices", ARG_SRC_2: "updates"}
+    node_reads = "src", "indices", "updates"
+    onnx = {
+        "Scatter": _scatter_elements,
+        "ScatterElements": _scatter_elements,
+        "ScatterND": _scatter_nd,
+    }
+    aten = {
+        "index_add": lambda call, x, dim, index, updates, *, alpha=1: _along(
+            call, x, dim, index, updates if alpha == 1 else call.onnx("Mul", updates, alpha), "add"
+        ),
+        "index_copy": _along,
+        "index_put": _index_put,
+        "scatter": _aten_scatter,
+        "scatter_add": lambda call, x, dim, index, updates: _reduced(call, x, dim, index, updates, "add"),
+        "scatter_reduce": _scatter_reduce,
+    }
+    openvino = {
+        "ScatterElementsUpdate": lambda call, x, indices, updates, axis: call.onnx(
+            "ScatterElements", x, indices, updates, axis=int(axis)
+        ),
+        "ScatterNDUpdate": "ScatterND",
+        "ScatterUpdate": lambda call, x, indices, updates, axis: _along(call, x, int(axis), indices, updates),
+    }
+    arguments = """
+    `algorithm`: "scatter_axis" writes what lies along `axis` of the updates to indices of one dim,
+    "scatter_elements" each update to an index of its own, "scatter_nd" to the indices in the last dim of
+    `indices`. `reduction`: "none", or what is done with the element that is there: "add", "mul", "min", "max".
+    `indices`: integers of 8 bits and more. `dst`: of format "any" it has that of the source."""
+
+    algorithm: str
+    src: MemoryDesc
+    indices: MemoryDesc
+    updates: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    reduction: str
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> ScatterProblem:
+        algorithm, (src, dst) = call.algorithm(), call.forward()
+        indices, updates = call.known("indices"), call.known("updates")
+        axis, reduction = call.axis(src), call.word("reduction", *REDUCTIONS)
+        call.same_types(src=src, updates=updates, dst=dst)
+        tensors = src, indices, updates
+        call.check_dims(dst, lambda: _result_dims(algorithm, axis, reduction, tensors), *tensors)
+        return cls(algorithm, src, indices, updates, dst, axis, reduction, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        axis, reduction = getattr(node, "axis", 0), getattr(node, "reduction", "none")
+        return _result_dims(node.algorithm.removeprefix("scatter_"), axis, reduction, tensors)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"alg:scatter_{self.algorithm} axis:{self.axis} reduction:{self.reduction}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: a copy, then the updates in order."""
+        kind = self.src.data_type
+        op, number = self.reduction, number_of_bits(self.src)
+        if op != "none" and kind is DataType.boolean:
+            op = {"add": "max", "mul": "min"}.get(op, op)
+        elif op != "none":
+            number = number_of_values(kind)
+        moved = {name: as_bits(getattr(self, name)) for name in ("src", "updates", "dst")}
+        src, updates, dst = (TreeTensor.of_desc(name, md) for name, md in moved.items())
+        indices = TreeTensor.of_desc("indices", as_indices(self.indices))
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.updates.dims))
+        if self.algorithm == "nd":
+            count = len(self.indices.dims) - 1
+            in_order, around = axes[:count], axes[count:]
+            index = (*(indices.load(*in_order, place) for place in range(self.indices.dims[-1])), *around)
+        else:
+            in_order, around = axes[self.axis : self.axis + 1], (*axes[: self.axis], *axes[self.axis + 1 :])
+            at = indices.load(*(axes if self.algorithm == "elements" else in_order))
+            index = (*axes[: self.axis], at, *axes[self.axis + 1 :])
+        value = combined(op, dst.load(*index), updates.load(*axes), kind)
+        every = tuple(TreeAxis(f"c{i}", n) for i, n in enumerate(self.src.dims))
+        loops = (
+            Each(every, (dst.store(every, src.load(*every)),), number=number_of_bits(self.src)),
+            Each(around, (Each(in_order, (dst.store(index, value),), in_order=True),)),
+        )
+        return LoopTree((src, indices, updates, dst), loops, number=number).verify()
+
+
+def number_of_values(data_type: DataType) -> Number:
+    """The numbers that elements are added and compared as: of integers such that hold them, and wrap as they do."""
+    if data_type.kind == "float":
+        return Number.real(is_wide=data_type is DataType.f64)
+    is_signed = data_type.kind == "int"
+    return Number.integer(min(max(8, data_type.bits * (1 if is_signed else 2)), 64))
+
+
+def combined(op: str, old: Expr, new: Expr, data_type: DataType) -> Expr:
+    """An element and another one together; of floats NaN is the smaller one and the larger one."""
+    if op == "none":
+        return new
+    if op in ("add", "mul"):
+        return apply(op, old, new)
+    if data_type is DataType.u64:  # signed integers are compared
+        flipped = (each + -(2.0**63) for each in (old, new))
+        return apply(op, *flipped) + -(2.0**63)
+    found = apply(op, old, new)
+    return found if data_type.kind != "float" else apply("select", apply("ne", old, old), old, found)
+
+
+def _result_dims(algorithm: str, axis: int, reduction: str, tensors: Sequence[Shaped]) -> Dims:
+    """The dims of what a scatter makes: those of the source. Raises Misfit."""
+    src, indices, updates = (tensor.dims for tensor in tensors)
+    check_axis(axis, tensors[0])
+    check_indices(tensors[1])
+    if reduction != "none" and tensors[0].data_type.bits < 8:
+        raise Misfit("elements of 4 bits are moved alone", "reorder into s8 first")
+    reached: Dims = (src[axis],)
+    if algorithm == "nd":
+        count = indices[-1]
+        if not 1 <= count <= len(src):
+            raise Misfit(f"an index is of {count} dims, and there are {len(src)}")
+        wanted, reached = (*indices[:-1], *src[count:]), src[:count]
+    elif algorithm == "axis":
+        if len(indices) != 1:
+            raise Misfit("the indices along an axis have one dim")
+        wanted = (*src[:axis], *indices, *src[axis + 1 :])
+    else:
+        wanted = indices
+        others = [(n, m) for i, (n, m) in enumerate(zip(indices, src, strict=False)) if i != axis]
+        if len(indices) != len(src) or any(n > m for n, m in others):
+            raise Misfit("the indices have a dim that the source has not", "only along the axis they may")
+    if updates != (wanted or (1,)):
+        raise Misfit(f"the updates are to be {wanted}")
+    if 0 in reached and 0 not in updates:
+        raise Misfit("a dim of the source is empty: it has no element for any index")
+    return src
+
+
+# --- one-hot ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OneHotProblem(OperationProblem):
+    """The one-hot primitive: `dst[i, k, j] = values[1]` where k is `src[i, j]`, else `values[0]`.
+
+    Executed with `ARG_SRC`, indices, `ARG_SRC_1`, both values, and `ARG_DST`. An index below 0 counts from the
+    end; one that is outside has no place.
+    """
+
+    operation = "one_hot"
+    primitive = "OneHot"
+    call = "src", "values", "dst", "axis"
+    prop_kinds = (PropKind.undef,)
+    reads = {ARG_SRC: "src", ARG_SRC_1: "values"}
+    node_reads = "src", "values"
+    onnx = {"OneHot": _one_hot}
+    aten = {
+        "one_hot": lambda call, x, num_classes=-1: call.onnx(
+            "OneHot", x, (num_classes,), np.array([0, 1], np.int64)
+        )
+    }
+    in_place = False
+    arguments = """
+    `src`: integers of 8 bits and more. `values`: two of the type of the destination. `dst` has one dim more,
+    `axis`; of format "any" it is row-major."""
+
+    src: MemoryDesc
+    values: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> OneHotProblem:
+        src, values = call.known("src"), call.known("values")
+        dst = call.written("dst", src)
+        axis = call.axis(dst)
+        call.same_types(values=values, dst=dst)
+        call.check_dims(dst, lambda: _one_hot_dims(axis, dst.dims[axis], (src, values)), src, values)
+        return cls(src, values, dst, axis, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        """`node.depth`: the number of places."""
+        return _one_hot_dims(node.axis, node.depth, tensors)
+
+    @classmethod
+    def results_types(cls, node: Any, *tensors: Shaped) -> tuple[DataType, ...]:
+        return (tensors[1].data_type,)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: each element looks whether it is the one."""
+        src = TreeTensor.of_desc("src", as_indices(self.src))
+        values, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("values", "dst"))
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
+        along, others = axes[self.axis], (*axes[: self.axis], *axes[self.axis + 1 :])
+        index, place = src.load(*others), Coordinate(along + 0)
+        is_there = apply("max", apply("eq", index, place), apply("eq", index + along.extent, place))
+        value = apply("select", is_there, values.load(1), values.load(0))
+        bits = max(32, number_of_bits(self.dst, self.src).bits * (1 + (self.src.data_type is DataType.u32)))
+        loop = Each(axes, (dst.store(axes, value),))
+        return LoopTree((src, values, dst), (loop,), number=Number.integer(min(bits, 64))).verify()
+
+
+def _one_hot_dims(axis: int, depth: int, tensors: Sequence[Shaped]) -> Dims:
+    src, values = tensors
+    check_indices(src)
+    if not 0 <= axis <= len(src.dims) or values.dims != (2,) or depth < 0:
+        raise Misfit("there are two values, and a dim more than the indices have")
+    return (*src.dims[:axis], depth, *src.dims[axis:])
+
+
+Scatter = make_primitive(ScatterProblem)
+OneHot = make_primitive(OneHotProblem)

@@ -1,0 +1,195 @@
+"""Tile: a tensor repeated along its dims. Trilu: what lies on one side of a diagonal, and zeros.
+
+    tile   dst[r * n + i] = src[i]                  along each dim, n that of the source
+    trilu  dst[..., i, j] = j - i >= k ? src[..., i, j] : 0        upper; lower: j - i <= k
+
+Elements are moved as they are, of every type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+
+from ..desc.arguments import ARG_SRC, ARG_SRC_1
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..ir.expression import Affine, Const, Coordinate, Expr, TreeAxis, apply
+from ..ir.numbers import Number
+from ..ir.tree import Each, LoopTree, TreeTensor
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, check_indices
+from ..runtime.alloc import Array
+from .programs.bits import as_bits, as_indices, number_of_bits
+
+Dims = tuple[int, ...]
+Value = Array | str
+
+
+def _tile(call: Any, x: Value, repeats: Annotated[Dims, "how often it repeats"]) -> Value:
+    """Dims of 1 are put in front of those of the source where there are more repeats."""
+    dims = call.dims(x)
+    if len(repeats) < len(dims):
+        raise Misfit(f"{len(repeats)} numbers of repeats of {len(dims)} dims")
+    if not isinstance(x, str):
+        return np.tile(x, repeats)
+    x = call.reshaped(x, (*(1,) * (len(repeats) - len(dims)), *dims))
+    return x if set(repeats) <= {1} else call.primitive("Tile", x, repeats=repeats)
+
+
+def _trilu(call: Any, x: Value, k: Value | None = None, *, upper: bool = True) -> Value:
+    if isinstance(k, str):
+        offset = call.reshaped(k, (1,))
+        return call.primitive("Trilu", x, offset, upper=upper)
+    diagonal = 0 if k is None else int(k.reshape(-1)[0])
+    if not isinstance(x, str):
+        return (np.triu if upper else np.tril)(x, diagonal)
+    return call.primitive("Trilu", x, diagonal=diagonal, upper=upper)
+
+
+@dataclass(frozen=True, slots=True)
+class TileProblem(OperationProblem):
+    """The tile primitive: the source again and again along each dim, as often as the destination has room.
+
+    Executed with `ARG_SRC` and `ARG_DST`.
+    """
+
+    operation = "tile"
+    primitive = "Tile"
+    call = "src", "dst"
+    prop_kinds = (PropKind.undef,)
+    in_place = False
+    onnx = {"Tile": _tile}
+    aten = {"repeat": lambda call, x, repeats: call.onnx("Tile", x, repeats)}
+    openvino = {"Tile": "Tile"}
+    arguments = """
+    Each dim of `dst` is a multiple of that of the source; of format "any" it follows the source."""
+
+    src: MemoryDesc
+    dst: MemoryDesc
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> TileProblem:
+        src = call.known("src")
+        dst = call.written("dst", src)
+        call.same_types(src=src, dst=dst)
+
+        def dims() -> Dims:
+            if len(dst.dims) != len(src.dims):
+                raise Misfit("the ranks differ", "reshape the source: dims of 1 may be in front")
+            return tuple(n * (m // n) if n else 0 for n, m in zip(src.dims, dst.dims, strict=True))
+
+        call.check_dims(dst, dims, src)
+        return cls(src, dst, call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        """`node.repeats`: how often, of each dim."""
+        dims = tensors[0].dims
+        if len(node.repeats) != len(dims) or any(times < 0 for times in node.repeats):
+            raise Misfit(f"{node.repeats} are no numbers of repeats of {len(dims)} dims")
+        return tuple(n * times for n, times in zip(dims, node.repeats, strict=True))
+
+    def tree(self) -> LoopTree:
+        """The loop tree: for each dim a loop over the repeats, and one over the source."""
+        src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
+        axes: list[TreeAxis] = []
+        read: list[TreeAxis] = []
+        written: list[Affine] = []
+        for i, (n, m) in enumerate(zip(self.src.dims, self.dst.dims, strict=True)):
+            along, turn = TreeAxis(f"d{i}", n), TreeAxis(f"r{i}", m // n if n else 0)
+            axes += [turn, along] if turn.extent != 1 else [along]
+            read.append(along)
+            written.append(turn * n + along if turn.extent != 1 else along + 0)
+        loop = Each(tuple(axes), (dst.store(tuple(written), src.load(*read)),))
+        return LoopTree((src, dst), (loop,), number=number_of_bits(self.src)).verify()
+
+    @property
+    def moved_bytes(self) -> int:
+        return 2 * self.dst.data_type.nbytes(self.dst.nelems)
+
+
+@dataclass(frozen=True, slots=True)
+class TriluProblem(OperationProblem):
+    """The trilu primitive: on and above a diagonal of the last two dims the source, below zeros; or the reverse.
+
+    Executed with `ARG_SRC`, `ARG_SRC_1` where the descriptor has `offset`, and `ARG_DST`.
+    """
+
+    operation = "trilu"
+    primitive = "Trilu"
+    call = "src", "offset", "dst", "diagonal", "upper"
+    defaults = {"offset": None, "diagonal": 0, "upper": True}
+    prop_kinds = (PropKind.undef,)
+    reads = {ARG_SRC: "src", ARG_SRC_1: "offset"}
+    node_reads = "src", "offset?"
+    onnx = {"Trilu": _trilu}
+    aten = {
+        "tril": lambda call, x, diagonal=0: call.onnx("Trilu", x, (diagonal,), upper=0),
+        "triu": lambda call, x, diagonal=0: call.onnx("Trilu", x, (diagonal,)),
+    }
+    arguments = """
+    `diagonal`: how far the diagonal is above the main one; where `offset`, one integer of 8 bits and more, is no
+    None, an execution brings it. `dst`: of format "any" it has that of the source."""
+
+    src: MemoryDesc
+    offset: MemoryDesc | None
+    dst: MemoryDesc
+    diagonal: int
+    upper: bool
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> TriluProblem:
+        src, dst = call.forward()
+        offset = None if call.offset is None else call.known("offset")
+        call.same_types(src=src, dst=dst)
+        tensors = (src,) if offset is None else (src, offset)
+        call.check_dims(dst, lambda: _trilu_dims(*tensors), *tensors)
+        return cls(src, offset, dst, call.integer("diagonal"), call.flag("upper"), call.attr())
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        return _trilu_dims(*tensors)
+
+    def sources(self) -> dict[int, MemoryDesc]:
+        return {ARG_SRC: self.src} | ({} if self.offset is None else {ARG_SRC_1: self.offset})
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"{'upper' if self.upper else 'lower'} diagonal:{'?' if self.offset else self.diagonal}"
+
+    def tree(self) -> LoopTree:
+        """The loop tree: each element looks on which side it is."""
+        src, dst = (TreeTensor.of_desc(name, as_bits(getattr(self, name))) for name in ("src", "dst"))
+        tensors, bits = [src, dst], max(32, number_of_bits(self.src).bits)
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.src.dims))
+        end = sum(self.src.dims[-2:])
+        limit: Expr = Const(min(max(self.diagonal, -end), end))
+        if self.offset is not None:
+            offset = TreeTensor.of_desc("offset", as_indices(self.offset))
+            tensors.append(offset)
+            limit, bits = offset.load(*(0,) * len(offset.sizes)), 64
+        is_kept = apply("ge" if self.upper else "le", Coordinate(axes[-1] - axes[-2]), limit)
+        loop = Each(axes, (dst.store(axes, apply("select", is_kept, src.load(*axes), 0)),))
+        return LoopTree(tuple(tensors), (loop,), number=Number.integer(bits)).verify()
+
+
+def _trilu_dims(src: Shaped, offset: Shaped | None = None) -> Dims:
+    if len(src.dims) < 2:
+        raise Misfit("a diagonal is of the last two dims")
+    if offset is not None:
+        check_indices(offset)
+        if any(n != 1 for n in offset.dims):
+            raise Misfit("the offset of the diagonal is one integer")
+    return src.dims
+
+
+Tile = make_primitive(TileProblem)
+Trilu = make_primitive(TriluProblem)

@@ -1,0 +1,142 @@
+"""Operators on indices in models: ONNX's own node cases, and what torch makes of the same calls."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import restride as rs
+import restride.onnx
+from support.errors import refused
+
+_FAMILIES = (
+    *("gather", "scatter", "cumsum", "cumprod", "argmax", "argmin", "top_k", "onehot", "trilu", "triu", "tril"),
+    *("tile", "reversesequence", "eyelike", "depthtospace", "spacetodepth", "compress"),
+)
+# What they say of types that restride has not, or of shapes that depend on values.
+_REFUSED = re.compile("unknown")
+
+
+def _cases() -> list[Any]:
+    node = pytest.importorskip("onnx.backend.test.case.node")
+    names = re.compile(f"test_({'|'.join(_FAMILIES)})")
+    return [case for case in node.collect_testcases(None) if names.match(case.name) and case.model is not None]
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+def test_the_node_cases_of_onnx() -> None:
+    """Integers that must be known are passed when a model is loaded, where it is refused without."""
+    cases = _cases()
+    assert len(cases) > 100
+    for case in cases:
+        names = [each.name for each in case.model.graph.input]
+        for inputs, outputs in case.data_sets:
+            feed = dict(zip(names, inputs, strict=True))
+            try:
+                network = restride.onnx.load(case.model)
+            except rs.Error:
+                known = {name: value for name, value in feed.items() if value.dtype.kind in "iub"}
+                network = restride.onnx.load(case.model, values=known)
+                feed = {name: value for name, value in feed.items() if name not in known}
+            found = network(feed)
+            found = found if isinstance(found, dict) else {case.model.graph.output[0].name: found}
+            for output, wanted in zip(case.model.graph.output, outputs, strict=True):
+                assert found[output.name].dtype == wanted.dtype, case.name
+                np.testing.assert_allclose(found[output.name], wanted, rtol=1e-6, err_msg=case.name)
+
+
+def _model(operator: str, inputs: dict[str, tuple[str, tuple[int, ...]]], **attributes: Any) -> Any:
+    onnx = pytest.importorskip("onnx")
+    kinds = {"f32": onnx.TensorProto.FLOAT, "s64": onnx.TensorProto.INT64, "s32": onnx.TensorProto.INT32}
+    read = [onnx.helper.make_tensor_value_info(name, kinds[kind], dims) for name, (kind, dims) in inputs.items()]
+    out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
+    node = onnx.helper.make_node(operator, list(inputs), ["y"], **attributes)
+    return onnx.helper.make_model(onnx.helper.make_graph([node], "g", read, [out]))
+
+
+def test_indices_of_a_run() -> None:
+    network = restride.onnx.load(_model("Gather", {"x": ("f32", (9, 4)), "i": ("s64", (2, 3))}))
+    x = np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32)
+    for seed in range(3):
+        at = np.random.default_rng(seed).integers(-9, 9, (2, 3))
+        np.testing.assert_array_equal(network({"x": x, "i": at}), x[at])
+
+
+def test_what_depends_on_values_is_refused_by_name() -> None:
+    with refused("NonZero", "depends on values"):
+        restride.onnx.load(_model("NonZero", {"x": ("f32", (3, 4))}))
+    with refused("Unique", "depends on values"):
+        restride.onnx.load(_model("Unique", {"x": ("f32", (3, 4))}))
+
+
+def test_functions_on_arrays() -> None:
+    x = np.random.default_rng(1).standard_normal((4, 5)).astype(np.float32)
+    at = np.array([[0, 2, 1, 4, 3]] * 4)
+    np.testing.assert_array_equal(rs.ops.GatherElements(x, at, axis=1), np.take_along_axis(x, at, 1))
+    np.testing.assert_array_equal(rs.ops.CumSum(x, 1), np.cumsum(x, 1, dtype=np.float32))
+    np.testing.assert_array_equal(rs.ops.ArgMax(x, axis=1), np.argmax(x, 1)[:, None])
+    np.testing.assert_array_equal(rs.ops.Tile(x, (2, 3)), np.tile(x, (2, 3)))
+    values, places = rs.ops.TopK(x, 2, outputs=2)
+    np.testing.assert_array_equal(values, -np.sort(-x, 1)[:, :2])
+    np.testing.assert_array_equal(places, np.argsort(-x, 1, kind="stable")[:, :2])
+
+
+_X, _ROWS = (4, 6), (3, 6)
+_CALLS = {
+    "embedding": lambda torch, x, at: torch.nn.functional.embedding(at, x),
+    "gather": lambda torch, x, at: x.gather(0, at),
+    "index_select": lambda torch, x, at: x.index_select(0, at[0]),
+    "index of one": lambda torch, x, at: x[:, at],
+    "index of two": lambda torch, x, at: x[at, at.flip(1)],
+    "index apart": lambda torch, x, at: x[None].repeat(2, 1, 1)[at[0] % 2, :, at[1]],
+    "take_along_dim": lambda torch, x, at: torch.take_along_dim(x, at, 0),
+    "scatter": lambda torch, x, at: x.scatter(0, at, torch.ones(3, 6)),
+    "scatter of a number": lambda torch, x, at: x.scatter(0, at, 2.0),
+    "scatter_add": lambda torch, x, at: x.scatter_add(0, at, torch.ones(3, 6)),
+    **{
+        f"scatter_reduce {word} {include}": (
+            lambda torch, x, at, word=word, include=include: x.scatter_reduce(
+                0, at, x[:3] + 1, word, include_self=include
+            )
+        )
+        for word in ("sum", "prod", "mean", "amax", "amin")
+        for include in (True, False)
+    },
+    "index_add": lambda torch, x, at: x.index_add(0, at[0, :3], torch.ones(3, 6), alpha=2),
+    "index_put": lambda torch, x, at: x.index_put((at[0],), torch.ones(6)),
+    "index_put that adds": lambda torch, x, at: x.index_put((at[0], at[1]), torch.ones(6), accumulate=True),
+    "cumsum": lambda torch, x, at: x.cumsum(1),
+    "cumprod": lambda torch, x, at: x.cumprod(0),
+    "cumsum of integers": lambda torch, x, at: at.cumsum(1),
+    "argmax": lambda torch, x, at: (x.argmax(), x.argmax(1), x.argmin(0, keepdim=True)),
+    "max": lambda torch, x, at: (*x.max(1), *x.min(0, keepdim=True), x.max()),
+    "topk": lambda torch, x, at: x.topk(3, 1),
+    "sort": lambda torch, x, at: (*x.sort(1), *x.sort(0, descending=True), x.argsort(1)),
+    "tril": lambda torch, x, at: (x.tril(), x.triu(1), x.tril(-2)),
+    "repeat": lambda torch, x, at: x.repeat(2, 1, 3),
+}
+
+
+@pytest.mark.peer
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("call", _CALLS)
+def test_modules_of_torch(call: str) -> None:
+    torch = pytest.importorskip("torch")
+    rt = pytest.importorskip("restride.torch")
+
+    class Module(torch.nn.Module):
+        def forward(self, x: Any, at: Any) -> Any:
+            return _CALLS[call](torch, x, at)
+
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(_X, generator=generator), torch.randint(0, 4, _ROWS, generator=generator)
+    module = Module().eval()
+    found, wanted = rt.compile_module(module, inputs)(*inputs), module(*inputs)
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+    for one, other in pairs:
+        assert one.dtype == other.dtype
+        torch.testing.assert_close(one, other)
