@@ -488,6 +488,7 @@ class OperatorTable:
 
 ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum", "output_sequence"))
 ATEN = OperatorTable(
-    ("device", "dtype", "implicit", "layout", "memory_format", "momentum", "non_blocking", "pin_memory"), "aten."
+    ("device", "dtype", "implicit", "layout", "memory_format", "momentum", "non_blocking", "pin_memory"),
+    "aten.",
 )
 OPENVINO = OperatorTable(None)

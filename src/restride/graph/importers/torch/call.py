@@ -1,4 +1,4 @@
-"""A call of ATen as a node of a model: its arguments, what torch makes of it, and the types that it computes in.
+"""A call of ATen as a node of a model: its arguments, what torch makes of it, the types that it computes in.
 
 A node has all arguments of the call as attributes, tensors among them as `TensorArgument`s. Functions take
 the first ones by position, as overloads name them differently, and others by their names in the schema.
@@ -23,7 +23,17 @@ from ...dims import by
 from ..onnx.tensors import ELEMENTS
 from ..operator_call import ATEN, Made, OperatorCall
 
-__all__ = ["CALL", "AtenCall", "TensorArgument", "axes_of", "cast_to", "common_type", "promoted", "result_of", "translate_aten"]
+__all__ = [
+    "CALL",
+    "AtenCall",
+    "TensorArgument",
+    "axes_of",
+    "cast_to",
+    "common_type",
+    "promoted",
+    "result_of",
+    "translate_aten",
+]
 
 CALL = ""
 """The attribute of a node that has its `AtenCall`."""
@@ -129,7 +139,9 @@ def promoted(call: OperatorCall, *xs: Any, least: np.dtype[Any] | None = None) -
     common = common_type(call, *xs, least=least)
     is_half = _category(common) == "f" and common.itemsize == 2
     return [
-        np.asarray(x, np.float32) if is_half and not isinstance(x, str) and _rank(call, x) else cast_to(call, x, common)
+        np.asarray(x, np.float32)
+        if is_half and not isinstance(x, str) and _rank(call, x)
+        else cast_to(call, x, common)
         for x in xs
     ]
 

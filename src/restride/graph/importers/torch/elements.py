@@ -195,7 +195,9 @@ _ROWS: Mapping[str, Function | str] = {
     "softplus": lambda call, x: call.onnx("Softplus", x),
     "trunc": lambda call, x: call.onnx("Mul", call.onnx("Sign", x), call.onnx("Floor", call.onnx("Abs", x))),
 }
-enter_rows(ATEN, {name: row for name, row in _ROWS.items() if not isinstance(row, str) or ONNX.parameters(row)})
+enter_rows(
+    ATEN, {name: row for name, row in _ROWS.items() if not isinstance(row, str) or ONNX.parameters(row)}
+)
 
 # --- reductions ---------------------------------------------------------------------------------------------
 

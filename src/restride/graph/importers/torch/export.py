@@ -28,9 +28,9 @@ __all__ = ["ExportedModule", "element_of", "exported"]
 
 # Operators that torch would take apart, and restride has whole.
 _WHOLE = (
-    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "pixel_shuffle", "pixel_unshuffle", "prelu",
-    "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "relu6", "replication_pad1d", "replication_pad2d",
-    "replication_pad3d", "roll", "scaled_dot_product_attention", "silu", "softplus", *RESIZES,
+    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "pixel_shuffle", "pixel_unshuffle",
+    "prelu", "relu6", "roll", "scaled_dot_product_attention", "silu", "softplus",
+    *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
 _ELEMENTS = {
@@ -148,7 +148,9 @@ class _ProgramReader:
         for node in self._program.graph.nodes:
             if node.op == "call_function":
                 # What follows from an input is known only in a run.
-                self._of_inputs |= {node.name} if self._of_inputs & {x.name for x in node.all_input_nodes} else set()
+                self._of_inputs |= (
+                    {node.name} if self._of_inputs & {x.name for x in node.all_input_nodes} else set()
+                )
             if node.op == "call_function" and node.target is operator.getitem:
                 self._names[node.name] = self._parts[node.args[0].name][node.args[1]]
             elif node.op == "call_function":
@@ -199,7 +201,9 @@ class _ProgramReader:
         if word in _CHECKS:
             return
         are_tensors = all(isinstance(x, torch.Tensor) for x in results)
-        is_known = is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
+        is_known = (
+            is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
+        )
         word = f"aten.{word}" if is_aten else str(node.target)
         if not (is_known or (word in TORCH_OPERATORS and are_tensors)):
             self._missing.setdefault(word, []).append(name)

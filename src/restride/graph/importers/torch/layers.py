@@ -139,7 +139,9 @@ def _weights(call: OperatorCall, scores: Any, mask: Any) -> Any:
     elif mask is not None:
         scores = call.onnx("Add", scores, mask)
     weights = call.onnx("Softmax", scores, axis=-1)
-    return call.onnx("Where", mask, weights, np.zeros((), _F32)) if is_truth and not sees_something else weights
+    return (
+        call.onnx("Where", mask, weights, np.zeros((), _F32)) if is_truth and not sees_something else weights
+    )
 
 
 # --- windows ------------------------------------------------------------------------------------------------
@@ -187,9 +189,7 @@ def _max_pooling(
     call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, dilation: Any = 1
 ) -> Made:
     rank = int(call.node.operator[len("aten.max_pool")])
-    return _of_images(
-        call, x, "MaxPool", dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank)
-    )
+    return _of_images(call, x, "MaxPool", dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank))
 
 
 def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> Any:

@@ -1,4 +1,4 @@
-"""ATen's operators that move elements: parts, joins, other dims, another order, padding, windows of an axis."""
+"""ATen's operators that move elements: parts, joins, other dims, another order, padding."""
 
 from __future__ import annotations
 
@@ -112,9 +112,7 @@ def _join(call: OperatorCall, xs: Any, dim: int = 0) -> Made:
 @ATEN("unbind")
 def _unbound(call: OperatorCall, x: Any, dim: int = 0) -> Made:
     apart = call.with_outputs(0)
-    return tuple(
-        apart.onnx("Gather", x, np.array(at, np.int64), axis=dim) for at in range(call.dims(x)[dim])
-    )
+    return tuple(apart.onnx("Gather", x, np.array(at, np.int64), axis=dim) for at in range(call.dims(x)[dim]))
 
 
 @ATEN("roll")
@@ -132,7 +130,9 @@ def _rolled(call: OperatorCall, x: Any, shifts: Sequence[int], axes: Sequence[in
         size = call.dims(x)[axis]
         start = -shift % max(size, 1)
         if start:
-            x = call.onnx("Concat", _part(call, x, axis, start, size), _part(call, x, axis, 0, start), axis=axis)
+            x = call.onnx(
+                "Concat", _part(call, x, axis, start, size), _part(call, x, axis, 0, start), axis=axis
+            )
     return x
 
 

@@ -1,4 +1,4 @@
-"""All operators of ATen that there are: rows of the operations in `ops/`, and what the modules beside enter."""
+"""All operators of ATen that there are: rows of the operations in `ops/`, and what modules here enter."""
 
 from __future__ import annotations
 
