@@ -14,13 +14,15 @@ from typing import Any
 from .errors import Error
 from .graph.dims import Dims
 from .graph.graph import Graph
-from .graph.importers.onnx.inputs import network_inputs, translated_for, with_values
+from .graph.importers.onnx.checking import ModelCheck, check_model
+from .graph.importers.onnx.functions import check_functions
+from .graph.importers.onnx.inputs import assumed_dims, network_inputs, translated_for, with_values
 from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
 from .graph.importers.onnx.reader import check_operators, check_order, follows_batch
 from .graph.network.network import Network
 
-__all__ = ["load", "operators"]
+__all__ = ["ModelCheck", "check", "load", "operators"]
 
 
 def load(
@@ -63,6 +65,28 @@ def load(
             return follows_batch(source, batches)
 
         return Network.of_source(inputs, source.outputs, graph, rule, without, is_linear=is_linear)
+    except Error as error:
+        error.drop_frames()
+        raise
+
+
+def check(
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+) -> ModelCheck:
+    """What of an ONNX model runs, and what is missing: counts and names of nodes, by operator.
+
+    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1. Nothing is planned or
+    compiled. Raises as `load` does for a model that does not hold; what is missing is in the result.
+    """
+    try:
+        constants = {} if values is None else values
+        source = with_values(read_model(model), constants)
+        check_functions(source)
+        check_order(source)
+        return check_model(source, assumed_dims(source, {} if dims is None else dims))
     except Error as error:
         error.drop_frames()
         raise

@@ -39,7 +39,9 @@ COMMANDS = {
     "run": Command("restride.cli.run", "runs a network on an array or a picture, and times each step"),
     "propagate": Command("restride.cli.propagate", "shows which reorders a network pays for, by three rules"),
     "info": Command("restride.cli.info", "prints versions, engines, instruction sets, caches"),
-    "check": Command("restride.cli.check", "checks in a second that restride works here"),
+    "check": Command(
+        "restride.cli.check", "checks in a second that restride works here, or what of an ONNX model runs"
+    ),
     "completion": Command("restride.cli.completion", "prints a script for completion in bash, zsh or fish"),
 }
 

@@ -29,6 +29,7 @@ class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     softmax = "softmax"
     reduction = "reduction"
     resampling = "resampling"
+    interpolation = "interpolation"
     batch_normalization = "batch_normalization"
     layer_normalization = "layer_normalization"
     group_normalization = "group_normalization"

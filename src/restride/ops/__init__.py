@@ -29,6 +29,7 @@ PRIMITIVES = {
     "gather": "Gather ReverseSequence",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",
     "inner_product": "InnerProductBackwardData InnerProductBackwardWeights InnerProductForward",
+    "interpolation": "Interpolation",
     "layer_normalization": "LayerNormalizationBackward LayerNormalizationForward",
     "lrn": "LRNBackward LRNForward",
     "matmul": "Matmul",

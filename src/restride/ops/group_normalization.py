@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ..desc.memory_desc import MemoryDesc
 from ..errors import refuse
 from ..model.derived import make_primitive
@@ -37,6 +39,8 @@ class GroupNormalizationProblem(_Groups, NormForwardProblem):
     primitive = "GroupNormalizationForward"
     call = "prop_kind", "src", "dst", "groups", "epsilon", "flags"
     norm_kind = NormKind.group
+    node_reads = "src", "scale", "shift"
+    node_values: ClassVar = {"flags": lambda node, dst: "use_scale|use_shift"}
     arguments = """
     Channels are axis 1, which `groups` divides. `dst`: of format "any" it has that of the source. `flags`:
     `NormalizationFlags`, or words joined by `|`. `attr`: scales, post-ops and the scratchpad mode."""

@@ -68,7 +68,7 @@ class LayerNormalizationProblem(_LayerStatistics, NormForwardProblem):
     node_reads = "src", "scale", "shift"
     node_values: ClassVar = {
         "stat": lambda node, dst: None,
-        "flags": lambda node, dst: "use_scale|use_shift",
+        "flags": lambda node, dst: getattr(node, "flags", "use_scale|use_shift"),
     }
     arguments = """
     The last axis is normalized; `stat` describes the statistics, all other dims as f32, row-major where it is

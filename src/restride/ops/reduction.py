@@ -7,15 +7,19 @@ norm_lp_power_p_max, ..._sum  the same without the root
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import isfinite, prod
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
 
 from ..desc.arguments import ARG_DST
 from ..desc.attr import Attr
 from ..desc.attr_value import structure_of
 from ..desc.memory_desc import MemoryDesc
 from ..desc.parse import f32_bits
+from ..dtypes import DataType
 from ..errors import refuse
 from ..ir.attribute_chain import AttributeChain
 from ..ir.computation import Computation, computation_of
@@ -27,14 +31,52 @@ from ..model.derived import make_primitive
 from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..model.result_dims import Shaped, check_axis
+from ..model.result_dims import Shaped, check_axis, from_end
+from ..runtime.alloc import Array
 from ..schedule.trees.split_folds import pieces_of_folds
 
 NORMS = ("norm_lp_max", "norm_lp_sum", "norm_lp_power_p_max", "norm_lp_power_p_sum")
 """The algorithms that have p and eps."""
 _FOLDS = {"max": "max", "min": "min", "mul": "mul"}
+# Integers whose folds are exact, and wrap around: a type of their own is what they are computed in.
+_EXACT = (DataType.s64, DataType.u64, DataType.u32)
+_UNSIGNED = -(2.0**63)
+_ONNX_S64 = 7
+Dims = tuple[int, ...]
+Value = Array | str
 # A power takes as long as to move so many bytes.
 _POWER_BYTES = 64
+
+
+def _of_integers(algorithm: str, of: Callable[[Any, Value], Value] = lambda call, x: x) -> Any:
+    """An operator of ONNX that folds integers, or what `of` makes of them, in 64 bits."""
+
+    def run(
+        call: Any,
+        x: Value,
+        axes: Annotated[Dims, "the list of axes"] | None = None,
+        *,
+        keepdims: bool = True,
+        noop_with_empty_axes: bool = False,
+    ) -> Value:
+        dims, apart, is_exact = call.dims(x), call.with_outputs(0), call.type_of(x) in _EXACT
+        axes = axes or (() if noop_with_empty_axes else tuple(range(len(dims))))
+        which = tuple(sorted({from_end(axis, len(dims)) for axis in axes}))
+        if not which:
+            return x
+        wide = of(apart, x if is_exact else apart.onnx("Cast", x, to=_ONNX_S64))
+        word = "sum" if algorithm == "mean" else algorithm
+        folded = apart.primitive(
+            "Reduction", wide, algorithm=f"reduction_{word}", axes=which, p=0.0, epsilon=0.0
+        )
+        if algorithm == "mean":
+            count = np.array(prod(dims[axis] for axis in which), call.numpy_type(wide))
+            folded = apart.onnx("Div", folded, count)
+        if not keepdims:
+            folded = call.reshaped(folded, tuple(n for i, n in enumerate(dims) if i not in which))
+        return folded if is_exact else call.onnx("CastLike", folded, x)
+
+    return run
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +84,8 @@ class ReductionProblem(OperationProblem):
     """The reduction primitive (`dnnl::reduction`): a fold over the dims in which the destination has 1.
 
     Executed with `ARG_SRC` and `ARG_DST`. Sums are of f32, of f64 where a tensor is f64 or of integers of 32
-    bits and more; their order depends on shape and format, never on threads.
+    bits and more; their order depends on shape and format, never on threads. Of s64, u64 and u32 into the
+    same type, without attributes, max, min, sum and mul are of integers, which wrap around.
     """
 
     operation = "reduction"
@@ -60,6 +103,15 @@ class ReductionProblem(OperationProblem):
         "ReduceProd": "mul",
         "ReduceSum": "sum",
         "ReduceSumSquare": ("norm_lp_power_p_sum", 2.0),
+    }
+    integers = {
+        "ReduceL1": _of_integers("sum", lambda call, x: call.onnx("Abs", x)),
+        "ReduceMax": _of_integers("max"),
+        "ReduceMean": _of_integers("mean"),
+        "ReduceMin": _of_integers("min"),
+        "ReduceProd": _of_integers("mul"),
+        "ReduceSum": _of_integers("sum"),
+        "ReduceSumSquare": _of_integers("sum", lambda call, x: call.onnx("Mul", x, x)),
     }
     aten = {"amax": "ReduceMax", "amin": "ReduceMin", "mean": "ReduceMean", "sum": "ReduceSum"}
     openvino = {name: name for name in onnx if name != "ReduceSumSquare"}
@@ -144,14 +196,26 @@ class ReductionProblem(OperationProblem):
         op = _FOLDS.get(self.algorithm, "sum")
         fold = Each(inner, (fold_over(op, "found", self._term(src.load(*index))),))
         loop = Each(outer, (fold, chain.store(at, self._finished(Ref("found")))))
-        is_wide = is_computed_wide(self.src, self.dst)
-        return LoopTree(
-            (src, dst, *chain.tensors), (loop,), chain.scalars, Number.real(is_wide=is_wide)
-        ).verify()
+        tensors = (src, dst, *chain.tensors)
+        return LoopTree(tensors, (loop,), chain.scalars, self._number).verify()
+
+    @property
+    def _number(self) -> Number:
+        """What it is computed in: integers of 64 bits where nothing but a fold is done to them."""
+        is_exact = self.src.data_type is self.dst.data_type and self.src.data_type in _EXACT
+        if is_exact and self.algorithm in (*_FOLDS, "sum") and self.attr.is_default:
+            return Number.i64
+        return Number.real(is_wide=is_computed_wide(self.src, self.dst))
+
+    @property
+    def _is_shifted(self) -> bool:
+        """True where the largest of unsigned integers is looked for by comparing signed ones."""
+        is_order = self.algorithm in ("max", "min")
+        return is_order and self._number.is_integer and self.src.data_type is DataType.u64
 
     def _term(self, value: Expr) -> Expr:
         if not self.is_norm:
-            return value
+            return value + _UNSIGNED if self._is_shifted else value
         if self.p == 2.0:
             return value * value
         size = apply("abs", value)
@@ -161,7 +225,7 @@ class ReductionProblem(OperationProblem):
         if self.algorithm == "mean":
             return folded / Scalar(0)
         if not self.is_norm:
-            return folded
+            return folded + _UNSIGNED if self._is_shifted else folded
         total = apply("max", folded, Scalar(1)) if self.algorithm.endswith("_max") else folded + Scalar(1)
         if "power" in self.algorithm or self.p == 1.0:
             return total

@@ -17,7 +17,7 @@ The signature is the table of what the operator has, and its annotations say wha
 | `Annotated[int, Usual("it trains")]` | an attribute of which there is the default alone, and why |
 | a dataclass | attributes that travel together, which are its fields |
 
-A known input that is left out is the attribute of its name, as older versions have it. Attributes that the
+An input that is left out is the attribute of its name, as older versions have it. Attributes that the
 function does not have are refused, so that nothing that matters is left out unnoticed.
 """
 
@@ -467,7 +467,7 @@ class OperatorTable:
         call.check_types(*(value for _, value in operands), is_exact=is_exact)
         args = []
         for at, (each, value) in enumerate(pairs):
-            if value is None and each.is_known and each.name in attributes:
+            if value is None and each.name in attributes:
                 args.append(each.of_attributes(call, attributes))
             elif value is None and each.default is _NO_DEFAULT and each.hint is not Any:
                 raise ValueError(f"input {at} is missing")

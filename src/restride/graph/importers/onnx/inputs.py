@@ -73,6 +73,16 @@ def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[
     return [_input(model_input, dims.get(model_input.name)) for model_input in model.inputs]
 
 
+def assumed_dims(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> dict[str, Dims]:
+    """The dims of all inputs of a model, where those that neither it nor a caller says are 1."""
+    dims = parse_field("dims", Mapping[str, Any], dims)
+    _check_names("dims", dims, [model_input.name for model_input in model.inputs])
+    found = {
+        item.name: tuple(n if isinstance(n, int) else 1 for n in item.dims or ()) for item in model.inputs
+    }
+    return {**found, **{name: tuple(parse_ints(each, f"dims of {name}")) for name, each in dims.items()}}
+
+
 def _input(model_input: OnnxInput, extents: Sequence[int] | None) -> NetworkInput:
     kind = data_type_of(model_input.name, model_input.element)
     if extents is not None:

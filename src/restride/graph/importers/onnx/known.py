@@ -81,11 +81,6 @@ def _constant_of_shape(call: OperatorCall, shape: Ints, *, value: Array | None =
     return np.broadcast_to(np.float32(0) if value is None else value.reshape(-1)[0], shape)
 
 
-@ONNX("Expand")
-def _expand(call: OperatorCall, x: Array, shape: Ints) -> Value:
-    return np.broadcast_to(x, np.broadcast_shapes(x.shape, shape))
-
-
 @ONNX("Range")
 def _range(call: OperatorCall, start: Array, limit: Array, delta: Array) -> Value:
     first, last, step = (bound.item() for bound in (start, limit, delta))

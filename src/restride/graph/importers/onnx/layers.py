@@ -1,66 +1,20 @@
-"""ONNX's normalizations, softmax and products."""
+"""ONNX's softmax, logarithms of sums, and products."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Annotated
 
+import ml_dtypes
 import numpy as np
 
-from ...nodes.layers import (
-    BatchNormalizationOperation,
-    LayerNormalizationOperation,
-    LrnOperation,
-    SoftmaxOperation,
-)
+from ...nodes.layers import SoftmaxOperation
 from ...nodes.operations import EltwiseOperation
 from ...nodes.products import InnerProductOperation, MatmulOperation
-from ..operator_call import ONNX, TRAINS, Operand, OperatorCall, Parameter, Tensor, Usual, Value
+from ..operator_call import ONNX, Ints, Operand, OperatorCall, Tensor, Value
 from .known import axis_of
 
 _SOFTMAXES = {"Softmax": "softmax_accurate", "LogSoftmax": "softmax_log"}
-
-
-@ONNX("BatchNormalization")
-def _batch_normalization(
-    call: OperatorCall,
-    x: Tensor,
-    *parameters: Parameter,
-    epsilon: float = 1e-5,
-    training_mode: Annotated[bool, TRAINS] = False,
-    spatial: Annotated[int, Usual()] = 1,
-) -> Value:
-    if call.count_of_outputs > 1:
-        raise call.unimplemented(*TRAINS)
-    return call.add(BatchNormalizationOperation(epsilon), x, *parameters)
-
-
-@ONNX("LayerNormalization")
-def _layer_normalization(
-    call: OperatorCall,
-    x: Tensor,
-    scale: Operand,
-    shift: Operand | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: int = 1,
-) -> Value:
-    dims = call.dims(x)
-    if axis_of(axis, len(dims)) != len(dims) - 1 or len(call.node.outputs) > 1:
-        raise call.unimplemented("its statistics are not of the last dim alone, or are outputs")
-    second = call.parameter(np.zeros(dims[-1], np.float32) if shift is None else shift)
-    operation, first = LayerNormalizationOperation(epsilon), call.parameter(scale)
-    if len(dims) > 1:
-        return call.add(operation, x, first, second)
-    return call.reshaped(call.builder.add(operation, call.reshaped(x, (1, *dims)), first, second), dims)
-
-
-@ONNX("LRN")
-def _lrn(
-    call: OperatorCall, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
-) -> Value:
-    return call.add(LrnOperation("lrn_across_channels", size, alpha, beta, bias), x)
 
 
 @ONNX("Softmax", "LogSoftmax", since=13)
@@ -69,14 +23,59 @@ def _softmax(call: OperatorCall, x: Tensor, *, axis: int = -1) -> Value:
     return call.add(operation, x)
 
 
-@ONNX("Softmax", "LogSoftmax")
-def _softmax_of_all_behind(call: OperatorCall, x: Tensor, *, axis: int = 1) -> Value:
-    dims = call.dims(x)
+@ONNX("Hardmax", since=13)
+def _hardmax(call: OperatorCall, x: Tensor, *, axis: int = -1) -> Value:
+    """1 at the first of the largest elements, else 0."""
+    dims, values = call.dims(x), np.array([0, 1], call.type_of(x).numpy)
+    first = call.with_outputs(0).onnx("ArgMax", x, axis=axis, keepdims=0)
+    return call.onnx("OneHot", first, np.array(dims[axis_of(axis, len(dims))]), values, axis=axis)
+
+
+@ONNX("Softmax", "LogSoftmax", "Hardmax")
+def _of_all_behind(call: OperatorCall, x: Tensor, *, axis: int = 1) -> Value:
+    """Before version 13: over all dims from the axis on."""
+    dims, operator = call.dims(x), call.node.operator
     axis = axis_of(axis, len(dims))
     if prod(dims[axis + 1 :]) == 1:
-        return call.add(SoftmaxOperation(_SOFTMAXES[call.node.operator], axis), x)
+        return call.onnx(operator, x, axis=axis)
     flat = call.reshaped(x, (prod(dims[:axis]), prod(dims[axis:])))
-    return call.reshaped(call.builder.add(SoftmaxOperation(_SOFTMAXES[call.node.operator], 1), flat), dims)
+    return call.reshaped(call.with_outputs(0).onnx(operator, flat, axis=1), dims)
+
+
+# --- logarithms of sums -------------------------------------------------------------------------------------
+
+_Axes = Annotated[Ints, "the list of axes"]
+
+
+@ONNX("ReduceLogSum")
+def _logarithm_of_sum(
+    call: OperatorCall,
+    x: Tensor,
+    axes: _Axes | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value:
+    attributes = {"keepdims": keepdims, "noop_with_empty_axes": noop_with_empty_axes}
+    return call.onnx("Log", call.with_outputs(0).onnx("ReduceSum", x, axes, **attributes))
+
+
+@ONNX("ReduceLogSumExp")
+def _logarithm_of_powers(
+    call: OperatorCall,
+    x: Tensor,
+    axes: _Axes | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
+) -> Value:
+    """Each power by the largest of them, so that none is infinite."""
+    apart, limit = call.with_outputs(0), np.asarray(ml_dtypes.finfo(call.type_of(x).numpy).max)
+    noop = {"noop_with_empty_axes": noop_with_empty_axes}
+    most = apart.onnx("Clip", apart.onnx("ReduceMax", x, axes, **noop), -limit, limit)
+    powers = apart.onnx("Exp", apart.onnx("Sub", x, most))
+    total = apart.onnx("Log", apart.onnx("ReduceSum", powers, axes, keepdims=keepdims, **noop))
+    return call.onnx("Add", total, apart.reshaped(most, apart.dims(total)))
 
 
 # --- products -----------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ folder of the model, or below it, are read. Tensors are views of the file, which
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,79 @@ class OnnxBranch:
 
 
 @dataclass(frozen=True, slots=True)
+class OnnxReference:
+    """An attribute inside a function that is an attribute of the node which the function stands for."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxFunction:
+    """An operator that is a graph of others: names of its inputs and outputs, its nodes, and the version of
+    ONNX's operators among them. `defaults`: attributes that a node may leave out.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[OnnxNode, ...]
+    opset: int
+    defaults: Mapping[str, Any]
+
+    def graph_for(self, node: OnnxNode) -> OnnxBranch:
+        """What is in place of a node that is this function: the same with its attributes and tensors.
+
+        All other tensors have names that begin with that of its first output.
+        """
+        instance = _Instance.of(self, node)
+        return OnnxBranch(instance.nodes(self.nodes), {}, tuple(map(instance.name, self.outputs)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Instance:
+    """A function in the place of a node: `names` are those of its tensors around the function."""
+
+    prefix: str
+    names: Mapping[str, str]
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, function: OnnxFunction, node: OnnxNode) -> _Instance:
+        # What no input or output of the node is stands for nothing, or is a tensor of the function alone.
+        names = {"": "", **dict.fromkeys(function.inputs, "")}
+        names |= zip(function.inputs, node.inputs, strict=False)
+        pairs = zip(function.outputs, node.outputs, strict=False)
+        names |= {inner: outer for inner, outer in pairs if outer and not names.get(inner)}
+        first = next(filter(None, node.outputs), node.name)
+        return cls(f"{first}/", names, {**function.defaults, **node.attributes})
+
+    def nodes(self, nodes: Iterable[OnnxNode]) -> tuple[OnnxNode, ...]:
+        return tuple(
+            OnnxNode(
+                node.operator,
+                f"{self.prefix}{node.name}",
+                tuple(map(self.name, node.inputs)),
+                tuple(map(self.name, node.outputs)),
+                dict(self._attributes(node)),
+            )
+            for node in nodes
+        )
+
+    def name(self, name: str) -> str:
+        return self.names.get(name, f"{self.prefix}{name}")
+
+    def _attributes(self, node: OnnxNode) -> Iterator[tuple[str, Any]]:
+        for name, value in node.attributes.items():
+            if isinstance(value, OnnxBranch):
+                tensors = {self.name(tensor): array for tensor, array in value.tensors.items()}
+                outputs = tuple(map(self.name, value.outputs))
+                yield name, OnnxBranch(self.nodes(value.nodes), tensors, outputs)
+            elif not isinstance(value, OnnxReference):
+                yield name, value
+            elif value.name in self.attributes:
+                yield name, self.attributes[value.name]
+
+
+@dataclass(frozen=True, slots=True)
 class OnnxInput:
     """An input of a run: extents are numbers, or names of those that only a run knows, or None."""
 
@@ -57,7 +130,9 @@ class OnnxInput:
 class OnnxModel:
     """A model: its nodes in their order, its known tensors, what it reads and gives.
 
-    `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of.
+    `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of. `functions`:
+    operators that the model brings, by name; None where nodes are of another table than ONNX's, so that those
+    which ONNX defines by others are not expanded.
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -66,6 +141,7 @@ class OnnxModel:
     outputs: tuple[str, ...]
     opset: int
     files: tuple[MappedFile, ...] = ()
+    functions: Mapping[str, OnnxFunction] | None = None
 
     def check_files(self) -> None:
         """Raise RuntimeFailure where a file was written since the model was read."""
@@ -93,6 +169,11 @@ def read_model(source: object) -> OnnxModel:
         raise refuse("RS-D01:onnx") from None
 
 
+def read_function(content: bytes) -> OnnxFunction:
+    """The function of a `FunctionProto`. Raises ValueError for bytes that are none."""
+    return _ModelReader(None).function(read_message("function", memoryview(content)))
+
+
 def _model_bytes(source: Any) -> memoryview:
     """The bytes of a `ModelProto`."""
     if not has_attribute(source, "graph") or not has_attribute(source, "SerializeToString"):
@@ -100,16 +181,16 @@ def _model_bytes(source: Any) -> memoryview:
     try:
         return memoryview(source.SerializeToString())
     except Exception as error:  # the writer's errors are of the package that it brings
-        raise _no_model("the ModelProto cannot be written", error) from None
+        raise no_model("the ModelProto cannot be written", error) from None
 
 
 def _parsed(content: memoryview) -> Message:
     try:
         model = read_message("model", content)
     except (ValueError, IndexError, RecursionError) as error:
-        raise _no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
+        raise no_model("the bytes cannot be parsed: the file is cut off, or is none", error) from None
     if not model.graph.node and not model.graph.output:
-        raise _no_model("there is no graph in it")
+        raise no_model("there is no graph in it")
     return model
 
 
@@ -130,25 +211,36 @@ class _ModelReader:
         graph = model.graph
         tensors = {item.name: self._array(item, f"tensor {item.name!r}") for item in graph.initializer}
         if graph.sparse_initializer:
-            raise _no_model("sparse tensors are not read")
+            raise no_model("sparse tensors are not read")
         nodes = tuple(map(self._node, graph.node))
         inputs = tuple(_input(info) for info in graph.input if info.name not in tensors)
-        versions = [opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx")]
+        functions = {_operator(each, each.name): self.function(each) for each in model.functions}
         outputs, files = (tuple(info.name for info in graph.output), tuple(self._files.values()))
         for file in files:
             file.release_pages()
-        return OnnxModel(nodes, tensors, inputs, outputs, max(versions, default=1), files)
+        return OnnxModel(nodes, tensors, inputs, outputs, _opset(model), files, functions)
+
+    def function(self, function: Message) -> OnnxFunction:
+        what = f"function {function.name!r}"
+        return OnnxFunction(
+            tuple(function.input),
+            tuple(function.output),
+            tuple(map(self._node, function.node)),
+            _opset(function),
+            {item.name: self._attribute(item, what) for item in function.attribute_proto},
+        )
 
     def _node(self, node: Message) -> OnnxNode:
-        domain = "" if node.domain in ("", "ai.onnx") else f"{node.domain}."
         outputs = tuple(node.output)
         name = node.name or (outputs[0] if outputs else "")
         attributes = {attribute.name: self._attribute(attribute, name) for attribute in node.attribute}
-        return OnnxNode(f"{domain}{node.op_type}", name, tuple(node.input), outputs, attributes)
+        return OnnxNode(_operator(node, node.op_type), name, tuple(node.input), outputs, attributes)
 
     def _attribute(self, attribute: Message, node: str) -> Any:
         """An attribute's value; None for those that only operators have that restride has not."""
         kind = attribute.type
+        if attribute.ref_attr_name:
+            return OnnxReference(attribute.ref_attr_name)
         if kind in _PLAIN_ATTRIBUTES:
             return _PLAIN_ATTRIBUTES[kind](attribute)
         if kind == _TENSOR:
@@ -157,7 +249,7 @@ class _ModelReader:
 
     def _branch(self, graph: Message, node: str) -> OnnxBranch:
         if graph.sparse_initializer:
-            raise _no_model("sparse tensors are not read")
+            raise no_model("sparse tensors are not read")
         owner = f"of node {node!r}"
         tensors = {
             item.name: self._array(item, f"tensor {item.name!r} {owner}") for item in graph.initializer
@@ -170,7 +262,7 @@ class _ModelReader:
 
     def _array(self, tensor: Message, what: str) -> Array:
         if any(n < 0 for n in tensor.dims):
-            raise _no_model(f"{what} has negative dims")
+            raise no_model(f"{what} has negative dims")
         if tensor.data_location == _EXTERNAL:
             content: memoryview | None = self._beside(tensor, what)
         else:
@@ -180,13 +272,13 @@ class _ModelReader:
         except (MemoryError, Error):
             raise
         except Exception as error:  # any wrong field, in any way
-            raise _no_model(f"{what} cannot be read", error) from None
+            raise no_model(f"{what} cannot be read", error) from None
 
     def _beside(self, tensor: Message, what: str) -> memoryview:
         """The bytes of a tensor that lie in a file beside the model."""
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if self._folder is None:
-            raise _no_model(f"{what} lies in a file beside the model, and bytes have no folder")
+            raise no_model(f"{what} lies in a file beside the model, and bytes have no folder")
         location = entries.get("location", "")
         try:
             data = self.mapped(_inside(self._folder, location, what))
@@ -195,17 +287,32 @@ class _ModelReader:
         except (Error, OSError, ValueError) as error:
             if isinstance(error, InvalidArguments) and error.code == "RS-F04":
                 raise
-            raise _no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
+            raise no_model(f"{what}: its file {short_repr(location)} cannot be read", error) from None
         if min(start, length) < 0 or start + length > len(data):
             left = max(len(data) - start, 0)
-            raise _no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
+            raise no_model(f"{what}: its file has {left} bytes behind {start}, not {length}")
         return data[start : start + length]
+
+
+_ONNX_DOMAINS = ("", "ai.onnx")
+
+
+def _operator(message: Message, name: str) -> str:
+    """The name of a node's operator, or of a function, with its domain where that is not ONNX's own."""
+    domain = "" if message.domain in _ONNX_DOMAINS else f"{message.domain}."
+    return f"{domain}{name}:{message.overload}" if message.overload else f"{domain}{name}"
+
+
+def _opset(message: Message) -> int:
+    """The version of ONNX's own operators in a model or a function."""
+    versions = [opset.version for opset in message.opset_import if opset.domain in _ONNX_DOMAINS]
+    return max(versions, default=1)
 
 
 def _input(value: Message) -> OnnxInput:
     kind = value.type.tensor_type
     if "tensor_type" not in value.type.fields:
-        raise _no_model(f"input {value.name!r} is no tensor")
+        raise no_model(f"input {value.name!r} is no tensor")
     if "shape" not in kind.fields:
         return OnnxInput(value.name, None, kind.elem_type)
     return OnnxInput(value.name, tuple(map(_extent, kind.shape.dim)), kind.elem_type)
@@ -234,10 +341,11 @@ def _inside(folder: Path, location: str, what: str) -> Path:
     root, path = folder.resolve(), (folder / location).resolve()
     if location and not Path(location).is_absolute() and path.is_relative_to(root) and path != root:
         return path
-    raise _no_model(f"{what}: its file {short_repr(location)} is outside the folder of the model")
+    raise no_model(f"{what}: its file {short_repr(location)} is outside the folder of the model")
 
 
-def _no_model(why: str, error: Exception | None = None) -> Error:
+def no_model(why: str, error: Exception | None = None) -> Error:
+    """The error of what is no ONNX model, or one that does not hold."""
     return refuse("RS-F04:onnx", why=why, reason=f" ({str(error)[:200]})" if error else "")
 
 

@@ -31,10 +31,10 @@ def _dropout(
     training_mode: Annotated[bool, "whether it trains"] = False,
     *,
     seed: int = 0,
-) -> Value:
-    if training_mode:
+) -> Made:
+    if training_mode and not (isinstance(ratio, np.ndarray) and not ratio.any()):
         raise call.unimplemented(*TRAINS)
-    return x
+    return x, np.broadcast_to(np.True_, call.dims(x))
 
 
 @ONNX("Shape")
@@ -55,7 +55,7 @@ def _reshape(
 
 
 @ONNX("Flatten")
-def _flatten(call: OperatorCall, x: Moved, *, axis: int = 1) -> Value:
+def _flatten(call: OperatorCall, x: Value, *, axis: int = 1) -> Value:
     # As many dims as there are may be in front.
     dims = call.dims(x)
     axis = axis if axis == len(dims) else axis_of(axis, len(dims))
@@ -77,6 +77,49 @@ def _transpose(call: OperatorCall, x: Value, *, perm: Ints = ()) -> Value:
     return call.transposed(x, perm or range(len(call.dims(x)))[::-1])
 
 
+@ONNX("Expand")
+def _expand(call: OperatorCall, x: Value, shape: Annotated[Ints, "the new shape"]) -> Value:
+    """Dims of 1 are repeated; those of both need not be the same."""
+    dims = call.dims(x)
+    full = np.broadcast_shapes(dims, shape)
+    if not isinstance(x, str):
+        return np.broadcast_to(x, full)
+    dims = (1,) * (len(full) - len(dims)) + dims
+    repeats = tuple(after // max(before, 1) for before, after in zip(dims, full, strict=True))
+    return call.onnx("Tile", call.reshaped(x, dims), repeats)
+
+
+@ONNX("DepthToSpace")
+def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    batch, channels, *sizes = call.dims(x)
+    count, block = len(sizes), (blocksize,) * len(sizes)
+    left = channels // max(blocksize, 1) ** count
+    if mode not in _BLOCKS_FIRST or blocksize < 1 or left * blocksize**count != channels:
+        raise ValueError(f"blocks of {blocksize} of {channels} channels, mode {mode!r}")
+    digits = (batch, *block, left, *sizes) if _BLOCKS_FIRST[mode] else (batch, left, *block, *sizes)
+    first, own = (1, count + 1) if _BLOCKS_FIRST[mode] else (2, 1)
+    order = [0, own, *(axis for i in range(count) for axis in (count + 2 + i, first + i))]
+    mixed = call.transposed(call.reshaped(x, digits), order)
+    return call.reshaped(mixed, (batch, left, *(n * blocksize for n in sizes)))
+
+
+@ONNX("SpaceToDepth")
+def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+    batch, channels, *sizes = call.dims(x)
+    if mode not in _BLOCKS_FIRST or blocksize < 1 or any(n % blocksize for n in sizes):
+        raise ValueError(f"blocks of {blocksize} of {sizes}, mode {mode!r}")
+    digits = (batch, channels, *(part for n in sizes for part in (n // blocksize, blocksize)))
+    places, blocks = range(2, len(digits), 2), range(3, len(digits), 2)
+    order = (0, *blocks, 1, *places) if _BLOCKS_FIRST[mode] else (0, 1, *blocks, *places)
+    mixed = call.transposed(call.reshaped(x, digits), order)
+    return call.reshaped(
+        mixed, (batch, channels * blocksize ** len(sizes), *(digits[axis] for axis in places))
+    )
+
+
+# Whether the places in a block come before the channels.
+_BLOCKS_FIRST = {"DCR": True, "CRD": False}
+
 # --- joins and parts ----------------------------------------------------------------------------------------
 
 
@@ -92,7 +135,7 @@ def _concat(call: OperatorCall, *xs: Value, axis: int) -> Value:
 @ONNX("Split")
 def _split(
     call: OperatorCall,
-    x: Moved,
+    x: Value,
     split: Annotated[Ints, "the list of sizes"] | None = None,
     *,
     axis: int = 0,
@@ -104,6 +147,8 @@ def _split(
     sizes = (*(part_size,) * (parts - 1), dims[axis] - part_size * (parts - 1)) if split is None else split
     if sum(sizes) != dims[axis] or len(sizes) != parts or min(sizes) < 0:
         raise ValueError(f"parts of {list(sizes)} of {dims[axis]} elements, and {parts} outputs")
+    if not isinstance(x, str):
+        return tuple(np.split(x, np.cumsum(sizes)[:-1], axis))
     return tuple(_part(call, x, axis, sum(sizes[:at]), size) for at, size in enumerate(sizes))
 
 
@@ -146,7 +191,11 @@ _OF_VALUES = "how many elements its result has depends on values", "use Where, w
 
 @ONNX("Compress")
 def _compress(
-    call: OperatorCall, x: Value, condition: Annotated[Array, "which elements it takes"], *, axis: int | None = None
+    call: OperatorCall,
+    x: Value,
+    condition: Annotated[Array, "which elements it takes"],
+    *,
+    axis: int | None = None,
 ) -> Value:
     """The elements, or parts, for which a known condition holds."""
     if axis is None:
@@ -166,29 +215,10 @@ def _unique(call: OperatorCall, x: Value, *, axis: int | None = None, sorted: in
     raise call.unimplemented(*_OF_VALUES)
 
 
-@ONNX("DepthToSpace")
-def _depth_to_space(call: OperatorCall, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
-    batch, channels, height, width = call.dims(x)
-    rest = channels // blocksize**2
-    if mode == "DCR":
-        digits, order = (blocksize, blocksize, rest), (0, 3, 4, 1, 5, 2)
-    else:
-        digits, order = (rest, blocksize, blocksize), (0, 1, 4, 2, 5, 3)
-    x = call.transposed(call.reshaped(x, (batch, *digits, height, width)), order)
-    return call.reshaped(x, (batch, rest, height * blocksize, width * blocksize))
-
-
-@ONNX("SpaceToDepth")
-def _space_to_depth(call: OperatorCall, x: Value, *, blocksize: int) -> Value:
-    batch, channels, height, width = call.dims(x)
-    high, wide = height // blocksize, width // blocksize
-    x = call.reshaped(x, (batch, channels, high, blocksize, wide, blocksize))
-    return call.reshaped(
-        call.transposed(x, (0, 3, 5, 1, 2, 4)), (batch, channels * blocksize**2, high, wide)
-    )
-
-
 # --- padding ------------------------------------------------------------------------------------------------
+
+
+_PAD_MODES = ("edge", "reflect", "wrap")
 
 
 @ONNX("Pad")
@@ -196,22 +226,41 @@ def _pad(
     call: OperatorCall,
     x: Moved,
     pads: Annotated[Ints, "the padding"] = (),
-    value: Annotated[float, "the value"] = 0.0,
+    value: Value | None = None,
     axes: _Axes | None = None,
     *,
     mode: str = "constant",
 ) -> Value:
-    rank = len(call.dims(x))
+    rank, apart = len(call.dims(x)), call.with_outputs(0)
     if axes is not None:
         own = [axis_of(axis, rank) for axis in axes]
         ends = dict(zip(own, zip(pads[: len(own)], pads[len(own) :], strict=True), strict=True))
         pads = tuple(ends.get(axis, (0, 0))[side] for side in (0, 1) for axis in range(rank))
+    if len(pads) != 2 * rank:
+        raise ValueError(f"{len(pads)} pads for {rank} dims")
     x, low, high = _cropped(call, x, pads[:rank], pads[rank:])
-    if mode == "reflect":
-        return _reflected(call, x, low, high)
-    if mode != "constant":
-        raise call.unimplemented("it pads with other than a constant or a reflection")
-    return call.add(PadOperation(low, high, value), x)
+    if mode == "constant" and not isinstance(value, str):
+        return call.add(PadOperation(low, high, 0.0 if value is None else float(value.reshape(()))), x)
+    if mode not in ("constant", *_PAD_MODES):
+        raise ValueError(f"its mode is {mode!r}")
+    how = str(value) if mode == "constant" else mode
+    for axis, sides in enumerate(zip(low, high, strict=True)):
+        x = _padded(apart, x, axis, sides, how) if any(sides) else x
+    return x
+
+
+def _padded(call: OperatorCall, x: str, axis: int, sides: tuple[int, int], how: str) -> str:
+    """A tensor that is longer along an axis: by its own elements, or by a tensor that only a run knows."""
+    dims = call.dims(x)
+    n, rank = dims[axis], len(dims)
+    if how in _PAD_MODES:
+        if not n:
+            raise ValueError(f"there is no element to repeat along axis {axis}")
+        return str(call.onnx("Gather", x, np.pad(np.arange(n, dtype=np.int32), sides, how), axis=axis))
+    low, high = (tuple(size if i == axis else 0 for i in range(rank)) for size in sides)
+    is_inside = np.pad(np.ones(n, np.bool_), sides).reshape(-1, *(1,) * (rank - axis - 1))
+    padded = call.add(PadOperation(low, high), x)
+    return str(call.onnx("Where", is_inside, padded, call.reshaped(how, ())))
 
 
 def _cropped(call: OperatorCall, x: str, low: Sequence[int], high: Sequence[int]) -> tuple[str, Dims, Dims]:
@@ -228,16 +277,3 @@ def _cropped(call: OperatorCall, x: str, low: Sequence[int], high: Sequence[int]
     if tuple(sizes) != dims:
         x = call.builder.add(SliceOperation(tuple(starts), tuple(sizes), (1,) * len(dims)), x)
     return x, tuple(before), tuple(behind)
-
-
-def _reflected(call: OperatorCall, x: str, low: Dims, high: Dims) -> str:
-    """Dim by dim the elements beside the first one and the last one, backwards, around the tensor."""
-    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
-        n = call.dims(x)[axis]
-        if not 0 <= min(before, behind) <= max(before, behind) < max(n, 1):
-            raise ValueError(f"{before} and {behind} elements are reflected of {n}")
-        front = [_part(call, x, axis, before, before, -1)] if before else []
-        back = [_part(call, x, axis, n - 2, behind, -1)] if behind else []
-        if front or back:
-            x = call.builder.add(ConcatOperation(axis), *front, x, *back)
-    return x

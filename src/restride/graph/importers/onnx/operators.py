@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from ..operator_call import ONNX
-from . import elements, known, layers, moves, quantised, recurrent, rows, windows  # noqa: F401
+from . import (  # noqa: F401
+    einsum,
+    elements,
+    known,
+    layers,
+    moves,
+    normalizations,
+    quantised,
+    recurrent,
+    resizing,
+    rows,
+    windows,
+)
 
 CONDITIONAL = "If"
 """The operator whose branches are graphs: the one that a known condition takes is translated in its place."""

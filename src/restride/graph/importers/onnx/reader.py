@@ -7,12 +7,13 @@ computes shapes leaves nothing in the graph.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
 from ....dtypes import DataType
-from ....errors import Error, InvalidArguments, refuse
+from ....errors import Error, InvalidArguments, Unimplemented, refuse
 from ....runtime.alloc import Array
 from ...build import GraphBuilder
 from ...dims import Dims
@@ -20,39 +21,35 @@ from ...graph import Graph
 from ...nodes.moves import ReshapeOperation
 from ..extent_decisions import EXTENTS, Note, are_alike, note_of
 from ..operator_call import ONNX, Made, OperatorCall, Value
-from .model import OnnxBranch, OnnxModel, OnnxNode, listed
+from .functions import body_of, check_functions, has_bodies, missing_operators
+from .model import OnnxBranch, OnnxFunction, OnnxInput, OnnxModel, OnnxNode, listed
 from .operators import CONDITIONAL, OPERATORS
 from .tensors import ELEMENTS
 
 _MOST_SHOWN = 32
 Translator = Callable[[OperatorCall], Made]
+T = TypeVar("T")
 
 
 def check_operators(model: OnnxModel) -> None:
     """Raise Unimplemented for operators that there are not: all at once, with the names of their nodes.
 
-    Of branches only those are looked at that are taken, when they are.
+    Of branches only those are looked at that are taken, when they are. Raises InvalidArguments for functions
+    that are parts of themselves.
     """
-    _check_operators(model.nodes)
+    check_functions(model)
+    if missing := missing_operators(model, model.nodes, OPERATORS):
+        raise missing_error("the ONNX model", missing)
 
 
-def _check_operators(nodes: Sequence[OnnxNode]) -> None:
-    missing: dict[str, list[str]] = {}
-    for node in nodes:
-        if node.operator not in OPERATORS:
-            missing.setdefault(node.operator, []).append(node.name)
-    refuse_missing("the ONNX model", missing)
-
-
-def refuse_missing(what: str, missing: Mapping[str, Sequence[str]]) -> None:
-    """Raise Unimplemented for operators that restride has not: the names of their nodes, by operator."""
-    if not missing:
-        return
+def missing_error(what: str, missing: Mapping[str, Sequence[str]]) -> Error:
+    """The error of operators that restride has not: the names of their nodes, by operator."""
     texts = [
         f"{operator}: {listed(names[:_MOST_SHOWN])}{', ...' if len(names) > _MOST_SHOWN else ''}"
         for operator, names in missing.items()
     ]
-    raise refuse("RS-G02:operators-restride-not", what=what, texts="; ".join(texts), count=len(missing))
+    key = "RS-G02:operators-restride-not" if has_bodies() else "RS-G02:operators-without-onnx"
+    return refuse(key, what=what, texts="; ".join(texts), count=len(missing))
 
 
 def check_order(model: OnnxModel) -> None:
@@ -70,6 +67,9 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
         if twice:
             raise refuse("RS-G01:input-tensor-already", twice=listed(twice))
         own.update(names)
+    for function in (graph.functions or {}).values() if isinstance(graph, OnnxModel) else ():
+        body = OnnxBranch(function.nodes, {}, function.outputs)
+        _check_nodes(body, {"", *function.inputs})
     for node in graph.nodes:
         missing = [name for name in node.inputs if name not in available]
         if missing:
@@ -93,7 +93,7 @@ def translated(model: OnnxModel, dims: Mapping[str, Dims], translate: Translator
 
     Raises InvalidArguments, which names the node, for what does not fit; Unimplemented for what is not there.
     """
-    return _write_graph(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate))
+    return _write_graph(model, dims, GraphWriter(GraphBuilder(), model, model.opset, translate))
 
 
 def follows_batch(
@@ -103,84 +103,117 @@ def follows_batch(
     batches = []
     for dims in input_dims:
         batches.append(list[Note]())
-        _write_graph(model, dims, _GraphWriter(GraphBuilder(), model.opset, translate, notes=batches[-1]))
+        writer = GraphWriter(GraphBuilder(), model, model.opset, translate, notes=batches[-1])
+        _write_graph(model, dims, writer)
     return are_alike(batches)
 
 
-def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: _GraphWriter) -> Graph:
+def _write_graph(model: OnnxModel, dims: Mapping[str, Dims], writer: GraphWriter) -> Graph:
     values: dict[str, Value] = dict(model.tensors)
     for model_input in model.inputs:
-        kind = data_type_of(model_input.name, model_input.element)
-        values[model_input.name] = writer.builder.input(model_input.name, dims[model_input.name], kind)
-        writer.origins[model_input.name] = frozenset((model_input.name,))
+        writer.add_input(model_input, dims[model_input.name], values)
     writer.run(model.nodes, values)
     writer.name_outputs(model.outputs, values)
     return writer.builder.graph(*model.outputs)
 
 
 @dataclass(frozen=True)
-class _GraphWriter:
-    """Translates nodes in their order. `origins`: of each tensor that only a run knows, the inputs of the
-    model that it follows from. `notes`: takes what is decided on the numbers of `of_extents`.
+class GraphWriter:
+    """Translates nodes of a model, or of a function in it, in their order. `origins`: of each tensor that
+    only a run knows, the inputs of the model that it follows from. `notes`: takes what is decided on the
+    numbers of `of_extents`. `around`: the functions that the nodes are in.
     """
 
     builder: GraphBuilder
+    model: OnnxModel
     opset: int
     translate: Translator
     origins: dict[str, frozenset[str]] = field(default_factory=dict)
     notes: list[Note] | None = None
     of_extents: set[str] = field(default_factory=set)
+    around: tuple[str, ...] = ()
+
+    def add_input(self, model_input: OnnxInput, dims: Dims, values: dict[str, Value]) -> None:
+        """Add an input of the model to `values`. Raises Unimplemented for a type that there is not."""
+        name, kind = model_input.name, data_type_of(model_input.name, model_input.element)
+        values[name] = self.builder.input(name, dims, kind)
+        self.origins[name] = frozenset((name,))
 
     def run(self, nodes: Sequence[OnnxNode], values: dict[str, Value]) -> None:
         """Add what the nodes make to `values`."""
         for node in nodes:
-            run = self._branch if node.operator == CONDITIONAL else self._translate
-            results = run(node, values)
-            inputs = self._origins(node)
-            if self.notes is not None:
-                self._note(self.notes, node, values, results)
+            read = [_value_of(values, name) if name else None for name in node.inputs]
+            call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
+            results = self._branch(call, values) if node.operator == CONDITIONAL else self._made(call)
             for name, value in zip(node.outputs, results, strict=False):
                 if name:
                     values[name] = value
-                    self.origins.setdefault(name, inputs)
-
-    def _translate(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
-        read = [_value_of(values, name) if name else None for name in node.inputs]
-        call = OperatorCall(node, read, self.builder, self.opset, self._origins(node))
-        return _translated(call, self.translate)
-
-    def _note(
-        self, notes: list[Note], node: OnnxNode, values: Mapping[str, Value], results: Sequence[Value]
-    ) -> None:
-        """Keep what a node decides on numbers that follow from extents; its results follow from them too."""
-        if node.operator in EXTENTS:
-            self.of_extents.update(node.outputs)
-        if self.of_extents.isdisjoint(node.inputs):
-            return
-        read = [value for name in node.inputs if isinstance(value := values.get(name), np.ndarray)]
-        arrays = [value for value in results if isinstance(value, np.ndarray)]
-        if arrays:
-            note = note_of(node.operator, read, arrays[0])
-            notes += [] if note is None else [note]
-            self.of_extents.update(node.outputs)
+                    self.origins.setdefault(name, call.origins)
 
     def _origins(self, node: OnnxNode) -> frozenset[str]:
         return frozenset(name for source in node.inputs for name in self.origins.get(source, ()))
 
-    def _branch(self, node: OnnxNode, values: Mapping[str, Value]) -> tuple[Value, ...]:
+    def _made(self, call: OperatorCall) -> tuple[Value, ...]:
+        """What a node becomes; of an operator, or a form of it, that there is not, what its body does."""
+        operator, functions = call.node.operator, self.model.functions
+        reason: Error | None = None
+        if operator in OPERATORS or functions is None:
+            try:
+                return self._noted(call, _translated(call, self.translate))
+            except Unimplemented as error:
+                reason = error
+        body = None
+        if functions is not None and operator not in self.around:
+            body = functions.get(operator) or _guarded(call, body_of)
+        if body is None:
+            raise reason or missing_error("the ONNX model", {operator: [call.node.name]})
+        try:
+            return self._expanded(body, call)
+        except Error as error:
+            raise reason or error from None
+
+    def _expanded(self, function: OnnxFunction, call: OperatorCall) -> tuple[Value, ...]:
+        """The results of the nodes that a function has in place of a node."""
+        graph = function.graph_for(call.node)
+        pairs = zip(call.node.inputs, call.values, strict=True)
+        inner = {name: value for name, value in pairs if value is not None}
+        around = (*self.around, call.node.operator)
+        replace(self, opset=function.opset, around=around).run(graph.nodes, inner)
+        return self._results(graph, inner, call.node)
+
+    def _branch(self, call: OperatorCall, values: Mapping[str, Value]) -> tuple[Value, ...]:
         """The results of the branch that a known condition takes; the other one leaves nothing."""
-        condition = _value_of(values, node.inputs[0]) if node.inputs else None
+        node, condition = call.node, next(iter(call.values), None)
         if not isinstance(condition, np.ndarray):
-            call = OperatorCall(node, [condition], self.builder, self.opset, self._origins(node))
             raise call.known_later("which branch is taken is known only in a run, and a graph has one way")
         branch = node.attributes.get("then_branch" if condition.any() else "else_branch")
         if condition.size != 1 or not isinstance(branch, OnnxBranch):
             raise refuse("RS-G01:condition-values-branch", node=node, size=condition.size)
-        _check_operators(branch.nodes)
+        if missing := missing_operators(self.model, branch.nodes, OPERATORS):
+            raise missing_error("the ONNX model", missing)
         inner: dict[str, Value] = {**values, **branch.tensors}
         self.run(branch.nodes, inner)
-        results = tuple(_value_of(inner, name) for name in branch.outputs)
-        for outer, name in zip(node.outputs, branch.outputs, strict=False):
+        return self._noted(call, self._results(branch, inner, node))
+
+    def _noted(self, call: OperatorCall, results: tuple[Value, ...]) -> tuple[Value, ...]:
+        """The results of a node; what it decides on numbers that follow from extents is kept in the notes."""
+        node = call.node
+        if self.notes is None:
+            return results
+        if node.operator in EXTENTS:
+            self.of_extents.update(node.outputs)
+        arrays = [value for value in results if isinstance(value, np.ndarray)]
+        if arrays and not self.of_extents.isdisjoint(node.inputs):
+            read = [value for value in call.values if isinstance(value, np.ndarray)]
+            note = note_of(node.operator, read, arrays[0])
+            self.notes.extend([] if note is None else [note])
+            self.of_extents.update(node.outputs)
+        return results
+
+    def _results(self, graph: OnnxBranch, values: Mapping[str, Value], node: OnnxNode) -> tuple[Value, ...]:
+        """What a graph in the place of a node gives: its outputs are those of the node."""
+        results = tuple(_value_of(values, name) for name in graph.outputs[: len(node.outputs)])
+        for outer, name in zip(node.outputs, graph.outputs, strict=False):
             self.origins[outer] = self.origins.get(name, frozenset())
             if name in self.of_extents:
                 self.of_extents.add(outer)
@@ -225,11 +258,17 @@ def data_type_of(name: str, element: int) -> DataType:
 
 
 def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
+    result = _guarded(call, translate)
+    return result if isinstance(result, tuple) else (result,)
+
+
+def _guarded(call: OperatorCall, run: Callable[[OperatorCall], T]) -> T:
+    """What is made of a node; all that goes wrong is an error that names it."""
     node = call.node
     try:
         # What NumPy warns of is as the operator says: infinities, and numbers that are none.
         with np.errstate(all="ignore"):
-            result = translate(call)
+            return run(call)
     except MemoryError:
         raise refuse("RS-D01:node-makes-more", node=node) from None
     except InvalidArguments as error:
@@ -244,4 +283,3 @@ def _translated(call: OperatorCall, translate: Translator) -> tuple[Value, ...]:
             type=type(error).__name__,
             reason=str(error)[:200],
         ) from None
-    return result if isinstance(result, tuple) else (result,)

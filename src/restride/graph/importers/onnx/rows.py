@@ -19,6 +19,7 @@ from .... import onednn
 from ....dtypes import DataType
 from ....model.operation import OperationProblem
 from ....ops import PRIMITIVES
+from ....runtime.alloc import Array
 from ...nodes.layers import ReductionOperation
 from ..operator_call import ONNX, Chosen, Function, Ints, Operand, OperatorCall, OperatorTable, Value
 from .known import axis_of
@@ -26,8 +27,20 @@ from .known import axis_of
 # Algorithms that give one of the elements which they read.
 _CHOICES = ("max", "min", "relu")
 # What a reduction is on known values, and what it is of one element where that is not the element.
-_ON_ARRAYS: Mapping[str, Callable[..., Any]] = {"max": np.max, "min": np.min, "mul": np.prod, "sum": np.sum}
+_ON_ARRAYS: Mapping[str, Callable[..., Any]] = {
+    "max": lambda x, **options: np.max(x, initial=_end(x, -1), **options),
+    "min": lambda x, **options: np.min(x, initial=_end(x, 1), **options),
+    "mul": np.prod,
+    "sum": np.sum,
+}
 _OF_ONE = {"norm_lp_sum": "abs", "norm_lp_power_p_sum": "square"}
+
+
+def _end(x: Array, sign: int) -> Any:
+    """The least or the largest number of a type: the extreme of no elements."""
+    if x.dtype.kind not in "iu":
+        return sign > 0 if x.dtype.kind == "b" else sign * np.inf
+    return np.iinfo(x.dtype).max if sign > 0 else np.iinfo(x.dtype).min
 
 
 def specifications() -> Iterator[type[OperationProblem]]:

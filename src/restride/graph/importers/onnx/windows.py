@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from math import floor, prod
+from math import prod
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from ....runtime.alloc import Array
 from ...dims import Dims
-from ...nodes.layers import PoolingOperation, ResamplingOperation
+from ...nodes.layers import PoolingOperation, ReductionOperation
 from ...nodes.products import ConvolutionOperation, DeconvolutionOperation
-from ..operator_call import ONNX, Chosen, Ints, Made, Operand, OperatorCall, Tensor, Usual, Value
+from ..operator_call import ONNX, Chosen, Ints, Made, Operand, OperatorCall, Tensor, Value
 
 
 class _Places(NamedTuple):
@@ -95,10 +93,10 @@ def _convolution(
 
 @dataclass(frozen=True, slots=True)
 class _Padding:
-    """The padding of a ConvTranspose, but for the attributes that follow from its result."""
+    """The padding of a ConvTranspose, or the spatial extents from which it follows."""
 
     output_padding: Ints = ()
-    output_shape: Annotated[Ints, Usual("its padding follows from the result", "give it pads")] = ()
+    output_shape: Ints = ()
 
 
 @ONNX("ConvTranspose")
@@ -112,12 +110,23 @@ def _deconvolution(
     padding: _Padding,
     group: int = 1,
 ) -> Value:
-    if window.auto_pad not in ("NOTSET", "VALID"):
-        raise call.unimplemented("its padding follows from the result", "give it pads")
-    _, strides, dilates, low, high = replace(window, kernel_shape=()).places(call.dims(x), call.dims(weights))
+    is_same, sizes = window.auto_pad.startswith("SAME"), call.dims(x)[2:]
+    own = replace(window, kernel_shape=(), auto_pad="VALID" if is_same else window.auto_pad)
+    places = own.places(call.dims(x), call.dims(weights))
+    kernel, strides, dilates, low, high = places
     more = padding.output_padding or (0,) * len(high)
-    if len(more) != len(high):
-        raise ValueError(f"output_padding has {len(more)} numbers for {len(high)} spatial dims")
+    shape = padding.output_shape or (
+        tuple(n * s for n, s in zip(sizes, strides, strict=True)) if is_same else ()
+    )
+    if len(more) != len(high) or (shape and len(shape) != len(high)):
+        raise ValueError(f"{len(more)} and {len(shape)} numbers for {len(high)} spatial dims")
+    if shape:
+        # What is cut off of the whole result; the odd one in front, but where more is wanted behind.
+        full = zip(sizes, strides, kernel, dilates, more, shape, strict=True)
+        cuts = [(n - 1) * s + (k - 1) * (d + 1) + 1 + m - wanted for n, s, k, d, m, wanted in full]
+        is_upper = window.auto_pad == "SAME_UPPER"
+        low = tuple(max(cut // 2 if is_upper else cut - cut // 2, 0) for cut in cuts)
+        high = tuple(cut - before for cut, before in zip(cuts, low, strict=True))
     high = tuple(n - extra for n, extra in zip(high, more, strict=True))
     grouped = _grouped(call, weights, group, "channels")
     # Outputs before inputs, in each group.
@@ -134,13 +143,14 @@ def _deconvolution(
 def _max_pooling(
     call: OperatorCall, x: Chosen, *, window: _OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
 ) -> Made:
+    dims, places = call.dims(x), window.places(call.dims(x))
+    places = _ceiled_places(places, dims) if ceil_mode else places
     if call.count_of_outputs < 2:
-        return _pooling(call, x, "pooling_max", window, ceil_mode)
-    dims = call.dims(x)
+        return _pooling(call, x, "pooling_max", places)
     strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
     if storage_order:  # of an image the first spatial dim is the nearest
         strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
-    return _pooling(call, x, "pooling_max", window, ceil_mode, tuple(strides))
+    return _pooling(call, x, "pooling_max", places, tuple(strides))
 
 
 @ONNX("MaxUnpool")
@@ -176,32 +186,49 @@ def _average_pooling(
     count_include_pad: bool = False,
 ) -> Made:
     algorithm = f"pooling_avg_{'include' if count_include_pad else 'exclude'}_padding"
-    return _pooling(call, x, algorithm, window, ceil_mode)
+    places = window.places(call.dims(x))
+    own = _ceiled_places(places, call.dims(x)) if ceil_mode else places
+    if not count_include_pad or own == places:
+        return _pooling(call, x, algorithm, own)
+    # Windows that leave the padding count only what is in it.
+    averages = str(_pooling(call.with_outputs(0), x, algorithm, own))
+    shares = np.ones((1, 1), np.float32)
+    for axis, n in enumerate(call.dims(x)[2:]):
+        kernel, stride, dilate, low, high = (part[axis] for part in places)
+        starts = np.arange(call.dims(averages)[axis + 2])[:, None] * stride
+        ends = starts + np.arange(kernel) * (dilate + 1)
+        shares = shares[..., None] * (kernel / (ends < low + n + high).sum(1)).astype(np.float32)
+    return call.onnx("Mul", averages, shares)
 
 
-def _pooling(
-    call: OperatorCall,
-    x: Value,
-    algorithm: str,
-    window: _OnnxWindow,
-    ceil_mode: bool,
-    index_strides: Dims = (),
-) -> Made:
+@ONNX("LpPool")
+def _power_pooling(
+    call: OperatorCall, x: Tensor, *, window: _OnnxWindow, p: float = 2.0, ceil_mode: bool = False
+) -> Value:
+    """The root of the sum of powers: an average of them, times their number, as zeros are padded."""
+    places, apart = window.places(call.dims(x)), call.with_outputs(0)
+    places = _ceiled_places(places, call.dims(x)) if ceil_mode else places
+    powers = apart.onnx("Abs", x) if p != 2 else apart.function(x, "square")
+    powers = powers if p in (1, 2) else apart.function(powers, "pow", 1.0, p)
+    averages = str(_pooling(apart, powers, "pooling_avg_include_padding", places))
+    return call.function(averages, "pow", prod(places.kernel) ** (1 / p), 1 / p)
+
+
+def _pooling(call: OperatorCall, x: Value, algorithm: str, places: _Places, index_strides: Dims = ()) -> Made:
     """`index_strides`: those of the indices that a maximum gives as well; none where it does not."""
-    dims = call.dims(x)
-    kernel, strides, dilates, low, high = window.places(dims)
+    kernel, _, _, low, high = places
     if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
         raise ValueError(f"pads of {low} and {high} are as long as windows of {kernel}")
-    if ceil_mode:
-        ceiled = tuple(map(_ceiled, dims[2:], kernel, strides, dilates, low, high))
-        if ceiled != high and algorithm.endswith("include_padding"):
-            raise call.unimplemented("its last windows leave the padding, which it counts")
-        high = ceiled
-    operation = PoolingOperation(algorithm, kernel, strides, dilates, low, high)
+    operation = PoolingOperation(algorithm, *places)
     if not index_strides:
         return call.add(operation, x)
     numbers = {each.name: getattr(operation, each.name) for each in fields(operation)[1:]}
     return call.primitive("MaxPooling", x, index_strides=index_strides, **numbers)
+
+
+def _ceiled_places(places: _Places, dims: Dims) -> _Places:
+    """The window with so much padding behind that the last one, begun before the end, is whole."""
+    return places._replace(high=tuple(map(_ceiled, dims[2:], *places)))
 
 
 def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) -> int:
@@ -215,113 +242,16 @@ def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) 
 
 @ONNX("GlobalAveragePool")
 def _global_average_pooling(call: OperatorCall, x: Tensor) -> Made:
-    return _pooling(call, x, "pooling_avg_include_padding", _OnnxWindow(call.dims(x)[2:]), False)
+    places = _OnnxWindow(call.dims(x)[2:]).places(call.dims(x))
+    return _pooling(call, x, "pooling_avg_include_padding", places)
 
 
 @ONNX("GlobalMaxPool")
 def _global_max_pooling(call: OperatorCall, x: Chosen) -> Made:
-    return _pooling(call, x, "pooling_max", _OnnxWindow(call.dims(x)[2:]), False)
+    return _pooling(call, x, "pooling_max", _OnnxWindow(call.dims(x)[2:]).places(call.dims(x)))
 
 
-# --- resizing -----------------------------------------------------------------------------------------------
-
-_Scales = Annotated[Array, "the scale"]
-_Sizes = Annotated[Ints, "the new size"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sampling:
-    """The sampling of a Resize; `cubic_coeff_a` and `extrapolation_value` are of forms that there are not."""
-
-    mode: str = "nearest"
-    coordinate_transformation_mode: str = "half_pixel"
-    nearest_mode: str = "round_prefer_floor"
-    cubic_coeff_a: float = -0.75
-    extrapolation_value: float = 0.0
-    antialias: Annotated[int, Usual()] = 0
-    axes: Annotated[Ints, Usual()] = ()
-    exclude_outside: Annotated[int, Usual()] = 0
-    keep_aspect_ratio_policy: Annotated[str, Usual()] = "stretch"
-
-
-@ONNX("Resize", since=11)
-def _resize(
-    call: OperatorCall,
-    x: Tensor,
-    roi: Value | None = None,
-    scales: _Scales | None = None,
-    sizes: _Sizes = (),
-    *,
-    sampling: _Sampling,
-) -> Value:
-    dims = call.dims(x)
-    if scales is None and not sizes:
-        raise ValueError("its scales and sizes are missing")
-    if sizes or scales is None:
-        _check_rank(sizes, dims)
-        return _resampled(call, x, sizes, [size / n for size, n in zip(sizes, dims, strict=True)], sampling)
-    return _by_scales(call, x, scales, sampling)
-
-
-@ONNX("Resize", "Upsample")
-def _upsample(call: OperatorCall, x: Tensor, scales: _Scales, *, mode: str = "nearest") -> Value:
-    return _by_scales(call, x, scales, _Sampling(mode, "asymmetric", "floor"))
-
-
-def _by_scales(call: OperatorCall, x: str, scales: Array, sampling: _Sampling) -> Value:
-    dims, factors = call.dims(x), [float(scale) for scale in scales]
-    _check_rank(factors, dims)
-    sizes = tuple(floor(n * factor) for n, factor in zip(dims, factors, strict=True))
-    return _resampled(call, x, sizes, factors, sampling)
-
-
-def _resampled(
-    call: OperatorCall, x: str, sizes: Dims, scales: Sequence[float], sampling: _Sampling
-) -> Value:
-    """The resampling of oneDNN, where that samples at the same places."""
-    dims, mode = call.dims(x), sampling.mode
-    if sizes[:2] != dims[:2]:
-        raise call.unimplemented("it resizes batch or channels")
-    if mode not in ("nearest", "linear"):
-        raise call.unimplemented(f"its mode is {mode!r}", "nearest and linear are there")
-    for n, size, scale in zip(dims[2:], sizes[2:], scales[2:], strict=True):
-        if not _samples_alike(sampling, n, size, scale):
-            raise call.unimplemented(f"it samples {n} elements to {size} in a way that resampling does not")
-    return call.add(ResamplingOperation(f"resampling_{mode}", sizes[2:]), x)
-
-
-def _check_rank(sizes: Sequence[float], dims: Dims) -> None:
-    if len(sizes) != len(dims) or len(dims) < 3:
-        raise ValueError(f"{len(sizes)} sizes for {len(dims)} dims")
-
-
-_POSITIONS: dict[str, Callable[[Array, int, int, float], Array]] = {
-    "half_pixel": lambda at, n, size, scale: (at + 0.5) / scale - 0.5,
-    "pytorch_half_pixel": lambda at, n, size, scale: (at + 0.5) / scale - 0.5,
-    "asymmetric": lambda at, n, size, scale: at / scale,
-    "align_corners": lambda at, n, size, scale: at * (n - 1) / (size - 1),
-}
-_ROUNDINGS: dict[str, Callable[[Array], Array]] = {
-    "round_prefer_floor": lambda at: np.ceil(at - 0.5),
-    "round_prefer_ceil": lambda at: np.floor(at + 0.5),
-    "floor": lambda at: np.floor(at + 1e-7),
-    "ceil": lambda at: np.ceil(at - 1e-7),
-}
-
-
-def _samples_alike(sampling: _Sampling, n: int, size: int, scale: float) -> bool:
-    """True where the positions of the node in one dim are those of resampling."""
-    if n == size and scale == 1:
-        return True
-    word, at = sampling.coordinate_transformation_mode, np.arange(size)
-    if not n or not size or word not in _POSITIONS:
-        return False
-    if size == 1 and word in ("pytorch_half_pixel", "align_corners"):
-        return False
-    ours, theirs = (at + 0.5) * n / size - 0.5, _POSITIONS[word](at, n, size, scale)
-    if sampling.mode == "linear":
-        return bool(np.allclose(np.clip(ours, 0, n - 1), np.clip(theirs, 0, n - 1), atol=1e-5))
-    if sampling.nearest_mode not in _ROUNDINGS:
-        return False
-    rounded = _ROUNDINGS[sampling.nearest_mode](theirs)
-    return bool(np.array_equal(np.clip(rounded, 0, n - 1), np.clip(np.floor(ours + 0.5), 0, n - 1)))
+@ONNX("GlobalLpPool")
+def _global_power_pooling(call: OperatorCall, x: Tensor, *, p: float = 2.0) -> Value:
+    axes = tuple(range(2, len(call.dims(x))))
+    return call.add(ReductionOperation("reduction_norm_lp_sum", axes, p), x)

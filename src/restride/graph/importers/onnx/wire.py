@@ -25,7 +25,15 @@ Bytes = memoryview
 
 # Of each message the fields that are read, by number: name and kind; * stands for a list.
 _SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
-    "model": {7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*")},
+    "model": {
+        7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*"),
+        25: ("functions", "function*"),
+    },
+    "function": {
+        1: ("name", "text"), 4: ("input", "text*"), 5: ("output", "text*"), 7: ("node", "node*"),
+        9: ("opset_import", "opset*"), 10: ("domain", "text"), 11: ("attribute_proto", "attribute*"),
+        13: ("overload", "text"),
+    },
     "opset": {1: ("domain", "text"), 2: ("version", "int")},
     "graph": {
         1: ("node", "node*"), 5: ("initializer", "tensor*"), 11: ("input", "value*"),
@@ -33,12 +41,12 @@ _SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
     },
     "node": {
         1: ("input", "text*"), 2: ("output", "text*"), 3: ("name", "text"), 4: ("op_type", "text"),
-        5: ("attribute", "attribute*"), 7: ("domain", "text"),
+        5: ("attribute", "attribute*"), 7: ("domain", "text"), 8: ("overload", "text"),
     },
     "attribute": {
         1: ("name", "text"), 2: ("f", "float"), 3: ("i", "int"), 4: ("s", "bytes"), 5: ("t", "tensor"),
         6: ("g", "graph"), 7: ("floats", "float*"), 8: ("ints", "int*"), 9: ("strings", "bytes*"),
-        20: ("type", "int"),
+        20: ("type", "int"), 21: ("ref_attr_name", "text"),
     },
     "tensor": {
         1: ("dims", "int*"), 2: ("data_type", "int"), 4: ("float_data", "float array"),

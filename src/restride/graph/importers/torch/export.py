@@ -19,7 +19,7 @@ from ....runtime.alloc import Array
 from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
-from ..onnx.reader import refuse_missing, translated
+from ..onnx.reader import missing_error, translated
 from .call import CALL, AtenCall, TensorArgument, translate_aten
 from .layers import RESIZES
 from .operators import TORCH_OPERATORS
@@ -157,7 +157,8 @@ class _ProgramReader:
                 self._add(node)
             elif node.op == "output":
                 outputs = node.args[0]
-        refuse_missing("the module", self._missing)
+        if self._missing:
+            raise missing_error("the module", self._missing)
         if any(not hasattr(output, "name") for output in outputs):
             raise refuse(
                 "RS-G05:module-gives-no",

@@ -1,0 +1,163 @@
+"""Operators that are graphs of others: functions of a model, and those that ONNX defines by a body.
+
+Bodies are data of the package onnx, which need not be there. Some are made for a node: its attributes, and
+the types of what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from ....desc.parse import short_repr
+from ..operator_call import OperatorCall, Value
+from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, no_model, read_function
+from .tensors import ELEMENTS
+
+__all__ = ["body_of", "check_functions", "has_bodies", "missing_operators"]
+
+# So many nodes are in place of those of a model: functions of functions can be more than memory holds.
+_MOST_NODES = 1 << 18
+_NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
+
+
+def check_functions(model: OnnxModel) -> None:
+    """Raise InvalidArguments for functions that are their own part, or too many nodes."""
+    functions, sizes = model.functions or {}, dict[str, int]()
+
+    def size(nodes: Iterable[OnnxNode], path: tuple[str, ...]) -> int:
+        total = 0
+        for node in _all_nodes(nodes):
+            name = node.operator
+            if name in path:
+                raise no_model(f"function {short_repr(name)} is a part of itself")
+            if name in functions and name not in sizes:
+                sizes[name] = 1 + size(functions[name].nodes, (*path, name))
+            total += sizes.get(name, 1)
+            if total > _MOST_NODES:
+                raise no_model(f"its functions have more than {_MOST_NODES} nodes")
+        return total
+
+    size(model.nodes, ())
+
+
+def _all_nodes(nodes: Iterable[OnnxNode]) -> Iterator[OnnxNode]:
+    """The nodes, and those of their branches."""
+    for node in nodes:
+        yield node
+        for branch in node.attributes.values():
+            if isinstance(branch, OnnxBranch):
+                yield from _all_nodes(branch.nodes)
+
+
+def missing_operators(
+    model: OnnxModel, nodes: Iterable[OnnxNode], operators: frozenset[str]
+) -> dict[str, list[str]]:
+    """Those of these nodes, and of the functions that they are, that are none of `operators`: names of nodes
+    by operator. Of branches only those are looked at that are taken, when they are.
+    """
+    missing: dict[str, list[str]] = {}
+    own, seen = model.functions, set[str]()
+
+    def look(nodes: Iterable[OnnxNode], opset: int, path: str) -> None:
+        for node in nodes:
+            name = node.operator
+            if name in operators or name in seen:
+                continue
+            body = None if own is None else own.get(name) or _plain_body(name, opset)
+            if body is not None:
+                seen.add(name)
+                look(body.nodes, body.opset, f"{path}{node.name}/")
+            elif own is None or not _is_built(name, opset):
+                missing.setdefault(name, []).append(f"{path}{node.name}")
+
+    look(nodes, model.opset, "")
+    return missing
+
+
+def body_of(call: OperatorCall) -> OnnxFunction | None:
+    """The body that ONNX gives the operator of a node; None where there is none, or no package onnx."""
+    node, opset = call.node, call.opset
+    body = _plain_body(node.operator, opset)
+    if body is not None or not _is_built(node.operator, opset):
+        return body
+    schema = _schema(node.operator, opset)
+    version = max(schema.context_dependent_function_opset_versions)
+    types = [_type_proto(call, value) for value in call.values]
+    content = schema.get_context_dependent_function_with_opset_version(version, _node_proto(node), types)
+    return _read(schema, content) if content else None
+
+
+def has_bodies() -> bool:
+    """True where the package onnx is there."""
+    return find_spec("onnx") is not None
+
+
+@cache
+def _schema(operator: str, opset: int) -> Any:
+    """What the package onnx has of an operator; None for one that it has not."""
+    try:
+        from onnx import defs
+    except ImportError:
+        return None
+    domain, _, name = operator.rpartition(".")
+    try:
+        return defs.get_schema(name, domain) if domain else defs.get_schema(name, opset, "")
+    except defs.SchemaError:
+        return None
+
+
+@cache
+def _plain_body(operator: str, opset: int) -> OnnxFunction | None:
+    """The body of an operator that is the same for every node."""
+    schema = _schema(operator, opset)
+    if schema is None or not schema.has_function:
+        return None
+    return _read(schema, schema.get_function_with_opset_version(max(schema.function_opset_versions)))
+
+
+def _is_built(operator: str, opset: int) -> bool:
+    """True for an operator whose body is made for each node."""
+    schema = _schema(operator, opset)
+    return schema is not None and bool(schema.has_context_dependent_function)
+
+
+def _read(schema: Any, content: bytes) -> OnnxFunction:
+    """The function of its bytes; attributes that a node leaves out are those of the operator."""
+    import onnx
+
+    function = onnx.FunctionProto.FromString(content)
+    own = {attribute.name for attribute in function.attribute_proto}
+    for name, attribute in schema.attributes.items():
+        if name not in own and attribute.default_value.name:
+            function.attribute_proto.append(attribute.default_value)
+    return read_function(function.SerializeToString())
+
+
+def _node_proto(node: OnnxNode) -> bytes:
+    """A node as the package has it. What is empty, or no number and no word, is left out."""
+    from onnx import helper, numpy_helper
+
+    domain, _, name = node.operator.rpartition(".")
+    attributes: dict[str, Any] = {}
+    for key, value in node.attributes.items():
+        if isinstance(value, np.ndarray):
+            attributes[key] = numpy_helper.from_array(value)
+        elif isinstance(value, int | float | str) or (isinstance(value, tuple) and value):
+            attributes[key] = value
+    made = helper.make_node(name, node.inputs, node.outputs, node.name, domain=domain, **attributes)
+    return bytes(made.SerializeToString())
+
+
+def _type_proto(call: OperatorCall, value: Value | None) -> bytes:
+    from onnx import TypeProto, helper
+
+    if value is None:
+        return bytes(TypeProto().SerializeToString())
+    dtype = value.dtype if isinstance(value, np.ndarray) else call.type_of(value).numpy
+    kind = helper.make_tensor_type_proto(_NUMBERS.get(dtype, 0), call.dims(value))
+    return bytes(kind.SerializeToString())

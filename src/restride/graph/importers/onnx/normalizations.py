@@ -1,0 +1,203 @@
+"""ONNX's normalizations: primitives where they go over rows, channels or groups, else means and powers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Annotated
+
+import numpy as np
+
+from ...dims import Dims
+from ...nodes.layers import BatchNormalizationOperation, LayerNormalizationOperation, LrnOperation
+from ...nodes.operations import Operation, PrimitiveOperation
+from ..operator_call import (
+    ONNX,
+    TRAINS,
+    Ints,
+    Made,
+    Operand,
+    OperatorCall,
+    Parameter,
+    Tensor,
+    Usual,
+    Value,
+)
+from .known import axis_of
+
+_F32 = 1
+
+
+@ONNX("BatchNormalization")
+def _batch_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Parameter,
+    shift: Parameter,
+    mean: Parameter,
+    variance: Parameter,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: bool = False,
+    spatial: Annotated[int, Usual()] = 1,
+) -> Made:
+    """In training by the statistics of what comes; then those that run are results too."""
+    operation = BatchNormalizationOperation(epsilon)
+    if not training_mode:
+        if call.count_of_outputs > 1:
+            raise call.unimplemented(*TRAINS)
+        return call.add(operation, x, scale, shift, mean, variance)
+    axes = tuple(axis for axis in range(len(call.dims(x))) if axis != 1)
+    own = _statistics(call, x, axes, keepdims=False)
+    result, apart = call.add(operation, x, scale, shift, *own), call.with_outputs(0)
+
+    def running(before: Value, now: Value) -> Value:
+        parts = apart.onnx("Mul", before, momentum), apart.onnx("Mul", now, 1 - momentum)
+        return apart.onnx("Add", *parts)
+
+    return result, running(mean, own[0]), running(variance, own[1])
+
+
+def _statistics(call: OperatorCall, x: Value, axes: Dims, *, keepdims: bool = True) -> tuple[Value, Value]:
+    """Mean and variance along axes, as f32."""
+    apart = call.with_outputs(0)
+    wide = apart.onnx("Cast", x, to=_F32)
+    mean = apart.onnx("ReduceMean", wide, axes)
+    distance = apart.onnx("Sub", wide, mean)
+    variance = apart.onnx("ReduceMean", apart.onnx("Mul", distance, distance), axes, keepdims=keepdims)
+    own = apart.dims(variance)
+    return apart.reshaped(mean, own), variance
+
+
+def _row(call: OperatorCall, value: Value, dims: Dims) -> Value:
+    """A parameter that is repeated along dims, as a vector with a number for each element of them."""
+    if prod(call.dims(value)) != prod(dims):
+        value = call.with_outputs(0).onnx("Expand", value, dims)
+    return call.parameter(call.reshaped(value, (prod(dims),)))
+
+
+@ONNX("LayerNormalization")
+def _layer_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Operand,
+    shift: Operand | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Made:
+    dims = call.dims(x)
+    first = axis_of(axis, len(dims))
+    own = dims[first:]
+    added = np.zeros(prod(own), np.float32) if shift is None else shift
+    operands = _row(call, scale, own), _row(call, added, own)
+    result = _by_rows(call, x, first, LayerNormalizationOperation(epsilon), operands)
+    if call.count_of_outputs < 2:
+        return result
+    mean, variance = _statistics(call, x, tuple(range(first, len(dims))))
+    apart = call.with_outputs(0)
+    deviation = apart.onnx("Sqrt", apart.onnx("Add", variance, epsilon))
+    return result, mean, apart.onnx("Reciprocal", deviation)
+
+
+@ONNX("RMSNormalization")
+def _rms_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Operand,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
+    first = axis_of(axis, len(call.dims(x)))
+    own = call.dims(x)[first:]
+    operands = _row(call, scale, own), call.placed(np.zeros(prod(own), np.float32))
+    flags = "use_scale|use_shift|rms_norm"
+    operation = PrimitiveOperation("LayerNormalizationForward", (("epsilon", epsilon), ("flags", flags)))
+    return _by_rows(call, x, first, operation, operands)
+
+
+def _by_rows(call: OperatorCall, x: str, first: int, operation: Operation, operands: Sequence[Value]) -> str:
+    """A normalization of what is behind the first dims: the tensor as it is where that is its last dim."""
+    dims = call.dims(x)
+    if first == len(dims) - 1 and first:
+        return call.add(operation, x, *operands)
+    rows = call.reshaped(x, (prod(dims[:first]), prod(dims[first:])))
+    return call.reshaped(call.with_outputs(0).add(operation, rows, *operands), dims)
+
+
+@ONNX("InstanceNormalization")
+def _instance_normalization(
+    call: OperatorCall, x: Tensor, scale: Parameter, shift: Parameter, *, epsilon: float = 1e-5
+) -> Value:
+    return _by_groups(call, x, (scale, shift), call.dims(x)[1], epsilon)
+
+
+@ONNX("GroupNormalization", since=21)
+def _group_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Parameter,
+    shift: Parameter,
+    *,
+    num_groups: int,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Value:
+    return _by_groups(call, x, (scale, shift), num_groups, epsilon)
+
+
+@ONNX("GroupNormalization")
+def _group_normalization_of_groups(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Operand,
+    shift: Operand,
+    *,
+    num_groups: int,
+    epsilon: float = 1e-5,
+) -> Value:
+    """Scale and shift are of groups."""
+    channels = call.dims(x)[1]
+    size = channels // max(num_groups, 1)
+    spread = [
+        _row(call, call.reshaped(value, (num_groups, 1)), (num_groups, size)) for value in (scale, shift)
+    ]
+    return _by_groups(call, x, spread, num_groups, epsilon)
+
+
+def _by_groups(call: OperatorCall, x: str, operands: Sequence[Value], groups: int, epsilon: float) -> Value:
+    dims = call.dims(x)
+    if len(dims) < 3:
+        raise ValueError(f"{len(dims)} dims have no spatial one")
+    flat = call.reshaped(x, dims if len(dims) < 6 else (*dims[:2], prod(dims[2:])))
+    result = call.primitive("GroupNormalizationForward", flat, *operands, groups=groups, epsilon=epsilon)
+    return call.reshaped(result, dims)
+
+
+@ONNX("LpNormalization")
+def _lp_normalization(call: OperatorCall, x: Tensor, *, axis: int = -1, p: int = 2) -> Value:
+    """Elements by the norm of their row, where that is not 0."""
+    if p not in (1, 2):
+        raise ValueError(f"p is {p}: 1 and 2 are there")
+    apart = call.with_outputs(0)
+    norm = apart.onnx(f"ReduceL{p}", x, (axis,))
+    return call.onnx("Div", x, apart.onnx("Add", norm, apart.binary("eq", norm, np.zeros((), np.float32))))
+
+
+@ONNX("MeanVarianceNormalization")
+def _mean_variance_normalization(call: OperatorCall, x: Tensor, *, axes: Ints = (0, 2, 3)) -> Value:
+    apart = call.with_outputs(0)
+    distance = apart.onnx("Sub", x, apart.onnx("ReduceMean", x, axes))
+    deviation = apart.onnx("Sqrt", apart.onnx("ReduceMean", apart.onnx("Mul", distance, distance), axes))
+    return call.onnx("Div", distance, apart.onnx("Add", deviation, 1e-9))
+
+
+@ONNX("LRN")
+def _lrn(
+    call: OperatorCall, x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Value:
+    return call.add(LrnOperation("lrn_across_channels", size, alpha, beta, bias), x)

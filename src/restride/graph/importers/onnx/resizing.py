@@ -1,0 +1,255 @@
+"""ONNX's Resize and Upsample: what each element of a result is made of, as a table for each axis.
+
+Along one axis every mode is a sum of some elements of the source, each times a weight: of the nearest one, of
+both neighbours, of four or, where a smaller tensor is to be smooth, of more. Tables are known before a run.
+Where oneDNN's resampling looks at the same places it runs, else `Interpolation` axis by axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Annotated, NamedTuple
+
+import numpy as np
+
+from ....runtime.alloc import Array
+from ...dims import Dims
+from ...nodes.layers import ResamplingOperation
+from ..operator_call import ONNX, Ints, Moved, OperatorCall, Value
+from .known import axis_of
+
+_Scales = Annotated[Array, "the scale"]
+_Sizes = Annotated[Ints, "the new size"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sampling:
+    """How a Resize looks at its source."""
+
+    mode: str = "nearest"
+    coordinate_transformation_mode: str = "half_pixel"
+    nearest_mode: str = "round_prefer_floor"
+    cubic_coeff_a: float = -0.75
+    extrapolation_value: float = 0.0
+    antialias: bool = False
+    exclude_outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Extents:
+    """The axes of a Resize, where not all, and how sizes become those of one scale."""
+
+    axes: Ints = ()
+    keep_aspect_ratio_policy: str = "stretch"
+
+
+class _Line(NamedTuple):
+    """One axis of a resize: the extents before and after, the scale, and the part of the source that is
+    looked at, as fractions of it.
+    """
+
+    source: int
+    result: int
+    scale: float
+    start: float = 0.0
+    end: float = 1.0
+
+    @property
+    def is_idle(self) -> bool:
+        return self.source == self.result and self.scale == 1 and (self.start, self.end) == (0, 1)
+
+
+@ONNX("Resize", since=11)
+def _resize(
+    call: OperatorCall,
+    x: Moved,
+    roi: Value | None = None,
+    scales: _Scales | None = None,
+    sizes: _Sizes = (),
+    *,
+    sampling: _Sampling,
+    extents: _Extents,
+) -> Value:
+    dims = call.dims(x)
+    axes = tuple(axis_of(axis, len(dims)) for axis in extents.axes) or tuple(range(len(dims)))
+    factors = () if scales is None else tuple(map(float, scales.reshape(-1)))
+    if not sizes and not factors:
+        raise ValueError("its scales and sizes are missing")
+    if len(sizes or factors) != len(axes) or len(set(axes)) < len(axes):
+        raise ValueError(f"{len(sizes or factors)} numbers for {len(axes)} axes")
+    if sizes:
+        sizes, factors = _with_aspect([dims[axis] for axis in axes], sizes, extents.keep_aspect_ratio_policy)
+    else:
+        sizes = tuple(floor(dims[axis] * factor) for axis, factor in zip(axes, factors, strict=True))
+    lines = [_Line(n, n, 1.0) for n in dims]
+    for at, axis in enumerate(axes):
+        lines[axis] = _Line(dims[axis], sizes[at], factors[at])
+        if sampling.coordinate_transformation_mode == "tf_crop_and_resize":
+            if isinstance(roi, str):
+                raise call.unimplemented(
+                    "its region is known only in a run", "make it a constant of the model"
+                )
+            region = np.zeros(0) if roi is None else roi.reshape(-1)
+            if region.size != 2 * len(axes):
+                raise ValueError(f"its region has {region.size} numbers for {len(axes)} axes")
+            ends = float(region[at]), float(region[at + len(axes)])
+            lines[axis] = _Line(dims[axis], sizes[at], factors[at], *ends)
+    return _resampled(call, x, lines, sampling)
+
+
+def _with_aspect(dims: Sequence[int], sizes: Dims, policy: str) -> tuple[Dims, tuple[float, ...]]:
+    """Sizes, and the scales that they are, by a policy: of one scale the largest or smallest that fits."""
+    factors = tuple(size / n if n else 1.0 for size, n in zip(sizes, dims, strict=True))
+    if policy == "stretch":
+        return sizes, factors
+    if policy not in ("not_larger", "not_smaller"):
+        raise ValueError(f"its keep_aspect_ratio_policy is {policy!r}")
+    factor = min(factors) if policy == "not_larger" else max(factors)
+    return tuple(floor(n * factor + 0.5) for n in dims), (factor,) * len(dims)
+
+
+@ONNX("Resize", "Upsample")
+def _upsample(call: OperatorCall, x: Moved, scales: _Scales, *, mode: str = "nearest") -> Value:
+    """Of the first versions, which look at `place / scale`."""
+    mode = {"bilinear": "linear"}.get(mode, mode)
+    dims, factors = call.dims(x), [float(scale) for scale in scales.reshape(-1)]
+    pairs = zip(dims, factors, strict=True)
+    return _resampled(
+        call, x, [_Line(n, floor(n * f), f) for n, f in pairs], _Sampling(mode, "asymmetric", "floor")
+    )
+
+
+def _resampled(call: OperatorCall, x: str, lines: Sequence[_Line], sampling: _Sampling) -> Value:
+    mode = sampling.mode
+    if mode not in ("nearest", *_KERNELS):
+        raise ValueError(f"its mode is {mode!r}")
+    if any(line.result < 0 or (line.result and not line.source) for line in lines):
+        raise ValueError(f"it makes {[line.result for line in lines]} of {list(call.dims(x))}")
+    moved = [axis for axis, line in enumerate(lines) if not line.is_idle]
+    is_primitive = 3 <= len(lines) <= 5 and min(moved, default=0) > 1 and mode in ("nearest", "linear")
+    if is_primitive and all(_is_resampling(sampling, lines[axis]) for axis in moved):
+        call.check_types(x)
+        sizes = tuple(line.result for line in lines[2:])
+        return call.add(ResamplingOperation(f"resampling_{mode}", sizes), x)
+    apart = call.with_outputs(0)
+    if mode != "nearest":
+        call.check_types(x)
+    # The axes that become smallest first: less is left for the others.
+    for axis in sorted(moved, key=lambda axis: lines[axis].result / max(lines[axis].source, 1)):
+        indices, weights = _table(sampling, lines[axis])
+        if mode == "nearest":
+            x = str(apart.onnx("Gather", x, indices[:, 0], axis=axis))
+        else:
+            x = str(apart.primitive("Interpolation", x, indices, weights, axis=axis))
+    return _extrapolated(apart, x, lines, sampling)
+
+
+def _extrapolated(call: OperatorCall, x: str, lines: Sequence[_Line], sampling: _Sampling) -> str:
+    """With a value where a region looks outside of the source."""
+    if sampling.coordinate_transformation_mode != "tf_crop_and_resize":
+        return x
+    for axis, line in enumerate(lines):
+        at = _places(sampling, line)
+        is_inside = (at >= 0) & (at <= line.source - 1)
+        if not line.is_idle and not is_inside.all():
+            mask = is_inside.reshape(-1, *(1,) * (len(lines) - axis - 1))
+            outside = np.array(sampling.extrapolation_value, call.type_of(x).numpy)
+            x = str(call.onnx("Where", mask, x, outside))
+    return x
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+def _length(line: _Line) -> float:
+    """The extent of the result before it was cut off to a whole number."""
+    exact = line.source * line.scale
+    return round(exact) if abs(exact - round(exact)) < 1e-9 * max(exact, 1) else exact
+
+
+def _symmetric(at: Array, line: _Line) -> Array:
+    """Half pixels around the same center, though the extent of the result is cut off."""
+    offset = line.source / 2 * (1 - line.result / _length(line))
+    return offset + (at + 0.5) / line.scale - 0.5
+
+
+def _region(at: Array, line: _Line) -> Array:
+    first, width = line.start * (line.source - 1), (line.end - line.start) * (line.source - 1)
+    length = _length(line)
+    return first + (np.full_like(at, width / 2) if length == 1 else at * width / (length - 1))
+
+
+_POSITIONS: Mapping[str, Callable[[Array, _Line], Array]] = {
+    "half_pixel": lambda at, line: (at + 0.5) / line.scale - 0.5,
+    "half_pixel_symmetric": _symmetric,
+    "pytorch_half_pixel": lambda at, line: (at + 0.5) / line.scale - 0.5 if line.result > 1 else at * 0,
+    "asymmetric": lambda at, line: at / line.scale,
+    "align_corners": lambda at, line: (
+        at * (line.source - 1) / (_length(line) - 1) if _length(line) != 1 else at * 0
+    ),
+    "tf_crop_and_resize": _region,
+}
+_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
+    "round_prefer_floor": lambda at: np.ceil(at - 0.5),
+    "round_prefer_ceil": lambda at: np.floor(at + 0.5),
+    "floor": lambda at: np.floor(at + 1e-7),
+    "ceil": lambda at: np.ceil(at - 1e-7),
+}
+
+
+def _cubic(t: Array, a: float) -> Array:
+    """Keys' kernel: of distances up to 2."""
+    near, far = ((a + 2) * t - (a + 3)) * t * t + 1, ((t - 5) * t + 8) * t - 4
+    return np.where(t <= 1, near, np.where(t < 2, a * far, 0.0))
+
+
+# What an element weighs by its distance, and the distance from which on it weighs nothing.
+_KERNELS: Mapping[str, tuple[Callable[[Array, float], Array], int]] = {
+    "linear": (lambda t, a: np.maximum(1 - t, 0.0), 1),
+    "cubic": (_cubic, 2),
+}
+
+
+def _places(sampling: _Sampling, line: _Line) -> Array:
+    """The places in the source that a result looks at."""
+    word = sampling.coordinate_transformation_mode
+    if word not in _POSITIONS:
+        raise ValueError(f"its coordinate_transformation_mode is {word!r}")
+    return _POSITIONS[word](np.arange(line.result, dtype=np.float64), line)
+
+
+def _table(sampling: _Sampling, line: _Line) -> tuple[Array, Array]:
+    """For each element of a result the elements of the source that it is made of, and their weights."""
+    at, last = _places(sampling, line), line.source - 1
+    if sampling.mode == "nearest":
+        rounded = _ROUNDINGS[sampling.nearest_mode](at)
+        indices = np.clip(rounded, 0, last).astype(np.int32)[:, None]
+        return indices, np.ones(indices.shape, np.float32)
+    kernel, radius = _KERNELS[sampling.mode]
+    # A smaller result is smooth where each of its elements is made of as many as it stands for.
+    scale = min(line.scale, 1.0) if sampling.antialias else 1.0
+    reach = ceil(radius / scale)
+    indices = np.floor(at)[:, None] + np.arange(1 - reach, reach + 1)
+    weights = kernel(np.abs(indices - at[:, None]) * scale, sampling.cubic_coeff_a)
+    if sampling.exclude_outside:
+        weights = np.where((indices >= 0) & (indices <= last), weights, 0.0)
+    if sampling.exclude_outside or scale < 1:
+        weights = weights / weights.sum(1, keepdims=True)
+    used = np.any(weights != 0, axis=0)
+    indices = np.clip(indices[:, used], 0, last).astype(np.int32)
+    return indices, weights[:, used].astype(np.float32)
+
+
+def _is_resampling(sampling: _Sampling, line: _Line) -> bool:
+    """True where oneDNN's resampling makes the same of an axis."""
+    if not line.source or not line.result or (sampling.antialias and line.scale < 1):
+        return False
+    ours = (np.arange(line.result) + 0.5) * line.source / line.result - 0.5
+    theirs, last = _places(sampling, line), line.source - 1
+    if sampling.mode == "linear":
+        is_inside = not sampling.exclude_outside or (theirs.min() >= 0 and theirs.max() <= last)
+        return is_inside and np.allclose(np.clip(ours, 0, last), np.clip(theirs, 0, last), atol=1e-5)
+    nearest, _ = _table(sampling, line)
+    return bool(np.array_equal(nearest[:, 0], np.clip(np.floor(ours + 0.5), 0, last)))

@@ -1,0 +1,105 @@
+"""Interpolation: sums of some elements along one axis, each times a weight, both from tables.
+
+    dst[..., o, ...] = sum over t of weights[o, t] * src[..., indices[o, t], ...]
+
+A tensor of another size along an axis is that for every way to resize: how many elements there are for each
+of the result is the width of the tables. As f32, or f64 where a tensor is f64.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..desc.arguments import ARG_DST, ARG_SRC, ARG_SRC_1, ARG_WEIGHTS
+from ..desc.attr import Attr
+from ..desc.memory_desc import MemoryDesc
+from ..dtypes import DataType
+from ..ir.attribute_chain import AttributeChain
+from ..ir.computation import Computation, computation_of
+from ..ir.expression import Ref, TreeAxis
+from ..ir.numbers import Number
+from ..ir.tree import Each, LoopTree, TreeTensor, fold_over
+from ..model.derived import make_primitive
+from ..model.operation import OperationProblem, is_computed_wide
+from ..model.prop_kind import PropKind
+from ..model.reader import ArgumentReader
+from ..model.result_dims import Misfit, Shaped, check_axis
+from .programs.bits import as_indices
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InterpolationProblem(OperationProblem):
+    """The interpolation primitive: `dst[..., o, ...] = sum(weights[o, t] * src[..., indices[o, t], ...])`.
+
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, `ARG_WEIGHTS` and `ARG_DST`. An index below 0 counts
+    from the end; one that is outside is brought to the nearer end. The terms are added in their order.
+    """
+
+    operation = "interpolation"
+    primitive = "Interpolation"
+    call = "src", "indices", "weights", "dst", "axis"
+    prop_kinds = (PropKind.undef,)
+    reads = {ARG_SRC: "src", ARG_SRC_1: "indices", ARG_WEIGHTS: "weights"}
+    node_reads = "src", "indices", "weights"
+    in_place = False
+    arguments = """
+    `indices`, integers, and `weights`, f32, have a row for each place of `dst` along `axis`, and a column for
+    each term. `dst`: of format "any" it follows the source. `attr`: post-ops and the scratchpad mode."""
+
+    src: MemoryDesc
+    indices: MemoryDesc
+    weights: MemoryDesc
+    dst: MemoryDesc
+    axis: int
+    attr: Attr = field(default_factory=Attr)
+
+    @classmethod
+    def read(cls, call: ArgumentReader) -> InterpolationProblem:
+        src, indices, weights = call.known("src"), call.indices(), call.known("weights")
+        axis, dst = call.axis(src), call.written("dst", src)
+        call.check_dims(dst, lambda: _result_dims(axis, src, indices, weights), src, indices, weights)
+        attr = call.attr("post_ops", of={ARG_DST: dst})
+        return cls(src, indices, weights, dst, axis, attr)
+
+    @classmethod
+    def result_dims(cls, node: Any, *tensors: Shaped) -> Dims:
+        return _result_dims(node.axis, *tensors)
+
+    @property
+    def verbose_aux(self) -> str:
+        return f"axis:{self.axis} terms:{self.indices.dims[1]}"
+
+    def computation(self) -> Computation:
+        return computation_of(self.attr, self.src, self.dst)
+
+    def tree(self) -> LoopTree:
+        """The loop tree: a fold over the terms."""
+        src, weights, dst = (
+            TreeTensor.of_desc(name, getattr(self, name)) for name in ("src", "weights", "dst")
+        )
+        indices = TreeTensor.of_desc("indices", as_indices(self.indices))
+        chain = AttributeChain(self.computation(), dst, self.dst.dims)
+        axes = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
+        along, term = axes[self.axis], TreeAxis("t", self.indices.dims[1])
+        place = (*axes[: self.axis], indices.load(along, term), *axes[self.axis + 1 :])
+        total = fold_over("sum", "total", weights.load(along, term) * src.load(*place))
+        loop = Each(axes, (Each((term,), (total,)), chain.store(axes, Ref("total"))))
+        number = Number.real(is_wide=is_computed_wide(self.src, self.dst))
+        tensors = (src, dst, indices, weights, *chain.tensors)
+        return LoopTree(tensors, (loop,), chain.scalars, number).verify()
+
+
+def _result_dims(axis: int, src: Shaped, indices: Shaped, weights: Shaped) -> Dims:
+    """The dims of the result. Raises Misfit."""
+    check_axis(axis, src)
+    if len(indices.dims) != 2 or indices.dims != weights.dims or weights.data_type is not DataType.f32:
+        raise Misfit("indices, and weights of f32, are tables of the same two dims")
+    if not src.dims[axis] and 0 not in indices.dims:
+        raise Misfit("the source has no element along the axis")
+    return (*src.dims[:axis], indices.dims[0], *src.dims[axis + 1 :])
+
+
+Interpolation = make_primitive(InterpolationProblem)

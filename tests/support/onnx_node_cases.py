@@ -1,0 +1,105 @@
+"""ONNX's own cases of single operators: each run by restride, beside the results that come with it.
+
+python -m support.onnx_node_cases 'reduce_log|softmax'
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import restride as rs
+
+PASSES, REFUSED, WRONG = "passes", "refused", "wrong"
+
+
+class Outcome(NamedTuple):
+    """What became of a case: a verdict, and the message of an error, or how results differ."""
+
+    case: str
+    operator: str
+    verdict: str
+    reason: str = ""
+
+
+def outcomes(pattern: str = "") -> Iterator[Outcome]:
+    """The outcome of each case whose name has the pattern."""
+    from onnx.backend.test.case import node
+
+    for case in node.collect_testcases(None):
+        if case.model is not None and re.search(pattern, case.name):
+            yield _outcome(case)
+
+
+def _outcome(case: Any) -> Outcome:
+    operator = case.model.graph.node[0].op_type
+    for inputs, expected in case.data_sets:
+        names = [info.name for info in case.model.graph.input]
+        try:
+            found = _results(case.model, dict(zip(names, map(_array, inputs), strict=False)))
+        except rs.Error as error:
+            return Outcome(case.name, operator, REFUSED, str(error))
+        for own, other in zip(found, expected, strict=True):
+            if difference := _difference(own, _array(other), case):
+                return Outcome(case.name, operator, WRONG, difference)
+    return Outcome(case.name, operator, PASSES)
+
+
+def _results(model: Any, inputs: Mapping[str, Any]) -> list[Any]:
+    """The results for these inputs; integers and truth values are constants where the model wants that."""
+    try:
+        found = rs.onnx.load(model)(inputs)
+    except rs.Error:
+        known = {name: x for name, x in inputs.items() if isinstance(x, np.ndarray) and x.dtype.kind in "iub"}
+        if not known:
+            raise
+        rest = {name: x for name, x in inputs.items() if name not in known}
+        found = rs.onnx.load(model, values=known)(rest)
+    return [found[info.name] for info in model.graph.output] if isinstance(found, dict) else [found]
+
+
+def _array(value: Any) -> Any:
+    """A tensor of a case as an array; all that is none stays."""
+    import onnx
+
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _difference(own: Any, other: Any, case: Any) -> str:
+    """How a result differs from what is expected; "" where it does not."""
+    if not isinstance(other, np.ndarray | np.generic):
+        return f"a {type(other).__name__} is expected"
+    if own.shape != other.shape or own.dtype != other.dtype:
+        return f"{own.dtype} {own.shape} in place of {other.dtype} {other.shape}"
+    if other.dtype.kind in "iub":
+        return "" if np.array_equal(own, other) else f"{np.sum(own != other)} integers differ"
+    first, second = (array.astype(np.float64) for array in (own, other))
+    # The type's own rounding, where that is coarser than what the case allows.
+    rtol = max(case.rtol, 2.0**-7 if other.dtype.itemsize < 4 and other.dtype != np.float16 else 0)
+    if np.allclose(first, second, rtol=rtol, atol=max(case.atol, 1e-5), equal_nan=True):
+        return ""
+    return f"values differ by {np.nanmax(np.abs(first - second))}"
+
+
+def report(found: list[Outcome]) -> str:
+    """Counts, the operators of what is refused by reason, and all that is wrong."""
+    lines = [", ".join(f"{count} {verdict}" for verdict, count in Counter(o.verdict for o in found).items())]
+    reasons: dict[str, Counter[str]] = {}
+    for outcome in found:
+        if outcome.verdict == REFUSED:
+            text = re.sub(r"'[^']*'", "...", " ".join(outcome.reason.split("  hint:")[0].split()))
+            reasons.setdefault(re.sub(r"\d+", "N", text)[:160], Counter())[outcome.operator] += 1
+    for text, operators in sorted(reasons.items(), key=lambda item: -item[1].total()):
+        counts = ", ".join(f"{name} {count}" for name, count in operators.most_common())
+        lines.append(f"{operators.total():>5} {text}: {counts}")
+    lines += [f"{each.verdict}: {each.case}: {each.reason}" for each in found if each.verdict == WRONG]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(report(list(outcomes(*sys.argv[1:2]))))
