@@ -467,7 +467,7 @@ class OperatorTable:
         call.check_types(*(value for _, value in operands), is_exact=is_exact)
         args = []
         for at, (each, value) in enumerate(pairs):
-            if value is None and each.name in attributes:
+            if value is None and attributes.get(each.name) is not None:
                 args.append(each.of_attributes(call, attributes))
             elif value is None and each.default is _NO_DEFAULT and each.hint is not Any:
                 raise ValueError(f"input {at} is missing")
