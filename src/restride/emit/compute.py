@@ -120,7 +120,31 @@ class VectorArithmetic:
             else self.b.cast("fpext", self.b.cast("fptrunc", a, "float"), "double")
         )
 
-    add, sub, mul, div = _op("add"), _op("sub"), _op("mul"), _op("div")
+    def div(self, a: Value, b: Value) -> Value:
+        """Quotient; no division of integers has a case that ends the process."""
+        if element_of(a) in _BITS:
+            return self.b.op("fdiv", a, b)
+        zero = self.constant(0, a)
+        is_zero = self.b.compare("icmp eq", b, zero)
+        least = self.b.compare("icmp eq", a, self.constant(-1 << int(element_of(a)[1:]) - 1, a))
+        overflows = self.b.op("and", least, self.b.compare("icmp eq", b, self.constant(-1, a)))
+        divisor = self.b.select(self.b.op("or", is_zero, overflows), self.constant(1, a), b)
+        return self.b.select(is_zero, zero, self.b.op("sdiv", a, divisor))
+
+    def shift_left_by(self, a: Value, counts: Value) -> Value:
+        """Integers moved up by counts; none is moved by as many bits as there are."""
+        return self._moved("shl", a, counts)
+
+    def shift_right_by(self, a: Value, counts: Value) -> Value:
+        """Integers moved down by counts."""
+        return self._moved("lshr", a, counts)
+
+    def _moved(self, name: str, a: Value, counts: Value) -> Value:
+        zero, bits = self.constant(0, a), int(element_of(a)[1:])
+        is_inside = self.b.compare("icmp ult", counts, self.constant(bits, a))
+        return self.b.select(is_inside, self.b.op(name, a, self.b.select(is_inside, counts, zero)), zero)
+
+    add, sub, mul = _op("add"), _op("sub"), _op("mul")
     both, either = _op("and"), _op("or")
     shift_left, shift_right = _shift("shl"), _shift("lshr")
 

@@ -36,10 +36,10 @@ class Arithmetic(Protocol[V]):
         """Difference of reals or integers."""
 
     def mul(self, a: V, b: V) -> V:
-        """Product of reals."""
+        """Product of reals or integers."""
 
     def div(self, a: V, b: V) -> V:
-        """Quotient of reals."""
+        """Quotient of reals; of integers with a sign, toward zero: what is divided by 0 is 0."""
 
     def sqrt(self, a: V) -> V:
         """Square root, rounded correctly."""
@@ -64,6 +64,12 @@ class Arithmetic(Protocol[V]):
 
     def shift_right(self, a: V, count: int) -> V:
         """Integers moved down; zeros come in."""
+
+    def shift_left_by(self, a: V, counts: V) -> V:
+        """Integers moved up, each by a count of its own; 0 for one below 0, or as large as the width."""
+
+    def shift_right_by(self, a: V, counts: V) -> V:
+        """Integers moved down in the same way; zeros come in."""
 
     def select(self, condition: V, a: V, b: V) -> V:
         """Lanes of `a` where the condition holds, else of `b`."""
@@ -127,10 +133,14 @@ class Term(Generic[V]):
     def __or__(self, other: Term[V] | int) -> Term[V]:
         return self._new(self.ar.either(self.value, self._of(other)))
 
-    def __lshift__(self, count: int) -> Term[V]:
+    def __lshift__(self, count: Term[V] | int) -> Term[V]:
+        if isinstance(count, Term):
+            return self._new(self.ar.shift_left_by(self.value, count.value))
         return self._new(self.ar.shift_left(self.value, count))
 
-    def __rshift__(self, count: int) -> Term[V]:
+    def __rshift__(self, count: Term[V] | int) -> Term[V]:
+        if isinstance(count, Term):
+            return self._new(self.ar.shift_right_by(self.value, count.value))
         return self._new(self.ar.shift_right(self.value, count))
 
     def equals(self, other: Term[V] | float) -> Term[V]:
@@ -190,6 +200,29 @@ def _quiet(operation: Callable[..., Any]) -> Callable[..., Array]:
     return run
 
 
+def _quotient(a: Array, b: Array) -> Array:
+    if a.dtype.kind == "f":
+        return np.asarray(a / b)
+    is_zero, least = b == 0, np.iinfo(a.dtype).min
+    # The least number over -1 wraps to itself, as it does over 1.
+    divisor = np.where(is_zero | ((a == least) & (b == -1)), a.dtype.type(1), b)
+    below = a // divisor
+    is_inexact = (below * divisor != a) & ((a < 0) != (divisor < 0))
+    return np.where(is_zero, a.dtype.type(0), below + is_inexact.astype(a.dtype))
+
+
+def _moved(up: bool) -> Callable[[Array, Array], Array]:
+    shift = np.left_shift if up else np.right_shift
+
+    def run(a: Array, counts: Array) -> Array:
+        bits, whole = a.dtype.itemsize * 8, np.dtype(f"u{a.dtype.itemsize}").type
+        by = np.asarray(counts).astype(whole)
+        moved = shift(a.view(whole), np.where(by < bits, by, whole(0)))
+        return np.where(by < bits, moved, whole(0)).astype(whole).view(a.dtype)
+
+    return run
+
+
 class NumpyArithmetic:
     """Arrays of any shapes that broadcast: the definition of every operation of `Arithmetic`."""
 
@@ -199,17 +232,24 @@ class NumpyArithmetic:
         """True for f64."""
         return bool(a.dtype == np.float64)
 
-    add, sub, mul, div = map(_quiet, (np.add, np.subtract, np.multiply, np.divide))
+    add, sub, mul, div = map(_quiet, (np.add, np.subtract, np.multiply, _quotient))
     sqrt, round = _quiet(np.sqrt), _quiet(np.rint)
     less, equal, select = _quiet(np.less), _quiet(np.equal), _quiet(np.where)
     both, either = _quiet(np.bitwise_and), _quiet(np.bitwise_or)
     shift_left = _quiet(lambda a, count: np.left_shift(a, a.dtype.type(count)))
     shift_right = _quiet(lambda a, count: np.right_shift(a, a.dtype.type(count)))
+    shift_left_by, shift_right_by = map(_quiet, (_moved(up=True), _moved(up=False)))
     bits = _quiet(lambda a: a.view(_BITS[a.dtype]))
     real = _quiet(lambda a: a.view(_REALS[a.dtype]))
     widen = _quiet(lambda a: a.astype(np.float64))
     narrow = _quiet(lambda a, like: a.astype(like.dtype))
     single = _quiet(lambda a: a.astype(np.float32).astype(a.dtype))
+
+
+def with_sign(size: Term[V], like: Term[V]) -> Term[V]:
+    """A number that has the sign of another: zeros too."""
+    sign = 1 << (63 if size.ar.is_wide(size.value) else 31)
+    return ((size.bits() & (sign - 1)) | (like.bits() & sign)).real()
 
 
 def polynomial(coefficients: Sequence[float], x: Term[V]) -> Term[V]:

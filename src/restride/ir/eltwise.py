@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from .arithmetic import Arithmetic, Term, V
+from .elementary import ELEMENTARY
 from .eltwise_formulas import FUNCTIONS, POWERS
 from .eltwise_gradients import GRADIENTS
 
-ALGORITHMS = {**FUNCTIONS, **POWERS, **GRADIENTS}
+ALGORITHMS = {**FUNCTIONS, **POWERS, **ELEMENTARY, **GRADIENTS}
 """What a step of a chain may do to a value, with two numbers, alpha and beta."""
 
 

@@ -21,25 +21,26 @@ from . import eltwise_singles as singles
 from .arithmetic import Term, V, polynomial
 
 
-def _doubles(text: str) -> tuple[float, ...]:
+def doubles(text: str) -> tuple[float, ...]:
+    """Numbers by their texts."""
     return tuple(map(float.fromhex, text.split()))
 
 
 # Polynomials, lowest power first: minimax by Remez exchange in 250 bits, coefficients then rounded to f64.
 # (e**r - 1 - r) / r**2 for |r| <= ln(2) / 2; e**r - 1 to 2**-54.6 of itself.
-_EXP = _doubles("""
+_EXP = doubles("""
     0x1p-1                0x1.5555555555557p-3  0x1.5555555554287p-5  0x1.111111110f7bfp-7
     0x1.6c16c177c7a30p-10 0x1.a01a01b1aecd4p-13 0x1.a019ba320b4bfp-16 0x1.71ddefe7cc514p-19
     0x1.2891300dd8200p-22 0x1.af73586794b46p-26
 """)
 # (ln(1 + f) / s - 2) / s**2 by powers of s**2, s = f / (2 + f), for 1 + f from sqrt(1/2) to sqrt(2);
 # ln(1 + f) to 2**-59.5 of itself.
-_LOG = _doubles("""
+_LOG = doubles("""
     0x1.5555555555592p-1  0x1.999999997fef2p-2  0x1.24924941e4de3p-2  0x1.c71c521098a01p-3
     0x1.74663dd5bd069p-3  0x1.39a1ce21d660bp-3  0x1.2f04e4047c01ap-3
 """)
 # erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) / v by powers of a * v - 1, v = 2 / (a + 5), 0 <= a <= 39; to 2**-54.
-_TAIL = _doubles("""
+_TAIL = doubles("""
        0x1.89d3abe1f95aep-2   -0x1.54ad03f27ca16p-2    0x1.fb31653876f9ap-3   -0x1.410ed5f875b44p-3
        0x1.51f6329f0153bp-4   -0x1.1b1c254c93dfep-5    0x1.54b4d4f4cf96ep-7  -0x1.88590eb66494ep-10
      -0x1.a25037e2ddf43p-12   0x1.1daf1eb729503p-12  -0x1.f2145e868d7acp-16  -0x1.a171404115653p-16
@@ -49,9 +50,9 @@ _TAIL = _doubles("""
 """)
 
 # ln(2) in two parts: the first has 42 bits, so that its product with an exponent is exact.
-_LN2, _LN2_HIGH, _LN2_LOW = _doubles("0x1.62e42fefa39efp-1 0x1.62e42fefa38p-1 0x1.ef35793c7673p-45")
+_LN2, _LN2_HIGH, _LN2_LOW = doubles("0x1.62e42fefa39efp-1 0x1.62e42fefa38p-1 0x1.ef35793c7673p-45")
 # 1 / ln(2); sqrt(2) - 1; 2 * sqrt(2 / pi), and 0.044715 times that.
-_LOG2_E, _ROOT_2_LESS_1 = _doubles("0x1.71547652b82fep+0 0x1.a827999fcef32p-2")
+_LOG2_E, _ROOT_2_LESS_1 = doubles("0x1.71547652b82fep+0 0x1.a827999fcef32p-2")
 GELU_LINEAR, GELU_CUBIC = 1.5957691216057308, 0.07135481627260025
 
 # Fields of an f64, as integers.
@@ -226,7 +227,8 @@ def _mish(s: Term[V]) -> Term[V]:
 # --- logarithm, in f64 --------------------------------------------------------------------------------------
 
 
-def _log(x: Term[V]) -> Term[V]:
+def log(x: Term[V]) -> Term[V]:
+    """The natural logarithm."""
     k, f = _split(x)
     log = k * _LN2_HIGH - ((_log_rest(f) - k * _LN2_LOW) - f)
     return (x < 0.0).where(math.nan, _at_ends(x, log))
@@ -330,7 +332,7 @@ FUNCTIONS = {
     "gelu_tanh": EltwiseFunction(_gelu_tanh, in_double=True, single=singles.gelu_tanh, single_in_double=True),
     "gelu_erf": EltwiseFunction(_gelu_erf, in_double=True, single=singles.gelu_erf),
     "mish": EltwiseFunction(_mish, in_double=True, single=singles.mish),
-    "log": EltwiseFunction(_log, in_double=True, single=singles.log),
+    "log": EltwiseFunction(log, in_double=True, single=singles.log),
     "soft_relu": EltwiseFunction(_soft_relu, 2, in_double=True, single=singles.soft_relu),
     "pow": EltwiseFunction(power_of, 3, in_double=True, single=powers.power_of_single, single_in_double=True),
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import isfinite, nan
 from typing import Any
 
-from .arithmetic import Arithmetic, Term, V
+from .arithmetic import Arithmetic, Term, V, with_sign
 from .eltwise import ALGORITHMS
 from .eltwise import apply as eltwise
 
@@ -340,6 +340,23 @@ def _tanh_single(x: Term[V]) -> Term[V]:
 # The exponents of f32 among its bits, and one more of them.
 _EXPONENT, _EXPONENT_STEP = 0x7F800000, 1 << 23
 
+
+def _floor(a: Term[V]) -> Term[V]:
+    near = a.round()
+    return (near > a).where(near - 1.0, near)
+
+
+def _ceil(a: Term[V]) -> Term[V]:
+    near = a.round()
+    return with_sign((near < a).where(near + 1.0, near), a)
+
+
+def _trunc(a: Term[V]) -> Term[V]:
+    size = (a < 0.0).where(0.0 - a, a)
+    near = size.round()
+    return with_sign((near > size).where(near - 1.0, near), a)
+
+
 OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "add": (2, lambda a, b: a + b),
     "sub": (2, lambda a, b: a - b),
@@ -356,7 +373,13 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
     "exp_down": (1, _exp_down),
     "logistic_single": (1, _logistic_single),
     "tanh_single": (1, _tanh_single),
+    "floor": (1, _floor),
+    "ceil": (1, _ceil),
+    "trunc": (1, _trunc),
     "and": (2, lambda a, b: a & b),
+    "or": (2, lambda a, b: a | b),
+    "shift_left": (2, lambda a, b: a << b),
+    "shift_right": (2, lambda a, b: a >> b),
     "select": (3, lambda c, a, b: c.equals(0.0).where(b, a)),
     "single": (1, lambda a: a.single()),
     "binade": (1, lambda a: (a.bits() & _EXPONENT).real()),
@@ -366,7 +389,9 @@ OPERATIONS: dict[str, tuple[int, _Operation]] = {
 
 As the steps of post-ops have them: where a side is NaN, min and max give the second, and every comparison but
 `ne` is 0. `select(c, a, b)` is b where c is 0. `single` rounds to f32: in a tree that is wide, operations
-between such roundings are those of f32. `and`: of integers, bit by bit.
+between such roundings are those of f32. Of integers alone, bit by bit: `and`, `or` and shifts, which are 0
+where as many bits and more are moved as there are; zeros come in. Integers are divided toward zero, and by 0
+they are 0.
 """
 
 

@@ -46,7 +46,11 @@ RESERVED = frozenset(
 _OF_INDICES = tuple(
     kind for kind in DataType if kind.is_integral and kind.bits >= 8 and kind is not DataType.u64
 )
-_OF_INTEGERS = ("add", "sub", "mul", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "and", "select")
+_OF_INTEGERS_ALONE = ("and", "or", "shift_left", "shift_right")
+_OF_INTEGERS = (
+    *("add", "sub", "mul", "div", "min", "max", "lt", "le", "gt", "ge", "eq", "ne", "select"),
+    *_OF_INTEGERS_ALONE,
+)
 # Characters of a part of a message, at most.
 _SHOWN = 300
 
@@ -295,8 +299,8 @@ class TreeChecks:
             )
         if self.number.is_integer and part.op not in _OF_INTEGERS:
             raise self.fault(f"{part.op} is of real numbers", f"integers have {', '.join(_OF_INTEGERS)}")
-        if part.op == "and" and not self.number.is_integer:
-            raise self.fault("and is of integers", "let the tree compute in them")
+        if part.op in _OF_INTEGERS_ALONE and not self.number.is_integer:
+            raise self.fault(f"{part.op} is of integers", "let the tree compute in them")
         most = operands_of(part.op)
         least = most if part.op in OPERATIONS else 1
         if not least <= len(part.args) <= most:

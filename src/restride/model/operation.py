@@ -64,6 +64,7 @@ class OperationProblem(ProblemBase):
     onnx         ONNX's operators that are this operation: its algorithm, or that and its numbers, or a
                  function of the operator's attributes that gives them; a function of `call` and inputs is
                  the operator's own
+    integers     in the same way those that are this operation of integers alone, and another one of floats
     aten         ATen's, by the ONNX operator that does the same, or a function of `call`
     openvino     OpenVINO's layers, in the same way
     node_reads   what a node of a graph reads, by the names of arguments; one with `?` may be missing at the
@@ -92,6 +93,7 @@ class OperationProblem(ProblemBase):
     in_place: ClassVar[bool] = True
     parts: ClassVar[tuple[str, ...]] = ()
     onnx: ClassVar[Mapping[str, object]] = {}
+    integers: ClassVar[Mapping[str, object]] = {}
     aten: ClassVar[Mapping[str, object]] = {}
     openvino: ClassVar[Mapping[str, object]] = {}
     chosen_names: ClassVar[frozenset[str]] = frozenset(("diff_src", "diff_dst", "diff_weights", "stat"))

@@ -18,6 +18,7 @@ class PrimitiveKind(ValueLookup, enum.StrEnum, metaclass=LookupType):
     concat = "concat"
     sum = "sum"
     eltwise = "eltwise"
+    elementwise = "elementwise"
     binary = "binary"
     prelu = "prelu"
     convolution = "convolution"

@@ -25,6 +25,7 @@ PRIMITIVES = {
     "concat": "Concat",
     "convolution": "ConvolutionBackwardData ConvolutionBackwardWeights ConvolutionForward "
     "DeconvolutionBackwardData DeconvolutionBackwardWeights DeconvolutionForward",
+    "elementwise": "Elementwise",
     "eltwise": "EltwiseBackward EltwiseForward",
     "gather": "Gather ReverseSequence",
     "group_normalization": "GroupNormalizationBackward GroupNormalizationForward",

@@ -49,7 +49,7 @@ class BinaryProblem(PointwiseProblem):
     node_reads = "src0", "src1", "src2?"
     algorithms = (*BINARY, "select")
     onnx = {name: name.lower() for name in ("Add", "Div", "Max", "Min", "Mul", "Sub")}
-    aten = {"maximum": "Max", "minimum": "Min", **{name: name.capitalize() for name in ("div", "mul", "pow")}}
+    aten = {"maximum": "Max", "minimum": "Min", "mul": "Mul"}
     openvino = {
         "Add": "Add",
         "Maximum": "Max",
@@ -89,19 +89,7 @@ class BinaryProblem(PointwiseProblem):
                 which="three" if count == 3 else "two",
                 shown=form,
             )
-        first = call.known("src0")
-        pairs = [("src0", first)]
-        for name in _SOURCES[1:count]:
-            md = call.open(name)
-            _check_rank(what, name, md, first)
-            pairs.append((name, resolved_operand(md, first)))
-        dims = _joint_dims(what, pairs)
-        dst = call.open("dst")
-        _check_dst(what, dst, dims)
-        like = next((md for _, md in pairs if md.dims == dims), first)
-        dst = resolved(dst, like) if like.dims == dims else resolved_operand(dst, like)
-        call.check_written("dst", dst)
-        srcs = tuple(md for _, md in pairs)
+        srcs, dst = broadcast_descs(call, _SOURCES[:count])
         attr = call.attr("scales", "post_ops", of={ARG_SRC_0: srcs[0], ARG_SRC_1: srcs[1], ARG_DST: dst})
         return cls(algorithm, srcs, dst, attr)
 
@@ -133,6 +121,26 @@ class BinaryProblem(PointwiseProblem):
     @property
     def work_bytes(self) -> int:
         return self.moved_bytes + function_bytes(self.attr) * self.dst.nelems
+
+
+def broadcast_descs(call: ArgumentReader, names: Sequence[str]) -> tuple[tuple[MemoryDesc, ...], MemoryDesc]:
+    """The sources of these names, which are repeated along their dims of 1, and the destination.
+
+    Formats "any" follow the first source, that of the destination the first that has its dims.
+    """
+    what, first = call.what, call.known(names[0])
+    pairs = [(names[0], first)]
+    for name in names[1:]:
+        md = call.open(name)
+        _check_rank(what, name, md, first)
+        pairs.append((name, resolved_operand(md, first)))
+    dims = _joint_dims(what, pairs)
+    dst = call.open("dst")
+    _check_dst(what, dst, dims)
+    like = next((md for _, md in pairs if md.dims == dims), first)
+    dst = resolved(dst, like) if like.dims == dims else resolved_operand(dst, like)
+    call.check_written("dst", dst)
+    return tuple(md for _, md in pairs), dst
 
 
 def _check_rank(what: str, name: str, md: MemoryDesc, first: MemoryDesc) -> None:

@@ -35,8 +35,14 @@ import numpy as np
 from ...desc.parse import short_repr
 from ...dtypes import DataType
 from ...errors import Error, refuse
+from ...ops.elementwise import FUNCTIONS
 from ...runtime.alloc import Array
+from ...runtime.engine import Engine
+from ...runtime.memory import Memory
+from ...runtime.stream import Stream
 from ..build import GraphBuilder
+from ..graph import Node
+from ..lowering import lower_node
 from ..nodes.moves import ReorderOperation, ReshapeOperation, TransposeOperation
 from ..nodes.operations import (
     AS_F32,
@@ -44,7 +50,9 @@ from ..nodes.operations import (
     EltwiseOperation,
     Operation,
     PrimitiveOperation,
+    TensorType,
     function_of,
+    row_major,
 )
 from .onnx.model import OnnxNode
 
@@ -73,6 +81,8 @@ Made = Value | tuple[Value, ...]
 Function = Callable[..., Made]
 """What becomes of a node of one operator: the first argument is the call."""
 
+_MOST_KNOWN = 4096
+"""Results of so many elements are computed when a model is read, where all that they need is known."""
 NEWEST_OPSET = 18
 """The version of the operators that are called without a model."""
 
@@ -108,6 +118,12 @@ class OperatorCall:
         twins = (each for each in DataType if each.numpy is not None and each.numpy == value.dtype)
         return next(twins, DataType.undef)
 
+    def numpy_type(self, value: Value) -> np.dtype[Any]:
+        """NumPy's type of a value."""
+        twin = self.type_of(value).numpy if isinstance(value, str) else value.dtype
+        assert twin is not None
+        return twin
+
     # --- what is made ---------------------------------------------------------------------------------------
 
     def add(self, operation: Operation, *inputs: Value | None) -> str:
@@ -118,8 +134,24 @@ class OperatorCall:
         """What a primitive of `onednn` makes: its result, or all of several. `parameters`: numbers, texts,
         data types, and tuples of these, by the names that its specification has.
         """
-        results = self._added(PrimitiveOperation(name, tuple(parameters.items())), inputs)
+        operation = PrimitiveOperation(name, tuple(parameters.items()))
+        results = _known_results(operation, inputs) or self._added(operation, inputs)
         return results if len(results) > 1 else results[0]
+
+    def elements(self, algorithm: str, *xs: Value, **parameters: Any) -> Value:
+        """A function of `onednn.Elementwise` of tensors of any ranks; one of two takes more from the left."""
+        first, *others = xs
+        if not others and FUNCTIONS[algorithm].sources == 2:
+            return first
+        while len(others) > 1 and FUNCTIONS[algorithm].sources == 2:
+            first, *others = self.elements(algorithm, first, others[0], **parameters), *others[1:]
+        rank = max(len(self.dims(x)) for x in (first, *others))
+        ranked = [
+            self.reshaped(x, (*(1,) * (rank - len(self.dims(x))), *self.dims(x))) for x in (first, *others)
+        ]
+        made = self.primitive("Elementwise", *ranked, algorithm=f"elementwise_{algorithm}", **parameters)
+        assert not isinstance(made, tuple)
+        return made
 
     def _added(self, operation: Operation, inputs: Sequence[Value | None]) -> tuple[str, ...]:
         name = self.node.outputs[0] if self.node.outputs else ""
@@ -224,21 +256,59 @@ class OperatorCall:
 
     def check_types(self, *operands: Value | None, is_exact: bool = False) -> None:
         """Raise Unimplemented for integers that f32 rounds, and for doubles beside other floats."""
-        computed = (each for each in operands if each is not None and not _may_be_shape(each))
-        kinds = tuple(dict.fromkeys(self.type_of(each) for each in computed))
+        kinds = self._computed_types(operands)
         if DataType.f64 in kinds and any(kind in AS_F32 for kind in kinds):
             raise self.unimplemented(f"it mixes {' and '.join(map(str, kinds))}", "cast all to one type")
-        for kind in kinds:
-            if kind.is_integral and not (is_exact and kind in (DataType.s8, DataType.u8)):
-                raise self.unimplemented(
-                    f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
-                    "compute with floats there",
-                )
+        for kind in self.rounded_integers(operands, is_exact=is_exact):
+            raise self.unimplemented(
+                f"it computes with {kind}, which restride rounds and saturates where ONNX wraps around",
+                "compute with floats there",
+            )
+
+    def rounded_integers(
+        self, operands: Sequence[Value | None], *, is_exact: bool = False
+    ) -> tuple[DataType, ...]:
+        """The types of integers among operands that f32 rounds; `is_exact`: it holds those of 8 bits."""
+        small = (DataType.s8, DataType.u8) if is_exact else ()
+        return tuple(
+            kind for kind in self._computed_types(operands) if kind.is_integral and kind not in small
+        )
+
+    def _computed_types(self, operands: Sequence[Value | None]) -> tuple[DataType, ...]:
+        computed = (each for each in operands if each is not None and not _may_be_shape(each))
+        return tuple(dict.fromkeys(self.type_of(each) for each in computed))
 
 
 def _may_be_shape(value: Value) -> bool:
     """True for known integers of 64 bits: extents and their like, which are computed before any run."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "iu" and value.dtype.itemsize == 8
+
+
+def _known_results(operation: PrimitiveOperation, inputs: Sequence[Value | None]) -> tuple[Array, ...] | None:
+    """What an operation makes of few numbers that are all known, as shapes are: by the interpreter."""
+    arrays = [x for x in inputs if isinstance(x, np.ndarray)]
+    if len(arrays) != len([x for x in inputs if x is not None]) or not arrays:
+        return None
+    types = [TensorType(x.shape, DataType.parse(x.dtype)) for x in arrays]
+    results = operation.results(types)
+    if max(each.elements for each in (*types, *results)) > _MOST_KNOWN:
+        return None
+    names = tuple(map(str, range(len(types) + len(results))))
+    node = Node("", operation, names[: len(types)], names[len(types) :])
+    engine = Engine("reference")
+    made = [np.empty(each.desc_dims, each.data_type.numpy) for each in results]
+    lowered = lower_node(node, *([row_major(each) for each in side] for side in (types, results)), engine)
+    values = [
+        *(np.ascontiguousarray(x).reshape(kind.desc_dims) for x, kind in zip(arrays, types, strict=True)),
+        *made,
+    ]
+    memories = [
+        Memory(row_major(kind), engine, x) for kind, x in zip((*types, *results), values, strict=True)
+    ]
+    if all(each.elements for each in results):
+        arguments = dict(zip((*lowered.reads, *lowered.writes), memories, strict=True))
+        lowered.kind(lowered.pd).execute(Stream(engine), arguments)
+    return tuple(x.reshape(kind.dims) for x, kind in zip(made, results, strict=True))
 
 
 # --- signatures ---------------------------------------------------------------------------------------------
@@ -383,6 +453,11 @@ def _as_value(value: Any, at: int) -> Value | None:
     raise ValueError(f"argument {at} is missing, or no tensor")
 
 
+def _is_exact(function: Function) -> bool:
+    """True where a result has elements of the operands as they are, which may be integers of 8 bits."""
+    return all(each.mark == "chosen" for each in parameters_of(function) if each.mark in _COMPUTED)
+
+
 def _is_neutral(value: Any) -> bool:
     return isinstance(value, int | float | str | bytes | tuple | list) and not value
 
@@ -396,13 +471,15 @@ class OperatorTable:
     """Operators by name: a function for each, or several, each for models since some version.
 
     `ignored`: attributes without effect on results; None where no attribute is refused. `on_arrays`: what
-    operators are where all that they read is known.
+    operators are where all that they read is known. `of_integers`: what they are of integers that their own
+    functions would round.
     """
 
     def __init__(self, ignored: Sequence[str] | None, prefix: str = "") -> None:
         self._functions: dict[str, dict[int, Function]] = {}
         self._ignored, self._prefix = ignored, prefix
         self.on_arrays: dict[str, Callable[..., Array]] = {}
+        self.of_integers: dict[str, Function] = {}
 
     def __call__(self, *names: str, since: int = 1) -> Callable[[Function], Function]:
         """A decorator: operators of these names are the function."""
@@ -425,8 +502,8 @@ class OperatorTable:
     def translate(self, call: OperatorCall) -> Made:
         """What a node becomes: values where all that it reads is known, else tensors of the graph.
 
-        Raises Unimplemented for an operator that computes with integers which only a run knows: restride does
-        so in f32 and saturates, ONNX exactly and modulo 2**n.
+        Raises Unimplemented for an operator that would compute with integers in f32, and saturate, where ONNX
+        does so exactly and modulo 2**n.
         """
         name = call.node.operator
         if name in self.on_arrays and not any(isinstance(each, str) for each in call.values):
@@ -453,6 +530,9 @@ class OperatorTable:
         """
         versions = self._functions[call.node.operator]
         function = versions[max(since for since in versions if since <= max(call.opset, 1))]
+        exact = self.of_integers.get(call.node.operator)
+        if exact is not None and call.rounded_integers(inputs, is_exact=_is_exact(function)):
+            function = exact
         parameters = parameters_of(function)
         by_name = [each for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
         named = {each.name: each.of_attributes(call, attributes) for each in by_name}
@@ -462,9 +542,8 @@ class OperatorTable:
                 pairs.append((each, next(iter(inputs[len(pairs) : len(pairs) + 1]), None)))
             elif each.kind is inspect.Parameter.VAR_POSITIONAL:
                 pairs += [(each, value) for value in inputs[len(pairs) :]]
-        operands = [(each.mark, value) for each, value in pairs if each.mark in _COMPUTED]
-        is_exact = all(mark == "chosen" for mark, _ in operands)
-        call.check_types(*(value for _, value in operands), is_exact=is_exact)
+        operands = [value for each, value in pairs if each.mark in _COMPUTED]
+        call.check_types(*operands, is_exact=_is_exact(function))
         args = []
         for at, (each, value) in enumerate(pairs):
             if value is None and attributes.get(each.name) is not None:
@@ -488,7 +567,7 @@ class OperatorTable:
 
 ONNX = OperatorTable(("consumed_inputs", "is_test", "momentum", "output_sequence"))
 ATEN = OperatorTable(
-    ("device", "dtype", "implicit", "layout", "memory_format", "momentum", "non_blocking", "pin_memory"),
+    (*("device", "dtype", "implicit", "layout", "memory_format", "momentum", "non_blocking"), "pin_memory"),
     "aten.",
 )
 OPENVINO = OperatorTable(None)

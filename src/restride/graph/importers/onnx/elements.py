@@ -5,15 +5,13 @@ Most are rows of an operation in `ops/`, as `rows.py` says.
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 
 from ....dtypes import DataType
 from ....ir.conversion import INTEGER_LIMITS
 from ...nodes.moves import ReorderOperation
-from ...nodes.operations import BinaryOperation, PReluOperation, SumOperation
-from ..operator_call import ONNX, Chosen, Operand, OperatorCall, Tensor, Value
+from ...nodes.operations import AS_F32, BinaryOperation, PReluOperation, SumOperation
+from ..operator_call import ONNX, Operand, OperatorCall, Tensor, Value
 from .known import cast
 from .tensors import ELEMENTS
 
@@ -21,18 +19,31 @@ _INFINITY = float("inf")
 
 
 @ONNX("Cast")
-def _cast(call: OperatorCall, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+def _cast(call: OperatorCall, x: Value, *, to: int, saturate: bool = True, round_mode: str = "up") -> Value:
     if not isinstance(x, str):
         return cast(x, to)
-    after, before = DataType.parse(ELEMENTS[to]), call.type_of(x)
+    return _converted(call, x, DataType.parse(ELEMENTS[to]), saturate)
+
+
+@ONNX("CastLike")
+def _cast_like(
+    call: OperatorCall, x: Value, like: Value, *, saturate: bool = True, round_mode: str = "up"
+) -> Value:
+    after = call.type_of(like)
+    return _converted(call, x, after, saturate) if isinstance(x, str) else x.astype(after.numpy)
+
+
+def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool) -> Value:
+    """As C converts: fractions are cut off, integers keep their low bits, and what is not 0 is true."""
+    before = call.type_of(x)
     if after is before:
         return x
-    if after.is_integral and not before.is_integral:
-        raise call.unimplemented("it cuts off fractions, where restride rounds", "compute with floats there")
-    if after.is_integral and not _holds(after, before):
-        raise call.unimplemented(
-            f"it keeps the low bits of {before}, where restride saturates", "QuantizeLinear saturates too"
-        )
+    if after.is_integral and not (before.is_integral or before is DataType.boolean):
+        return call.elements("truncate", x, data_type=after)
+    if after.is_integral and before.is_integral and not _holds(after, before):
+        return call.elements("wrap", x, data_type=after)
+    if saturate and after in (DataType.f8_e4m3, DataType.f8_e5m2):
+        return call.elements("within", x, data_type=after)
     return call.add(ReorderOperation(after), x)
 
 
@@ -43,19 +54,31 @@ def _holds(after: DataType, before: DataType) -> bool:
 
 
 @ONNX("Clip")
-def _clip(
-    call: OperatorCall,
-    x: Chosen,
-    min: Annotated[float, "min"] = -_INFINITY,
-    max: Annotated[float, "max"] = _INFINITY,
-) -> Value:
+def _clip(call: OperatorCall, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """The largest of the lower limit, and the least of that and the upper one, which has the last word."""
-    low = max if max < min else min
-    if low == 0 and max == _INFINITY:
+    kind, ends = call.type_of(x), [each for each in (min, max) if each is not None]
+    if not isinstance(x, str) and not any(isinstance(each, str) for each in ends):
+        low, high = (np.asarray(each, x.dtype) if each is not None else None for each in (min, max))
+        x = x if low is None else np.maximum(x, low)
+        return x if high is None else np.minimum(x, high)
+    is_small = kind in (DataType.s8, DataType.u8)
+    if any(isinstance(each, str) for each in ends) or not (kind in (*AS_F32, DataType.f64) or is_small):
+        # Numbers that are known are of the type of x, or become it.
+        ends = [each if isinstance(each, str) else each.astype(call.numpy_type(x)) for each in ends]
+        names = [name for name, end in (("max", min), ("min", max)) if end is not None]
+        if len(names) == 2:
+            return call.elements("clip", x, *ends)
+        return call.elements(names[0], x, ends[0]) if names else x
+    numbers = [
+        default if end is None else float(np.asarray(end).reshape(()))
+        for end, default in ((min, -_INFINITY), (max, _INFINITY))
+    ]
+    low, high = (numbers[1] if numbers[1] < numbers[0] else numbers[0]), numbers[1]
+    if low == 0 and high == _INFINITY:
         return call.function(x, "relu")
-    if call.type_of(x) is not DataType.f64:
-        return call.function(x, "clip", low, max)
-    return call.binary("min", call.binary("max", x, np.array(low)), np.array(max))
+    if kind is not DataType.f64:
+        return call.function(x, "clip", low, high)
+    return call.binary("min", call.binary("max", x, np.array(low)), np.array(high))
 
 
 @ONNX("Pow")
@@ -65,14 +88,15 @@ def _pow(
     """Before version 7 an exponent is broadcast where that is said; one number is so everywhere."""
     if not isinstance(x, str) and not isinstance(exponent, str):
         return np.asarray(np.power(x, exponent).astype(x.dtype))
-    call.check_types(x)
-    if isinstance(exponent, str) or exponent.size != 1 or exponent.ndim > len(call.dims(x)):
-        raise call.unimplemented("its exponent is no single known number", "use Exp and Log")
+    is_one = not isinstance(exponent, str) and exponent.size == 1 and exponent.ndim <= len(call.dims(x))
+    if not is_one or call.type_of(x) not in (*AS_F32, DataType.f64):
+        return call.elements("pow", x, exponent)
+    assert isinstance(exponent, np.ndarray)
     number = float(exponent.reshape(()))
     if number == 2:
         return call.function(x, "square")
     if float(np.float32(number)) != number:
-        raise call.unimplemented(f"its exponent {number} is no f32", "use Exp and Log")
+        return call.elements("pow", x, exponent)
     return call.function(x, "pow", 1.0, number)
 
 
@@ -92,10 +116,12 @@ def _sum(call: OperatorCall, *xs: Operand) -> Value:
 
 
 @ONNX("Where")
-def _where(call: OperatorCall, condition: Chosen, x: Chosen, y: Chosen) -> Value:
+def _where(call: OperatorCall, condition: Value, x: Value, y: Value) -> Value:
     values = [x, y, condition]
     arrays = [value for value in values if not isinstance(value, str)]
     if len(arrays) == 3:
         return np.where(arrays[2], *arrays[:2])
+    if call.type_of(x) not in AS_F32 or call.type_of(x) is not call.type_of(y):
+        return call.elements("where", condition, x, y)
     rank = max(len(call.dims(value)) for value in values)
     return call.add(BinaryOperation("binary_select"), *(call.of_rank(value, rank) for value in values))

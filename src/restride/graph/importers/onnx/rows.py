@@ -21,7 +21,7 @@ from ....model.operation import OperationProblem
 from ....ops import PRIMITIVES
 from ....runtime.alloc import Array
 from ...nodes.layers import ReductionOperation
-from ..operator_call import ONNX, Chosen, Function, Ints, Operand, OperatorCall, OperatorTable, Value
+from ..operator_call import ONNX, Chosen, Function, Ints, Made, Operand, OperatorCall, OperatorTable, Value
 from .known import axis_of
 
 # Algorithms that give one of the elements which they read.
@@ -106,7 +106,15 @@ def _reduction(parameters: Callable[..., Sequence[Any]]) -> Function:
     return run
 
 
-_KINDS = {"eltwise": _eltwise, "binary": _binary, "reduction": _reduction}
+def _elementwise(parameters: Callable[..., Sequence[Any]]) -> Function:
+    def run(call: OperatorCall, *xs: Value, **attributes: Any) -> Made:
+        algorithm, *numbers = parameters(**attributes)
+        return call.elements(algorithm, *xs, **dict(zip(("alpha", "beta"), numbers, strict=False)))
+
+    return run
+
+
+_KINDS = {"eltwise": _eltwise, "binary": _binary, "reduction": _reduction, "elementwise": _elementwise}
 
 
 def _function_of_row(kind: str, row: Any) -> Any:
@@ -115,7 +123,7 @@ def _function_of_row(kind: str, row: Any) -> Any:
         return row
     parameters = row if callable(row) else lambda: _as_f32((row,) if isinstance(row, str) else row)
     function: Any = _KINDS[kind](parameters)
-    if not callable(row) and parameters()[0] in _CHOICES:
+    if not callable(row) and kind != "elementwise" and parameters()[0] in _CHOICES:
         function.__annotations__ |= {name: Chosen for name in ("x", "xs") if name in function.__annotations__}
     params = list(inspect.signature(function).parameters.values())
     if params[-1].kind is params[-1].VAR_KEYWORD:
@@ -144,3 +152,5 @@ def _as_f32(numbers: Sequence[Any]) -> tuple[Any, ...]:
 for _specification in specifications():
     for _name, _row in _specification.onnx.items():
         ONNX(_name)(_function_of_row(_specification.operation, _row))
+    for _name, _row in _specification.integers.items():
+        ONNX.of_integers[_name] = _function_of_row(_specification.operation, _row)

@@ -20,9 +20,14 @@ ELEMENTS: dict[int, np.dtype[Any]] = {
         1: "f4", 2: "u1", 3: "i1", 4: "u2", 5: "i2", 6: "i4", 7: "i8", 9: "?", 10: "f2", 11: "f8",
         12: "u4", 13: "u8",
     }.items()
-} | {16: np.dtype(ml_dtypes.bfloat16)}  # fmt: skip
+} | {
+    16: np.dtype(ml_dtypes.bfloat16),
+    17: np.dtype(ml_dtypes.float8_e4m3fn),
+    19: np.dtype(ml_dtypes.float8_e5m2),
+    24: np.dtype(ml_dtypes.float8_e8m0fnu),
+}  # fmt: skip
 
-_FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64, _BFLOAT = 1, 7, 10, 11, 12, 13, 16
+_FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
 
 
 def tensor_values(tensor: Message, content: memoryview | None) -> Array:
@@ -51,7 +56,8 @@ def _from_lists(tensor: Message, dtype: np.dtype[Any]) -> Array:
     if kind in (_UINT32, _UINT64):
         return np.array(tensor.uint64_data, np.int64).astype(np.uint64).astype(dtype)
     values = np.array(tensor.int32_data, np.int64)
-    return values.astype(np.uint16).view(dtype) if kind in (_HALF, _BFLOAT) else values.astype(dtype)
+    is_of_bits = kind == _HALF or kind > _UINT64
+    return values.astype(f"u{dtype.itemsize}").view(dtype) if is_of_bits else values.astype(dtype)
 
 
 def _by_package(tensor: Message, content: memoryview | None) -> Array:

@@ -21,7 +21,7 @@ from ....runtime.alloc import Array
 from ....runtime.free_memory import check_room
 from ...dims import by
 from ..onnx.tensors import ELEMENTS
-from ..operator_call import ATEN, Made, OperatorCall
+from ..operator_call import ATEN, Function, Made, OperatorCall
 
 __all__ = [
     "CALL",
@@ -30,6 +30,7 @@ __all__ = [
     "axes_of",
     "cast_to",
     "common_type",
+    "of_one_type",
     "promoted",
     "result_of",
     "translate_aten",
@@ -144,6 +145,17 @@ def promoted(call: OperatorCall, *xs: Any, least: np.dtype[Any] | None = None) -
         else cast_to(call, x, common)
         for x in xs
     ]
+
+
+def of_one_type(row: Function | str) -> Function:
+    """A function of elements, or ONNX's operator of a name, on operands in their common type."""
+
+    def run(call: OperatorCall, *xs: Any) -> Made:
+        are_numbers = all(isinstance(x, str | np.ndarray | int | float) for x in xs)
+        values = promoted(call, *xs) if len(xs) > 1 and are_numbers else xs
+        return call.onnx(row, *values) if isinstance(row, str) else row(call, *values)
+
+    return run
 
 
 def _category(dtype: np.dtype[Any]) -> str:

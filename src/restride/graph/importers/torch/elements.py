@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from ....dtypes import DataType
-from ....ops.binary import BinaryProblem
 from ....ops.reduction import ReductionProblem
 from ..onnx.rows import enter_rows
-from ..operator_call import ATEN, ONNX, Function, Made, OperatorCall
+from ..operator_call import ATEN, Function, Made, OperatorCall
 from .call import cast_to, common_type, promoted, result_of
 
 _F32 = np.dtype(np.float32)
-_COMPARISONS = {"eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less"}
 _LOGICAL = {"and": "And", "or": "Or", "xor": "Xor"}
 
 # --- of two tensors -----------------------------------------------------------------------------------------
@@ -24,11 +22,6 @@ _LOGICAL = {"and": "And", "or": "Or", "xor": "Xor"}
 
 def _word(call: OperatorCall) -> str:
     return call.node.operator.removeprefix("aten.")
-
-
-@ATEN(*BinaryProblem.aten)
-def _binary(call: OperatorCall, x: Any, y: Any) -> Made:
-    return call.onnx(str(BinaryProblem.aten[_word(call)]), *promoted(call, x, y))
 
 
 @ATEN("add", "sub")
@@ -40,46 +33,28 @@ def _sum(call: OperatorCall, x: Any, y: Any, *, alpha: Any = 1) -> Made:
 
 
 @ATEN("div")
-def _quotient(call: OperatorCall, x: Any, y: Any, *, rounding_mode: str = "") -> Made:
-    """Of integers that round down: of what is left of the first without the remainder."""
-    if not rounding_mode:
-        return call.onnx("Div", *promoted(call, x, y, least=_F32 if _is_integral(call, x, y) else None))
-    x, y = promoted(call, x, y)
-    if not _is_integral(call, x, y) or rounding_mode not in ("floor", "trunc"):
-        raise call.unimplemented(f"rounding_mode={rounding_mode!r} of floats", "use floor(x / y)")
+def _quotient(call: OperatorCall, x: Any, y: Any, *, rounding_mode: str | None = None) -> Made:
+    """A quotient of integers has fractions, where it is not rounded."""
     if rounding_mode == "floor":
-        x = call.onnx("Sub", x, call.onnx("Mod", x, y))
-    return call.onnx("Div", x, y)
+        return call.elements("floor_divide", *promoted(call, x, y))
+    is_whole = _is_integral(call, x, y)
+    if rounding_mode is None:
+        return call.onnx("Div", *promoted(call, x, y, least=_F32 if is_whole else None))
+    quotient = call.onnx("Div", *promoted(call, x, y))
+    return quotient if is_whole else call.elements("trunc", quotient)
+
+
+@ATEN("addcmul", "addcdiv")
+def _scaled_sum(call: OperatorCall, x: Any, left: Any, right: Any, *, value: Any = 1) -> Made:
+    made = call.onnx("Mul" if _word(call) == "addcmul" else "Div", *promoted(call, left, right))
+    made = made if value == 1 else call.onnx("Mul", *promoted(call, made, value))
+    return call.onnx("Add", *promoted(call, x, made))
 
 
 def _is_integral(call: OperatorCall, *xs: Any) -> bool:
     """True where no operand has floats."""
     kinds = [call.type_of(x) if isinstance(x, str | np.ndarray) else type(x) for x in xs]
     return not any(kind is float if isinstance(kind, type) else kind.kind == "float" for kind in kinds)
-
-
-@ATEN("fmod", "remainder")
-def _remainder(call: OperatorCall, x: Any, y: Any) -> Made:
-    """What is left by a division: of the sign of the dividend, or of the divisor."""
-    x, y = promoted(call, x, y)
-    if _is_integral(call, x, y):
-        return call.onnx("Mod", x, y, fmod=int(_word(call) == "fmod"))
-    rest = call.onnx("Mod", x, y, fmod=1)
-    if _word(call) == "fmod":
-        return rest
-    zero = np.zeros((), _F32)
-    is_other = call.onnx("Less", call.onnx("Mul", call.onnx("Sign", rest), y), zero)
-    return call.onnx("Where", is_other, call.onnx("Add", rest, y), rest)
-
-
-@ATEN(*_COMPARISONS)
-def _comparison(call: OperatorCall, x: Any, y: Any) -> Made:
-    return call.onnx(_COMPARISONS[_word(call)], *promoted(call, x, y))
-
-
-@ATEN("ne")
-def _not_equal(call: OperatorCall, x: Any, y: Any) -> Made:
-    return call.onnx("Not", call.onnx("Equal", *promoted(call, x, y)))
 
 
 @ATEN(*(f"{kind}_{word}" for kind in ("bitwise", "logical") for word in _LOGICAL))
@@ -105,7 +80,12 @@ def _truth(call: OperatorCall, x: Any) -> Any:
         return np.asarray(x, np.bool_)
     if call.type_of(x) is DataType.boolean:
         return x
-    return call.onnx("Not", call.onnx("Equal", *promoted(call, x, 0)))
+    return call.elements("ne", *promoted(call, x, 0))
+
+
+@ATEN("masked_fill")
+def _masked(call: OperatorCall, x: Any, mask: Any, value: Any) -> Made:
+    return call.onnx("Where", mask, cast_to(call, value, result_of(call)[1]), x)
 
 
 @ATEN("where")
@@ -177,27 +157,17 @@ def _prelu(call: OperatorCall, x: Any, slopes: Any) -> Made:
     )
 
 
-_FUNCTIONS = (
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "floor", "sign", "sin",
-    "sinh", "tan",
-)  # fmt: skip
 _ROWS: Mapping[str, Function | str] = {
-    **{name: name.capitalize() for name in _FUNCTIONS},
     "exp2": lambda call, x: call.onnx("Exp", call.onnx("Mul", x, log(2.0))),
     "hardtanh": lambda call, x, low=-1.0, high=1.0: _clamp(call, x, float(low), float(high)),
-    "isinf": "IsInf",
-    "isnan": "IsNaN",
     "log10": lambda call, x: call.onnx("Mul", call.onnx("Log", x), 1 / log(10.0)),
     "log2": lambda call, x: call.onnx("Mul", call.onnx("Log", x), 1 / log(2.0)),
     "relu6": lambda call, x: _clamp(call, x, 0.0, 6.0),
     "rsqrt": lambda call, x: call.onnx("Reciprocal", call.onnx("Sqrt", x)),
     "silu": lambda call, x: call.onnx("Mul", x, call.onnx("Sigmoid", x)),
     "softplus": lambda call, x: call.onnx("Softplus", x),
-    "trunc": lambda call, x: call.onnx("Mul", call.onnx("Sign", x), call.onnx("Floor", call.onnx("Abs", x))),
 }
-enter_rows(
-    ATEN, {name: row for name, row in _ROWS.items() if not isinstance(row, str) or ONNX.parameters(row)}
-)
+enter_rows(ATEN, _ROWS)
 
 # --- reductions ---------------------------------------------------------------------------------------------
 
