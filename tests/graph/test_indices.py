@@ -13,7 +13,19 @@ import restride.onnx
 from support.errors import refused
 
 _FAMILIES = (
-    *("gather", "scatter", "cumsum", "cumprod", "argmax", "argmin", "top_k", "onehot", "trilu", "triu", "tril"),
+    *(
+        "gather",
+        "scatter",
+        "cumsum",
+        "cumprod",
+        "argmax",
+        "argmin",
+        "top_k",
+        "onehot",
+        "trilu",
+        "triu",
+        "tril",
+    ),
     *("tile", "reversesequence", "eyelike", "depthtospace", "spacetodepth", "compress"),
 )
 # What they say of types that restride has not, or of shapes that depend on values.
@@ -23,7 +35,9 @@ _REFUSED = re.compile("unknown")
 def _cases() -> list[Any]:
     node = pytest.importorskip("onnx.backend.test.case.node")
     names = re.compile(f"test_({'|'.join(_FAMILIES)})")
-    return [case for case in node.collect_testcases(None) if names.match(case.name) and case.model is not None]
+    return [
+        case for case in node.collect_testcases(None) if names.match(case.name) and case.model is not None
+    ]
 
 
 @pytest.mark.peer
@@ -52,7 +66,9 @@ def test_the_node_cases_of_onnx() -> None:
 def _model(operator: str, inputs: dict[str, tuple[str, tuple[int, ...]]], **attributes: Any) -> Any:
     onnx = pytest.importorskip("onnx")
     kinds = {"f32": onnx.TensorProto.FLOAT, "s64": onnx.TensorProto.INT64, "s32": onnx.TensorProto.INT32}
-    read = [onnx.helper.make_tensor_value_info(name, kinds[kind], dims) for name, (kind, dims) in inputs.items()]
+    read = [
+        onnx.helper.make_tensor_value_info(name, kinds[kind], dims) for name, (kind, dims) in inputs.items()
+    ]
     out = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     node = onnx.helper.make_node(operator, list(inputs), ["y"], **attributes)
     return onnx.helper.make_model(onnx.helper.make_graph([node], "g", read, [out]))

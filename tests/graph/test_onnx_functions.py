@@ -167,7 +167,7 @@ def test_branches_in_functions_read_what_is_around_them() -> None:
 
 
 def test_wrong_functions_are_refused() -> None:
-    missing = function("F", ["a"], ["b"], [node("Unique", "a", to=("b",), name="deep")])
+    missing = function("F", ["a"], ["b"], [node("StringNormalizer", "a", to=("b",), name="deep")])
     with refused("'y/deep'", kind=rs.Unimplemented):
         rs.onnx.load(model([node("F", "x", own=True)], [missing]))
     with refused("nothing has made"):
@@ -218,17 +218,17 @@ def test_without_the_package_the_error_says_to_install_it(monkeypatch: pytest.Mo
 def test_check_lists_what_runs_what_is_missing_and_what_follows() -> None:
     nodes = [
         node("Exp", "x", to=("a",), name="power"),
-        node("Unique", "a", to=("b",), name="first"),
+        node("StringNormalizer", "a", to=("b",), name="first"),
         node("Relu", "b", to=("c",), name="late"),
         node("Reshape", "a", "x", to=("d",), name="bent"),
         node("Neg", "x", name="other"),
     ]
     found = rs.onnx.check(model(nodes, []))
     assert dict(found.runs) == {"Exp": 1, "Neg": 1}
-    assert found.missing == {"Unique": ("first",)}
+    assert found.missing == {"StringNormalizer": ("first",)}
     assert [(each.operator, each.name) for each in found.refused] == [("Reshape", "bent")]
     assert (found.behind, found.is_whole) == (("late",), False)
-    assert "missing: Unique 1: 'first'" in str(found)
+    assert "missing: StringNormalizer 1: 'first'" in str(found)
     whole = rs.onnx.check(model([node("Scaled", "x", "x", own=True)], [SCALED]), dims={"x": (7, 3)})
     assert whole.is_whole
     assert str(whole) == "1 nodes run: own.Scaled 1"

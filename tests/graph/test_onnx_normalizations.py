@@ -78,7 +78,7 @@ def run(
 @pytest.mark.parametrize("known", [0, 2])
 @pytest.mark.parametrize("axis", [-4, -3, 2, -1])
 def test_layers_over_any_axes_with_their_statistics(axis: int, known: int) -> None:
-    own = X.shape[axis:] if axis < 0 else X.shape[axis:]
+    own = X.shape[axis:]
     scale, shift = (np.random.default_rng(n).standard_normal(own).astype(np.float32) for n in (3, 4))
     axes = tuple(range(axis % 4, 4))
     found, mean, inverse = run("LayerNormalization", [X, scale, shift], 17, 3, known, axis=axis)

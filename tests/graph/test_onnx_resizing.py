@@ -43,7 +43,7 @@ def test_modes_and_places(mode: str, word: str, scales: tuple[float, ...]) -> No
 
 @pytest.mark.parametrize("nearest", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
 def test_roundings(nearest: str) -> None:
-    constants = {"n": np.array([1, 2, 9, 4])}
+    constants = {"n": np.array([1, 2, 10, 4])}
     check("Resize", constants, ("", "", "n"), mode="nearest", nearest_mode=nearest)
 
 

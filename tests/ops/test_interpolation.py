@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
 import restride as rs
-from support.engines import allocated, memory_over, storage
 from support.errors import refused
+from support.executions import executed
 
+Arg = rs.onednn.Arg
 DIMS = (2, 19, 6, 5)
 CPU = rs.Engine("cpu")
 RNG = np.random.default_rng(7)
-
-
-def filled(md: rs.MemoryDesc, x: np.ndarray, engine: rs.Engine) -> rs.Memory:
-    """A memory of an engine that holds an array."""
-    on_host = rs.Memory(md, CPU)
-    rs.reorder(x, None, out=on_host)
-    return memory_over(md, engine, storage(on_host.data, engine))
 
 
 def interpolated(
@@ -30,15 +22,8 @@ def interpolated(
     src = rs.MemoryDesc(x.shape, options.get("data_type", "f32"), options.get("tag", "nchw"))
     dst = rs.MemoryDesc(dims, options.get("result_type", src.data_type), "any")
     tables = [rs.MemoryDesc(table.shape, table.dtype) for table in (indices, weights)]
-    pd = rs.onednn.Interpolation.PrimitiveDesc(engine, src, *tables, dst, axis)
-    made = rs.onednn.Interpolation(pickle.loads(pickle.dumps(pd)))
-    arrays = [
-        filled(md, array, engine) for md, array in zip((src, *tables), (x, indices, weights), strict=True)
-    ]
-    result, stream = allocated(pd.dst_desc(), engine), rs.Stream(engine)
-    made.execute(stream, *arrays, result)
-    stream.wait()
-    return result.to_numpy()
+    inputs = {Arg.SRC: x, Arg.SRC_1: indices, Arg.WEIGHTS: weights}
+    return executed(engine, "Interpolation", inputs, src, *tables, dst, axis)[Arg.DST]
 
 
 def by_numpy(x: np.ndarray, indices: np.ndarray, weights: np.ndarray, axis: int) -> np.ndarray:

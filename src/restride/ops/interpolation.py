@@ -24,7 +24,7 @@ from ..model.derived import make_primitive
 from ..model.operation import OperationProblem, is_computed_wide
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
-from ..model.result_dims import Misfit, Shaped, check_axis
+from ..model.result_dims import Misfit, Shaped, check_axis, check_indices
 from .programs.bits import as_indices
 
 Dims = tuple[int, ...]
@@ -58,7 +58,7 @@ class InterpolationProblem(OperationProblem):
 
     @classmethod
     def read(cls, call: ArgumentReader) -> InterpolationProblem:
-        src, indices, weights = call.known("src"), call.indices(), call.known("weights")
+        src, indices, weights = call.known("src"), call.known("indices"), call.known("weights")
         axis, dst = call.axis(src), call.written("dst", src)
         call.check_dims(dst, lambda: _result_dims(axis, src, indices, weights), src, indices, weights)
         attr = call.attr("post_ops", of={ARG_DST: dst})
@@ -95,6 +95,7 @@ class InterpolationProblem(OperationProblem):
 def _result_dims(axis: int, src: Shaped, indices: Shaped, weights: Shaped) -> Dims:
     """The dims of the result. Raises Misfit."""
     check_axis(axis, src)
+    check_indices(indices)
     if len(indices.dims) != 2 or indices.dims != weights.dims or weights.data_type is not DataType.f32:
         raise Misfit("indices, and weights of f32, are tables of the same two dims")
     if not src.dims[axis] and 0 not in indices.dims:

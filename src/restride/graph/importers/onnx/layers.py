@@ -72,7 +72,7 @@ def _logarithm_of_powers(
     """Each power by the largest of them, so that none is infinite."""
     apart, limit = call.with_outputs(0), np.asarray(ml_dtypes.finfo(call.type_of(x).numpy).max)
     noop = {"noop_with_empty_axes": noop_with_empty_axes}
-    most = apart.onnx("Clip", apart.onnx("ReduceMax", x, axes, **noop), -limit, limit)
+    most = apart.onnx("Clip", apart.onnx("ReduceMax", x, axes, **noop), np.asarray(-limit), limit)
     powers = apart.onnx("Exp", apart.onnx("Sub", x, most))
     total = apart.onnx("Log", apart.onnx("ReduceSum", powers, axes, keepdims=keepdims, **noop))
     return call.onnx("Add", total, apart.reshaped(most, apart.dims(total)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Annotated, NamedTuple
 
@@ -143,14 +143,17 @@ def _deconvolution(
 def _max_pooling(
     call: OperatorCall, x: Chosen, *, window: _OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
 ) -> Made:
-    dims, places = call.dims(x), window.places(call.dims(x))
+    dims = call.dims(x)
+    places = window.places(dims)
     places = _ceiled_places(places, dims) if ceil_mode else places
     if call.count_of_outputs < 2:
         return _pooling(call, x, "pooling_max", places)
     strides = [prod(dims[dim + 1 :]) for dim in range(len(dims))]
     if storage_order:  # of an image the first spatial dim is the nearest
         strides[2:] = [prod(dims[2:dim]) for dim in range(2, len(dims))]
-    return _pooling(call, x, "pooling_max", places, tuple(strides))
+    names = "kernel", "strides", "dilates", "padding_l", "padding_r"
+    numbers = dict(zip(names, _checked(places), strict=True))
+    return call.primitive("MaxPooling", x, index_strides=tuple(strides), **numbers)
 
 
 @ONNX("MaxUnpool")
@@ -184,14 +187,14 @@ def _average_pooling(
     window: _OnnxWindow,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
-) -> Made:
+) -> Value:
     algorithm = f"pooling_avg_{'include' if count_include_pad else 'exclude'}_padding"
     places = window.places(call.dims(x))
     own = _ceiled_places(places, call.dims(x)) if ceil_mode else places
     if not count_include_pad or own == places:
         return _pooling(call, x, algorithm, own)
     # Windows that leave the padding count only what is in it.
-    averages = str(_pooling(call.with_outputs(0), x, algorithm, own))
+    averages = _pooling(call.with_outputs(0), x, algorithm, own)
     shares = np.ones((1, 1), np.float32)
     for axis, n in enumerate(call.dims(x)[2:]):
         kernel, stride, dilate, low, high = (part[axis] for part in places)
@@ -210,20 +213,20 @@ def _power_pooling(
     places = _ceiled_places(places, call.dims(x)) if ceil_mode else places
     powers = apart.onnx("Abs", x) if p != 2 else apart.function(x, "square")
     powers = powers if p in (1, 2) else apart.function(powers, "pow", 1.0, p)
-    averages = str(_pooling(apart, powers, "pooling_avg_include_padding", places))
+    averages = _pooling(apart, powers, "pooling_avg_include_padding", places)
     return call.function(averages, "pow", prod(places.kernel) ** (1 / p), 1 / p)
 
 
-def _pooling(call: OperatorCall, x: Value, algorithm: str, places: _Places, index_strides: Dims = ()) -> Made:
-    """`index_strides`: those of the indices that a maximum gives as well; none where it does not."""
+def _pooling(call: OperatorCall, x: Value, algorithm: str, places: _Places) -> str:
+    return call.add(PoolingOperation(algorithm, *_checked(places)), x)
+
+
+def _checked(places: _Places) -> _Places:
+    """The same. Raises ValueError where a window could lie in the padding alone."""
     kernel, _, _, low, high = places
     if any(pad >= size for pad, size in zip((*low, *high), kernel * 2, strict=True) if size > 0):
         raise ValueError(f"pads of {low} and {high} are as long as windows of {kernel}")
-    operation = PoolingOperation(algorithm, *places)
-    if not index_strides:
-        return call.add(operation, x)
-    numbers = {each.name: getattr(operation, each.name) for each in fields(operation)[1:]}
-    return call.primitive("MaxPooling", x, index_strides=index_strides, **numbers)
+    return places
 
 
 def _ceiled_places(places: _Places, dims: Dims) -> _Places:
@@ -241,13 +244,13 @@ def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) 
 
 
 @ONNX("GlobalAveragePool")
-def _global_average_pooling(call: OperatorCall, x: Tensor) -> Made:
+def _global_average_pooling(call: OperatorCall, x: Tensor) -> Value:
     places = _OnnxWindow(call.dims(x)[2:]).places(call.dims(x))
     return _pooling(call, x, "pooling_avg_include_padding", places)
 
 
 @ONNX("GlobalMaxPool")
-def _global_max_pooling(call: OperatorCall, x: Chosen) -> Made:
+def _global_max_pooling(call: OperatorCall, x: Chosen) -> Value:
     return _pooling(call, x, "pooling_max", _OnnxWindow(call.dims(x)[2:]).places(call.dims(x)))
 
 
