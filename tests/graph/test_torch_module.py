@@ -189,8 +189,10 @@ def test_parts_that_are_replaced_or_train_are_noticed() -> None:
 
 def test_operators_that_are_missing_are_told_at_once() -> None:
     here = r" at test_torch_module\.py:\d+"
-    with pytest.raises(rs.Unimplemented, match=rf"aten\.bernoulli: 'bernoulli{here}'; aten\.i0: 'i0{here}'"):
-        rt.compile_module(Function(lambda x: torch.special.i0(x.sigmoid().bernoulli())), ROWS)
+    with pytest.raises(
+        rs.Unimplemented, match=rf"aten\.i0: 'i0{here}'; aten\.multinomial: 'multinomial{here}'"
+    ):
+        rt.compile_module(Function(lambda x: torch.special.i0(x).multinomial(2)), ROWS)
 
 
 MISSING: dict[str, Callable[[Any], Any]] = {

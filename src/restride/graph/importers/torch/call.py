@@ -152,7 +152,9 @@ def of_one_type(row: Function | str) -> Function:
 
     def run(call: OperatorCall, *xs: Any) -> Made:
         are_numbers = all(isinstance(x, str | np.ndarray | int | float) for x in xs)
-        values = promoted(call, *xs) if len(xs) > 1 and are_numbers else xs
+        _, dtype = result_of(call)
+        least = dtype if _category(dtype) == "f" else None
+        values = promoted(call, *xs, least=least) if are_numbers else xs
         return call.onnx(row, *values) if isinstance(row, str) else row(call, *values)
 
     return run

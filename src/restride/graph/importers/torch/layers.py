@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ....dtypes import DataType
@@ -134,8 +135,8 @@ def _weights(call: OperatorCall, scores: Any, mask: Any) -> Any:
     if sees_something:
         scores = call.onnx("Add", scores, np.where(mask, _F32(0), _F32(-np.inf)))
     elif is_truth:
-        least = np.finfo(call.type_of(scores).numpy if call.type_of(scores) is DataType.f64 else _F32).min
-        scores = call.onnx("Where", mask, scores, least)
+        twin = call.numpy_type(scores)
+        scores = call.onnx("Where", mask, scores, np.asarray(ml_dtypes.finfo(twin).min, twin))
     elif mask is not None:
         scores = call.onnx("Add", scores, mask)
     weights = call.onnx("Softmax", scores, axis=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ....ops.binary import BinaryProblem
 from ....ops.elementwise import ElementwiseProblem
+from ....ops.eltwise import EltwiseProblem
 from ..onnx import operators
 from ..onnx.rows import enter_rows, specifications
 from ..operator_call import ATEN
@@ -11,10 +12,10 @@ from .call import of_one_type
 
 # A row of an operation comes first, so that what takes more than a row has the last word.
 for _specification in specifications():
-    _rows = _specification.aten
-    if _specification in (BinaryProblem, ElementwiseProblem):
-        _rows = {name: of_one_type(row) for name, row in _rows.items()}
-    enter_rows(ATEN, _rows)
+    for _name, _row in _specification.aten.items():
+        _is_of_elements = _specification is ElementwiseProblem or isinstance(_row, str)
+        _is_of_elements &= _specification in (BinaryProblem, ElementwiseProblem, EltwiseProblem)
+        enter_rows(ATEN, {_name: of_one_type(_row) if _is_of_elements else _row})
 
 from . import elements, layers, moves  # noqa: E402
 
