@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ....desc.parse import short_repr
 from ....errors import Unimplemented
 from ....runtime.alloc import Array
 from ....runtime.free_memory import check_room
@@ -175,6 +176,8 @@ def _dtype(call: OperatorCall, x: Any) -> np.dtype[Any]:
         return np.dtype(call.type_of(x).numpy)
     if isinstance(x, np.ndarray):
         return x.dtype
+    if not isinstance(x, int | float):
+        raise call.unimplemented(f"{short_repr(x)} is no real number")
     return np.dtype(np.bool_ if isinstance(x, bool) else np.int64 if isinstance(x, int) else np.float32)
 
 
