@@ -303,7 +303,7 @@ def test_what_a_condition_follows_from_is_told() -> None:
     dims = made.graph.input[1].type.tensor_type.shape.dim
     dims.add(dim_value=1)
     net = rs.onnx.load(made)
-    with pytest.raises(rs.Unimplemented, match="it reads what is known only in a run") as caught:
+    with pytest.raises(rs.Unimplemented, match="which branch is taken") as caught:
         net({"x": values(3, 4), "rate": np.array([2], np.int32)})
     assert caught.value.where == "it follows from 'rate'"
     del made.graph.node[0]
@@ -461,7 +461,6 @@ def test_models_that_do_not_hold_are_refused_by_node(
         (node("Gather", "x", "i", axis=1), {"i": ints(0, 2)}),
         (node("Reshape", "x", "x"), {}),
         (node("Range", "x", "x", "x"), {}),
-        (onnx.helper.make_node("Cast", ["x"], ["y"], to=onnx.TensorProto.INT32), {}),
         (node("Dropout", "x", "r", "t"), {"r": TWO, "t": np.array(True)}),
         (
             node("Resize", "x", "", "n", mode="linear", antialias=1),
@@ -498,17 +497,8 @@ INT32, UINT8, INT8, BOOL = 6, 2, 3, 9
 @pytest.mark.parametrize(
     ("element", "made"),
     [
-        *((INT32, node(name, "x", "c")) for name in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow")),
-        (INT32, node("Div", "c", "x")),
-        *((INT32, node(name, "x")) for name in ("Relu", "Neg", "Abs", "ReduceMax", "ReduceSum", "Sqrt")),
-        (INT32, node("Where", "t", "x", "c")),
-        (INT32, node("Clip", "x", "c")),
-        (INT32, onnx.helper.make_node("Cast", ["x"], ["y"], to=UINT8)),
-        (UINT8, onnx.helper.make_node("Cast", ["x"], ["y"], to=INT8)),
-        (INT8, onnx.helper.make_node("Cast", ["x"], ["y"], to=UINT8)),
-        *((UINT8, node(name, "x", "c")) for name in ("Add", "Sub", "Mul")),
+        *((INT32, node(name, "x")) for name in ("ReduceMax", "ReduceSum", "Sqrt")),
         (INT8, node("ReduceSum", "x")),
-        (INT8, node("Abs", "x")),
     ],
 )
 def test_what_computes_with_integers_is_named(element: int, made: Any) -> None:

@@ -204,7 +204,6 @@ POOL = 'strides="3,3" pads_begin="1,1" pads_end="1,1" kernel="2,2" exclude-pad="
         ("Add", 'auto_broadcast="pdpd"', ["x", "x"]),
         ("AvgPool", f'{POOL}"ceil"', ["pair"]),
         ("MaxPool", f'{POOL}"ceil"', ["pair"]),
-        ("Floor", "", ["x"]),
     ],
 )
 def test_forms_of_layers_that_are_not_there_are_named(

@@ -17,6 +17,7 @@ from support.errors import refused
 RNG = np.random.default_rng(35)
 X = RNG.standard_normal((2, 20, 6, 5), np.float32)
 Y = RNG.standard_normal((2, 20, 6, 5), np.float32)
+BYTES = RNG.integers(0, 9, (3, 7), np.uint8)
 WEIGHTS = RNG.standard_normal((8, 20, 3, 3), np.float32)
 
 
@@ -221,6 +222,7 @@ def test_what_is_kept_can_be_let_go() -> None:
 # What an operator takes beside one tensor of four dims.
 MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "AveragePool": ((), {"kernel_shape": (2, 2)}),
+    "BitShift": ((BYTES,), {"direction": "RIGHT"}),
     "BatchNormalization": ((X[0, :, 0, 0], X[1, :, 0, 0], X[0, :, 1, 1], np.abs(X[0, :, 0, 1])), {}),
     "Cast": ((), {"to": 11}),
     "Concat": ((Y,), {"axis": 1}),
@@ -229,10 +231,12 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "DequantizeLinear": ((np.float32(0.5),), {}),
     "Gather": (((0, 1),), {}),
     "Gemm": ((Y[0, 0].T,), {}),
+    "CastLike": ((Y.astype(np.float64),), {}),
     "LRN": ((), {"size": 3}),
     "LayerNormalization": ((Y[0, 0, 0], Y[0, 0, 1]), {}),
     "MatMul": ((Y[0, 0].T,), {}),
     "MaxPool": ((), {"kernel_shape": (2, 2)}),
+    "Mod": ((Y,), {"fmod": 1}),
     "PRelu": ((Y,), {}),
     "Pad": (((0, 0, 1, 1, 0, 0, 1, 1),), {}),
     "Pow": ((2.0,), {}),
@@ -245,15 +249,25 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Unsqueeze": (((0,),), {}),
     "Upsample": (((1.0, 1.0, 2.0, 2.0),), {}),
 }
-TWO = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum")
+TWO = (
+    *("Add", "Sub", "Mul", "Div", "Max", "Min", "Sum"),
+    *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+)
+OF_BYTES = ("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor")
+OF_TRUTH = ("And", "Not", "Or", "Xor")
 
 
 @pytest.mark.parametrize("name", dir(rs.ops))
 def test_every_operator_runs(name: str) -> None:
     inputs, attributes = MORE.get(name, ((Y,), {}) if name in TWO else ((), {}))
     x: Any = X[0, 0] if name == "Gemm" else np.int8([[1, 2]]) if name == "DequantizeLinear" else X
-    if name in ("Log", "Sqrt"):
-        x = np.abs(X)
+    if name in ("Acosh", "Log", "Sqrt"):
+        x = np.abs(X) + (name == "Acosh")
+    if name in ("Acos", "Asin", "Atanh"):
+        x = X / 8
+    if name in (*OF_BYTES, *OF_TRUTH):
+        x, y = (np.uint8(200) - BYTES, BYTES) if name in OF_BYTES else (X > 0, Y > 0)
+        inputs = () if "Not" in name else (y,)
     if name == "Where":
         x, inputs = X > 0, (X, Y)
     wanted = _by_onnx(name, (x, *inputs), attributes)

@@ -228,6 +228,12 @@ def test_attributes_of_every_operation_come_back(name: str) -> None:
     if kind is RecurrentOperation:
         # It knows its words.
         attributes = {"cell": "vanilla_rnn", "direction": "concat", "activation": "relu"}
+    if kind is operations.PrimitiveOperation:
+        values = tuple(examples.values())
+        attributes = {
+            "primitive": "Elementwise",
+            "parameters": (("algorithm", "elementwise_mod"), ("a", values)),
+        }
     made = kind(**attributes)  # type: ignore[arg-type]
     stored = json.loads(json.dumps(stored_graph._operation_values(made)))
     assert stored_graph._operation(stored) == made

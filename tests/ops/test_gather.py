@@ -8,35 +8,11 @@ import pytest
 import restride as rs
 from restride.ir.conversion import PROVIDED
 from support.errors import refused
-from support.executions import executed
+from support.executions import INDICES, executed, inside, same_bits, values_of
 
 DIMS = (3, 17, 6)
 TAGS = "abc", "cab", "aBc16b", "Abc4a"
-INDICES = "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"
 _ONE, _TWO, _DST = rs.ARG_SRC_0, rs.ARG_SRC_1, rs.ARG_DST
-
-
-def values_of(kind, dims, seed=0):
-    """Values of a type, any bits of it."""
-    rng, twin = np.random.default_rng(seed), kind.numpy
-    if kind is rs.DataType.boolean:
-        return rng.integers(0, 2, dims).astype(bool)
-    if kind.bits < 8:
-        return rng.integers(0, 7, dims).astype(twin)
-    return rng.integers(0, 256, (*dims, kind.bits // 8), np.uint8).view(twin)[..., 0]
-
-
-def same_bits(found, wanted):
-    """Equal, NaN and all."""
-    assert found.dtype == wanted.dtype
-    assert found.shape == wanted.shape
-    assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
-
-
-def inside(index, size):
-    """Indices as they are documented: from the end, and then the nearer end."""
-    at = index.astype(object)
-    return np.clip(np.where(at < 0, at + size, at), 0, size - 1).astype(np.int64)
 
 
 def gathered(engine, algorithm, x, indices, dims, tags=("abc", "abc"), **more):
@@ -63,7 +39,9 @@ def test_every_axis_and_format(engine, axis, tags):
     x = np.random.default_rng(1).standard_normal(DIMS).astype(np.float32)
     at = np.array([0, -1, 2, 1, 1], np.int32)
     dims = (*DIMS[:axis], 5, *DIMS[axis + 1 :])
-    same_bits(gathered(engine, "axis", x, at, dims, tags, axis=axis), np.take(x, inside(at, DIMS[axis]), axis))
+    same_bits(
+        gathered(engine, "axis", x, at, dims, tags, axis=axis), np.take(x, inside(at, DIMS[axis]), axis)
+    )
 
 
 @pytest.mark.parametrize("kind", INDICES)
@@ -110,7 +88,9 @@ def test_several_dims_at_once(engine, tag, count):
 def test_several_dims_of_each_element_of_a_batch(engine):
     x = np.random.default_rng(10).standard_normal(DIMS).astype(np.float32)
     at = np.random.default_rng(11).integers(-6, 6, (3, 4, 2))
-    wanted = np.stack([row[tuple(inside(i[:, d], row.shape[d]) for d in range(2))] for row, i in zip(x, at, strict=True)])
+    wanted = np.stack(
+        [row[tuple(inside(i[:, d], row.shape[d]) for d in range(2))] for row, i in zip(x, at, strict=True)]
+    )
     same_bits(gathered(engine, "nd", x, at, (3, 4), batch_dims=1), wanted)
 
 
@@ -142,7 +122,14 @@ def test_sequences_are_reversed_up_to_their_lengths(engine, tag, axes):
         row = np.moveaxis(wanted, (axis, batch), (0, 1))[:, b]
         row[:length] = row[:length][::-1].copy()
     found = executed(
-        engine, "ReverseSequence", {_ONE: x, _TWO: lengths}, md, of_lengths, rs.MemoryDesc(DIMS, "f32"), axis, batch
+        engine,
+        "ReverseSequence",
+        {_ONE: x, _TWO: lengths},
+        md,
+        of_lengths,
+        rs.MemoryDesc(DIMS, "f32"),
+        axis,
+        batch,
     )
     same_bits(found[_DST], wanted)
 

@@ -7,9 +7,7 @@ import pytest
 
 import restride as rs
 from support.errors import refused
-from support.executions import executed
-
-from .test_gather import same_bits, values_of
+from support.executions import executed, same_bits, values_of
 
 DIMS = (3, 17, 6)
 _UFUNCS = {"sum": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -75,5 +73,5 @@ def test_what_does_not_fit_is_refused():
         rs.onednn.Scan.PrimitiveDesc(cpu, "sum", md, md, 2)
     with refused("exclusive"):
         rs.onednn.Scan.PrimitiveDesc(cpu, "sum", md, md, 1, 1)
-    with refused("different dims"):
+    with refused("different shapes"):
         rs.onednn.Scan.PrimitiveDesc(cpu, "sum", md, rs.MemoryDesc((5, 4), "f32"), 1)

@@ -8,9 +8,7 @@ import pytest
 import restride as rs
 from restride.ir.conversion import PROVIDED
 from support.errors import refused
-from support.executions import executed
-
-from .test_gather import INDICES, inside, same_bits, values_of
+from support.executions import INDICES, executed, inside, same_bits, values_of
 
 DIMS = (3, 17, 6)
 TAGS = "abc", "cab", "aBc16b", "Abc4a"
@@ -104,7 +102,9 @@ def test_floats_are_rounded_after_each_update(engine, kind, reduction):
     twin, rng = rs.DataType[kind].numpy, np.random.default_rng(4)
     x, updates = rng.standard_normal((5, 8)).astype(twin), rng.standard_normal((20, 8)).astype(twin)
     at = rng.integers(0, 5, 20)
-    same_bits(scattered(engine, "axis", (x, at, updates), reduction=reduction), wanted_of(at, x, updates, reduction))
+    same_bits(
+        scattered(engine, "axis", (x, at, updates), reduction=reduction), wanted_of(at, x, updates, reduction)
+    )
 
 
 @pytest.mark.parametrize("reduction", ["min", "max"])
@@ -131,16 +131,22 @@ def test_the_source_may_be_the_destination():
     held = rs.Memory.from_numpy(np.arange(20, dtype=np.float32).reshape(4, 5))
     wanted = held.to_numpy().copy()
     wanted[2] += 2
-    others = rs.Memory.from_numpy(at), rs.Memory.from_numpy(updates)
-    rs.onednn.Scatter(pd).execute(rs.Stream(engine), held, *others, held)
+    others = {_AT: rs.Memory.from_numpy(at), _UPDATES: rs.Memory.from_numpy(updates)}
+    rs.onednn.Scatter(pd).execute(rs.Stream(engine), {_SRC: held, **others, _DST: held})
     np.testing.assert_array_equal(held.to_numpy(), wanted)
 
 
 @pytest.mark.parametrize("axis", range(3))
-@pytest.mark.parametrize("kinds", [("s64", "f32"), ("u8", "s8"), ("s32", "f64"), ("u32", "boolean"), ("s8", "u16")], ids=str)
+@pytest.mark.parametrize(
+    "kinds", [("s64", "f32"), ("u8", "s8"), ("s32", "f64"), ("u32", "boolean"), ("s8", "u16")], ids=str
+)
 def test_one_hot(engine, axis, kinds):
     indices, values = (rs.DataType[kind].numpy for kind in kinds)
-    at = np.random.default_rng(5).integers(0 if np.dtype(indices).kind == "u" else -12, 12, (4, 5)).astype(indices)
+    at = (
+        np.random.default_rng(5)
+        .integers(0 if np.dtype(indices).kind == "u" else -12, 12, (4, 5))
+        .astype(indices)
+    )
     both = np.array([0, 1] if kinds[1] == "boolean" else [3, 7]).astype(values)
     dims = (*(4, 5)[:axis], 9, *(4, 5)[axis:])
     mds = rs.MemoryDesc((4, 5), kinds[0]), rs.MemoryDesc((2,), kinds[1]), rs.MemoryDesc(dims, kinds[1], "cab")

@@ -8,9 +8,7 @@ import pytest
 import restride as rs
 from restride.ir.conversion import PROVIDED
 from support.errors import refused
-from support.executions import executed
-
-from .test_gather import same_bits, values_of
+from support.executions import executed, same_bits, values_of
 
 DIMS = (3, 17, 6)
 TAGS = "abc", "cab", "aBc16b", "Abc4a"
@@ -31,7 +29,7 @@ def test_every_type_is_moved_as_it_is(engine, kind):
     mds = rs.MemoryDesc((5, 8), kind), rs.MemoryDesc((10, 24), kind)
     same_bits(executed(engine, "Tile", {rs.ARG_SRC: x}, *mds)[rs.ARG_DST], np.tile(x, (2, 3)))
     for upper, function in ((True, np.triu), (False, np.tril)):
-        arguments = rs.MemoryDesc((5, 8), kind), None, rs.MemoryDesc((5, 8), kind), 1, upper
+        arguments = rs.MemoryDesc((5, 8), kind), rs.MemoryDesc((5, 8), kind), None, 1, upper
         found = executed(engine, "Trilu", {rs.ARG_SRC: x}, *arguments)[rs.ARG_DST]
         mask = function(np.ones((5, 8), bool), 1)
         same_bits(found, np.where(mask, x, np.zeros((), x.dtype)))
@@ -44,7 +42,13 @@ def test_one_side_of_a_diagonal(engine, tag, k, is_of_a_run):
     x, md = np.random.default_rng(2).standard_normal(DIMS).astype(np.float32), rs.MemoryDesc(DIMS, "f32", tag)
     offset = {rs.ARG_SRC_1: np.array([k])} if is_of_a_run else {}
     for upper, function in ((True, np.triu), (False, np.tril)):
-        arguments = md, rs.MemoryDesc((1,), "s64") if is_of_a_run else None, md, 0 if is_of_a_run else k, upper
+        arguments = (
+            md,
+            md,
+            rs.MemoryDesc((1,), "s64") if is_of_a_run else None,
+            0 if is_of_a_run else k,
+            upper,
+        )
         found = executed(engine, "Trilu", {rs.ARG_SRC: x, **offset}, *arguments)[rs.ARG_DST]
         same_bits(found, function(x, k))
 
@@ -55,6 +59,6 @@ def test_what_does_not_fit_is_refused():
         rs.onednn.Tile.PrimitiveDesc(cpu, md, rs.MemoryDesc((8, 7), "f32"))
     with refused("a diagonal is of the last two dims"):
         row = rs.MemoryDesc((4,), "f32")
-        rs.onednn.Trilu.PrimitiveDesc(cpu, row, None, row)
+        rs.onednn.Trilu.PrimitiveDesc(cpu, row, row)
     with refused("the offset of the diagonal is one integer"):
-        rs.onednn.Trilu.PrimitiveDesc(cpu, md, rs.MemoryDesc((2,), "s64"), md)
+        rs.onednn.Trilu.PrimitiveDesc(cpu, md, md, rs.MemoryDesc((2,), "s64"))

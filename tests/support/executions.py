@@ -14,6 +14,8 @@ from support.engines import allocated, memory_over, run, storage
 
 Array = npt.NDArray[Any]
 _CPU = rs.Engine("cpu")
+INDICES = "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"
+"""The types of indices."""
 
 
 def executed(engine: rs.Engine, name: str, inputs: Mapping[int, Array], *arguments: Any) -> dict[int, Array]:
@@ -33,3 +35,26 @@ def executed(engine: rs.Engine, name: str, inputs: Mapping[int, Array], *argumen
     results = {arg: memory for arg, memory in memories.items() if arg not in inputs}
     assert all(padding_is_zero(memory) for memory in results.values())
     return {arg: np.array(memory.to_numpy()) for arg, memory in results.items()}
+
+
+def values_of(kind: rs.DataType, dims: tuple[int, ...], seed: int = 0) -> Array:
+    """Values of a type, any bits of it."""
+    rng, twin = np.random.default_rng(seed), kind.numpy
+    if kind is rs.DataType.boolean:
+        return rng.integers(0, 2, dims).astype(bool)
+    if kind.bits < 8:
+        return rng.integers(0, 7, dims).astype(twin)
+    return rng.integers(0, 256, (*dims, kind.bits // 8), np.uint8).view(twin)[..., 0]
+
+
+def same_bits(found: Array, wanted: Array) -> None:
+    """Equal, NaN and all."""
+    assert found.dtype == wanted.dtype
+    assert found.shape == wanted.shape
+    assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(wanted).tobytes()
+
+
+def inside(index: Array, size: int) -> Array:
+    """Indices as they are documented: from the end, and then the nearer end."""
+    at = index.astype(object)
+    return np.clip(np.where(at < 0, at + size, at), 0, size - 1).astype(np.int64)

@@ -44,10 +44,16 @@ def _gather(rng: random.Random) -> RandomProblem:
     batch = 0
     if algorithm == "axis":
         batch = rng.randrange(axis + 1)
-        own = tuple(rng.choice((1, 3, 17)) for _ in range(rng.choice((0, 1, 2)) if batch else rng.choice((1, 2))))
+        own = tuple(
+            rng.choice((1, 3, 17)) for _ in range(rng.choice((0, 1, 2)) if batch else rng.choice((1, 2)))
+        )
         indices, result = (*dims[:batch], *own), (*dims[:axis], *own, *dims[axis + 1 :])
     elif algorithm == "elements":
-        indices = result = (*(rng.randint(1, n) for n in dims[:axis]), rng.choice((1, 5, 40)), *dims[axis + 1 :])
+        indices = result = (
+            *(rng.randint(1, n) for n in dims[:axis]),
+            rng.choice((1, 5, 40)),
+            *dims[axis + 1 :],
+        )
     elif algorithm == "nd":
         batch = rng.randrange(len(dims))
         count = rng.randint(1, len(dims) - batch)
@@ -67,7 +73,11 @@ def _scatter(rng: random.Random) -> RandomProblem:
         indices: Dims = (rng.choice((1, 5, 40)),)
         updates = (*dims[:axis], *indices, *dims[axis + 1 :])
     elif algorithm == "elements":
-        indices = updates = (*(rng.randint(1, n) for n in dims[:axis]), rng.choice((1, 5, 40)), *dims[axis + 1 :])
+        indices = updates = (
+            *(rng.randint(1, n) for n in dims[:axis]),
+            rng.choice((1, 5, 40)),
+            *dims[axis + 1 :],
+        )
     else:
         count = rng.randint(1, len(dims))
         own = tuple(rng.choice((1, 3, 17)) for _ in range(rng.choice((1, 2))))
@@ -93,10 +103,15 @@ def _one_hot(rng: random.Random) -> RandomProblem:
 
 
 def _scan(rng: random.Random) -> RandomProblem:
-    dims, kind = random_dims(rng, rng.choice((2, 3, 4))), rng.choice(("f32", "f64", "f16", "s8", "u16", "s64", "u64"))
+    dims, kind = (
+        random_dims(rng, rng.choice((2, 3, 4))),
+        rng.choice(("f32", "f64", "f16", "s8", "u16", "s64", "u64")),
+    )
     algorithm = rng.choice(("sum", "max", "min"))
     src, dst = (_desc(rng, dims, kind) for _ in range(2))
-    return _problem("Scan", algorithm, src, dst, rng.randrange(len(dims)), rng.random() < 0.5, rng.random() < 0.5)
+    return _problem(
+        "Scan", algorithm, src, dst, rng.randrange(len(dims)), rng.random() < 0.5, rng.random() < 0.5
+    )
 
 
 def _arg_reduction(rng: random.Random) -> RandomProblem:
@@ -125,7 +140,7 @@ def _trilu(rng: random.Random) -> RandomProblem:
     dims, kind = random_dims(rng, rng.choice((2, 3, 4))), rng.choice(_TYPES)
     src, dst = (_desc(rng, dims, kind) for _ in range(2))
     offset = rng.choice((None, _plain((1,), rng)))
-    return _problem("Trilu", src, offset, dst, rng.randint(-3, 3), rng.random() < 0.5)
+    return _problem("Trilu", src, dst, offset, rng.randint(-3, 3), rng.random() < 0.5)
 
 
 INDEXED: dict[str, Callable[[random.Random], RandomProblem]] = {

@@ -79,5 +79,7 @@ def numbers_of(bits: Array, data_type: DataType, number: Number) -> Array:
 def elements_of(values: Array, data_type: DataType, number: Number) -> Array:
     """What a store writes, as storage holds it."""
     if number.is_integer:
-        return np.asarray(values.astype(storage_dtype(data_type)))
+        bits = np.asarray(values.astype(storage_dtype(data_type)))
+        # The other half of a byte is another element.
+        return bits & bits.dtype.type(15) if data_type.bits == 4 else bits
     return from_real(np.where(np.isnan(values), values.dtype.type(np.nan), values), data_type)

@@ -161,8 +161,9 @@ class OperationProblem(ProblemBase):
         return self if structure is self.attr else replace(self, attr=structure)  # type: ignore[type-var]
 
     def tree(self) -> LoopTree:
-        """The loop tree: tensors by the names of their arguments, or of the fields that are read or written as
-        these; operands of attributes `x0`, `x1`, ... Others are temporaries, from one outermost loop to the next.
+        """The loop tree: tensors by the names of their arguments, or of the fields that are read or written
+        as these; operands of attributes `x0`, `x1`, ... Others are temporaries, from one outermost loop to
+        the next.
         """
         raise NotImplementedError
 

@@ -101,7 +101,9 @@ class ArgumentReader:
         (first, wanted), *others = mds.items()
         for name, md in others:
             if md.data_type is not wanted.data_type:
-                raise refuse("RS-L02:other-type", what=self.what, first=first, wanted=wanted, name=name, md=md)
+                raise refuse(
+                    "RS-L02:other-type", what=self.what, first=first, wanted=wanted, name=name, md=md
+                )
 
     def flag(self, name: str) -> bool:
         """True or false."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nan
 from typing import Any
 
 from ..desc.arguments import ARG_SRC_0, ARG_SRC_1, ARG_SRC_2, short_name
@@ -210,6 +210,14 @@ def _within(w: _Writer, x: Expr) -> Expr:
     return _nan_or(x, apply("min", apply("max", x, -most), most))
 
 
+def _power(w: _Writer, x: Expr, operation: str) -> Expr:
+    """A power of two beside a number of 0 and more; `alpha`: what is beyond the ends of e8m0 becomes them."""
+    power = apply(operation, x)
+    if w.alpha:
+        power = apply("min", apply("max", power, 2.0**-127), 2.0**127)
+    return _nan_or(x, _select(apply("lt", x, 0), nan, power))
+
+
 def _lowest_bits(w: _Writer, x: Expr) -> Expr:
     return apply("and", x, 15) if w.dst is DataType.u4 else x
 
@@ -274,6 +282,8 @@ FUNCTIONS = {
     "truncate": ElementFunction(1, lambda w, a: apply("trunc", a), None, is_cast=True),
     "wrap": ElementFunction(1, None, _lowest_bits, is_cast=True),
     "within": ElementFunction(1, _within, None, is_cast=True),
+    "power_above": ElementFunction(1, lambda w, a: _power(w, a, "binade_above"), None, is_cast=True),
+    "power_below": ElementFunction(1, lambda w, a: _power(w, a, "binade"), None, is_cast=True),
     # functions of reals
     **{name: _of_reals(name) for name in ("floor", "ceil", "trunc", "erf", "expm1", "log1p")},
     **{name: _of_reals(name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
@@ -365,7 +375,11 @@ class ElementwiseProblem(OperationProblem):
         **{name: name.capitalize() for name in ("cos", "cosh", "erf", "floor", "sign", "sin", "sinh", "tan")},
         **{f"bitwise_{name}": f"Bitwise{name.capitalize()}" for name in ("and", "not", "or", "xor")},
         **{f"logical_{name}": name.capitalize() for name in ("and", "not", "or", "xor")},
-        "eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual", "lt": "Less",
+        "eq": "Equal",
+        "ge": "GreaterOrEqual",
+        "gt": "Greater",
+        "le": "LessOrEqual",
+        "lt": "Less",
         "pow": "Pow",
         "isinf": "IsInf",
         "isnan": "IsNaN",
@@ -465,8 +479,11 @@ class ElementwiseProblem(OperationProblem):
         elif self.is_of_integers:
             fits = to.is_integral or to is DataType.boolean
         else:
-            fits = function.reals is not None and (
-                self.algorithm != "within" or (to.kind == "float" and to in LARGEST)
+            is_of_f32 = not is_computed_wide(*self.srcs, self.dst)
+            fits = (
+                function.reals is not None
+                and (is_of_f32 or not self.algorithm.startswith("power_"))
+                and (self.algorithm != "within" or (to.kind == "float" and to in LARGEST))
             )
         if not fits:
             types = ", ".join(map(str, (*kinds, to)))

@@ -1,9 +1,9 @@
 """Gathers: elements of a tensor at places that a tensor of indices says.
 
-    axis      dst[b, i, k, j] = src[b, i, at[b, k], j]        `i`, `k`, `j` any dims, `b` the first ones of both
-    elements  dst[..., k, ...] = src[..., at[..., k, ...], ...]     indices of the rank of the source
-    nd        dst[b, k, j] = src[b, at[b, k, 0], at[b, k, 1], j]    the last dim of the indices is one index
-    window    dst[i, k, j] = src[i, first + k, j]              one index: where a part begins, all of it inside
+    axis      dst[b, i, k, j] = src[b, i, at[b, k], j]       any dims; b: the first ones, of both tensors
+    elements  dst[..., k, ...] = src[..., at[..., k, ...], ...]    indices of the rank of the source
+    nd        dst[b, k, j] = src[b, at[b, k, 0], at[b, k, 1], j]   the last dim of the indices is one index
+    window    dst[i, k, j] = src[i, first + k, j]    one index, where a part begins; all of it is inside
 
 An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
 nothing outside of a tensor is ever read. Elements are moved as they are, of every type. Where the types
@@ -34,6 +34,7 @@ from ..runtime.alloc import Array
 from .programs.bits import as_bits, as_indices, number_of_bits
 
 Dims = tuple[int, ...]
+Place = tuple[Index | TreeAxis | int, ...]
 Value = Array | str
 _Moved = Annotated[str, "moved"]
 _S64 = 7
@@ -43,11 +44,11 @@ _S64 = 7
 # --- names --------------------------------------------------------------------------------------------------
 
 
-def _gather(call: Any, x: Value, indices: Value, *, axis: int = 0) -> Value:
+def _gather(call: Any, x: Value, indices: Value, *, axis: int = 0) -> Any:
     return _gathered(call, x, indices, axis)
 
 
-def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Value:
+def _gathered(call: Any, x: Value, indices: Value, axis: int, batch_dims: int = 0) -> Any:
     """What lies at indices along an axis; where they are known and follow each other, it is a part."""
     dims, places = call.dims(x), call.dims(indices)
     axis, batch = from_end(axis, len(dims)), from_end(batch_dims, len(places) + 1)
@@ -77,14 +78,14 @@ def _checked(indices: Array, size: int) -> Array:
     return indices
 
 
-def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> Value:
+def _gather_elements(call: Any, x: _Moved, indices: Value, *, axis: int = 0) -> Any:
     axis = from_end(axis, len(call.dims(x)))
     if not isinstance(indices, str):
         _checked(indices, call.dims(x)[axis])
     return call.primitive("Gather", x, indices, algorithm="elements", axis=axis)
 
 
-def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> Value:
+def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> Any:
     dims, places = call.dims(x), call.dims(indices)
     if not places:
         raise Misfit("the indices have no dim")
@@ -95,13 +96,13 @@ def _gather_nd(call: Any, x: _Moved, indices: Value, *, batch_dims: int = 0) -> 
 
 def _reverse_sequence(
     call: Any, x: _Moved, lengths: Value, *, batch_axis: int = 1, time_axis: int = 0
-) -> Value:
+) -> Any:
     axes = (from_end(axis, len(call.dims(x))) for axis in (time_axis, batch_axis))
     axis, batch_axis = axes
     return call.primitive("ReverseSequence", x, lengths, axis=axis, batch_axis=batch_axis)
 
 
-def _index(call: Any, x: Any, indices: Any) -> Value:
+def _index(call: Any, x: Any, indices: Any) -> Any:
     """`x[i, :, j]`: several indices are broadcast, and are one dim; it stays where they stand side by side."""
     axes = [axis for axis, at in enumerate(indices) if at is not None]
     if len(axes) == 1:
@@ -134,7 +135,7 @@ def _integers(call: Any, indices: Any) -> Any:
     return indices
 
 
-def _take_along_dim(call: Any, x: Any, indices: Any, dim: Any = None) -> Value:
+def _take_along_dim(call: Any, x: Any, indices: Any, dim: Any = None) -> Any:
     if dim is None:
         return _gather_elements(call, call.reshaped(x, (-1,)), call.reshaped(indices, (-1,)))
     return _gather_elements(call, call.placed(x), indices, axis=dim)
@@ -147,8 +148,8 @@ def _take_along_dim(call: Any, x: Any, indices: Any, dim: Any = None) -> Value:
 class GatherProblem(OperationProblem):
     """The gather primitive: `dst[..., k, ...] = src[..., indices[k], ...]`.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, and `ARG_DST`. An index below 0 counts from the end; one
-    that is outside is brought to the nearer end.
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, and `ARG_DST`. An index below 0 counts from the end;
+    one that is outside is brought to the nearer end.
     """
 
     operation = "gather"
@@ -227,7 +228,7 @@ class GatherProblem(OperationProblem):
         loop = Each(axes, (dst.store(axes, src.load(*self._index(indices, axes))),))
         return LoopTree((src, indices, dst), (loop,), number=number).verify()
 
-    def _index(self, indices: TreeTensor, axes: Sequence[TreeAxis]) -> tuple[Index | TreeAxis, ...]:
+    def _index(self, indices: TreeTensor, axes: tuple[TreeAxis, ...]) -> Place:
         """Where in the source an element of the destination is."""
         axis, batch, rank = self.axis, self.batch_dims, len(indices.sizes)
         if self.algorithm == "elements":
@@ -240,7 +241,7 @@ class GatherProblem(OperationProblem):
         return (*axes[:axis], indices.load(*axes[:batch], *own), *axes[axis + len(own) :])
 
     def _window(
-        self, tensors: tuple[TreeTensor, TreeTensor, TreeTensor], axes: Sequence[TreeAxis], number: Number
+        self, tensors: tuple[TreeTensor, TreeTensor, TreeTensor], axes: tuple[TreeAxis, ...], number: Number
     ) -> LoopTree:
         """The tree of a part: first the indices of all of it."""
         src, indices, dst = tensors
@@ -248,10 +249,10 @@ class GatherProblem(OperationProblem):
         at = TreeTensor.row_major("at", (along.extent,), DataType.s64)
         first = _from_end(indices.load(*(0,) * len(indices.sizes)), size)
         first = apply("max", apply("min", first, size - along.extent), 0)
-        place = (*axes[: self.axis], at.load(along), *axes[self.axis + 1 :])
+        place: Place = (*axes[: self.axis], at.load(along), *axes[self.axis + 1 :])
         loops = (
             Each((along,), (at.store((along,), first + Coordinate(along + 0)),), number=Number.i64),
-            Each(tuple(axes), (dst.store(tuple(axes), src.load(*place)),)),
+            Each(axes, (dst.store(axes, src.load(*place)),)),
         )
         return LoopTree((*tensors, at), loops, number=number).verify()
 
@@ -270,6 +271,7 @@ def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped
     """The dims of what a gather makes, of a window so many along the axis. Raises Misfit."""
     src, indices = tensors[0].dims, tensors[1].dims
     check_axis(axis, tensors[0])
+    reached: Dims = (src[axis],)
     check_indices(tensors[1])
     if not 0 <= batch <= min(len(src), len(indices)) or src[:batch] != indices[:batch]:
         raise Misfit(f"the first {batch} dims are not the same", "batch_dims is 0 where there are none")
@@ -281,7 +283,7 @@ def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped
         others = [(n, m) for i, (n, m) in enumerate(zip(indices, src, strict=False)) if i != axis]
         if len(indices) != len(src) or any(n > m for n, m in others):
             raise Misfit("the indices have a dim that the source has not", "only along the axis they may")
-        dims, reached = indices, (src[axis],)
+        dims = indices
     elif algorithm == "nd":
         count = indices[-1] if len(indices) > batch else 0
         if not 1 <= count <= len(src) - batch:
@@ -290,7 +292,7 @@ def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped
     elif batch > axis:
         raise Misfit("the axis is one of the common dims")
     else:
-        dims, reached = (*src[:axis], *indices[batch:], *src[axis + 1 :]), (src[axis],)
+        dims = (*src[:axis], *indices[batch:], *src[axis + 1 :])
     if 0 in reached and 0 not in dims:
         raise Misfit("a dim of the source is empty: it has no element for any index")
     return dims
@@ -303,8 +305,8 @@ def _result_dims(algorithm: str, axis: int, batch: int, tensors: Sequence[Shaped
 class ReverseSequenceProblem(OperationProblem):
     """The first elements of each sequence backwards: `dst[t, b] = src[lengths[b] - 1 - t, b]` below a length.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the lengths, and `ARG_DST`. A length that is outside is brought to the
-    nearer end.
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the lengths, and `ARG_DST`. A length that is outside is brought to
+    the nearer end.
     """
 
     operation = "reverse_sequence"
@@ -353,7 +355,7 @@ class ReverseSequenceProblem(OperationProblem):
         length, place = lengths.load(batch), Coordinate(along + 0)
         is_inside = apply("lt", place, apply("min", length, along.extent))
         backwards = apply("min", length, along.extent) - 1 - place
-        index = (*axes[: self.axis], at.load(along, batch), *axes[self.axis + 1 :])
+        index: Place = (*axes[: self.axis], at.load(along, batch), *axes[self.axis + 1 :])
         loops = (
             Each(
                 (along, batch),

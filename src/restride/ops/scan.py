@@ -2,13 +2,14 @@
 
     dst[k] = op(src[0], ..., src[k])       exclusive: without src[k]; reverse: from the end on
 
-op: sum, mul, max, min. From one element to the next, in f32, f64 where a tensor is f64, or integers that wrap:
-so the bits are the same for any number of threads, and floats of 16 bits are rounded where they are written.
-Of maxima and minima NaN is the largest and the smallest.
+op: sum, mul, max, min. From one element to the next, in f32, f64 where a tensor is f64, or integers that
+wrap: so the bits are the same for any number of threads, and floats of 16 bits are rounded where they are
+written. Of maxima and minima NaN is the largest and the smallest.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -26,12 +27,13 @@ from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Shaped, check_axis, from_end
 from ..runtime.alloc import Array
+from .gather import Place
 from .scatter import combined, number_of_values
 from .softmax import axes_of
 
 _OPERATIONS = {"sum": "add", "mul": "mul", "max": "max", "min": "min"}
 _FIRST = {"sum": 0.0, "mul": 1.0, "max": -float("inf"), "min": float("inf")}
-_ON_ARRAYS = {"sum": np.cumsum, "mul": np.cumprod}
+_ON_ARRAYS: Mapping[str, Any] = {"sum": np.cumsum, "mul": np.cumprod}
 
 
 def _scan(algorithm: str) -> Any:
@@ -42,7 +44,7 @@ def _scan(algorithm: str) -> Any:
         *,
         exclusive: bool = False,
         reverse: bool = False,
-    ) -> Array | str:
+    ) -> Any:
         axis = from_end(axis, len(call.dims(x)))
         if not isinstance(x, str) and not exclusive and not reverse:
             return np.asarray(_ON_ARRAYS[algorithm](x, axis), x.dtype)
@@ -83,9 +85,9 @@ class ScanProblem(OperationProblem):
         )
     }
     arguments = """
-    `algorithm`: "scan_sum", "scan_mul", "scan_max" or "scan_min". `exclusive`: without the element itself; the
-    first one is that of no elements. `reverse`: from the end on. `dst`: of format "any" it has that of the
-    source."""
+    `algorithm`: "scan_sum", "scan_mul", "scan_max" or "scan_min". `exclusive`: without the element itself;
+    the first one is that of no elements. `reverse`: from the end on. `dst`: of format "any" it has that of
+    the source."""
 
     algorithm: str
     src: MemoryDesc
@@ -127,7 +129,7 @@ class ScanProblem(OperationProblem):
         held = TreeTensor.row_major("so_far", (1,), number.storage if number.is_integer else DataType.f32)
         index, outer, along = axes_of(self.src.dims, self.axis)
         place = Affine(((along.name, -1),), along.extent - 1) if self.reverse else along + 0
-        at = (*index[: self.axis], place, *index[self.axis + 1 :])
+        at: Place = (*index[: self.axis], place, *index[self.axis + 1 :])
         found = held.load(0)
         is_ordered = self.src.data_type is DataType.u64 and number is Number.i64
         kind = DataType.u64 if is_ordered else number.storage

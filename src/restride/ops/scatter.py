@@ -1,7 +1,7 @@
 """Scatters: elements written to, or put together with those at, places that a tensor of indices says.
 
     axis      dst[i, at[k], j] = op(dst[i, at[k], j], updates[i, k, j])       dst begins as src
-    elements  dst[..., at[..., k, ...], ...] = op(..., updates[..., k, ...])  indices of the rank of the source
+    elements  dst[..., at[..., k, ...], ...] = op(..., updates[..., k, ...])   indices of the source's rank
     nd        dst[at[k, 0], at[k, 1], j] = op(..., updates[k, j])             the last dim is one index
 
 An index below 0 counts from the end of its dim, and what is outside after that is brought to the nearer end:
@@ -28,12 +28,12 @@ from ..ir.expression import Coordinate, Expr, TreeAxis, apply
 from ..ir.numbers import Number
 from ..ir.tree import Each, LoopTree, TreeTensor
 from ..model.derived import make_primitive
-from ..model.operation import OperationProblem, is_computed_wide
+from ..model.operation import OperationProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
 from ..runtime.alloc import Array
-from .gather import index_first
+from .gather import Place, index_first
 from .programs.bits import as_bits, as_indices, number_of_bits
 
 Dims = tuple[int, ...]
@@ -50,24 +50,22 @@ REDUCTIONS = "none", "add", "mul", "min", "max"
 
 def _scatter_elements(
     call: Any, x: _Moved, indices: Value, updates: _Moved, *, axis: int = 0, reduction: str = "none"
-) -> Value:
+) -> Any:
     axis = from_end(axis, len(call.dims(x)))
     return call.primitive(
         "Scatter", x, indices, updates, algorithm="elements", axis=axis, reduction=reduction
     )
 
 
-def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduction: str = "none") -> Value:
+def _scatter_nd(call: Any, x: _Moved, indices: Value, updates: _Moved, *, reduction: str = "none") -> Any:
     dims, places = call.dims(x), call.dims(indices)
     if len(places) == 1:  # one index, and one update
-        indices, updates = (
-            call.reshaped(each, (1, *call.dims(each))) for each in (indices, updates)
-        )
+        indices, updates = (call.reshaped(each, (1, *call.dims(each))) for each in (indices, updates))
     found = call.primitive("Scatter", x, indices, updates, algorithm="nd", reduction=reduction)
     return call.reshaped(found, dims)
 
 
-def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: str = "none") -> Value:
+def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: str = "none") -> Any:
     """Updates of indices of one dim along an axis."""
     axis, at = from_end(axis, len(call.dims(x))), call.reshaped(indices, (-1,))
     wanted = (*call.dims(x)[:axis], *call.dims(at), *call.dims(x)[axis + 1 :])
@@ -79,15 +77,13 @@ def _along(call: Any, x: Any, axis: int, indices: Any, updates: Any, reduction: 
 _OF_TORCH = {"sum": "add", "add": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}
 
 
-def _aten_scatter(
-    call: Any, x: Any, dim: int, index: Any, updates: Any, *, reduce: Any = None
-) -> Value:
+def _aten_scatter(call: Any, x: Any, dim: int, index: Any, updates: Any, *, reduce: Any = None) -> Any:
     if reduce is not None and reduce not in _OF_TORCH:
         raise call.unimplemented(f"its reduction is {reduce!r}")
     return _reduced(call, x, dim, index, updates, "none" if reduce is None else _OF_TORCH[reduce])
 
 
-def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: str) -> Value:
+def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: str) -> Any:
     """As many updates as there are indices, or one number for all of them."""
     dims = call.dims(index)
     if not isinstance(updates, str | np.ndarray) or not call.dims(updates):
@@ -101,7 +97,7 @@ def _reduced(call: Any, x: Any, dim: int, index: Any, updates: Any, reduction: s
 
 def _scatter_reduce(
     call: Any, x: Any, dim: int, index: Any, updates: Any, reduce: str, *, include_self: bool = True
-) -> Value:
+) -> Any:
     """What is not included is first replaced by what changes nothing; a mean is a sum and a count."""
     is_mean, kind = reduce == "mean", call.type_of(x)
     if kind.kind != "float" and (is_mean or not include_self):
@@ -118,7 +114,7 @@ def _scatter_reduce(
     return call.onnx("Div", found, counts)
 
 
-def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool = False) -> Value:
+def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool = False) -> Any:
     """`x[i, :, j] = updates`, which are broadcast."""
     axes = [axis for axis, at in enumerate(indices) if at is not None]
     if axes != list(range(len(axes))):
@@ -134,7 +130,7 @@ def _index_put(call: Any, x: Any, indices: Any, updates: Any, accumulate: bool =
 
 def _one_hot(
     call: Any, indices: Value, depth: Annotated[Array, "the depth"], values: Value, *, axis: int = -1
-) -> Value:
+) -> Any:
     dims, count = call.dims(indices), int(depth.reshape(-1)[0])
     axis = from_end(axis, len(dims) + 1)
     if not call.type_of(indices).is_integral:
@@ -155,9 +151,9 @@ _S64 = 7
 class ScatterProblem(OperationProblem):
     """The scatter primitive: `dst = src`, then `dst[..., indices[k], ...] = updates[..., k, ...]` in order.
 
-    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, `ARG_SRC_2`, the updates, and `ARG_DST`, which may be the
-    source where both are alike. An index below 0 counts from the end; one that is outside is brought to the
-    nearer end.
+    Executed with `ARG_SRC`, `ARG_SRC_1`, the indices, `ARG_SRC_2`, the updates, and `ARG_DST`, which may be
+    the source where both are alike. An index below 0 counts from the end; one that is outside is brought to
+    the nearer end.
     """
 
     operation = "scatter"
@@ -193,8 +189,8 @@ class ScatterProblem(OperationProblem):
     arguments = """
     `algorithm`: "scatter_axis" writes what lies along `axis` of the updates to indices of one dim,
     "scatter_elements" each update to an index of its own, "scatter_nd" to the indices in the last dim of
-    `indices`. `reduction`: "none", or what is done with the element that is there: "add", "mul", "min", "max".
-    `indices`: integers of 8 bits and more. `dst`: of format "any" it has that of the source."""
+    `indices`. `reduction`: "none", or what is done with the element that is there: "add", "mul", "min",
+    "max". `indices`: integers of 8 bits and more. `dst`: of format "any" it has that of the source."""
 
     algorithm: str
     src: MemoryDesc
@@ -239,7 +235,10 @@ class ScatterProblem(OperationProblem):
         if self.algorithm == "nd":
             count = len(self.indices.dims) - 1
             in_order, around = axes[:count], axes[count:]
-            index = (*(indices.load(*in_order, place) for place in range(self.indices.dims[-1])), *around)
+            index: Place = (
+                *(indices.load(*in_order, place) for place in range(self.indices.dims[-1])),
+                *around,
+            )
         else:
             in_order, around = axes[self.axis : self.axis + 1], (*axes[: self.axis], *axes[self.axis + 1 :])
             at = indices.load(*(axes if self.algorithm == "elements" else in_order))
@@ -254,7 +253,7 @@ class ScatterProblem(OperationProblem):
 
 
 def number_of_values(data_type: DataType) -> Number:
-    """The numbers that elements are added and compared as: of integers such that hold them, and wrap as they do."""
+    """The numbers that elements are added and compared as: integers that hold theirs, and wrap likewise."""
     if data_type.kind == "float":
         return Number.real(is_wide=data_type is DataType.f64)
     is_signed = data_type.kind == "int"
@@ -310,8 +309,8 @@ def _result_dims(algorithm: str, axis: int, reduction: str, tensors: Sequence[Sh
 class OneHotProblem(OperationProblem):
     """The one-hot primitive: `dst[i, k, j] = values[1]` where k is `src[i, j]`, else `values[0]`.
 
-    Executed with `ARG_SRC`, indices, `ARG_SRC_1`, both values, and `ARG_DST`. An index below 0 counts from the
-    end; one that is outside has no place.
+    Executed with `ARG_SRC`, indices, `ARG_SRC_1`, both values, and `ARG_DST`. An index below 0 counts from
+    the end; one that is outside has no place.
     """
 
     operation = "one_hot"

@@ -5,8 +5,8 @@
 
 Elements are compared as integers that stand in their order (`programs/bits.py`), so that values come out as
 they are. -0 equals 0. NaN is above all; where one smallest is looked for it is chosen too. Of equal ones the
-first stands first. `top_k` goes through the axis once for each of few results. For many it sorts all of it, by
-a network of comparisons: n * log(n)**2 / 4 of them, which take 8 to 16 bytes of memory an element.
+first stands first. `top_k` goes through the axis once for each of few results. For many it sorts all of it,
+by a network of comparisons: n * log(n)**2 / 4 of them, which take 8 to 16 bytes of memory an element.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..model.operation import OperationProblem
 from ..model.prop_kind import PropKind
 from ..model.reader import ArgumentReader
 from ..model.result_dims import Misfit, Shaped, check_axis, check_indices, from_end
-from ..runtime.alloc import Array
+from .gather import Place
 from .programs.bits import NEVER, as_bits, downwards, key_of, number_of_bits, number_of_keys
 from .softmax import axes_of
 
@@ -136,8 +136,8 @@ class ArgReductionProblem(OperationProblem):
         "min": _aten_end("min"),
     }
     arguments = """
-    `algorithm`: "arg_reduction_max" or "arg_reduction_min". `dst`: integers of 8 bits and more, of the dims of
-    the source but 1 along `axis`; of format "any" it follows the source. `select_last`: of equal ones the
+    `algorithm`: "arg_reduction_max" or "arg_reduction_min". `dst`: integers of 8 bits and more, of the dims
+    of the source but 1 along `axis`; of format "any" it follows the source. `select_last`: of equal ones the
     last."""
 
     algorithm: str
@@ -217,7 +217,7 @@ class TopKProblem(OperationProblem):
     node_writes = "dst", "indices"
     onnx = {"TopK": _top_k}
     aten = {
-        "argsort": lambda call, x, dim=-1, descending=False, *, stable=None: _sort(call, x, dim, descending)[1],
+        "argsort": lambda call, *args, stable=None: _sort(call, *args)[1],
         "sort": _sort,
         "topk": lambda call, x, k, dim=-1, largest=True, sorted=True: _first_ones(call, x, k, dim, largest),
     }
@@ -228,8 +228,9 @@ class TopKProblem(OperationProblem):
     }
     in_place = False
     arguments = """
-    `algorithm`: "top_k_largest" or "top_k_smallest". `dst` has the dims of the source, along `axis` as many as
-    are wanted; `indices` has its dims, of integers of 8 bits and more. Of format "any" they follow the source."""
+    `algorithm`: "top_k_largest" or "top_k_smallest". `dst` has the dims of the source, along `axis` as many
+    as are wanted; `indices` has its dims, of integers of 8 bits and more. Of format "any" they follow the
+    source."""
 
     algorithm: str
     src: MemoryDesc
@@ -283,26 +284,26 @@ class TopKProblem(OperationProblem):
         sizes = tuple(axis.extent for axis in outer)
         if count <= _PASSES_OF_A_STAGE * self._stages:
             at = TreeTensor.row_major("at", (*sizes, count), number.storage)
-            tensors, loops = (at,), (_in_passes(key, outer, along, at),)
+            tensors, loops = [at], [_in_passes(key, outer, along, at)]
         else:
             end = 1 << max(along.extent - 1, 0).bit_length()
             keys, at = (TreeTensor.row_major(name, (*sizes, end), number.storage) for name in ("key", "at"))
-            tensors, loops = (keys, at), tuple(_sorted(key, outer, along, (keys, at)))
+            tensors, loops = [keys, at], [*_sorted(key, outer, along, (keys, at))]
         found = TreeAxis("found", count)
         to = (*index[: self.axis], found, *index[self.axis + 1 :])
         place = at.load(*outer, found)
-        axes = tuple(axis for axis in to)
         moved = src.load(*index[: self.axis], place, *index[self.axis + 1 :])
         results = (
-            Each(axes, (indices.store(to, place),)),
-            Each(axes, (dst.store(to, moved),), number=number_of_bits(self.src)),
+            Each(to, (indices.store(to, place),)),
+            Each(to, (dst.store(to, moved),), number=number_of_bits(self.src)),
         )
         tree = LoopTree((src, dst, indices, *tensors), (*loops, *results), number=number)
         return tree.verify()
 
     @property
     def work_bytes(self) -> int:
-        turns = min(self.dst.dims[self.axis], self._stages)
+        count = self.dst.dims[self.axis]
+        turns = count if count <= _PASSES_OF_A_STAGE * self._stages else 1
         return self.moved_bytes + self.src.data_type.nbytes(self.src.nelems) * turns
 
 
@@ -368,22 +369,20 @@ def _exchanged(
     rows: tuple[TreeTensor, TreeTensor], axes: tuple[TreeAxis, ...], half: int, *, is_mirrored: bool
 ) -> Each:
     """Pairs in order: places of the first half of each run, and of the other half."""
-    keys, at = rows
-    run, place = TreeAxis("run", keys.sizes[-1] // (2 * half)), TreeAxis("place", half)
+    run, place = TreeAxis("run", rows[0].sizes[-1] // (2 * half)), TreeAxis("place", half)
     low = run * (2 * half) + place
     high = run * (2 * half) - place + (2 * half - 1) if is_mirrored else low + half
-    pairs = [(row, (*axes, low), (*axes, high)) for row in rows]
-    names = [(f"{row.name}.low", f"{row.name}.high") for row in rows]
-    lets = [
-        Let(name, row.load(*where))
-        for (row, *ends), both in zip(pairs, names, strict=True)
-        for name, where in zip(both, ends, strict=True)
+    ends: tuple[Place, Place] = (*axes, low), (*axes, high)
+    pairs = [
+        [(f"{row.name}.{side}", place) for side, place in zip(("low", "high"), ends, strict=True)]
+        for row in rows
     ]
-    (low_key, high_key), (low_at, high_at) = ([Ref(name) for name in both] for both in names)
+    lets = [Let(name, row.load(*at)) for row, both in zip(rows, pairs, strict=True) for name, at in both]
+    (low_key, high_key), (low_at, high_at) = ([Ref(name) for name, _ in both] for both in pairs)
     is_same = apply("and", apply("eq", high_key, low_key), apply("lt", high_at, low_at))
     swaps = Let("swaps", apply("max", apply("lt", high_key, low_key), is_same))
     stores: list[Item] = []
-    for (row, first, second), (one, two) in zip(pairs, names, strict=True):
+    for row, ((one, first), (two, second)) in zip(rows, pairs, strict=True):
         stores.append(row.store(first, apply("select", Ref("swaps"), Ref(two), Ref(one))))
         stores.append(row.store(second, apply("select", Ref("swaps"), Ref(one), Ref(two))))
     return Each((*axes, run, place), (*lets, swaps, *stores))

@@ -31,7 +31,7 @@ Dims = tuple[int, ...]
 Value = Array | str
 
 
-def _tile(call: Any, x: Value, repeats: Annotated[Dims, "how often it repeats"]) -> Value:
+def _tile(call: Any, x: Value, repeats: Annotated[Dims, "how often it repeats"]) -> Any:
     """Dims of 1 are put in front of those of the source where there are more repeats."""
     dims = call.dims(x)
     if len(repeats) < len(dims):
@@ -42,7 +42,7 @@ def _tile(call: Any, x: Value, repeats: Annotated[Dims, "how often it repeats"])
     return x if set(repeats) <= {1} else call.primitive("Tile", x, repeats=repeats)
 
 
-def _trilu(call: Any, x: Value, k: Value | None = None, *, upper: bool = True) -> Value:
+def _trilu(call: Any, x: Value, k: Value | None = None, *, upper: bool = True) -> Any:
     if isinstance(k, str):
         offset = call.reshaped(k, (1,))
         return call.primitive("Trilu", x, offset, upper=upper)
@@ -117,14 +117,16 @@ class TileProblem(OperationProblem):
 
 @dataclass(frozen=True, slots=True)
 class TriluProblem(OperationProblem):
-    """The trilu primitive: on and above a diagonal of the last two dims the source, below zeros; or the reverse.
+    """The trilu primitive: the source on and above a diagonal of the last two dims, or on and below it.
+
+    All else is zero.
 
     Executed with `ARG_SRC`, `ARG_SRC_1` where the descriptor has `offset`, and `ARG_DST`.
     """
 
     operation = "trilu"
     primitive = "Trilu"
-    call = "src", "offset", "dst", "diagonal", "upper"
+    call = "src", "dst", "offset", "diagonal", "upper"
     defaults = {"offset": None, "diagonal": 0, "upper": True}
     prop_kinds = (PropKind.undef,)
     reads = {ARG_SRC: "src", ARG_SRC_1: "offset"}
@@ -135,8 +137,8 @@ class TriluProblem(OperationProblem):
         "triu": lambda call, x, diagonal=0: call.onnx("Trilu", x, (diagonal,)),
     }
     arguments = """
-    `diagonal`: how far the diagonal is above the main one; where `offset`, one integer of 8 bits and more, is no
-    None, an execution brings it. `dst`: of format "any" it has that of the source."""
+    `diagonal`: how far the diagonal is above the main one; where `offset`, one integer of 8 bits and more, is
+    no None, an execution brings it. `dst`: of format "any" it has that of the source."""
 
     src: MemoryDesc
     offset: MemoryDesc | None

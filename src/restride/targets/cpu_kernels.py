@@ -110,7 +110,9 @@ def _touched_bytes(tree: LoopTree) -> int:
     written = max((prod(tree.tensor(name).padded) for name in tree.written), default=0)
     others = {load.tensor for load in tree.loads if not load.elements} | {*tree.written}
     return sum(
-        tensor.data_type.nbytes(prod(tensor.padded) if tensor.name in others else min(prod(tensor.padded), written))
+        tensor.data_type.nbytes(
+            prod(tensor.padded) if tensor.name in others else min(prod(tensor.padded), written)
+        )
         for tensor in tree.tensors
     )
 

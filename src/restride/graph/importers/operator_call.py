@@ -255,9 +255,11 @@ class OperatorCall:
         return refuse("RS-G02:node", node=self.node, why=why, hint=hint)
 
     def check_types(self, *operands: Value | None, is_exact: bool = False) -> None:
-        """Raise Unimplemented for integers that f32 rounds, and for doubles beside other floats."""
-        kinds = self._computed_types(operands)
-        if DataType.f64 in kinds and any(kind in AS_F32 for kind in kinds):
+        """Raise Unimplemented for integers that f32 rounds, and for other types beside floats."""
+        kinds = tuple(dict.fromkeys(self.type_of(each) for each in operands if each is not None))
+        floats = [kind for kind in kinds if kind.kind == "float"]
+        has_doubles = DataType.f64 in kinds and len(floats) > 1
+        if has_doubles or (floats and any(kind.is_integral for kind in kinds)):
             raise self.unimplemented(f"it mixes {' and '.join(map(str, kinds))}", "cast all to one type")
         for kind in self.rounded_integers(operands, is_exact=is_exact):
             raise self.unimplemented(
@@ -356,6 +358,13 @@ class OperatorParameter:
     def is_known(self) -> bool:
         """True for values that a run does not make."""
         return self.mark not in (*_COMPUTED, "moved") and self.hint not in (Any, Value)
+
+    def is_in(self, attributes: Mapping[str, Any]) -> bool:
+        """True for an input that attributes have where it is left out: what must be known, or a number."""
+        value = attributes.get(self.name)
+        return self.name in attributes and (
+            self.is_known or (self.hint == Value and isinstance(value, int | float))
+        )
 
     def of_input(self, call: OperatorCall, value: Any) -> Any:
         """What the function takes for an input."""
@@ -546,7 +555,7 @@ class OperatorTable:
         call.check_types(*operands, is_exact=_is_exact(function))
         args = []
         for at, (each, value) in enumerate(pairs):
-            if value is None and attributes.get(each.name) is not None:
+            if value is None and each.is_in(attributes):
                 args.append(each.of_attributes(call, attributes))
             elif value is None and each.default is _NO_DEFAULT and each.hint is not Any:
                 raise ValueError(f"input {at} is missing")

@@ -23,8 +23,13 @@ _LARGEST = {
 
 
 def as_bits(md: MemoryDesc) -> MemoryDesc:
-    """A tensor whose elements loads give as they are: of booleans they would be 0 and 1."""
-    return md.as_type(DataType.u8) if md.data_type is DataType.boolean else md
+    """A tensor whose elements loads give as they are: of booleans they would be 0 and 1, and floats of 4 bits
+    take bytes of their own as integers alone.
+    """
+    if md.data_type is DataType.boolean:
+        return md.as_type(DataType.u8)
+    is_packed = md.data_type.bits < 8 and md.data_type.kind == "float"
+    return md.as_type(DataType.u4) if is_packed else md
 
 
 def number_of_bits(*mds: MemoryDesc) -> Number:

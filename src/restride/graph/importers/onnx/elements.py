@@ -22,7 +22,7 @@ _INFINITY = float("inf")
 def _cast(call: OperatorCall, x: Value, *, to: int, saturate: bool = True, round_mode: str = "up") -> Value:
     if not isinstance(x, str):
         return cast(x, to)
-    return _converted(call, x, DataType.parse(ELEMENTS[to]), saturate)
+    return _converted(call, x, DataType.parse(ELEMENTS[to]), saturate, round_mode)
 
 
 @ONNX("CastLike")
@@ -30,10 +30,10 @@ def _cast_like(
     call: OperatorCall, x: Value, like: Value, *, saturate: bool = True, round_mode: str = "up"
 ) -> Value:
     after = call.type_of(like)
-    return _converted(call, x, after, saturate) if isinstance(x, str) else x.astype(after.numpy)
+    return _converted(call, x, after, saturate, round_mode) if isinstance(x, str) else x.astype(after.numpy)
 
 
-def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool) -> Value:
+def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool, round_mode: str) -> Value:
     """As C converts: fractions are cut off, integers keep their low bits, and what is not 0 is true."""
     before = call.type_of(x)
     if after is before:
@@ -42,6 +42,10 @@ def _converted(call: OperatorCall, x: str, after: DataType, saturate: bool) -> V
         return call.elements("truncate", x, data_type=after)
     if after.is_integral and before.is_integral and not _holds(after, before):
         return call.elements("wrap", x, data_type=after)
+    if after is DataType.e8m0 and round_mode != "nearest":
+        x = x if before is DataType.f32 else call.builder.add(ReorderOperation(DataType.f32), x)
+        word = "power_above" if round_mode == "up" else "power_below"
+        return call.elements(word, x, data_type=after, alpha=int(saturate))
     if saturate and after in (DataType.f8_e4m3, DataType.f8_e5m2):
         return call.elements("within", x, data_type=after)
     return call.add(ReorderOperation(after), x)
@@ -115,13 +119,20 @@ def _sum(call: OperatorCall, *xs: Operand) -> Value:
     return total
 
 
+@ONNX("Mean")
+def _mean(call: OperatorCall, *xs: Operand) -> Value:
+    return call.onnx("Mul", call.with_outputs(0).onnx("Sum", *xs), 1 / len(xs))
+
+
 @ONNX("Where")
 def _where(call: OperatorCall, condition: Value, x: Value, y: Value) -> Value:
     values = [x, y, condition]
     arrays = [value for value in values if not isinstance(value, str)]
     if len(arrays) == 3:
         return np.where(arrays[2], *arrays[:2])
-    if call.type_of(x) not in AS_F32 or call.type_of(x) is not call.type_of(y):
+    if call.type_of(x) is not call.type_of(y):
+        raise call.unimplemented(f"it mixes {call.type_of(x)} and {call.type_of(y)}", "cast both to one type")
+    if call.type_of(x) not in AS_F32:
         return call.elements("where", condition, x, y)
     rank = max(len(call.dims(value)) for value in values)
     return call.add(BinaryOperation("binary_select"), *(call.of_rank(value, rank) for value in values))

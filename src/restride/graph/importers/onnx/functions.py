@@ -139,14 +139,16 @@ def _read(schema: Any, content: bytes) -> OnnxFunction:
 
 
 def _node_proto(node: OnnxNode) -> bytes:
-    """A node as the package has it. What is empty, or no number and no word, is left out."""
-    from onnx import helper, numpy_helper
+    """A node as the package has it; what is empty is left out."""
+    from onnx import GraphProto, helper, numpy_helper
 
     domain, _, name = node.operator.rpartition(".")
     attributes: dict[str, Any] = {}
     for key, value in node.attributes.items():
         if isinstance(value, np.ndarray):
             attributes[key] = numpy_helper.from_array(value)
+        elif isinstance(value, OnnxBranch):
+            attributes[key] = GraphProto.FromString(bytes(value.content))
         elif isinstance(value, int | float | str) or (isinstance(value, tuple) and value):
             attributes[key] = value
     made = helper.make_node(name, node.inputs, node.outputs, node.name, domain=domain, **attributes)

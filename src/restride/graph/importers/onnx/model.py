@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +37,16 @@ class OnnxNode:
 
 @dataclass(frozen=True, slots=True)
 class OnnxBranch:
-    """A graph that is an attribute of a node: a branch of an `If`. It sees the tensors around the node."""
+    """A graph that is an attribute of a node: a branch of an `If`. It sees the tensors around the node.
+
+    `inputs`: tensors that it gets beside these, as the body of a loop does; `content`: its bytes.
+    """
 
     nodes: tuple[OnnxNode, ...]
     tensors: Mapping[str, Array]
     outputs: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,8 @@ class _Instance:
             if isinstance(value, OnnxBranch):
                 tensors = {self.name(tensor): array for tensor, array in value.tensors.items()}
                 outputs = tuple(map(self.name, value.outputs))
-                yield name, OnnxBranch(self.nodes(value.nodes), tensors, outputs)
+                inputs = tuple(map(self.name, value.inputs))
+                yield name, OnnxBranch(self.nodes(value.nodes), tensors, outputs, inputs)
             elif not isinstance(value, OnnxReference):
                 yield name, value
             elif value.name in self.attributes:
@@ -254,9 +260,8 @@ class _ModelReader:
         tensors = {
             item.name: self._array(item, f"tensor {item.name!r} {owner}") for item in graph.initializer
         }
-        return OnnxBranch(
-            tuple(map(self._node, graph.node)), tensors, tuple(info.name for info in graph.output)
-        )
+        inputs, outputs = (tuple(info.name for info in infos) for infos in (graph.input, graph.output))
+        return OnnxBranch(tuple(map(self._node, graph.node)), tensors, outputs, inputs, graph.content)
 
     # --- tensors --------------------------------------------------------------------------------------------
 

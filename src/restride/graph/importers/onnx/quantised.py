@@ -3,19 +3,22 @@
     quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
     dequantised  = (q - zero_point) * scale
 
-Scales and zero points are known, one of each, or one for each place of an axis. `rewrites/integers.py` makes
-what is between the two a computation of integers, where it can; the rest becomes arithmetic of f32.
+Scales and zero points are one of each, or one for each place of an axis. Where they are known
+`rewrites/integers.py` makes what is between the two a computation of integers, if it can; the rest is
+arithmetic of f32.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated
 
 import numpy as np
 
 from ....dtypes import DataType
 from ....runtime.alloc import Array
+from ...nodes.moves import ReorderOperation
 from ...nodes.operations import DequantizeOperation, QuantizeOperation
 from ..operator_call import ONNX, OperatorCall, Usual, Value
 from .known import axis_of
@@ -23,8 +26,7 @@ from .tensors import ELEMENTS
 
 _F32 = np.float32
 _INTEGERS = ("u1", "i1", "i4")
-_Scale = Annotated[Array, "the scale"]
-_Zero = Annotated[Array, "the zero point"]
+_F32_NUMBER = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,20 @@ class _QuantizationForm:
 
 @ONNX("QuantizeLinear")
 def _quantize(
-    call: OperatorCall, x: Value, scale: _Scale, zero: _Zero | None = None, *, form: _QuantizationForm
+    call: OperatorCall, x: Value, scale: Value, zero: Value | None = None, *, form: _QuantizationForm
 ) -> Value:
     number = form.output_dtype
-    scale, offset = _numbers(call, x, scale, zero, form)
-    twin = ELEMENTS.get(number or 2) if number or zero is None else zero.dtype
+    twin = ELEMENTS.get(number or 2) if number or zero is None else call.numpy_type(zero)
     if twin is None or twin.str[1:] not in _INTEGERS[:2]:
         raise call.unimplemented(f"it quantises to {twin or number}", "u8 and s8 are there")
+    if isinstance(scale, str) or isinstance(zero, str):
+        apart = call.with_outputs(0)
+        rounded = apart.onnx("Round", apart.onnx("Div", x, _spread(call, x, scale, form)))
+        if zero is not None:
+            offset = apart.onnx("Cast", _spread(call, x, zero, form), to=_F32_NUMBER)
+            rounded = apart.onnx("Add", rounded, offset)
+        return call.add(ReorderOperation(DataType.parse(twin)), rounded)
+    scale, offset = _numbers(call, x, scale, zero, form)
     if not isinstance(x, str):
         limits = np.iinfo(twin)
         return np.asarray(np.clip(np.rint(x / scale) + offset, limits.min, limits.max), twin)
@@ -61,8 +70,16 @@ def _quantize(
 
 @ONNX("DequantizeLinear")
 def _dequantize(
-    call: OperatorCall, x: Value, scale: _Scale, zero: _Zero | None = None, *, form: _QuantizationForm
+    call: OperatorCall, x: Value, scale: Value, zero: Value | None = None, *, form: _QuantizationForm
 ) -> Value:
+    if isinstance(scale, str) or isinstance(zero, str):
+        apart = call.with_outputs(0)
+        reals = apart.onnx("Cast", x, to=_F32_NUMBER)
+        if zero is not None:
+            offset = apart.onnx("Cast", _spread(call, x, zero, form), to=_F32_NUMBER)
+            reals = apart.onnx("Sub", reals, offset)
+        factor = _spread(call, x, scale, form)
+        return call.onnx("CastLike", apart.onnx("Mul", reals, apart.onnx("Cast", factor, to=_F32_NUMBER)), scale)
     scale, offset = _numbers(call, x, scale, zero, form)
     if form.output_dtype not in (0, 1):
         raise call.unimplemented("its result is of another type than f32", "leave output_dtype out, and cast")
@@ -70,6 +87,17 @@ def _dequantize(
         return ((x.astype(_F32) - offset) * scale).astype(_F32)
     rank, x = len(call.dims(x)), call.placed(x)
     return call.add(DequantizeOperation(), x, *(call.of_rank(n, rank) for n in (scale, offset)))
+
+
+def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationForm) -> Value:
+    """Scales or zero points in a shape that is repeated along the axes of the tensor."""
+    dims, own = call.dims(x), call.dims(numbers)
+    if prod(own) == 1:
+        return call.reshaped(numbers, ())
+    axis = axis_of(form.axis, len(dims))
+    if own != dims[axis : axis + 1]:
+        raise ValueError(f"{own} scales for {dims[axis]} places of axis {axis}")
+    return call.reshaped(numbers, (*own, *(1,) * (len(dims) - axis - 1)))
 
 
 def _numbers(

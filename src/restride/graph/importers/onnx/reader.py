@@ -80,7 +80,7 @@ def _check_nodes(graph: OnnxModel | OnnxBranch, available: set[str]) -> None:
             raise refuse("RS-G01:node-makes-tensor-already", node=node, twice=listed(twice))
         for branch in node.attributes.values():
             if isinstance(branch, OnnxBranch):
-                _check_nodes(branch, available | set(branch.tensors))
+                _check_nodes(branch, available | {*branch.tensors, *branch.inputs})
         own.update(node.outputs)
         available.update(node.outputs)
     unmade = [name for name in graph.outputs if name not in available]
@@ -212,8 +212,10 @@ class GraphWriter:
 
     def _results(self, graph: OnnxBranch, values: Mapping[str, Value], node: OnnxNode) -> tuple[Value, ...]:
         """What a graph in the place of a node gives: its outputs are those of the node."""
-        results = tuple(_value_of(values, name) for name in graph.outputs[: len(node.outputs)])
-        for outer, name in zip(node.outputs, graph.outputs, strict=False):
+        pairs = list(zip(node.outputs, graph.outputs, strict=False))
+        # What no one asks for need not be made.
+        results = tuple(_value_of(values, name) if outer else "" for outer, name in pairs)
+        for outer, name in pairs:
             self.origins[outer] = self.origins.get(name, frozenset())
             if name in self.of_extents:
                 self.of_extents.add(outer)

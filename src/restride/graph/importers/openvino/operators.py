@@ -311,7 +311,9 @@ def _transpose(call: OperatorCall, x: Value, order: Annotated[Ints, "the order"]
 
 
 _ROWS: Mapping[str, Function | str] = {
-    "Clamp": lambda call, x, *, min=None, max=None: call.onnx("Clip", x, min=min, max=max),
+    "Clamp": lambda call, x, *, min, max: call.onnx(
+        "Clip", x, *(np.array(float(end), call.numpy_type(x)) for end in (min, max))
+    ),
     "Concat": lambda call, *xs, axis: call.onnx("Concat", *xs, axis=axis),
     "Convert": lambda call, x, *, destination_type: call.onnx("Cast", x, to=NUMBERS[destination_type]),
     "Equal": "Equal",
