@@ -22,7 +22,7 @@ from ....runtime.alloc import Array
 from ....runtime.free_memory import check_room
 from ...dims import by
 from ..onnx.tensors import ELEMENTS
-from ..operator_call import ATEN, Function, Made, OperatorCall
+from ..operator_call import ATEN, Function, Made, OperatorCall, Value
 
 __all__ = [
     "CALL",
@@ -110,11 +110,11 @@ def result_of(call: OperatorCall) -> tuple[tuple[int, ...], np.dtype[Any]]:
 # --- types --------------------------------------------------------------------------------------------------
 
 
-def cast_to(call: OperatorCall, x: Any, dtype: np.dtype[Any]) -> Any:
+def cast_to(call: OperatorCall, x: Any, dtype: np.dtype[Any]) -> Value:
     """A number, an array or a tensor of the graph in a type."""
     if not isinstance(x, str):
         return np.asarray(x, dtype)
-    is_cast = call.type_of(x).numpy != dtype
+    is_cast = call.numpy_type(x) != dtype
     return call.with_outputs(0).onnx("Cast", x, to=_NUMBERS[dtype]) if is_cast else x
 
 
@@ -173,9 +173,10 @@ def _rank(call: OperatorCall, x: Any) -> int:
 
 def _dtype(call: OperatorCall, x: Any) -> np.dtype[Any]:
     if isinstance(x, str):
-        return np.dtype(call.type_of(x).numpy)
+        return call.numpy_type(x)
     if isinstance(x, np.ndarray):
-        return x.dtype
+        dtype: np.dtype[Any] = x.dtype
+        return dtype
     if not isinstance(x, int | float):
         raise call.unimplemented(f"{short_repr(x)} is no real number")
     return np.dtype(np.bool_ if isinstance(x, bool) else np.int64 if isinstance(x, int) else np.float32)

@@ -11,7 +11,7 @@ import numpy as np
 from ....dtypes import DataType
 from ....ops.reduction import ReductionProblem
 from ..onnx.rows import enter_rows
-from ..operator_call import ATEN, Function, Made, OperatorCall
+from ..operator_call import ATEN, Function, Made, OperatorCall, Value
 from .call import cast_to, common_type, promoted, result_of
 
 _F32 = np.dtype(np.float32)
@@ -74,7 +74,7 @@ def _not(call: OperatorCall, x: Any) -> Made:
     return call.onnx("BitwiseNot", x)
 
 
-def _truth(call: OperatorCall, x: Any) -> Any:
+def _truth(call: OperatorCall, x: Any) -> Value:
     """Whether an element is not 0."""
     if not isinstance(x, str):
         return np.asarray(x, np.bool_)
@@ -126,9 +126,10 @@ def _clamp(call: OperatorCall, x: Any, *limits: Any) -> Made:
     if any(isinstance(limit, float) and isnan(limit) for limit in (low, high)):
         raise call.unimplemented("a limit is no number")
     if any(isinstance(limit, str | np.ndarray) for limit in limits) or _is_integral(call, x):
+        result: Value = x
         for operator, limit in (("Max", low), ("Min", high)):
-            x = x if limit is None else call.onnx(operator, *promoted(call, x, limit))
-        return x
+            result = result if limit is None else call.onnx(operator, *promoted(call, result, limit))
+        return result
     low, high = (-inf if low is None else float(low)), (inf if high is None else float(high))
     if (low, high) == (0.0, inf):
         return call.onnx("Relu", x)

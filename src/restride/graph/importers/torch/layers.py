@@ -12,7 +12,7 @@ import numpy as np
 
 from ....dtypes import DataType
 from ..onnx.rows import enter_rows
-from ..operator_call import ATEN, Function, Made, OperatorCall
+from ..operator_call import ATEN, Function, Made, OperatorCall, Value
 from .call import axes_of
 
 _F32 = np.float32
@@ -193,7 +193,7 @@ def _max_pooling(
     return _of_images(call, x, "MaxPool", dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank))
 
 
-def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> Any:
+def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> Value:
     """A pooling; one image alone is a batch of it."""
     if len(call.dims(x)) == len(attributes["kernel_shape"]) + 2:
         return call.onnx(operator, x, **attributes)
@@ -208,15 +208,16 @@ def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
     if all(size and n % size == 0 for n, size in zip(spatial, sizes, strict=True)):
         kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
         return _of_images(call, x, "AveragePool", kernel_shape=kernel, strides=kernel)
+    result: Value = x
     for axis in range(len(dims) - rank, len(dims)):
         n, size = dims[axis], sizes[axis - len(dims) + rank]
         places, at = np.arange(n), np.arange(size)[:, None]
         is_inside = (places >= at * n // size) & (places < -(-(at + 1) * n // size))
         shares = (is_inside / is_inside.sum(1, keepdims=True)).astype(_F32)
         order = [*(i for i in range(len(dims)) if i != axis), axis]
-        product = call.onnx("MatMul", call.onnx("Transpose", x, perm=order), shares.T)
-        x = call.onnx("Transpose", product, perm=[order.index(i) for i in range(len(dims))])
-    return x
+        product = call.onnx("MatMul", call.onnx("Transpose", result, perm=order), shares.T)
+        result = call.onnx("Transpose", product, perm=[order.index(i) for i in range(len(dims))])
+    return result
 
 
 @ATEN("adaptive_max_pool2d", "adaptive_max_pool3d")
@@ -254,7 +255,7 @@ def _resize(
     """Torch samples where the factors say that a model brings; without them, or at corners, by the sizes."""
     word, dims = call.node.operator.removeprefix("aten."), call.dims(x)
     own = [scale for scale in (scales, scales_d, scales_h, scales_w) if scale is not None]
-    factors = scale_factors or (own if len(own) == len(dims) - 2 else None)
+    factors = tuple(scale_factors or (own if len(own) == len(dims) - 2 else ()))
     sizes = output_size or [int(n * factor) for n, factor in zip(dims[2:], factors, strict=True)]
     attributes: dict[str, Any] = {
         "mode": "nearest" if "nearest" in word else "cubic" if "cubic" in word else "linear",
@@ -269,7 +270,7 @@ def _resize(
         attributes |= {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
     elif "cubic" in word:
         attributes["cubic_coeff_a"] = -0.75
-    if factors is None or align_corners:
+    if not factors or align_corners:
         return call.onnx("Resize", x, None, None, (*dims[:2], *sizes), **attributes)
     return call.onnx("Resize", x, None, np.array((1, 1, *factors), _F32), **attributes)
 

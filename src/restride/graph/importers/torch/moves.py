@@ -10,7 +10,7 @@ import numpy as np
 
 from ..onnx.known import axis_of
 from ..onnx.rows import enter_rows
-from ..operator_call import ATEN, Function, Made, OperatorCall
+from ..operator_call import ATEN, Function, Made, OperatorCall, Value
 from .call import cast_to, result_of
 
 # --- other dims ---------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def _roll(call: OperatorCall, x: Any, shifts: Any, axes: Any = ()) -> Made:
     return _rolled(call, x, shifts, axes)
 
 
-def _rolled(call: OperatorCall, x: Any, shifts: Sequence[int], axes: Sequence[int]) -> Any:
+def _rolled(call: OperatorCall, x: Value, shifts: Sequence[int], axes: Sequence[int]) -> Value:
     for shift, axis in zip(shifts, axes, strict=True):
         size = call.dims(x)[axis]
         start = -shift % max(size, 1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ....ops.binary import BinaryProblem
 from ....ops.elementwise import ElementwiseProblem
 from ....ops.eltwise import EltwiseProblem
@@ -12,7 +15,8 @@ from .call import of_one_type
 
 # A row of an operation comes first, so that what takes more than a row has the last word.
 for _specification in specifications():
-    for _name, _row in _specification.aten.items():
+    _rows: Mapping[str, Any] = _specification.aten
+    for _name, _row in _rows.items():
         _is_of_elements = _specification is ElementwiseProblem or isinstance(_row, str)
         _is_of_elements &= _specification in (BinaryProblem, ElementwiseProblem, EltwiseProblem)
         enter_rows(ATEN, {_name: of_one_type(_row) if _is_of_elements else _row})
