@@ -385,6 +385,65 @@ def test_a_column_is_not_brought_in_front_of_a_reshape():
     assert not _by(_checked(net.graph(net.add(RELU, y), y)), "lifts")
 
 
+# --- batches ------------------------------------------------------------------------------------------------
+
+
+def _heads(net, x, joined):
+    """Attention with 3 heads in 2 sequences; for each product batch dims are `joined`, as torch has it."""
+    reshape, turn = rs.graph.ReshapeOperation, rs.graph.TransposeOperation
+
+    def head(at):
+        part = net.add(rs.graph.SliceOperation((at, 0, 0, 0, 0), (1, 2, 3, 7, 8), (1,) * 5), parts)
+        return net.add(reshape((2, 3, 7, 8)), part)
+
+    def product(left, right):
+        dims = net.dims(left), net.dims(right)
+        if joined:
+            left, right = (
+                net.add(reshape((6, *own[2:])), each) for each, own in zip((left, right), dims, strict=True)
+            )
+        y = net.add(rs.graph.MatmulOperation(), left, right)
+        return net.add(reshape((*dims[0][:3], dims[1][3])), y) if joined else y
+
+    parts = net.add(turn((2, 0, 3, 1, 4)), net.add(reshape((2, 7, 3, 3, 8)), x))
+    q, k, v = map(head, range(3))
+    scores = product(q, net.add(turn((0, 1, 3, 2)), k))
+    y = product(net.add(rs.graph.SoftmaxOperation("softmax_accurate", 3), scores), v)
+    return net.add(reshape((2, 7, 24)), net.add(turn((0, 2, 1, 3)), y))
+
+
+def test_products_keep_batch_dims_that_were_joined_for_them():
+    for joined in (True, False):
+        net = Network(2, 7, 72)
+        found = _checked(net.graph(_heads(net, net.x, joined)))
+        assert len(_by(found, "batches")) == 2 * joined
+        products = [node.output for node in found.graph.nodes if node.kind == "matmul"]
+        assert [found.graph.tensors[name].dims for name in products] == [(2, 3, 7, 7), (2, 3, 7, 8)]
+
+
+def test_a_tensor_that_others_read_in_joined_dims_stays_so():
+    net = Network(2, 3, 7, 8)
+    joined = net.add(rs.graph.ReshapeOperation((6, 7, 8)), net.x)
+    y = net.add(rs.graph.MatmulOperation(), joined, net.add(rs.graph.ReshapeOperation((6, 8, 7)), net.x))
+    z = net.add(rs.graph.ReshapeOperation((2, 3, 7, 7)), y)
+    found = _checked(net.graph(z, net.eltwise("relu", joined)))
+    assert len(_by(found, "batches")) == 1
+    net = Network(6, 7, 8)
+    y = net.add(rs.graph.MatmulOperation(), net.x, net.add(rs.graph.ReshapeOperation((6, 8, 7)), net.x))
+    assert not _by(_checked(net.graph(net.add(rs.graph.ReshapeOperation((2, 3, 7, 7)), y))), "batches")
+
+
+def test_attention_between_heads_copies_nothing():
+    """Heads are read where they lie, and written side by side."""
+    net = Network(2, 7, 72)
+    graph = net.graph(_heads(net, net.x, True))
+    network = rs.Network(graph)
+    assert network.plan().reorders == 0
+    inputs = random_inputs(graph)
+    wanted = graph_values(graph, inputs)[graph.outputs[0]]
+    np.testing.assert_allclose(network(inputs["x"]), wanted, rtol=1e-5, atol=1e-5)
+
+
 # --- moves --------------------------------------------------------------------------------------------------
 
 
@@ -546,7 +605,7 @@ def test_a_network_is_left_with_what_computes():
     found = _checked(_network())
     assert _kinds(found) == ["convolution", "shuffle", "convolution"]
     assert {each.fusion for each in found.applied} == set(FUSIONS) - {
-        *("dead", "integers", "bias", "layer_norm", "lifts")
+        *("dead", "integers", "bias", "layer_norm", "batches", "lifts")
     }
 
 

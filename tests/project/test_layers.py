@@ -98,6 +98,7 @@ _LATE = {
     ("targets.cpu", "schedule.moves.staged"): "work may be faster in stages",
     ("targets.cpu", "schedule.moves.blocks"): "work is larger than the caches",
     ("targets.cpu", "schedule.moves.transforms"): "a person passes a schedule",
+    ("targets.cpu", "schedule.moves.whole_nest"): "a person passes blocks or stages, or sees them",
     ("targets.cpu", "schedule.moves.neighbors"): "a faster schedule is looked for, or was found",
     ("runtime.cpu.program_launches", "targets.schedule_store"): "the first program is compiled",
     ("model.base", "model.scheduling"): "another schedule is wanted",

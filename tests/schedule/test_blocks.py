@@ -58,7 +58,7 @@ def test_boxes_that_do_not_all_stream_are_flushed_in_blocks(name: str) -> None:
     assert lowered.plan.scratch_elements
     assert lowered.steps == lowered.plan.count
     assert not lowered.streams, "flushing asks for no aligned destination"
-    assert "flushed in runs" in str(lowered)
+    assert "flushed as a run" in str(lowered)
 
 
 def test_what_gains_nothing_is_not_flushed_in_blocks() -> None:

@@ -16,13 +16,17 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
 from restride.ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
-from restride.schedule.language import parse_schedule
+from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
+from restride.schedule.language import Schedule as Transforms
+from restride.schedule.language import Transform, parse_schedule
 from restride.schedule.machine import Machine
+from restride.schedule.moves.blocks import Blocks, boxes_of_blocks, cuts
 from restride.schedule.moves.loop_order import Grid
 from restride.schedule.moves.schedule import Schedule, moves_whole_bytes, schedule
 from restride.schedule.moves.transforms import apply, text_of, transforms_of
+from restride.schedule.moves.whole_nest import apply_whole, bounded
 from restride.targets import cpu
-from restride.targets.isa import Isa
+from restride.targets.isa import CacheSizes, Isa, host_isa
 from restride.targets.lowered import Lowered
 from support.descriptors import pairs
 from support.effort import examples
@@ -41,6 +45,7 @@ from support.kernels import (
 )
 from support.nests import buffers, nests
 from support.problem_primitives import primitive_desc_of
+from support.shuffles import STAGED, ShuffleCase
 
 _AVX512 = Machine(vector_bytes=64, registers=32)
 _MACHINES = (Machine(), Machine(vector_bytes=32), _AVX512, Machine(registers=32))
@@ -235,3 +240,114 @@ def test_other_schedules_of_nests_write_the_same_bytes(
 ) -> None:
     src, dst = (array.view(np.uint8) for array in buffers(nest))
     _check_bytes(nest, _edit(data, nest, isa), (src, dst), at_end=at_end, parts=2)
+
+
+# --- blocks and stages --------------------------------------------------------------------------------------
+
+
+@st.composite
+def _in_blocks(draw: st.DrawFn, nest: LoopNest, machine: Machine) -> Transforms:
+    """Blocks that nobody chose: of any axis that may be cut, of any length that fits."""
+    whole = bounded(nest)
+    axes = cuts(whole)
+    assume(axes)
+    axis = draw(st.sampled_from(axes))
+    extent = whole.axes[axis].extent
+    positions = draw(st.sampled_from([n for n in range(1, extent + 1) if extent % n == 0]))
+    head = Transform("block", (f"a{axis}", positions))
+    if draw(st.booleans()):
+        return (head,)
+    blocks = apply_whole(nest, None, (head,), machine, tuple)
+    assert isinstance(blocks, Blocks)
+    boxes = boxes_of_blocks(blocks)
+    plans = [draw(_edited(plan)) for plan in _plans(boxes, machine)]
+    fitting = [plan.without_streams() for plan in _fitting(boxes, plans, machine)]
+    return (head, *transforms_of(boxes, fitting))
+
+
+@settings(max_examples=examples(160), suppress_health_check=list(HealthCheck))
+@given(pairs(max_ndims=4), st.data(), st.sampled_from(runnable()), st.booleans(), st.booleans())
+def test_any_blocks_of_reorders_write_the_same_bytes(
+    pair: tuple[MemoryDesc, MemoryDesc], data: st.DataObject, isa: Isa, at_end: bool, summed: bool
+) -> None:
+    src, dst = pair
+    nest = reorder_nest(src, dst, linear(scaled=summed, summed=summed))
+    assume(not nest.is_empty)
+    transforms = data.draw(_in_blocks(nest, cpu.machine_of(isa, TINY)))
+    lowered = cpu.lower_by(nest, transforms, isa, TINY)
+    assert isinstance(lowered.plan, Blocks)
+    memory = random_source(src, 1), destination(dst, 3)
+    _check_bytes(nest, lowered, memory, at_end=at_end, parts=data.draw(st.sampled_from((1, 2, 5))))
+    again = cpu.lower_by(nest, parse_schedule(str(lowered)), isa, TINY)
+    assert again.plan == lowered.plan
+    assert str(again) == str(lowered)
+
+
+@pytest.mark.parametrize("case", STAGED, ids=lambda case: case.name)
+@pytest.mark.parametrize("words", ["", ", flush", ", stream"])
+def test_stages_of_any_chunk_write_the_same_bytes(case: ShuffleCase, words: str) -> None:
+    isa, count = runnable()[-1], 0
+    assert case.chain is not None
+    src, dst = random_source(case.src, 1), destination(case.dst)
+    for chunk in (1, 3, 16, case.chain.along.extent):
+        text, lowered = f"stage({chunk}{words})", None
+        with contextlib.suppress(rs.InvalidArguments):
+            lowered = cpu.lower_by(case.nest, parse_schedule(text), isa, TINY, chain=case.chain)
+        if lowered is None:
+            continue
+        count += 1
+        _check_bytes(case.nest, lowered, (src, dst), at_end=bool(chunk % 2), parts=3)
+        again = cpu.lower_by(case.nest, parse_schedule(str(lowered)), isa, TINY, chain=case.chain)
+        assert again.plan == lowered.plan
+    assert count or words == ", stream" or not case.chain.run
+
+
+REFUSED = {
+    "block(a0)": "takes an axis and a number",
+    "block(a9, 1)": "the axes that may be cut are a0 of 96, a1 of 64",
+    "block(a0, 7)": "a divisor",
+    "block(a0, 0)": "a divisor",
+    "2.block(a0, 1)": "has no number",
+    "block(a0, 16) . tile(a0, 16) . tile(a1, 16) . stream()": "do not stream",
+    "tile(a0, 4) . block(a0, 8)": "the first transform",
+    "block(a0, 8) . stage(4)": "the first transform",
+    "block(a0, 8) . 9.tile(a0, 4)": "there are boxes",
+    "stage(4)": "no stages",
+    "stage()": "stage takes a number",
+    "stage(4, 4)": "stage takes a number",
+    "block()": "takes an axis and a number",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_blocks_and_stages_that_do_not_fit_are_refused(text: str) -> None:
+    nest = reorder_nest(MemoryDesc((64, 96), "f32", "ab"), MemoryDesc((64, 96), "f32", "ba"), linear())
+    with pytest.raises(rs.InvalidArguments, match="RS-V09") as refused:
+        cpu.lower_by(nest, parse_schedule(text.replace(" . ", " · ")), host_isa(), TINY)
+    assert REFUSED[text] in str(refused.value)
+
+
+def test_a_position_that_does_not_fit_the_scratch_is_refused() -> None:
+    md = MemoryDesc((2, 750000, 2), "f64", "aBc16b24b")
+    nest, chain = shuffle_nest(md, md, 1, 3), shuffle_in_stages(md, md, 1, 3)
+    with pytest.raises(rs.InvalidArguments, match="a position does not fit"):
+        cpu.lower_by(nest, parse_schedule("stage(1)"), host_isa(), TINY, chain=chain)
+
+
+def test_elements_that_share_a_byte_are_in_no_blocks() -> None:
+    nest = reorder_nest(MemoryDesc((64, 96), "s4", "ab"), MemoryDesc((64, 96), "s4", "ba"), linear())
+    with pytest.raises(rs.InvalidArguments, match="share a byte"):
+        cpu.lower_by(nest, parse_schedule("block(a0, 8)"), host_isa(), TINY)
+
+
+def test_a_search_goes_from_blocks_to_none_and_back() -> None:
+    nest = reorder_nest(
+        MemoryDesc((40, 17, 7, 7), "u8", "abcd"), MemoryDesc((40, 17, 7, 7), "u8", "aBcd16b"), linear()
+    )
+    choice = cpu.lower_nest(nest, host_isa(), CacheSizes(l2=1 << 10, l3=1 << 12)).choice()
+    assert choice.transforms[0].name == "block"
+    *_, near = choice.neighbors()
+    others = [other for other in near(choice.transforms) if choice.fits(other)]
+    assert {other[0].name for other in others} == {"block", "tile"}
+    direct = next(other for other in others if other[0].name == "tile")
+    assert "block" in {other[0].name for other in near(direct)}

@@ -157,11 +157,11 @@ def test_a_lowered_chain_says_what_it_does() -> None:
     lowered = cpu.lower_nest(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
     assert isinstance(lowered.plan, StagedSchedule)
     assert lowered.steps == 8 * lowered.plan.chunks
-    assert str(lowered).startswith("staged (groups cut blocks")
-    assert "flush runs of" in str(lowered)
+    assert str(lowered).startswith("# staged (groups cut blocks")
+    assert "flushed in runs" in str(lowered)
     nest, md = _nest((8, 244, 28, 28), "aBcd16b", 2)
     lowered = cpu.lower_nest(nest, host_isa(), CacheSizes(l3=1 << 16), chain=shuffle_in_stages(md, md, 1, 2))
-    assert "streaming stores in the last" in str(lowered)
+    assert "streaming stores in the last stage" in str(lowered)
 
 
 def test_scratch_stays_as_small_as_is_promised_of_a_thread_s_stack() -> None:

@@ -17,6 +17,7 @@ from restride.ir.staged_nest import StagedNest
 from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.machine import Machine
 from restride.schedule.moves.staged import stage, stream
+from restride.schedule.moves.whole_nest import whole_transforms
 from restride.targets import cpu
 from restride.targets.isa import CacheSizes, Isa
 
@@ -191,7 +192,11 @@ class StagedKernel(Kernel):
             stream(chain, machine) if is_streamed else stage(chain, machine, through_scratch=way == "flushed")
         )
         assert staged is not None
-        self._take(cpu.lower_stages(staged, case.nest, isa))
+        # The transforms that say it, which replay it.
+        transforms, _ = whole_transforms(case.nest, chain, staged)
+        lowered = cpu.lower_by(case.nest, transforms, isa, COMMON, chain=chain)
+        assert lowered.plan == staged
+        self._take(lowered)
 
 
 class ChosenKernel(Kernel):

@@ -25,6 +25,7 @@ from ..model.scheduling import (
 )
 from ..ops.reorder import Reorder, ReorderProblem, check_reorder
 from ..runtime.arguments import Executable
+from ..runtime.cpu.executable import CpuExecutable
 from ..runtime.cpu.rates import rates_of
 from ..runtime.describe import Subject, describe
 from ..runtime.engine import Engine
@@ -182,14 +183,16 @@ class Plan:
 
     @property
     def schedule(self) -> str:
-        """Tiles and loop order: a line for each part of the nest, which `plan(..., schedule=...)` reads. What
-        stands behind a `#` is for people; stages and blocks stand there alone.
+        """Tiles and loop order, blocks and stages: a line for each part of the nest, which
+        `plan(..., schedule=...)` reads. What stands behind a `#` is for people.
 
         It is what `reorder` runs by, the chosen one or what `effort="measure"` has found on this machine,
         unless this plan was made with `schedule=`.
         """
-        if self._lowered and not why_fixed(self._job.executable, self._job.engine):
-            return str(self._lowered)
+        executable = self._job.executable
+        if self._lowered and not why_fixed(executable, self._job.engine):
+            is_one = isinstance(executable, CpuExecutable) and executable.is_one_kernel
+            return str(self._lowered) if is_one else executable.schedule
         lines = str(self._lowered or "nothing to compile").splitlines()
         return "\n".join(line if line.startswith("#") else f"# {line}" for line in lines)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from .expression import Affine, Apply, Coordinate, Expr, Index, Load, is_long, parts_of
-from .tree import Each, Fold, Guard, Item, Let, Store, values_of
+from .expression import Affine, Apply, Coordinate, Expr, Index, Load, is_long
+from .tree import Each, Fold, Guard, Item, Let, Store, loads_in, parts_in
 
 _Item = TypeVar("_Item", Each, Let, Fold, Store, Item)
 
@@ -25,27 +25,20 @@ def items_of(items: Sequence[Item]) -> Iterator[Item]:
 
 def accesses_of(item: Item) -> Iterator[Access]:
     """The accesses of one item itself."""
-    for value in values_of(item):
-        for part in parts_of(value):
-            if isinstance(part, Load):
-                yield part.tensor, part.index
+    for load in loads_in((item,)):
+        yield load.tensor, load.index
     if isinstance(item, Store):
         yield item.tensor, item.index
 
 
 def coordinates_of(item: Item) -> Iterator[Affine]:
     """The indices that an item uses as numbers."""
-    for value in values_of(item):
-        for part in parts_of(value):
-            if isinstance(part, Coordinate):
-                yield part.index
+    return (part.index for part in parts_in((item,)) if isinstance(part, Coordinate))
 
 
 def has_long_function(items: Sequence[Item]) -> bool:
     """True where a function of tens of operations is in one of the items, or inside of one."""
-    values = (value for item in items_of(items) for value in values_of(item))
-    parts = (part for value in values for part in parts_of(value))
-    return any(isinstance(part, Apply) and is_long(part.op) for part in parts)
+    return any(isinstance(part, Apply) and is_long(part.op) for part in parts_in(items_of(items)))
 
 
 def with_values(item: _Item, change: Callable[[Expr], Expr]) -> _Item:

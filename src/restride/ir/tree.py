@@ -61,7 +61,7 @@ Rows added to those that `to` names, each time reading what was added before::
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -268,10 +268,7 @@ class LoopTree:
     @property
     def loads(self) -> tuple[Load, ...]:
         """All loads."""
-        parts = (
-            part for item in _all_items(self.items) for value in values_of(item) for part in parts_of(value)
-        )
-        return tuple(part for part in parts if isinstance(part, Load))
+        return tuple(loads_in(_all_items(self.items)))
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -317,6 +314,18 @@ def values_of(item: Item) -> tuple[Expr, ...]:
     if isinstance(item, Store):
         return (item.value, *(at for at in item.index if isinstance(at, Load)))
     return item.values if isinstance(item, Fold) else (item.value,)
+
+
+def parts_in(items: Iterable[Item]) -> Iterator[Expr]:
+    """The expressions of items and all parts of these, without those of the items in them."""
+    for item in items:
+        for value in values_of(item):
+            yield from parts_of(value)
+
+
+def loads_in(items: Iterable[Item]) -> Iterator[Load]:
+    """The loads among them."""
+    return (part for part in parts_in(items) if isinstance(part, Load))
 
 
 def _all_items(items: tuple[Item, ...]) -> Iterator[Item]:

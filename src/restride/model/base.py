@@ -118,8 +118,8 @@ class PrimitiveDescBase(DescGetters):
     def scheduled(self, schedule: str | None = None, *, effort: str = "model") -> Self:
         """The same descriptor by another schedule, as `rs.plan` has it.
 
-        `schedule`: the text of `schedule`, changed, where one kernel does the work. Of sums of f32 and f64 it
-        may change the last bits, where it changes the loop that sums.
+        `schedule`: the text of `schedule`, changed; of several kernels those that are named, `kernel(n)`. Of
+        sums of f32 and f64 it may change the last bits, where it changes the loop that sums.
 
         `effort`: "model" takes what is chosen, or was found before, "measure" the fastest of at most 30 for
         each kernel, all of which write the same bits. They are tried for about a second, longer where one
@@ -137,7 +137,9 @@ class PrimitiveDescBase(DescGetters):
             search_for(impl, self._exec_args())
         made = copy(self)
         if transforms is not None:
-            made._impl, made._schedule = by_schedule(what, impl, transforms), schedule or ""
+            made._impl = by_schedule(what, impl, transforms)
+            # All of it: kernels may have had other transforms before.
+            made._schedule = made.schedule
         return made
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:

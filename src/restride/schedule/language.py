@@ -5,9 +5,10 @@
     argument  := integer | word                         word: letters, digits, "_", ".", "/", "@"
 
 `split(c, 16) · reorder(n, h, w, c/16, c/1) · vectorize(c/1, 16)` is such a text. `loop` is the number of the
-loop that a transform is about, counted from 0 in the order in which loops begin; 0 is not written. What
-stands behind a `#` is for people. What a transform does is said where loops of that kind are scheduled:
-`trees/transforms.py`, `moves/transforms.py`.
+loop that a transform is about, counted from 0 in the order in which loops begin; 0 is not written. Of a
+program of several kernels `kernel(n)` stands before the transforms of kernel number n; kernels that are not
+named stay as they are chosen. What stands behind a `#` is for people. What a transform does is said where
+loops of that kind are scheduled: `trees/transforms.py`, `moves/transforms.py`.
 
 A text is read, never run; and read in one pass, however long it is.
 """

@@ -19,9 +19,9 @@ from typing import TypeVar
 
 from ..dtypes import DataType
 from ..ir.accesses import items_of, with_values
-from ..ir.expression import Affine, Apply, Expr, Load, TreeAxis, index_of, is_costly, parts_of
+from ..ir.expression import Affine, Apply, Expr, Load, TreeAxis, index_of, is_costly
 from ..ir.program import Place, Program, Step, TreeStep
-from ..ir.tree import Each, Item, LoopTree, Store, TreeTensor, values_of
+from ..ir.tree import Each, Item, LoopTree, Store, TreeTensor, parts_in
 from .machine import DeviceFacts
 from .trees.plan import EachPlan, TreeDigit, TreeSchedule, grid_of
 from .trees.schedule import schedule_tree
@@ -98,8 +98,7 @@ class TreePlan:
     @property
     def needs_double(self) -> bool:
         """True where something is computed in f64, or an element is one."""
-        items = list(items_of(self.tree.items))
-        parts = (part for item in items for value in values_of(item) for part in parts_of(value))
+        parts = parts_in(items_of(self.tree.items))
         has_double = any(tensor.data_type is DataType.f64 for tensor in self.tree.tensors)
         return self.tree.wide or has_double or any(map(_is_costly, parts))
 

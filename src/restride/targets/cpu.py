@@ -7,6 +7,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from ..dtypes import DataType
+from ..errors import InvalidArguments
+from ..frozen import dataclass
 from ..ir.nest import LoopNest
 from ..ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
 from ..loading import load_whole
@@ -16,6 +18,8 @@ from .isa import CacheSizes, Isa
 from .lowered import Lowered, ScheduleChoice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..emit.kernel import Style
     from ..ir.staged_nest import StagedNest
     from ..schedule import language
@@ -64,63 +68,140 @@ def lower_nest(
 
     `chain` is the same in stages, taken where it is faster.
     """
-    direct, machine = _lower_direct(nest, isa, caches, may_stream), machine_of(isa, caches)
-    blocks = _block(direct, machine, may_stream)
-    staged = None if blocks else _stage(chain, direct, machine, may_stream)
-    lowered, streams = direct, any(plan.streams for plan in direct.plan)
-    if blocks:
-        steps = blocks.count
-        lowered, streams = replace(direct, plan=blocks, write=_write_blocks, steps=steps, choice=None), False
-    elif staged:
-        lowered, streams = lower_stages(staged, nest, isa), staged.streams
-    if not streams:
-        return lowered
-    return replace(lowered, unaligned=partial(lower_nest, nest, isa, caches, may_stream=False, chain=chain))
-
-
-def lower_stages(plan: StagedSchedule, nest: LoopNest, isa: Isa) -> Lowered:
-    """What a scheduled chain of stages is for an instruction set; `nest` is the same in one."""
-    return Lowered(plan, _write_staged, isa, plan.kind, plan.why, plan.steps, nests=(nest,))
+    return _NestLowering(nest, isa, caches, may_stream, chain).chosen()
 
 
 def lower_by(
-    nest: LoopNest, transforms: language.Schedule, isa: Isa, caches: CacheSizes, *, may_stream: bool = True
+    nest: LoopNest,
+    transforms: language.Schedule,
+    isa: Isa,
+    caches: CacheSizes,
+    *,
+    may_stream: bool = True,
+    chain: StagedNest | None = None,
 ) -> Lowered:
     """Schedule a nest that is not empty by transforms. Raises InvalidArguments where they do not fit."""
-    load_whole("restride.schedule.moves.transforms")
-    from ..schedule.moves.transforms import apply
-
-    plans = apply(boxes_of(nest), transforms, machine_of(isa, caches))
-    lowered = _of_plans(nest, plans, isa, caches, may_stream)
-    if not any(plan.streams for plan in lowered.plan):
-        return lowered
-    return replace(lowered, unaligned=partial(lower_by, nest, transforms, isa, caches, may_stream=False))
+    return _NestLowering(nest, isa, caches, may_stream, chain).by(transforms)
 
 
-def _choice(
-    nest: LoopNest, plans: tuple[Schedule, ...], isa: Isa, caches: CacheSizes, may_stream: bool
-) -> ScheduleChoice:
-    load_whole("restride.schedule.moves.neighbors")
-    from ..schedule.moves.neighbors import fits, neighbors
-    from ..schedule.moves.transforms import text_of, transforms_of
+@dataclass(frozen=True, slots=True)
+class _NestLowering:
+    """A nest for an instruction set and caches, and the ways in which it can be lowered."""
 
-    boxes, machine = boxes_of(nest), machine_of(isa, caches)
-    return ScheduleChoice(
-        nest,
-        transforms_of(boxes, plans),
-        partial(neighbors, boxes, machine),
-        partial(fits, boxes, machine),
-        lambda transforms: lower_by(nest, transforms, isa, caches, may_stream=may_stream),
-        text_of(boxes, plans),
-    )
+    nest: LoopNest
+    isa: Isa
+    caches: CacheSizes
+    may_stream: bool
+    chain: StagedNest | None
 
+    @property
+    def machine(self) -> Machine:
+        """What schedules are made for."""
+        return machine_of(self.isa, self.caches)
 
-def why_fixed(lowered: Lowered) -> str:
-    """Why no transforms say how work runs; empty where they do."""
-    if lowered.choice is not None:
-        return ""
-    made = "stages" if lowered.kind == "staged" else "blocks"
-    return f"no transform makes {made}" if lowered.plan else lowered.why
+    def chosen(self) -> Lowered:
+        """The nest at once, in blocks, or in stages, whichever is the fastest."""
+        direct = self.direct()
+        whole = _block(direct, self.machine, self.may_stream) or _stage(
+            self.chain, direct, self.machine, self.may_stream
+        )
+        lowered = direct if whole is None else self._in_parts(whole, direct)
+        return self._with_unaligned(lowered, _NestLowering.chosen)
+
+    def by(self, transforms: language.Schedule) -> Lowered:
+        """The nest by transforms. Raises InvalidArguments where they do not fit."""
+        load_whole("restride.schedule.moves.transforms")
+        from ..schedule.moves.transforms import WHOLE, apply
+
+        if transforms and transforms[0].name in WHOLE:
+            load_whole("restride.schedule.moves.whole_nest")
+            from ..schedule.moves.whole_nest import apply_whole
+
+            own = self._with_stages() if transforms[0].name == "stage" else self
+            whole = apply_whole(self.nest, own.chain, transforms, self.machine, self._chosen_transforms)
+            if not self.may_stream:
+                whole = whole.without_streams()
+            lowered = own._in_parts(whole, self.direct())
+        else:
+            lowered = self._of_plans(
+                apply(boxes_of(self.nest), transforms, self.machine, self._chosen_transforms)
+            )
+        return self._with_unaligned(lowered, lambda plain: plain.by(transforms))
+
+    def _with_stages(self) -> _NestLowering:
+        """The same, where stages are looked for that nobody else has looked for: a small nest has none."""
+        if self.chain is not None or self.nest.has_nibbles:
+            return self
+        load_whole("restride.schedule.moves.staged")
+        from ..schedule.moves.staged import one_stage
+
+        return replace(self, chain=one_stage(self.nest))
+
+    def _chosen_transforms(self) -> language.Schedule:
+        choice = self.chosen().choice
+        return choice().transforms if choice else ()
+
+    def direct(self) -> Lowered:
+        """The nest at once: each of its boxes by the schedule that is chosen for it."""
+        nest = self.nest
+        if peeled_boxes(nest) > LIMITS.boxes:
+            why, steps = "too many partial blocks to peel", nest.axes[0].extent
+            return Lowered((), _write_guarded, self.isa, "guarded", why, steps, code=nest, nests=(nest,))
+        return self._of_plans(tuple(plan for box in boxes_of(nest) for plan in schedule(box, self.machine)))
+
+    def _of_plans(self, plans: tuple[Schedule, ...]) -> Lowered:
+        """The nest with the schedules of its boxes; the one that moves the most gives it its name."""
+        if not self.may_stream:
+            plans = tuple(plan.without_streams() for plan in plans)
+        main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
+        steps = max(plan.steps() for plan in plans)
+        return Lowered(
+            *(plans, _write_schedules, self.isa, main.kind, main.why, steps),
+            nests=(self.nest,),
+            choice=partial(self._choice, plans),
+        )
+
+    def _in_parts(self, plan: Blocks | StagedSchedule, direct: Lowered) -> Lowered:
+        """The nest in blocks, which have the name of what it would be at once, or in stages."""
+        is_staged = plan.kind == "staged"
+        kind, why = (plan.kind, plan.why) if is_staged else (direct.kind, direct.why)
+        return Lowered(
+            *(plan, _write_staged if is_staged else _write_blocks, self.isa, kind, why, plan.steps),
+            nests=(self.nest,),
+            choice=partial(self._choice, plan),
+        )
+
+    def _with_unaligned(self, lowered: Lowered, of: Callable[[_NestLowering], Lowered]) -> Lowered:
+        """With what runs where no cache line begins, if that is another kernel. Blocks and flushes begin
+        anywhere.
+        """
+        plans = lowered.plan if isinstance(lowered.plan, tuple) else (lowered.plan,)
+        if not any(plan.streams for plan in plans):
+            return lowered
+        return replace(lowered, unaligned=partial(of, replace(self, may_stream=False)))
+
+    def _choice(self, plan: tuple[Schedule, ...] | Blocks | StagedSchedule) -> ScheduleChoice:
+        load_whole("restride.schedule.moves.neighbors")
+        load_whole("restride.schedule.moves.whole_nest")
+        from ..schedule.moves.neighbors import neighbors
+        from ..schedule.moves.transforms import text_of, transforms_of
+        from ..schedule.moves.whole_nest import whole_transforms
+
+        boxes = [] if peeled_boxes(self.nest) > LIMITS.boxes else boxes_of(self.nest)
+        if isinstance(plan, tuple):
+            transforms, text = transforms_of(boxes, plan), text_of(boxes, plan)
+        else:
+            transforms, text = whole_transforms(self.nest, self.chain, plan)
+        ways = partial(neighbors, self.nest, boxes, self.chain, self.machine)
+        return ScheduleChoice(self.nest, transforms, ways, self._fits, self.by, text)
+
+    def _fits(self, transforms: language.Schedule) -> bool:
+        """True where transforms fit."""
+        try:
+            self.by(transforms)
+        except InvalidArguments:
+            return False
+        return True
 
 
 def boxes_of(nest: LoopNest) -> list[LoopNest]:
@@ -177,27 +258,6 @@ def _stage(
         for through_scratch in (is_large, False)
     ]
     return next(filter(None, (way() for way in ways)), None)
-
-
-def _lower_direct(nest: LoopNest, isa: Isa, caches: CacheSizes, may_stream: bool) -> Lowered:
-    if peeled_boxes(nest) > LIMITS.boxes:
-        why, steps = "too many partial blocks to peel", nest.axes[0].extent
-        return Lowered((), _write_guarded, isa, "guarded", why, steps, code=nest, nests=(nest,))
-    machine = machine_of(isa, caches)
-    plans = tuple(plan for box in boxes_of(nest) for plan in schedule(box, machine))
-    return _of_plans(nest, plans, isa, caches, may_stream)
-
-
-def _of_plans(
-    nest: LoopNest, plans: tuple[Schedule, ...], isa: Isa, caches: CacheSizes, may_stream: bool
-) -> Lowered:
-    """A nest with the schedules of its boxes; the one that moves the most gives it its name."""
-    if not may_stream:
-        plans = tuple(plan.without_streams() for plan in plans)
-    main = max(plans, key=lambda plan: (not plan.nest.is_zero, plan.nest.positions))
-    steps = max(plan.steps() for plan in plans)
-    choice = partial(_choice, nest, plans, isa, caches, may_stream)
-    return Lowered(plans, _write_schedules, isa, main.kind, main.why, steps, nests=(nest,), choice=choice)
 
 
 # --- text ---------------------------------------------------------------------------------------------------

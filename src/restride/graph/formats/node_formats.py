@@ -37,6 +37,7 @@ from ...runtime.engine import Engine
 from ...schedule.machine import RATES
 from ...targets.cpu import machine_of
 from ...targets.isa import host_caches, host_isa
+from ..dims import Dims
 from ..graph import Graph, Node
 from ..network.concat_windows import free_concats, part_windows
 from ..nodes.moves import (
@@ -211,6 +212,10 @@ class _AlternativesWriter:
     def __init__(self, graph: Graph, costs: CostModel, formats: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
         self._free_concats = free_concats(graph)
+        self._turned: dict[str, list[tuple[Node, Dims]]] = {}
+        for node in graph.nodes:
+            if isinstance(node.operation, TransposeOperation):
+                self._turned.setdefault(node.sources[0], []).append((node, node.operation.order))
         self._homes: dict[str, tuple[MemoryDesc, ...]] = {name: (md,) for name, md in formats.items()}
 
     def steps(self) -> Iterator[FormatStep]:
@@ -281,9 +286,14 @@ class _AlternativesWriter:
         problem = self._problem(node)
         formats, is_packed = problem.preferred(), right in self._graph.constants
         rights = [formats["weights"]] if is_packed else self._unblocked(right)
-        for src, weights in product(self._unblocked(left), rights):
-            seconds = self._costs.product(problem.terms, src, weights, formats["dst"], is_packed)
-            yield replace(self._of_product(node, src, weights, formats["dst"]), seconds=seconds)
+        results = dict.fromkeys([formats["dst"], *self._before_transposes(node.output)])
+        for src, weights, dst in product(self._unblocked(left), rights, results):
+            seconds = self._costs.product(problem.terms, src, weights, dst, is_packed)
+            yield replace(self._of_product(node, src, weights, dst), seconds=seconds)
+
+    def _before_transposes(self, name: str) -> list[MemoryDesc]:
+        """The formats of a tensor that its transposes turn into row-major ones: of heads side by side."""
+        return [self._plain(node.output).permute_axes(order) for node, order in self._turned.get(name, ())]
 
     def _recurrent(self, node: Node) -> Iterator[Alternative]:
         operation = node.operation

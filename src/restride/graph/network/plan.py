@@ -105,6 +105,13 @@ class NetworkPlan:
         return "\n".join([head, *map(str, self.steps), str(self.formats)])
 
 
+# Why a move is copied, where a descriptor cannot say it.
+_MOVES = {
+    "concat": "whose parts are not written into it",
+    "shuffle": "as strides do not say its order",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedGraph:
     """A graph that was fused before, and what propagation chose for it by a rule: how each step runs, and
@@ -165,6 +172,7 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
     yield f"formats: {formats.rule}, predicted {formats.seconds * 1e3:.3g} ms in all{proof}"
     tensors = (item for item in formats.formats.items() if item[0] not in plan.graph.constants)
     yield from (f"  {name}: {format_name(md)}" for name, md in tensors)
+    yield from _moves(plan)
     costs = f"{formats.bytes_moved} bytes, predicted {formats.reorder_seconds * 1e3:.3g} ms"
     for is_constant, words in ((False, costs), (True, "of constants, done once")):
         reorders = [reorder for reorder in formats.reorders if reorder.is_constant is is_constant]
@@ -177,6 +185,19 @@ def _explained(plan: NetworkPlan) -> Iterator[str]:
         pd = step.lowered.pd
         yield f"  {step.node}: {step.operation}, {pd.impl_info_str}"
         yield from (f"    {line}" for line in pd.schedule.splitlines() if not line.startswith("#"))
+
+
+def _moves(plan: NetworkPlan) -> Iterator[str]:
+    """What became of nodes that move elements, and compute nothing."""
+    copied = {step.node: step for step in plan.steps if step.operation in _MOVES and not step.is_inserted}
+    moving = [node for node in plan.graph.nodes if isinstance(node.operation, VIEWS) or node.kind in _MOVES]
+    if not moving:
+        return
+    told = f"{len(copied)} copied" if copied else "none copied"
+    yield f"moves: {len(moving) - len(copied)} as descriptors of other tensors, {told}"
+    for step in copied.values():
+        nbytes = sum(place.md.size for place in (*step.reads, *step.writes))
+        yield f"  {step.node}: {step.operation} of {nbytes} bytes, {_MOVES[step.operation]}"
 
 
 # --- steps --------------------------------------------------------------------------------------------------
@@ -269,7 +290,7 @@ class _Planner:
             storage = Storage(OUTPUT, name)
             places[name] = TensorLocation(storage, place.md)
             md, is_free = descs.get(place.storage), place.storage not in targets
-            if md is not None and is_free and (md == place.md or is_same_memory(md, place.md)):
+            if md is not None and is_free and _is_whole(place.md, md):
                 targets[place.storage] = storage
             else:
                 self._insert(name, place, places[name])
@@ -291,6 +312,16 @@ class _Planner:
             scratch = step.lowered.pd._scratch_bytes()
             steps.append(MemoryStep(reads, writes, _in_place(step), (), scratch))
         return plan_memory(lifetimes(steps, sizes))
+
+
+def _is_whole(view: MemoryDesc, md: MemoryDesc) -> bool:
+    """True where a view of what a step writes has every byte of it, if perhaps in other dims."""
+    if view == md or is_same_memory(md, view):
+        return True
+    both_whole = all(
+        each.offset0 == 0 and each.nelems * each.data_type.bits == each.size * 8 for each in (view, md)
+    )
+    return both_whole and view.size == md.size
 
 
 def _in_place(step: NetworkStep) -> tuple[tuple[str, str], ...]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..dims import Dims
 from ..fields import check_fields
 from ..graph import Constant, Graph, Node
+from ..nodes.moves import ReshapeOperation
 from ..nodes.operations import AS_F32, TensorType
 
 __all__ = ["AppliedFusion", "GraphDraft"]
@@ -134,6 +137,33 @@ class GraphDraft:
         name = self._new_name(near)
         self._new[name] = values if isinstance(values, Constant) else Constant(values)
         return name
+
+    def can_give(self, name: str, dims: Dims) -> bool:
+        """True where `given` can give a tensor these dims: a reshape makes it of them, or for one reader."""
+        maker = self.maker(name)
+        if maker is None or not isinstance(maker[1].operation, ReshapeOperation):
+            return False
+        is_private = self.private_maker(name) is not None
+        return prod(dims) == prod(self.type(name).dims) and (
+            is_private or self.type(maker[1].sources[0]).dims == dims
+        )
+
+    def given(self, name: str, dims: Dims) -> str:
+        """A reshaped tensor in these dims instead, under another name."""
+        place, node = self._makers[name], self._nodes[self._makers[name]]
+        source = node.sources[0]
+        if self.type(source).dims == dims:
+            return source
+        other = self._new_name(name)
+        self._types[other] = replace(self.type(name), dims=dims)
+        readers = self.readers(name)
+        self._take(place)
+        self._put(place, replace(node, operation=ReshapeOperation(dims), outputs=(other,)))
+        for reader in readers:
+            reading = self._take(reader)
+            inputs = tuple(other if each == name else each for each in reading.inputs)
+            self._put(reader, replace(reading, inputs=inputs))
+        return other
 
     def swap(self, first: int, second: int, node: Node) -> None:
         """Let the node at `second` work before that at `first`, which it reads: y = f(x), z = g(y).

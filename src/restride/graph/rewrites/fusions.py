@@ -8,6 +8,7 @@
 | `moves` | chains of reshapes and transposes become one, or none |
 | `shuffles` | reshape, transpose, reshape become a shuffle of channels |
 | `layer_norm` | layer normalizations that are written as their formula become one node |
+| `batches` | products of matrices keep the batch dims that were joined for them |
 | `lifts` | functions and sums of a reshaped product move in front of the reshape |
 | `functions` | hard swish and its like, and arithmetic with a number, become one function |
 | `pads` | pads go into the padding of windows |
@@ -35,7 +36,7 @@ from .epilogues import fuse_epilogues
 from .expansions import as_arithmetic
 from .functions import fuse_functions
 from .integers import fuse_integers
-from .moves import fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
+from .moves import fuse_batches, fuse_lifts, fuse_moves, fuse_pads, fuse_shuffles
 from .norms import fuse_layer_norm
 from .weights import fuse_batch_norm, fuse_bias, fuse_scale
 
@@ -47,6 +48,7 @@ _REWRITES: dict[str, Callable[[GraphDraft], None]] = {
     "moves": fuse_moves,
     "layer_norm": fuse_layer_norm,
     "functions": fuse_functions,
+    "batches": fuse_batches,
     "lifts": fuse_lifts,
     "pads": fuse_pads,
     "batch_norm": fuse_batch_norm,

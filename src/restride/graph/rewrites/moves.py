@@ -7,8 +7,10 @@ reshape(transpose(reshape(x)))              ->  shuffle(x), where two digits of 
 conv(pad(x)), pool(pad(x))                  ->  conv(x), pool(x) with wider padding
 relu(reshape(matmul(x)))                    ->  reshape(relu(matmul(x)))
 reshape(matmul(x)) + row                    ->  reshape(matmul(x) + row)
+reshape(matmul(reshape(x), reshape(y)))     ->  matmul(x, y), where batch dims were joined for it
 
-The last two let functions and sums go into the product.
+Functions and sums can go into the product then. And heads that lie between each other, whose joint dim has no
+stride, are read where they lie.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from ..nodes.products import (
 from .draft import GraphDraft
 from .patterns import Match, Pattern, rewrite
 
-__all__ = ["fuse_lifts", "fuse_moves", "fuse_pads", "fuse_shuffles"]
+__all__ = ["fuse_batches", "fuse_lifts", "fuse_moves", "fuse_pads", "fuse_shuffles"]
 
 _MOVES = (ReshapeOperation, TransposeOperation)
 
@@ -101,6 +103,28 @@ def _is_still(draft: GraphDraft, node: Node) -> bool:
     operation = node.operation
     if isinstance(operation, TransposeOperation):
         return Permutation.of(draft.type(node.sources[0]).dims, operation.order).moves_nothing
+    return True
+
+
+def fuse_batches(draft: GraphDraft) -> None:
+    """Products of matrices whose batch dims were joined to one for them alone."""
+    product = Pattern(MatmulOperation, ("left", "right"), name="product")
+    rewrite(draft, [(Pattern(ReshapeOperation, (product,)), _apart)])
+
+
+def _apart(match: Match) -> bool:
+    draft, dims = match.draft, match.of().dims
+    joined = draft.type(match["product"]).dims
+    batch = dims[:-2]
+    if dims[-2:] != joined[-2:] or len(batch) < len(joined) - 1 or len(joined) != 3:
+        return False
+    operands = [(match[word], (*batch, *draft.type(match[word]).dims[-2:])) for word in ("left", "right")]
+    if not all(draft.can_give(name, wanted) for name, wanted in operands):
+        return False
+    names = tuple(draft.given(name, wanted) for name, wanted in operands)
+    draft.fuse(
+        match.place, replace(match.nodes["product"], inputs=names, outputs=match.node.outputs), *match.places
+    )
     return True
 
 

@@ -21,7 +21,17 @@ from ..arguments import name_and_reason
 from ..result_pool import allocate
 from .kernel import REPEAT_BYTES, SHORT_BYTES
 from .launch import Addresses, Launch, Repeat
-from .program_launches import after_passes, launch_by, repeats_of, temporary_places, why_fixed, with_found
+from .program_launches import (
+    after_passes,
+    by_kernel,
+    launch_by,
+    numbered_kernels,
+    only_kernel,
+    repeats_of,
+    temporary_places,
+    why_fixed,
+    with_found,
+)
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
@@ -77,12 +87,21 @@ class CpuExecutable:
         """Why no text says how the program runs; empty where `scheduled_by` takes one."""
         return why_fixed(self.launches)
 
+    @property
+    def is_one_kernel(self) -> bool:
+        """True where one kernel does the work: its transforms need no number."""
+        return only_kernel(self.launches) is not None
+
     def scheduled_by(self, transforms: Schedule) -> CpuExecutable:
-        """The same program, whose schedule is not fixed, by the transforms that a person passes. Raises
-        InvalidArguments where they do not fit.
+        """The same program by the transforms that a person passes, of its one kernel or of those that
+        `kernel(n)` names. Raises InvalidArguments where they do not fit.
         """
-        (launch,) = (launch for launch in self.launches if launch.is_named and isinstance(launch, Launch))
-        return self.with_launch(launch, transforms)
+        made = self
+        for number, of_kernel in by_kernel(transforms, self.launches).items():
+            launch = made.launches[number]
+            assert isinstance(launch, Launch)
+            made = made.with_launch(launch, of_kernel)
+        return made
 
     def with_launch(self, launch: Launch, transforms: Schedule) -> CpuExecutable:
         """The same program, one of its launches by other transforms. Raises InvalidArguments where these do
@@ -109,14 +128,19 @@ class CpuExecutable:
     @property
     def schedule(self) -> str:
         """The transforms of each kernel, a line for each; behind a `#` what it is for and why it is so."""
-        lines = list[str]()
+        lines, number = list[str](), 0
+        is_one = numbered_kernels(self.launches) == [only_kernel(self.launches)]
         for repeat in self.repeats:
             lines += [f"# {repeat.turns} times"] if repeat.turns > 1 else []
             for launch in repeat.launches:
                 lines += [f"# {launch.kind}: {launch.why}"]
                 after = launch.rewrites if isinstance(launch, Launch) else ""
                 lines += [f"# after {after}"] if after else []
-                lines += [str(launch.lowered)]
+                if launch.lowered.choice is None:
+                    lines += [f"# {line}" for line in str(launch.lowered).splitlines()]
+                else:
+                    lines += [str(launch.lowered)] if is_one else [f"kernel({number})", str(launch.lowered)]
+                number += 1
         return "\n".join(lines) or "# nothing to do"
 
     @property

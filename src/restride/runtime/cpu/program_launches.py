@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from ...errors import refuse
 from ...ir.program import (
     DST,
     NestStep,
@@ -23,9 +24,10 @@ from .launch import FusedSumsLaunch, Launch, Repeat
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
+    from ...errors import Error
     from ...ir.staged_nest import StagedNest
     from ...ir.tree import LoopTree
-    from ...schedule.language import Schedule
+    from ...schedule.language import Argument, Schedule, Transform
     from ...targets.lowered import Lowered
     from ...targets.schedule_store import ScheduleStore
 
@@ -199,18 +201,49 @@ def launch_by(launch: Launch, transforms: Schedule) -> Launch:
 
 
 def why_fixed(launches: Sequence[Launch | FusedSumsLaunch]) -> str:
-    """Why no text says how the launches of a program run; empty where one of them does its work, which one
-    does.
-    """
-    work = [launch for launch in launches if launch.is_named]
-    if not work:
+    """Why no text says how the launches of a program run; empty where one says how some of them do."""
+    if not any(launch.is_named for launch in launches):
         return "there are no elements"
-    if len(work) > 1 or not isinstance(work[0], Launch):
-        return "it takes more than one nest"
-    load_whole("restride.targets.cpu")
-    from ...targets import cpu
+    if any(launch.lowered.choice for launch in launches):
+        return ""
+    return next(launch.lowered.why for launch in launches if launch.is_named)
 
-    return cpu.why_fixed(work[0].lowered)
+
+def only_kernel(launches: Sequence[Launch | FusedSumsLaunch]) -> int | None:
+    """The number of the launch that does the work, where one does, and transforms say how."""
+    work = [number for number, launch in enumerate(launches) if launch.is_named]
+    return work[0] if len(work) == 1 and launches[work[0]].lowered.choice else None
+
+
+def by_kernel(transforms: Schedule, launches: Sequence[Launch | FusedSumsLaunch]) -> Mapping[int, Schedule]:
+    """The transforms of each launch, by its number: those behind `kernel(n)`; without it of the only one.
+
+    Raises InvalidArguments for a number of none that transforms say, and where several could be meant.
+    """
+    number: Argument | None = only_kernel(launches)
+    known = numbered_kernels(launches)
+    found: dict[Argument | None, list[Transform]] = {} if transforms else {number: []}
+    for transform in transforms:
+        is_name = transform.name == "kernel"
+        if is_name:
+            number = transform.args[0] if len(transform.args) == 1 and not transform.loop else None
+        if number not in known or (is_name and number in found):
+            raise _no_kernel(transform, known)
+        found.setdefault(number, [])
+        found[number] += [] if is_name else [transform]
+    if None in found:
+        raise _no_kernel("an empty text", known)
+    return {at: tuple(found[at]) for at in known if at in found}
+
+
+def numbered_kernels(launches: Sequence[Launch | FusedSumsLaunch]) -> list[int]:
+    """The numbers of the launches that transforms say."""
+    return [number for number, launch in enumerate(launches) if launch.lowered.choice]
+
+
+def _no_kernel(transform: Transform | str, known: Sequence[int]) -> Error:
+    kernels = ", ".join(f"kernel({number})" for number in known)
+    return refuse("RS-V09:no-kernel", transform=transform, kernels=kernels)
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:

@@ -13,10 +13,12 @@ destination passes once between them and memory, where sums after the whole nest
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from math import isqrt, prod
+from typing import ClassVar
 
 from ...ir.accesses import items_of, with_indices
 from ...ir.digits import IndexDigits
@@ -26,7 +28,7 @@ from ...ir.nest_rewrites import normalise, peel, peeled_boxes, split_read
 from ...ir.tree import Each, Item, LoopTree, Store, TreeTensor
 from ..machine import LIMITS, Machine
 from ..trees.lanes import folds_in_lanes
-from .schedule import Schedule, schedule, with_prefetch
+from .schedule import BoxScheduler, Schedule, schedule, with_prefetch
 
 # --- blocks ------------------------------------------------------------------
 # A nest in blocks: all of its boxes for some positions of one axis, then for the next ones.
@@ -50,16 +52,31 @@ class Blocks:
     block, in elements.
 
     `scratch_elements` is how many elements of scratch a block takes, and flushes from there; 0 where it is
-    written in place.
+    written in place. `cut` is the axis, `positions` how many of it a block has.
     """
 
     nest: LoopNest
+    cut: int
+    positions: int
     count: int
     src: int
     dst: int
     more: tuple[int, ...]
     sections: tuple[BlockRange, ...]
     scratch_elements: int = 0
+    kind: ClassVar[str] = "blocks"
+    why: ClassVar[str] = ""
+    # Blocks are put together in the caches, and flushes begin anywhere.
+    streams: ClassVar[bool] = False
+
+    @property
+    def steps(self) -> int:
+        """The finest pieces that threads can share."""
+        return self.count
+
+    def without_streams(self) -> Blocks:
+        """The same for any destination."""
+        return self
 
     def __str__(self) -> str:
         lines = [
@@ -89,9 +106,9 @@ def blocks_through_scratch(nest: LoopNest, machine: Machine) -> Blocks | None:
 def cuts(nest: LoopNest) -> list[int]:
     """The axes that may be done in blocks, outermost in the destination first; none of too many boxes.
 
-    Nor where an operand has two elements in a byte: a block might begin at the second.
+    Nor where a tensor has two elements in a byte: a block might begin at the second.
     """
-    if nest.is_empty or peeled_boxes(nest) > LIMITS.boxes_in_blocks:
+    if nest.is_empty or peeled_boxes(nest) > LIMITS.boxes_in_blocks or nest.has_nibbles:
         return []
     if any(operand.data_type.bits < 8 for operand in nest.operands):
         return []
@@ -102,15 +119,40 @@ def cuts(nest: LoopNest) -> list[int]:
 
 def in_blocks(nest: LoopNest, cut: int, machine: Machine) -> Blocks | None:
     """A nest in blocks of one of its `cuts`; None where they are too few to share, or too long."""
-    nest = _cut_in_blocks(nest, cut, _block_positions(nest, cut, machine))
-    axis = nest.axes[cut]
-    if axis.extent < _FEWEST_BLOCKS and nest.moved_bytes >= machine.alone_bytes:
+    positions = _block_positions(nest, cut, machine)
+    count = nest.axes[cut].extent // positions
+    if count < _FEWEST_BLOCKS and nest.moved_bytes >= machine.alone_bytes:
         return None
-    if nest.moved_bytes > machine.part_bytes * axis.extent:
+    if nest.moved_bytes > machine.part_bytes * count:
         return None
+    return blocks_of(nest, cut, positions, machine)
+
+
+def blocks_of(
+    nest: LoopNest, cut: int, positions: int, machine: Machine, plans_of: BoxScheduler | None = None
+) -> Blocks:
+    """A nest in blocks of so many positions of one of its `cuts`, of which there is a whole number.
+
+    `plans_of`: the schedules of the boxes of all blocks, a list for each; as chosen where it is left out.
+    """
+    nest = _cut_in_blocks(nest, cut, positions)
+    axis, sections = nest.axes[cut], _sections(nest, cut)
+    boxes = [box for _, _, boxes in sections for box in boxes]
+    plans = iter((plans_of or partial(_plans, nest.moved_bytes))(boxes, machine))
+    ranges = tuple(
+        BlockRange(first, end, tuple(plan for _ in boxes for plan in next(plans)))
+        for first, end, boxes in sections
+    )
     src, dst, *more = map(as_int, (axis.src, axis.dst, *axis.more))
     scratch_elements = dst if _goes_through_scratch(nest, cut, machine) else 0
-    return Blocks(nest, axis.extent, src, dst, tuple(more), _sections(nest, cut, machine), scratch_elements)
+    # Limits may end before the axis does: what is behind the last section has nothing to write.
+    count = ranges[-1].end
+    return Blocks(nest, cut, positions, count, src, dst, tuple(more), ranges, scratch_elements)
+
+
+def boxes_of_blocks(blocks: Blocks) -> list[LoopNest]:
+    """The boxes of a block, of each section in turn."""
+    return [box for _, _, boxes in _sections(blocks.nest, blocks.cut) for box in boxes]
 
 
 def _block_positions(nest: LoopNest, cut: int, machine: Machine) -> int:
@@ -121,10 +163,10 @@ def _block_positions(nest: LoopNest, cut: int, machine: Machine) -> int:
     sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
     steps = [abs(as_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
     least = min(max(-(-machine.run_bytes // max(step, 1)) for step in steps), axis.extent)
-    return min(n for n in _divisors(axis.extent) if n >= least)
+    return min(n for n in divisors_of(axis.extent) if n >= least)
 
 
-def _divisors(count: int) -> Iterator[int]:
+def divisors_of(count: int) -> Iterator[int]:
     """All of them, in no order; found up to the square root, since an extent may be a large prime."""
     for n in range(1, isqrt(count) + 1):
         if count % n == 0:
@@ -170,8 +212,8 @@ def _goes_through_scratch(nest: LoopNest, cut: int, machine: Machine) -> bool:
     return _is_disjoint(nest, cut) and sum(box.positions for box in boxes) == nest.axes[cut].extent * length
 
 
-def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[BlockRange, ...]:
-    """The boxes of a nest by the blocks in which they are, each as a nest within one block."""
+def _sections(nest: LoopNest, cut: int) -> list[tuple[int, int, list[LoopNest]]]:
+    """Blocks [first, end) that are alike, and the boxes of a nest that are in them, each within one block."""
     step, is_free = as_int(nest.axes[cut].dst), nest.axes[cut].bound < 0
     boxes = [part for box in peel(nest) for part in _split_partly_read(box, cut)]
     placed_boxes = [(0 if is_free else (box.dst_base - nest.dst_base) // step, box) for box in boxes]
@@ -179,9 +221,8 @@ def _sections(nest: LoopNest, cut: int, machine: Machine) -> tuple[BlockRange, .
     sections = []
     for first, end in pairwise(sorted(ends)):
         inside = [(at, box) for at, box in placed_boxes if at <= first < at + box.axes[cut].extent]
-        boxes = [_within(box, cut, at) for at, box in inside]
-        sections.append(BlockRange(first, end, _plans(boxes, nest.moved_bytes, machine)))
-    return tuple(sections)
+        sections.append((first, end, [normalise(_within(box, cut, at)) for at, box in inside]))
+    return sections
 
 
 def _split_partly_read(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
@@ -190,11 +231,12 @@ def _split_partly_read(box: LoopNest, cut: int) -> tuple[LoopNest, ...]:
     return (box,) if axis.valid in (0, axis.extent) else split_read(box, cut)
 
 
-def _plans(boxes: list[LoopNest], moved_bytes: int, machine: Machine) -> tuple[Schedule, ...]:
-    plans = [plan.without_streams() for box in boxes for plan in schedule(normalise(box), machine)]
+def _plans(moved_bytes: int, boxes: Sequence[LoopNest], machine: Machine) -> list[tuple[Schedule, ...]]:
+    plans = [tuple(plan.without_streams() for plan in schedule(box, machine)) for box in boxes]
     if moved_bytes < machine.l2:
-        return tuple(plans)
-    return tuple(with_prefetch(plan, machine, far=moved_bytes >= machine.l3) for plan in plans)
+        return plans
+    far = moved_bytes >= machine.l3
+    return [tuple(with_prefetch(plan, machine, far=far) for plan in each) for each in plans]
 
 
 def _within(box: LoopNest, cut: int, start: int) -> LoopNest:

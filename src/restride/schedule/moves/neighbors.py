@@ -8,23 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from ...errors import InvalidArguments
 from ...ir.nest import LoopNest
+from ...ir.staged_nest import StagedNest
 from ..language import Schedule as Transforms
 from ..machine import Machine
 from ..search import Neighbors
 from .loop_order import order_loops
 from .schedule import Schedule
-from .transforms import apply, transforms_of
+from .transforms import WHOLE, apply, transforms_of
+from .whole_nest import whole_neighbors
 
 _DISTANCES = (0, 64, 128, 256, 512, 4096)
 
 
-def neighbors(boxes: Sequence[LoopNest], machine: Machine) -> list[Neighbors]:
-    """What there is to vary of the schedules of boxes, that which counts most first."""
+def neighbors(
+    nest: LoopNest, boxes: Sequence[LoopNest], chain: StagedNest | None, machine: Machine
+) -> list[Neighbors]:
+    """What there is to vary of the schedules of a nest and its boxes, that which counts most first.
+
+    `chain`: the nest in stages, if there is such a form.
+    """
 
     def varied_by(vary: Callable[[Schedule, Machine], Iterator[Schedule]]) -> Neighbors:
         def near(transforms: Transforms) -> Iterator[Transforms]:
+            if transforms and transforms[0].name in WHOLE:
+                return  # boxes within blocks and stages are as they are chosen
             plans = apply(boxes, transforms, machine)
             main = max(range(len(plans)), key=lambda i: (not plans[i].nest.is_zero, plans[i].nest.positions))
             for plan in vary(plans[main], machine):
@@ -32,7 +40,8 @@ def neighbors(boxes: Sequence[LoopNest], machine: Machine) -> list[Neighbors]:
 
         return near
 
-    return [varied_by(vary) for vary in (_tiles, _orders, _steps, _distances, _stores)]
+    whole = [whole_neighbors(nest, boxes, chain, machine)] if nest.moved_bytes >= machine.l2 else []
+    return [*(varied_by(vary) for vary in (_tiles, _orders, _steps, _distances, _stores)), *whole]
 
 
 def _tiles(plan: Schedule, machine: Machine) -> Iterator[Schedule]:
@@ -71,12 +80,3 @@ def _distances(plan: Schedule, _: Machine) -> Iterator[Schedule]:
 def _stores(plan: Schedule, _: Machine) -> Iterator[Schedule]:
     """Stores through the caches, or past them."""
     yield replace(plan, streams=not plan.streams)
-
-
-def fits(boxes: Sequence[LoopNest], machine: Machine, transforms: Transforms) -> bool:
-    """True where transforms fit boxes."""
-    try:
-        apply(boxes, transforms, machine)
-    except InvalidArguments:
-        return False
-    return True

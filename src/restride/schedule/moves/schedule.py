@@ -6,7 +6,7 @@ loops run the tiles in an order that suits the memory (`loop_order.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -92,6 +92,10 @@ class Schedule:
 
     def __str__(self) -> str:
         return self.text()
+
+
+BoxScheduler = Callable[[Sequence[LoopNest], Machine], Iterable[Sequence[Schedule]]]
+"""What schedules boxes: for each of them the schedules of its parts."""
 
 
 def schedule(nest: LoopNest, machine: Machine) -> tuple[Schedule, ...]:

@@ -9,6 +9,7 @@ A `StagedNest` says what the stages of so many positions are; `stage` chooses ho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -17,7 +18,7 @@ from ...ir.nest import Axis, LoopNest, as_int
 from ...ir.nest_rewrites import normalise, peel
 from ...ir.staged_nest import Flush, StagedNest, StridedRun, runs_of
 from ..machine import NOMINAL, Machine
-from .schedule import Schedule, schedule, writes_whole_lines
+from .schedule import BoxScheduler, Schedule, schedule, writes_whole_lines
 from .tiling import contiguous
 
 # Shorter runs of the destination are not worth a stage of their own.
@@ -70,6 +71,20 @@ class StagedSchedule:
         return self.whole.streams
 
     @property
+    def plans(self) -> list[Schedule]:
+        """The schedules of all boxes: of the stages of a chunk, then of those of a smaller last one."""
+        both = (self.whole, *([self.rest] if self.rest else []))
+        return [plan for steps in both for plans in steps.stages for plan in plans]
+
+    def without_streams(self) -> StagedSchedule:
+        """The same for any destination: the last stage writes through the caches."""
+        if not self.streams:
+            return self
+        return replace(
+            self, whole=_without_streams(self.whole), rest=self.rest and _without_streams(self.rest)
+        )
+
+    @property
     def steps(self) -> int:
         """Number of chunks in all, the finest that threads can share."""
         return prod(axis.extent for axis in self.outer) * self.chunks
@@ -98,26 +113,74 @@ def stage(chain: StagedNest, machine: Machine, *, through_scratch: bool) -> Stag
         return None
     grain = machine.line // gcd(machine.line, chain.run * width)
     chunk = _chunk(chain.along.extent, limit, machine.stack_bytes // row, grain)
+    return in_chunks(chain, chunk, machine, through_scratch=through_scratch)
+
+
+def in_chunks(
+    chain: StagedNest,
+    chunk: int,
+    machine: Machine,
+    *,
+    through_scratch: bool,
+    plans_of: BoxScheduler | None = None,
+) -> StagedSchedule:
+    """A chain in chunks of so many positions.
+
+    `plans_of`: the schedules of the boxes of all stages, a list for each; as chosen where it is left out.
+    """
     last = chain.along.extent % chunk
+    stages = [_boxes(chain, positions, through_scratch) for positions in (chunk, last) if positions]
+    boxes = [box for stage_boxes in stages for boxes in stage_boxes for box in boxes]
+    plans = iter((plans_of or _chosen)(boxes, machine))
+    whole, *rest = (
+        ChunkStages(
+            tuple(tuple(plan for _ in boxes for plan in next(plans)) for boxes in stage_boxes),
+            chain.flush(positions) if through_scratch else None,
+        )
+        for stage_boxes, positions in zip(stages, (chunk, last), strict=False)
+    )
     return StagedSchedule(
         data_type=chain.nest.src_type,
         bases=(chain.nest.src_base, chain.nest.dst_base),
         outer=chain.outer,
         along=chain.along,
         chunk=chunk,
-        whole=_steps(chain, chunk, machine, through_scratch),
-        rest=_steps(chain, last, machine, through_scratch) if last else None,
+        whole=whole,
+        rest=rest[0] if rest else None,
         scratch=chain.scratch(chunk),
         kind="staged",
         why=chain.why,
     )
 
 
+def boxes_of_stages(chain: StagedNest, plan: StagedSchedule) -> list[LoopNest]:
+    """The boxes of the stages of a chunk, then of those of a smaller last one."""
+    sizes = plan.chunk, plan.along.extent % plan.chunk
+    stages = (_boxes(chain, n, plan.whole.flush is not None) for n in sizes if n)
+    return [box for each in stages for boxes in each for box in boxes]
+
+
+def _without_streams(steps: ChunkStages) -> ChunkStages:
+    last = tuple(plan.without_streams() for plan in steps.stages[-1])
+    return ChunkStages((*steps.stages[:-1], last), None)
+
+
+def _boxes(chain: StagedNest, positions: int, through_scratch: bool) -> list[list[LoopNest]]:
+    return [[normalise(box) for box in peel(nest)] for nest in chain.nests(positions, through_scratch)]
+
+
+def _chosen(boxes: Sequence[LoopNest], machine: Machine) -> list[tuple[Schedule, ...]]:
+    return [tuple(plan.without_streams() for plan in schedule(box, machine)) for box in boxes]
+
+
 def stream(chain: StagedNest, machine: Machine) -> StagedSchedule | None:
     """Schedule a chain whose last stage writes past the caches; None where it would cut a line."""
     staged = stage(chain, machine, through_scratch=False)
-    if staged is None:
-        return None
+    return with_streams(staged, chain, machine) if staged else None
+
+
+def with_streams(staged: StagedSchedule, chain: StagedNest, machine: Machine) -> StagedSchedule | None:
+    """The same where the last stage writes past the caches; None where it would cut a line."""
     width = chain.nest.dst_type.bits // 8
     cut = replace(chain.along, dst=as_int(chain.along.dst) * staged.chunk)
     steps = (chain.nest.dst_base, *(as_int(axis.dst) for axis in (*chain.outer, cut)))
@@ -134,14 +197,6 @@ def stream(chain: StagedNest, machine: Machine) -> StagedSchedule | None:
 def _with_streams(steps: ChunkStages, ahead: tuple[StridedRun, ...]) -> ChunkStages:
     last = tuple(replace(plan, streams=True) for plan in steps.stages[-1])
     return ChunkStages((*steps.stages[:-1], last), None, ahead)
-
-
-def _steps(chain: StagedNest, positions: int, machine: Machine, through_scratch: bool) -> ChunkStages:
-    stages = tuple(
-        tuple(plan for box in peel(nest) for plan in schedule(normalise(box), machine))
-        for nest in chain.nests(positions, through_scratch)
-    )
-    return ChunkStages(stages, chain.flush(positions) if through_scratch else None)
 
 
 def _chunk(extent: int, limit: int, most: int, grain: int) -> int:

@@ -36,7 +36,7 @@ _FURTHEST = 1 << 40
 _QUOTED = 400
 
 
-class _NoFitError(Exception):
+class NoFitError(Exception):
     """Why a transform does not fit."""
 
 
@@ -52,13 +52,13 @@ def tile(plan: Schedule, axis: int, positions: int) -> Schedule:
     of_axis, name = plan.nest.axes[axis], f"a{axis}"
     largest = 1 << (max(of_axis.extent, 1) - 1).bit_length()
     if plan.chunks[axis] > 1:
-        raise _NoFitError(f"{name} is in tiles already")
+        raise NoFitError(f"{name} is in tiles already")
     if any(grid.axis == axis for grid in plan.grid):
-        raise _NoFitError(f"{name} is cut into steps already: make its tiles before")
+        raise NoFitError(f"{name} is cut into steps already: make its tiles before")
     if positions < 1 or (positions > of_axis.extent and positions != largest):
-        raise _NoFitError(f"{name} has {of_axis.extent} positions; a tile has 1 to {largest} of them")
+        raise NoFitError(f"{name} has {of_axis.extent} positions; a tile has 1 to {largest} of them")
     if not of_axis.is_linear and positions not in (1, of_axis.extent):
-        raise _NoFitError(f"{name} moves by a table: a tile has 1 position or all {of_axis.extent}")
+        raise NoFitError(f"{name} moves by a table: a tile has 1 position or all {of_axis.extent}")
     chunks = (*plan.chunks[:axis], positions, *plan.chunks[axis + 1 :])
     tiled = replace(plan, chunks=chunks)
     return replace(tiled, inner=tuple(i for i in plan.inner if i != axis or tiled.tiles(i) > 1))
@@ -70,7 +70,7 @@ def reorder(plan: Schedule, *axes: int) -> Schedule:
     `for a0: for a1: move`  ->  `for a1: for a0: move`, by `reorder(a1, a0)`.
     """
     if sorted(axes) != sorted(plan.inner):
-        raise _NoFitError(f"it names each of these loops once: {', '.join(f'a{i}' for i in plan.inner)}")
+        raise NoFitError(f"it names each of these loops once: {', '.join(f'a{i}' for i in plan.inner)}")
     return replace(plan, inner=axes)
 
 
@@ -82,12 +82,12 @@ def parallel(plan: Schedule, axis: int, tiles: int = 0) -> Schedule:
     """
     name, count = f"a{axis}", plan.tiles(axis)
     if axis not in plan.inner or any(grid.axis == axis for grid in plan.grid):
-        raise _NoFitError(f"{name} has no loop that could be cut")
+        raise NoFitError(f"{name} has no loop that could be cut")
     if not tiles:
         inner = tuple(i for i in plan.inner if i != axis)
         return replace(plan, grid=(*plan.grid, Grid(axis, 1)), inner=inner)
     if tiles > count:
-        raise _NoFitError(f"{name} has {count} tiles")
+        raise NoFitError(f"{name} has {count} tiles")
     return replace(plan, grid=(*plan.grid, Grid(axis, tiles)))
 
 
@@ -113,7 +113,7 @@ def prefetch(plan: Schedule, nbytes: int) -> Schedule:
     `load row`  ->  `ask for row + 128; load row`, by `prefetch(128)`.
     """
     if not 1 <= nbytes < _FURTHEST:
-        raise _NoFitError(f"asking ahead takes 1 to {_FURTHEST - 1} bytes")
+        raise NoFitError(f"asking ahead takes 1 to {_FURTHEST - 1} bytes")
     return replace(plan, prefetch=nbytes)
 
 
@@ -124,9 +124,9 @@ def peel(plan: Schedule, axis: int) -> tuple[Schedule, Schedule]:
     the next box; the numbers of those behind it grow by 1.
     """
     if plan != _as_it_is(plan.nest):
-        raise _NoFitError("a box is split before anything else is done with it")
+        raise NoFitError("a box is split before anything else is done with it")
     if plan.nest.axes[axis].is_whole or plan.nest.is_zero:
-        raise _NoFitError(f"all of a{axis} is read, or nothing")
+        raise NoFitError(f"all of a{axis} is read, or nothing")
     read, zeros = split_read(plan.nest, axis)
     return _as_it_is(read), _as_it_is(zeros)
 
@@ -147,6 +147,8 @@ _TRANSFORMS: dict[str, tuple[str, Callable[..., Schedule | tuple[Schedule, ...]]
     "prefetch": ("n", prefetch),
     "peel": ("a", peel),
 }
+WHOLE = ("block", "stage")
+"""The transforms of a whole nest: `whole_nest.py`."""
 _TAKES = {
     "": "no arguments",
     "a": "an axis",
@@ -160,42 +162,53 @@ _TAKES = {
 # --- a whole nest -------------------------------------------------------------------------------------------
 
 
+Chosen = Callable[[], Iterable[Transform]]
+"""What gives the schedule that was chosen, for messages to quote."""
+
+
 def apply(
-    boxes: Sequence[LoopNest], transforms: Iterable[Transform], machine: Machine
+    boxes: Sequence[LoopNest], transforms: Iterable[Transform], machine: Machine, chosen: Chosen | None = None
 ) -> tuple[Schedule, ...]:
-    """The schedules that the transforms make of boxes.
+    """The schedules that the transforms make of boxes; `chosen` is of these boxes where it is left out.
 
     Raises InvalidArguments for a transform that is none, or does not fit, before anything is made by them.
     """
     plans, transforms = list(map(_as_it_is, boxes)), tuple(transforms)
+
+    def chosen_for_boxes() -> tuple[Transform, ...]:
+        return transforms_of(boxes, [plan for box in boxes for plan in schedule(box, machine)])
+
+    chosen = chosen or chosen_for_boxes
     for transform in transforms:
-        check_known(transform, _TRANSFORMS)
+        check_known(transform, (*_TRANSFORMS, *WHOLE))
         try:
             made = _transformed(plans, transform)
-        except _NoFitError as error:
-            raise _refused(transform, str(error), boxes, machine) from None
+        except NoFitError as error:
+            raise no_fit(transform, str(error), chosen) from None
         plans[transform.loop : transform.loop + 1] = made
     for loop, plan in enumerate(plans):
         of_loop = {transform.name: transform for transform in transforms if transform.loop == loop}
         name, why = _misfit(plan, machine)
         if why:
-            raise _refused(of_loop.get(name, f"box {loop}"), why, boxes, machine)
+            raise no_fit(of_loop.get(name, f"box {loop}"), why, chosen)
     return tuple(_with_kind(plan, machine) for plan in plans)
 
 
 def _transformed(plans: list[Schedule], transform: Transform) -> Sequence[Schedule]:
     """What one transform makes of the box that it names."""
+    if transform.name in WHOLE:
+        raise NoFitError("it is of the whole nest: one of these is the first transform, or there is none")
     takes, function = _TRANSFORMS[transform.name]
     if transform.loop >= len(plans):
-        raise _NoFitError(f"there are boxes 0 to {len(plans) - 1}")
+        raise NoFitError(f"there are boxes 0 to {len(plans) - 1}")
     plan = plans[transform.loop]
     given = "".join("n" if isinstance(argument, int) else "a" for argument in transform.args)
     fitting = (takes.rstrip("?"), takes[:-2]) if "?" in takes else (takes,)
     if given not in fitting and not (takes == "a*" and "n" not in given):
-        raise _NoFitError(f"{transform.name} takes {_TAKES[takes]}")
+        raise NoFitError(f"{transform.name} takes {_TAKES[takes]}")
     arguments = [_axis(plan, each) if isinstance(each, str) else each for each in transform.args]
     if takes == "an?" and arguments[1:] == [0]:
-        raise _NoFitError("a step has at least 1 tile")
+        raise NoFitError("a step has at least 1 tile")
     made = function(plan, *arguments)
     return made if isinstance(made, tuple) else (made,)
 
@@ -204,17 +217,15 @@ def _axis(plan: Schedule, word: Argument) -> int:
     """The number of an axis by its name."""
     names = [f"a{index}" for index in range(len(plan.nest.axes))]
     if word not in names:
-        raise _NoFitError(f"there is no axis {word}, but {', '.join(names) or 'one element'}")
+        raise NoFitError(f"there is no axis {word}, but {', '.join(names) or 'one element'}")
     return names.index(str(word))
 
 
-def _refused(where: Transform | str, why: str, boxes: Sequence[LoopNest], machine: Machine) -> Error:
+def no_fit(where: Transform | str, why: str, chosen: Chosen) -> Error:
     """What is raised for a schedule that does not fit, with the one that was chosen."""
-    plans = [plan for box in boxes for plan in schedule(box, machine)]
-    chosen = schedule_text(transforms_of(boxes, plans))
-    if len(chosen) > _QUOTED:
-        chosen = f"{chosen[:_QUOTED]}..."
-    return refuse("RS-V09:no-fit", transform=where, why=why, chosen=chosen or "no transforms")
+    text = schedule_text(chosen())
+    text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+    return refuse("RS-V09:no-fit", transform=where, why=why, chosen=text or "no transforms")
 
 
 def _misfit(plan: Schedule, machine: Machine) -> tuple[str, str]:

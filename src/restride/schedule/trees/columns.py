@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ...ir.expression import Load, TreeAxis, parts_of
-from ...ir.tree import Each, LoopTree, values_of
+from ...ir.expression import TreeAxis
+from ...ir.tree import Each, LoopTree, loads_in
 from ..fold_order import (
     COLUMN_PIECES,
     LEAST_BLOCK_ROWS,
@@ -75,8 +75,7 @@ def _positions(axes: Axes) -> int:
 
 def _columns(tree: LoopTree, outer: Each, inner: Each) -> Axes:
     """The axes of columns that lie side by side, where each row of them is far from the next; else none."""
-    values = (value for item in inner.items for value in values_of(item))
-    loads = [part for value in values for part in parts_of(value) if isinstance(part, Load)]
+    loads = list(loads_in(inner.items))
     if not (loads and inner.axes) or inner.guards or outer.guards:
         return ()
     tensor = max((tree.tensor(load.tensor) for load in loads), key=lambda each: prod(each.padded))

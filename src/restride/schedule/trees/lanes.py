@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from ...ir.expression import Affine, Index, Load, TreeAxis, parts_of
-from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+from ...ir.expression import Affine, Index, Load, TreeAxis
+from ...ir.tree import Each, LoopTree, TreeTensor, loads_in
 from ..language import Schedule, Transform
 from ..machine import NOMINAL
 from .rewrites import part_of, rewrite
@@ -46,8 +46,7 @@ def lanes_of_folds(tree: LoopTree) -> Schedule:
     loop = outer.items[0] if outer.items else None
     if not isinstance(loop, Each) or not _can_split(outer, loop) or not tree.number.is_integer:
         return ()
-    loads = {part for item in loop.items for value in values_of(item) for part in parts_of(value)}
-    sources = [part for part in loads if isinstance(part, Load)]
+    sources = list(dict.fromkeys(loads_in(loop.items)))
     if len(sources) != 1 or sources[0].elements:
         return ()
     chain = _chain(tree.tensor(sources[0].tensor), sources[0].index, (*outer.axes, *loop.axes))

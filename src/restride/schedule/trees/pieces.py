@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ...ir.expression import Affine, Load, TreeAxis, parts_of
-from ...ir.tree import Each, LoopTree, values_of
+from ...ir.expression import Affine, TreeAxis
+from ...ir.tree import Each, LoopTree, loads_in
 from ..language import Schedule, Transform
 
 
@@ -85,11 +85,9 @@ def _divisor(number: int, most: int) -> int:
 
 def step_along(axis: TreeAxis, inner: Each, tree: LoopTree) -> int:
     """How far one position of an axis is from the next, in the first tensor that it moves through."""
-    parts = (part for item in inner.items for value in values_of(item) for part in parts_of(value))
-    for part in parts:
-        if isinstance(part, Load):
-            digits = tree.tensor(part.tensor).digits
-            steps = [of[0].stride for of, at in zip(digits, part.index, strict=True) if at.axis == axis.name]
-            if steps:
-                return steps[0]
+    for load in loads_in(inner.items):
+        digits = tree.tensor(load.tensor).digits
+        steps = [of[0].stride for of, at in zip(digits, load.index, strict=True) if at.axis == axis.name]
+        if steps:
+            return steps[0]
     return 0

@@ -13,10 +13,10 @@ from math import prod
 
 from ...ir.accesses import Access
 from ...ir.digits import IndexDigit, IndexDigits, stride_at
-from ...ir.expression import Index, Load, parts_of
+from ...ir.expression import Index, Load
 from ...ir.nest import Stride, highest, lowest
 from ...ir.numbers import Number
-from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+from ...ir.tree import Each, LoopTree, TreeTensor, loads_in
 from ..machine import NOMINAL
 
 # Steps that threads may share, more or less.
@@ -259,8 +259,7 @@ def plans_of(plan: EachPlan) -> Iterator[EachPlan]:
 def loads_of(plan: EachPlan) -> set[Access]:
     """What the items of a loop load, and those of the loops in it."""
     items = (item for each in plans_of(plan) for item in each.each.items)
-    parts = (part for item in items for value in values_of(item) for part in parts_of(value))
-    return {(part.tensor, part.index) for part in parts if isinstance(part, Load)}
+    return {(load.tensor, load.index) for load in loads_in(items)}
 
 
 def _reach(stride: TreeStride) -> int:

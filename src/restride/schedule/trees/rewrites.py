@@ -44,8 +44,8 @@ from typing import Any, NamedTuple, NoReturn
 from ...errors import refuse
 from ...ir.accesses import items_of, with_indices, with_values
 from ...ir.digits import stride_at
-from ...ir.expression import FOLDS, Affine, Const, Expr, Load, Ref, TreeAxis, parts_of
-from ...ir.tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor, values_of
+from ...ir.expression import FOLDS, Affine, Const, Expr, Load, Ref, TreeAxis
+from ...ir.tree import Each, Fold, Guard, Item, Let, LoopTree, Store, TreeTensor, loads_in, parts_in
 from ..language import Schedule, Transform, check_known
 
 NAMES = ("block", "split_fold", "compute_at", "compute_root")
@@ -115,7 +115,7 @@ class _Dim:
 
     def movement(self, tree: LoopTree, fold: Each) -> float:
         """How far the first tensor that moves along it does so; where none does, that is as farthest."""
-        for load in (load for item in items_of((fold,)) for load in _loads(item)):
+        for load in loads_in(items_of((fold,))):
             for digits, at in zip(tree.tensor(load.tensor).digits, load.index, strict=True):
                 factor = 0 if isinstance(at, Load) else abs(self.factor(at))
                 if factor:
@@ -272,7 +272,7 @@ class _Rewriter:
     def _check_free(self, fold: Each, loops: Sequence[Each]) -> None:
         """Refuse a fold that needs what the loops around find before it, or writes what they read."""
         inside, outside = list(items_of((fold,))), list(items_of(loops))
-        parts = [part for item in inside for value in values_of(item) for part in parts_of(value)]
+        parts = list(parts_in(inside))
         found = {name for item in outside for name in _names_of(item)}
         needed = {part.name for part in parts if isinstance(part, Ref)} & found
         needed -= {name for item in inside for name in _names_of(item)}
@@ -280,7 +280,7 @@ class _Rewriter:
         needed |= {part.tensor for part in parts if isinstance(part, Load)} & written
         stored = {item.tensor for item in inside if isinstance(item, Store)}
         others = [item for item in outside if item not in inside]
-        read = {load.tensor for item in others for load in _loads(item)}
+        read = {load.tensor for load in loads_in(others)}
         rows = {tensor.name for tensor in _locals(item for item in others if isinstance(item, Each))}
         if stored & (read | rows):
             self.fail(f"the loop of the fold writes {', '.join(sorted(stored & (read | rows)))} for others")
@@ -391,11 +391,6 @@ def _indices(each: Each) -> list[Affine]:
 
     with_indices(each, noted)
     return found
-
-
-def _loads(item: Item) -> Iterator[Load]:
-    parts = (part for value in values_of(item) for part in parts_of(value))
-    yield from (part for part in parts if isinstance(part, Load))
 
 
 def _names_of(item: Item) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ from functools import lru_cache
 from math import inf, prod
 
 from ...ir.accesses import Access, accesses_of, has_long_function, items_of
-from ...ir.expression import Apply, Coordinate, Expr, Load, Ref, is_costly, parts_of
+from ...ir.expression import Apply, Coordinate, Expr, Load, Ref, is_costly
 from ...ir.numbers import Number
-from ...ir.tree import Each, Item, Let, LoopTree, Store, values_of
+from ...ir.tree import Each, Item, Let, LoopTree, Store, parts_in
 from ..fold_order import (
     COMPUTED_COST,
     COSTLY_LANES,
@@ -159,8 +159,7 @@ class _Scheduler:
         """The number of lanes vectors along a digit of these axes have at most."""
         each, number = plan.each, plan.number
         items = list(items_of((each,)))
-        parts = (part for item in items for value in values_of(item) for part in parts_of(value))
-        most = COSTLY_LANES if number is Number.f64 or any(map(_is_costly, parts)) else LANES
+        most = COSTLY_LANES if number is Number.f64 or any(map(_is_costly, parts_in(items))) else LANES
         if number.is_integer:
             # As many bytes for the states of all folds together.
             folds = [sum(len(fold.names) for fold in item.folds) for item in items if isinstance(item, Each)]
@@ -209,7 +208,7 @@ def can_join(plan: EachPlan, digit: TreeDigit) -> bool:
         return False
     (folded,) = inner.digits
     lets = {item.name for item in each.items if isinstance(item, Let)}
-    parts = [part for item in each.items for value in values_of(item) for part in parts_of(value)]
+    parts = list(parts_in(each.items))
     outside = (isinstance(p, Coordinate) or (isinstance(p, Ref) and p.name not in lets) for p in parts)
     loads = [(part.tensor, part.index) for part in parts if isinstance(part, Load)]
     goes_on = (folded.stride(at) == 1 and digit.stride(at) == folded.extent for at in loads)

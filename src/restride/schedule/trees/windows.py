@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from math import prod
 
-from ...ir.expression import Load, TreeAxis, parts_of
-from ...ir.tree import Each, LoopTree, TreeTensor, values_of
+from ...ir.expression import Load, TreeAxis
+from ...ir.tree import Each, LoopTree, TreeTensor, loads_in
 from ..fold_order import MOST_WINDOW_ROW
 from ..language import Schedule, Transform
 from ..machine import NOMINAL
@@ -35,8 +35,7 @@ def rows_of_windows(tree: LoopTree) -> Schedule:
     loop = outer.items[0] if outer.items else None
     if not isinstance(loop, Each) or outer.locals or any(len(fold.names) > 1 for fold in loop.folds):
         return ()
-    loads = [part for item in loop.items for value in values_of(item) for part in parts_of(value)]
-    sources = {part for part in loads if isinstance(part, Load)}
+    sources = set(loads_in(loop.items))
     if len(sources) != 1 or not loop.folds:
         return ()
     (load,) = sources
