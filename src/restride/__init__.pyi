@@ -65,6 +65,7 @@ from .onednn import ConvolutionForward as ConvolutionForward
 from .onednn import DeconvolutionBackwardData as DeconvolutionBackwardData
 from .onednn import DeconvolutionBackwardWeights as DeconvolutionBackwardWeights
 from .onednn import DeconvolutionForward as DeconvolutionForward
+from .onednn import Elementwise as Elementwise
 from .onednn import EltwiseBackward as EltwiseBackward
 from .onednn import EltwiseForward as EltwiseForward
 from .onednn import EngineKind as EngineKind

@@ -428,6 +428,38 @@ class DeconvolutionForward(Primitive):
 
     def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
 
+class Elementwise(Primitive):
+    """A function of elements of any type: `dst = f(src0, src1, src2)`."""
+
+    class PrimitiveDesc(PrimitiveDescBase):
+        """Primitive descriptor of elementwise."""
+
+        @overload
+        def __init__(self) -> None: ...
+        @overload
+        def __init__(
+            self,
+            engine: Engine,
+            algorithm: Algorithm | str,
+            dst: MemoryDesc,
+            src0: MemoryDesc,
+            src1: MemoryDesc | None = None,
+            src2: MemoryDesc | None = None,
+            alpha: float = 0.0,
+            beta: float = 0.0,
+            attr: PrimitiveAttr | None = None,
+            allow_empty: bool = False,
+        ) -> None: ...
+        @overload
+        def __init__(self, *args: Any, **named: Any) -> None: ...
+        def get_algorithm(self) -> str: ...
+        def get_alpha(self) -> float: ...
+        def get_beta(self) -> float: ...
+        def get_kind(self) -> str: ...
+        def get_prop_kind(self) -> PropKind: ...
+
+    def __init__(self, pd: PrimitiveDesc | None = None) -> None: ...
+
 class EltwiseBackward(Primitive):
     """The gradient of the source of a function (`dnnl::eltwise_backward`): `diff_src = diff_dst * f'(src)`."""
 

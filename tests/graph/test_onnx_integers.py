@@ -133,3 +133,24 @@ def test_clip_bounds_and_exponents_come_in_a_run():
     }
     made, wanted = both(model(nodes, inputs, ("y", "f32", (3, 4))), feeds)
     np.testing.assert_allclose(made, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["half behind", "half in front", "half inside"])
+def test_a_gelu_is_found_in_its_formula(form):
+    x, half = ("h" if form == "half in front" else "x"), np.array(0.5, np.float32)
+    nodes = [
+        helper.make_node("Div", ["x", "root"], ["d"]),
+        helper.make_node("Erf", ["d"], ["e"]),
+        helper.make_node("Add", ["e", "one"], ["a"]),
+        helper.make_node("Mul", ["x", "half"], ["h"])
+        if x == "h"
+        else helper.make_node("Mul", ["a", "half"], ["b"]),
+        helper.make_node("Mul", [x, "b" if form == "half inside" else "a"], ["m"]),
+        helper.make_node("Mul", ["m", "half" if form == "half behind" else "one"], ["y"]),
+    ]
+    constants = {"root": np.array(np.sqrt(2), np.float32), "one": np.array(1, np.float32), "half": half}
+    proto = model(nodes, [("x", "f32", (3, 40))], ("y", "f32", (3, 40)), constants)
+    made, wanted = both(proto, {"x": np.linspace(-6, 6, 120, dtype=np.float32).reshape(3, 40)})
+    np.testing.assert_allclose(made, wanted, rtol=1e-4, atol=1e-6)
+    (node,) = rs.onnx.load(proto).plan((3, 40)).graph.nodes
+    assert node.operation.algorithm == "eltwise_gelu_erf"

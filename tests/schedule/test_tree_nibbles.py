@@ -98,7 +98,7 @@ def test_a_loop_of_other_numbers_passes_them_on_through_tensors(isa: Isa) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("    bits[r] = m", "    bits[r] = m + 1.5 / 2", "div is of real numbers"),
+        ("    bits[r] = m", "    bits[r] = sqrt(m)", "sqrt is of real numbers"),
         (
             "each r 8 in i32:\n    each c 16:",
             "each r 8:\n    each c 16 in i32:",

@@ -208,7 +208,7 @@ def _quotient(a: Array, b: Array) -> Array:
     divisor = np.where(is_zero | ((a == least) & (b == -1)), a.dtype.type(1), b)
     below = a // divisor
     is_inexact = (below * divisor != a) & ((a < 0) != (divisor < 0))
-    return np.where(is_zero, a.dtype.type(0), below + is_inexact.astype(a.dtype))
+    return np.asarray(np.where(is_zero, a.dtype.type(0), below + is_inexact.astype(a.dtype)))
 
 
 def _moved(up: bool) -> Callable[[Array, Array], Array]:
@@ -218,7 +218,7 @@ def _moved(up: bool) -> Callable[[Array, Array], Array]:
         bits, whole = a.dtype.itemsize * 8, np.dtype(f"u{a.dtype.itemsize}").type
         by = np.asarray(counts).astype(whole)
         moved = shift(a.view(whole), np.where(by < bits, by, whole(0)))
-        return np.where(by < bits, moved, whole(0)).astype(whole).view(a.dtype)
+        return np.asarray(np.where(by < bits, moved, whole(0)).astype(whole).view(a.dtype))
 
     return run
 
@@ -232,13 +232,14 @@ class NumpyArithmetic:
         """True for f64."""
         return bool(a.dtype == np.float64)
 
-    add, sub, mul, div = map(_quiet, (np.add, np.subtract, np.multiply, _quotient))
+    add, sub, mul = map(_quiet, (np.add, np.subtract, np.multiply))
+    div = _quiet(_quotient)
     sqrt, round = _quiet(np.sqrt), _quiet(np.rint)
     less, equal, select = _quiet(np.less), _quiet(np.equal), _quiet(np.where)
     both, either = _quiet(np.bitwise_and), _quiet(np.bitwise_or)
     shift_left = _quiet(lambda a, count: np.left_shift(a, a.dtype.type(count)))
     shift_right = _quiet(lambda a, count: np.right_shift(a, a.dtype.type(count)))
-    shift_left_by, shift_right_by = map(_quiet, (_moved(up=True), _moved(up=False)))
+    shift_left_by, shift_right_by = _quiet(_moved(up=True)), _quiet(_moved(up=False))
     bits = _quiet(lambda a: a.view(_BITS[a.dtype]))
     real = _quiet(lambda a: a.view(_REALS[a.dtype]))
     widen = _quiet(lambda a: a.astype(np.float64))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from . import eltwise_singles as singles
 from .arithmetic import Term, V, polynomial, with_sign
 from .eltwise_formulas import EltwiseFunction, doubles, exp, expm1, log, normal_distribution, size_of
 
@@ -80,7 +81,7 @@ def _quarters_single(x: Term[V]) -> tuple[Term[V], Term[V]]:
     """
     place = ((x < 1.0).where(1.0, x).bits() >> 52) - 1023
     scaled = (x.bits() - ((place >> 5) << 57)).real()
-    parts = [[_chunk(word, at) for word in range(4)] for at in range(4)]
+    parts: list[list[Any]] = [[_chunk(word, at) for word in range(4)] for at in range(4)]
     for bit in (1, 0):
         is_low = (place & (1 << bit + 5)).equals(0)
         half = 1 << bit
@@ -387,7 +388,7 @@ ELEMENTARY = {
     "atanh": EltwiseFunction(_atanh, in_double=True),
     "expm1": EltwiseFunction(_expm1, in_double=True),
     "log1p": EltwiseFunction(_log1p, in_double=True),
-    "erf": EltwiseFunction(_erf, in_double=True),
+    "erf": EltwiseFunction(_erf, in_double=True, single=singles.erf),
     "fmod": EltwiseFunction(
         _fmod(43),
         2,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .arithmetic import Term, V, horner, polynomial
+from .arithmetic import Term, V, horner, polynomial, with_sign
 
 
 def _singles(text: str) -> tuple[float, ...]:
@@ -26,6 +26,11 @@ _LOG = _singles("0x1.55557ap-1 0x1.995ed6p-2 0x1.31e08p-2")
 # erfc(a / sqrt(2)) / 2 * e**(a**2 / 2) as a quotient, for 0 <= a <= 14.8; to 2**-26.2. No term is negative.
 _TAIL_OVER = _singles("0x1p-1 0x1.c170cp-2 0x1.7831b6p-3 0x1.4e1eaep-5 0x1.0f408p-8")
 _TAIL_UNDER = _singles("0x1p+0 0x1.acfa9p+0 0x1.3452a4p+0 0x1.e1f6b2p-2 0x1.a2c85ap-4 0x1.53f5cep-7")
+# erf(t) / t - 1 by powers of t**2, for t up to 3/4; to 2**-29.
+_ERF = _singles(
+    "0x1.06eba8p-3 -0x1.812746p-2 0x1.ce2efep-4 -0x1.b82704p-6 0x1.55e324p-8 -0x1.b623f4p-11 0x1.8d33fep-14"
+)
+_ROOT_2 = 1.4142135623730951
 _LOG2_E, _LN2 = _singles("0x1.715476p+0 0x1.62e43p-1")
 # ln(2) in two parts: products of the first with an exponent are exact.
 _LN2_HIGH, _LN2_LOW = _singles("0x1.62e4p-1 0x1.7f7d1cp-20")
@@ -154,6 +159,16 @@ def gelu_erf(s: Term[V]) -> Term[V]:
     a = _size_at_most(s, 14.75)
     tail, bell = _normal_tail(a)
     return _above_zero(s) - a * tail * bell * _SMALL
+
+
+def erf(s: Term[V]) -> Term[V]:
+    """A series of small ones; else 1 less both tails of the normal distribution."""
+    size = _size_of(s)
+    a = size * _ROOT_2
+    tail, bell = _normal_tail((a > 14.75).where(14.75, a))
+    square = size * size
+    near = size + size * polynomial(_ERF, square)
+    return with_sign((size < 0.75).where(near, 1.0 - tail * bell * (2.0 * _SMALL)), s)
 
 
 def _normal_tail(a: Term[V]) -> tuple[Term[V], Term[V]]:

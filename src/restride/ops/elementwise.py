@@ -37,7 +37,7 @@ from .binary import broadcast_descs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Writer:
+class _FormulaWriter:
     """What a function is computed in. `is_unsigned`: integers of 64 bits without sign, in those with a sign.
 
     `lets`: the values that have names, which are computed once.
@@ -110,12 +110,12 @@ def _has_other_sign(a: Expr, b: Expr) -> Expr:
     return apply("ne", apply("lt", a, 0), apply("lt", b, 0))
 
 
-def _remainder(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _remainder(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     """What truncated division of integers leaves, with the sign of a; of a divisor of 0 it is 0."""
     return _select(apply("eq", b, 0), 0, a - w.quotient(a, b) * b)
 
 
-def _modulo(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _modulo(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     """What floored division leaves, with the sign of b."""
     rest = w.let(_remainder(w, a, b) if w.number.is_integer else apply("fmod", a, b))
     if w.is_unsigned:
@@ -123,7 +123,7 @@ def _modulo(w: _Writer, a: Expr, b: Expr) -> Expr:
     return _select(apply("eq", rest, 0), rest, _select(_has_other_sign(rest, b), rest + b, rest))
 
 
-def _floor_divide(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _floor_divide(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     if w.is_unsigned:
         return w.quotient(a, b)
     if w.number.is_integer:
@@ -135,7 +135,7 @@ def _floor_divide(w: _Writer, a: Expr, b: Expr) -> Expr:
     return _select(apply("eq", b, 0), a / b, apply("round", (a - rest) / b))
 
 
-def _integer_power(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _integer_power(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     """By squares; of exponents below 0 it is what is left of the inverse: 0, but of 1 and -1."""
     result: Expr = Const(1)
     square = a
@@ -150,12 +150,12 @@ def _integer_power(w: _Writer, a: Expr, b: Expr) -> Expr:
     return _select(apply("lt", b, 0), of_one, result)
 
 
-def _real_power(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _real_power(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     power = apply("pow", a, 1, b)
     return apply("trunc", power) if w.dst.is_integral else power
 
 
-def _shift_right(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _shift_right(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     """Numbers with a sign keep it."""
     moved = apply("shift_right", a, b)
     if w.is_unsigned:
@@ -163,54 +163,54 @@ def _shift_right(w: _Writer, a: Expr, b: Expr) -> Expr:
     return _select(apply("lt", a, 0), -1 - apply("shift_right", -1 - a, b), moved)
 
 
-def _integer_sign(w: _Writer, a: Expr) -> Expr:
+def _integer_sign(w: _FormulaWriter, a: Expr) -> Expr:
     return apply("ne", a, 0) if w.is_unsigned else apply("gt", a, 0) - apply("lt", a, 0)
 
 
-def _real_sign(w: _Writer, a: Expr) -> Expr:
+def _real_sign(w: _FormulaWriter, a: Expr) -> Expr:
     return _select(apply("gt", a, 0), 1, _select(apply("lt", a, 0), -1, a + 0))
 
 
-def _clip(w: _Writer, x: Expr, low: Expr, high: Expr) -> Expr:
+def _clip(w: _FormulaWriter, x: Expr, low: Expr, high: Expr) -> Expr:
     """The upper bound has the last word."""
     return _least(w, w.let(_largest(w, x, low)), high)
 
 
-def _largest(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _largest(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     larger = _select(w.less(a, b), b, a)
     return larger if w.number.is_integer else _nan_or(b, larger)
 
 
-def _least(w: _Writer, a: Expr, b: Expr) -> Expr:
+def _least(w: _FormulaWriter, a: Expr, b: Expr) -> Expr:
     smaller = _select(w.less(b, a), b, a)
     return smaller if w.number.is_integer else _nan_or(b, smaller)
 
 
-def _is_infinite(w: _Writer, a: Expr) -> Expr:
+def _is_infinite(w: _FormulaWriter, a: Expr) -> Expr:
     """`alpha`: -infinity counts, `beta`: infinity."""
     ends = [apply("eq", a, end) for end, counts in ((-inf, w.alpha), (inf, w.beta)) if counts]
     return ends[0] + ends[1] if len(ends) == 2 else ends[0] if ends else apply("lt", a, a)
 
 
-def _shrink(w: _Writer, x: Expr) -> Expr:
+def _shrink(w: _FormulaWriter, x: Expr) -> Expr:
     """`alpha`: the bias; `beta`: up to what size nothing is left."""
     below = _select(apply("lt", x, -w.beta), x + w.alpha, _nan_or(x, Const(0)))
     return _select(apply("gt", x, w.beta), x - w.alpha, below)
 
 
-def _lerp(w: _Writer, a: Expr, b: Expr, weight: Expr) -> Expr:
+def _lerp(w: _FormulaWriter, a: Expr, b: Expr, weight: Expr) -> Expr:
     """From the nearer end, so that both ends are exact."""
     is_near = apply("lt", apply("abs", weight), 0.5)
     return _select(is_near, a + weight * (b - a), b - (b - a) * (1 - weight))
 
 
-def _within(w: _Writer, x: Expr) -> Expr:
+def _within(w: _FormulaWriter, x: Expr) -> Expr:
     """What is beyond the largest number of the type that is written as that number; NaN stays."""
     most = LARGEST[w.dst]
     return _nan_or(x, apply("min", apply("max", x, -most), most))
 
 
-def _power(w: _Writer, x: Expr, operation: str) -> Expr:
+def _power(w: _FormulaWriter, x: Expr, operation: str) -> Expr:
     """A power of two beside a number of 0 and more; `alpha`: what is beyond the ends of e8m0 becomes them."""
     power = apply(operation, x)
     if w.alpha:
@@ -218,7 +218,7 @@ def _power(w: _Writer, x: Expr, operation: str) -> Expr:
     return _nan_or(x, _select(apply("lt", x, 0), nan, power))
 
 
-def _lowest_bits(w: _Writer, x: Expr) -> Expr:
+def _lowest_bits(w: _FormulaWriter, x: Expr) -> Expr:
     return apply("and", x, 15) if w.dst is DataType.u4 else x
 
 
@@ -387,6 +387,10 @@ class ElementwiseProblem(OperationProblem):
             torch_name: lambda call, *xs, _name=name: call.elements(_name, *xs)
             for torch_name, name in {
                 **{word: word for word in ("atan2", "expm1", "floor_divide", "fmod", "lerp", "log1p", "ne")},
+                "__lshift__": "shift_left",
+                "__rshift__": "shift_right",
+                "bitwise_left_shift": "shift_left",
+                "bitwise_right_shift": "shift_right",
                 "remainder": "mod",
                 "trunc": "trunc",
             }.items()
@@ -502,7 +506,7 @@ class ElementwiseProblem(OperationProblem):
     def tree(self) -> LoopTree:
         """The loop tree: one value for each element."""
         number, is_unsigned = self._numbers()
-        writer = _Writer(number, is_unsigned, self.dst.data_type, self.alpha, self.beta)
+        writer = _FormulaWriter(number, is_unsigned, self.dst.data_type, self.alpha, self.beta)
         tensors = [TreeTensor.of_desc(short_name(arg), md) for arg, md in self.by_argument().items()]
         index = tuple(TreeAxis(f"d{i}", n) for i, n in enumerate(self.dst.dims))
         function = FUNCTIONS[self.algorithm]

@@ -299,7 +299,7 @@ def _known_results(operation: PrimitiveOperation, inputs: Sequence[Value | None]
     node = Node("", operation, names[: len(types)], names[len(types) :])
     engine = Engine("reference")
     made = [np.empty(each.desc_dims, each.data_type.numpy) for each in results]
-    lowered = lower_node(node, *([row_major(each) for each in side] for side in (types, results)), engine)
+    lowered = lower_node(node, [*map(row_major, types)], [*map(row_major, results)], engine)
     values = [
         *(np.ascontiguousarray(x).reshape(kind.desc_dims) for x, kind in zip(arrays, types, strict=True)),
         *made,

@@ -6,16 +6,23 @@ a * clip(linear(x), l, h) + b, 0 to 1       ->  hardsigmoid(x)
 x * hardsigmoid(x)                          ->  hardswish(x)
 x * clip(linear(x), 0, h)                   ->  linear(hardswish(x))
 x * logistic(x), x * tanh(soft_relu(x))     ->  swish(x), mish(x)
+x * (erf(x / sqrt(2)) + 1)                  ->  linear(gelu_erf(x)); nothing behind it of the half
 y + z of a sum without scales               ->  add(y, z)
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isclose, isfinite
+from math import isclose, isfinite, sqrt
 
 from ..graph import Node
-from ..nodes.operations import BinaryOperation, EltwiseOperation, SumOperation, function_of
+from ..nodes.operations import (
+    BinaryOperation,
+    EltwiseOperation,
+    PrimitiveOperation,
+    SumOperation,
+    function_of,
+)
 from .draft import GraphDraft
 from .patterns import Match, Pattern, Rule, binary, function, rewrite
 
@@ -83,7 +90,33 @@ def _clipped(match: Match) -> bool:
     return True
 
 
+def _gelu(match: Match) -> Node | bool | None:
+    """`factor * x * (a + a * erf(x / sqrt(2)))` is `2 * a * factor` times a gelu, where erf was."""
+    gate, inner = match.of("gate"), match.of("inner")
+    if not (isclose(gate.alpha, gate.beta, rel_tol=1e-6) and isclose(inner.alpha, sqrt(0.5), rel_tol=1e-6)):
+        return None
+    factor = 2.0 * gate.alpha * (match.of("outer").alpha if "outer" in match.nodes else 1.0)
+    *outer_places, erf_place, inner_place = match.places
+    gelu = EltwiseOperation("eltwise_gelu_erf")
+    if isclose(factor, 1.0, rel_tol=1e-6):
+        return match.becomes(gelu, "x")
+    erf = replace(match.nodes["erf"], operation=gelu, inputs=(match["x"],))
+    match.draft.fuse(erf_place, erf, inner_place)
+    match.draft.fuse(match.place, match.becomes(_linear(factor, 0.0), "erf"), *outer_places)
+    return True
+
+
 _INNER = function("linear", "x", "inner")
+_GATE = function(
+    "linear",
+    Pattern(
+        PrimitiveOperation,
+        (function("linear", "x", "inner", beta=0.0),),
+        {"primitive": "Elementwise", "algorithm": "elementwise_erf"},
+        "erf",
+    ),
+    "gate",
+)
 _IDLE: Rule = (
     function("linear", "x", alpha=1.0, beta=0.0),
     lambda match: match.draft.drop(match.place),
@@ -105,6 +138,8 @@ _RULES: tuple[Rule, ...] = (
         lambda match: match.becomes(EltwiseOperation("eltwise_mish"), "x"),
     ),
     (binary("mul", "x", function("clip", _INNER, alpha=0.0)), _clipped),
+    (binary("mul", "x", _GATE), _gelu),
+    (binary("mul", function("linear", "x", "outer", beta=0.0), _GATE), _gelu),
     (
         Pattern(SumOperation, where={"scales": (1.0, 1.0)}),
         lambda match: match.becomes(BinaryOperation("binary_add")),

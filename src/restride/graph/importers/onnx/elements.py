@@ -62,9 +62,8 @@ def _clip(call: OperatorCall, x: Value, min: Value | None = None, max: Value | N
     """The largest of the lower limit, and the least of that and the upper one, which has the last word."""
     kind, ends = call.type_of(x), [each for each in (min, max) if each is not None]
     if not isinstance(x, str) and not any(isinstance(each, str) for each in ends):
-        low, high = (np.asarray(each, x.dtype) if each is not None else None for each in (min, max))
-        x = x if low is None else np.maximum(x, low)
-        return x if high is None else np.minimum(x, high)
+        x = x if min is None else np.maximum(x, np.asarray(min, x.dtype))
+        return x if max is None else np.minimum(x, np.asarray(max, x.dtype))
     is_small = kind in (DataType.s8, DataType.u8)
     if any(isinstance(each, str) for each in ends) or not (kind in (*AS_F32, DataType.f64) or is_small):
         # Numbers that are known are of the type of x, or become it.
@@ -73,11 +72,11 @@ def _clip(call: OperatorCall, x: Value, min: Value | None = None, max: Value | N
         if len(names) == 2:
             return call.elements("clip", x, *ends)
         return call.elements(names[0], x, ends[0]) if names else x
-    numbers = [
+    low, high = (
         default if end is None else float(np.asarray(end).reshape(()))
         for end, default in ((min, -_INFINITY), (max, _INFINITY))
-    ]
-    low, high = (numbers[1] if numbers[1] < numbers[0] else numbers[0]), numbers[1]
+    )
+    low = high if high < low else low
     if low == 0 and high == _INFINITY:
         return call.function(x, "relu")
     if kind is not DataType.f64:
