@@ -226,6 +226,8 @@ class OperatorCall:
 
     def onnx(self, operator: str, *values: object, **attributes: object) -> Value:
         """What an ONNX operator makes: tuples of integers are its dims and axes, numbers are f32."""
+        if operator not in ONNX:
+            raise self.unimplemented(f"it is made of {operator}, which restride has not")
         node = replace(self.node, operator=operator, attributes=attributes)
         read = tuple(map(_as_value, values, range(len(values))))
         return ONNX.translate(replace(self, node=node, values=read, opset=NEWEST_OPSET))  # type: ignore[return-value]

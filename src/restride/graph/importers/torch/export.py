@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -19,27 +20,25 @@ from ...dims import Dims
 from ...graph import Graph
 from ..onnx.model import OnnxInput, OnnxModel, OnnxNode
 from ..onnx.reader import missing_error, translated
-from .operators import CALL, TORCH_OPERATORS, AtenCall, TensorArgument, translate_aten
+from .call import CALL, AtenCall, TensorArgument, translate_aten
+from .layers import RESIZES
+from .operators import TORCH_OPERATORS
 
 __all__ = ["ExportedModule", "element_of", "exported"]
 
 # Operators that torch would take apart, and restride has whole.
 _WHOLE = (
-    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "prelu", "relu6",
-    "scaled_dot_product_attention", "silu", "softplus",
+    "channel_shuffle", "hardsigmoid", "hardswish", "linear", "mish", "pixel_shuffle", "pixel_unshuffle",
+    "prelu", "relu6", "roll", "scaled_dot_product_attention", "silu", "softplus",
+    *(f"{word}_pad{rank}d" for word in ("reflection", "replication") for rank in (1, 2, 3)), *RESIZES,
 )  # fmt: skip
 _OF_TORCH = str(PurePath(torch.__file__).parent)
 _ELEMENTS = {
-    torch.float32: 1,
-    torch.uint8: 2,
-    torch.int8: 3,
-    torch.int16: 5,
-    torch.int32: 6,
-    torch.int64: 7,
-    torch.bool: 9,
-    torch.float16: 10,
-    torch.bfloat16: 16,
-}
+    torch.float32: 1, torch.uint8: 2, torch.int8: 3, torch.int16: 5, torch.int32: 6, torch.int64: 7,
+    torch.bool: 9, torch.float16: 10, torch.float64: 11, torch.bfloat16: 16,
+}  # fmt: skip
+# Calls without a result: what they check was true when the module was exported.
+_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range_for_size")
 
 
 @dataclass(frozen=True)
@@ -127,9 +126,9 @@ def _is_on_line(number: Any) -> bool:
 
 def _decompositions(table: Any) -> Any:
     for word in _WHOLE:
-        overloads = getattr(torch.ops.aten, word, None)
-        if overloads is not None:
-            table.pop(overloads.default, None)
+        packet = getattr(torch.ops.aten, word, None)
+        for overload in packet.overloads() if packet is not None else ():
+            table.pop(getattr(packet, overload), None)
     return table
 
 
@@ -142,10 +141,16 @@ class _ProgramReader:
         self._parts: dict[str, tuple[str, ...]] = {}
         self._names: dict[str, str] = {}
         self._missing: dict[str, list[str]] = {}
+        self._of_inputs: set[str] = set(program.graph_signature.user_inputs)
 
     def read(self) -> ExportedModule:
         outputs: tuple[Any, ...] = ()
         for node in self._program.graph.nodes:
+            if node.op == "call_function":
+                # What follows from an input is known only in a run.
+                self._of_inputs |= (
+                    {node.name} if self._of_inputs & {x.name for x in node.all_input_nodes} else set()
+                )
             if node.op == "call_function" and node.target is operator.getitem:
                 self._names[node.name] = self._parts[node.args[0].name][node.args[1]]
             elif node.op == "call_function":
@@ -186,14 +191,22 @@ class _ProgramReader:
 
     def _add(self, node: Any) -> None:
         value, name = node.meta.get("val"), f"{node.name}{_line_of(node)}"
-        if value is None and "_assert" in str(node.target):  # what it says of its arguments holds for dims
-            return
         results = value if isinstance(value, tuple | list) else (value,)
-        outputs = (node.name, *(f"{node.name}.{i}" for i in range(1, len(results))))
-        self._parts[node.name] = outputs
+        outputs = [node.name, *(f"{node.name}.{i}" for i in range(1, len(results)))]
+        self._parts[node.name] = tuple(outputs)
+        if isinstance(value, tuple | list):
+            read = {user.args[1] for user in node.users if user.target is operator.getitem}
+            outputs = [output if at in read else "" for at, output in enumerate(outputs)]
         is_aten = getattr(node.target, "namespace", "") == "aten"
-        word = f"aten.{node.target.__name__.split('.')[0]}" if is_aten else str(node.target)
-        if word not in TORCH_OPERATORS:
+        word = node.target.__name__.split(".")[0] if is_aten else ""
+        if word in _CHECKS:
+            return
+        are_tensors = all(isinstance(x, torch.Tensor) for x in results)
+        is_known = (
+            is_aten and are_tensors and node.name not in self._of_inputs and _is_of_arguments(node.target)
+        )
+        word = f"aten.{word}" if is_aten else str(node.target)
+        if not (is_known or (word in TORCH_OPERATORS and are_tensors)):
             self._missing.setdefault(word, []).append(name)
             return
         schema = node.target._schema.arguments
@@ -212,8 +225,9 @@ class _ProgramReader:
             tuple(argument.name for argument in schema if not argument.kwarg_only),
             frozenset(marked),
             tuple((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in results),
+            partial(_computed, node.target) if is_known else None,
         )
-        self._nodes.append(OnnxNode(word, name, tuple(inputs), outputs, attributes))
+        self._nodes.append(OnnxNode(word, name, tuple(inputs), tuple(outputs), attributes))
 
     def _argument(self, value: Any, inputs: list[str]) -> Any:
         if isinstance(value, torch.fx.Node):
@@ -222,6 +236,31 @@ class _ProgramReader:
         if isinstance(value, list | tuple):
             return tuple(self._argument(item, inputs) for item in value)
         return value
+
+
+def _is_of_arguments(target: Any) -> bool:
+    """True for an operator whose result follows from its arguments alone."""
+    return torch.Tag.nondeterministic_seeded not in target.tags
+
+
+def _computed(target: Any, arguments: Mapping[str, Any]) -> tuple[Array, ...]:
+    """What torch makes of constants, in the memory of this machine."""
+    schema = target._schema.arguments
+    values = {name: _as_torch(value) for name, value in arguments.items()}
+    if values.get("device") is not None:
+        values["device"] = "cpu"
+    positional = [values.pop(argument.name) for argument in schema if not argument.kwarg_only]
+    with torch.no_grad():
+        results = target(*positional, **values)
+    return tuple(map(_array_of, results if isinstance(results, tuple | list) else (results,)))
+
+
+def _as_torch(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_as_torch(item) for item in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    return torch.from_numpy(value if value.flags.writeable else value.copy())
 
 
 def _line_of(node: Any) -> str:

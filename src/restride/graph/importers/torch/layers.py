@@ -1,0 +1,297 @@
+"""ATen's normalizations, products, attention, and windows that slide, by way of ONNX's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ....dtypes import DataType
+from ..onnx.rows import enter_rows
+from ..operator_call import ATEN, Function, Made, OperatorCall, Value
+from .call import axes_of
+
+_F32 = np.float32
+
+# --- normalizations -----------------------------------------------------------------------------------------
+
+
+@ATEN("_native_batch_norm_legit_no_training")
+def _batch_normalization(
+    call: OperatorCall, x: Any, weight: Any, bias: Any, mean: Any, variance: Any, *, eps: float
+) -> Made:
+    scale, shift = (
+        make(call.dims(mean), _F32) if tensor is None else tensor
+        for make, tensor in ((np.ones, weight), (np.zeros, bias))
+    )
+    return call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
+
+
+@ATEN("native_layer_norm")
+def _layer_normalization(
+    call: OperatorCall, x: Any, shape: Any, weight: Any, bias: Any, *, eps: float
+) -> Made:
+    """Over several dims as over one that has all their elements."""
+    dims, size = call.dims(x), prod(shape)
+    flat = call.onnx("Reshape", x, (*dims[: len(dims) - len(shape)], size))
+    scale, shift = (
+        tensor if tensor is None else call.onnx("Reshape", tensor, (size,)) for tensor in (weight, bias)
+    )
+    scale = np.ones(size, _F32) if scale is None else scale
+    result = call.onnx("LayerNormalization", flat, scale, shift, axis=-1, epsilon=eps)
+    return call.onnx("Reshape", result, dims)
+
+
+def _normalized_rows(
+    call: OperatorCall, x: Any, affine: Sequence[Any], eps: float, groups: int, order: Sequence[int]
+) -> Made:
+    """Rows of zero mean and a variance of 1, then a factor and a summand of each channel.
+
+    `groups` rows of an image are its channels in so many parts; those of all images where their axis is not
+    the first of `order`.
+    """
+    dims = call.dims(x)
+    shape, back = [dims[axis] for axis in order], [order.index(axis) for axis in range(len(dims))]
+    rows = groups * (dims[0] if order[0] == 0 else 1)
+    result = call.onnx("Reshape", call.onnx("Transpose", x, perm=order), (rows, prod(dims) // rows))
+    result = call.onnx("LayerNormalization", result, np.ones(prod(dims) // rows, _F32), axis=-1, epsilon=eps)
+    result = call.onnx("Transpose", call.onnx("Reshape", result, shape), perm=back)
+    for operator, values in zip(("Mul", "Add"), affine, strict=True):
+        if values is not None:
+            channels = call.onnx("Reshape", values, (1, -1, *(1,) * (len(dims) - 2)))
+            result = call.onnx(operator, result, channels)
+    return result
+
+
+@ATEN("native_group_norm")
+def _group_normalization(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+    *_, groups, eps = numbers  # the dims of the source before
+    return _normalized_rows(call, x, (weight, bias), eps, groups, range(len(call.dims(x))))
+
+
+@ATEN("_native_batch_norm_legit")
+def _batch_statistics(call: OperatorCall, x: Any, weight: Any, bias: Any, *numbers: Any) -> Made:
+    """A batch normalization by the mean and the variance of what comes: instances are a batch of one."""
+    *running, training, _, eps = numbers
+    if running or not training:
+        raise call.unimplemented("it changes its running statistics")
+    dims = call.dims(x)
+    return _normalized_rows(call, x, (weight, bias), eps, dims[1], (1, 0, *range(2, len(dims))))
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+@ATEN("linear")
+def _linear(call: OperatorCall, x: Any, weights: Any, bias: Any = None) -> Made:
+    dims, outputs = call.dims(x), call.dims(weights)[0]
+    rows = call.onnx("Reshape", x, (prod(dims[:-1]), dims[-1]))
+    return call.onnx("Reshape", call.onnx("Gemm", rows, weights, bias, transB=1), (*dims[:-1], outputs))
+
+
+@ATEN("scaled_dot_product_attention")
+def _attention(
+    call: OperatorCall,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    *,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    scale: float | None = None,
+) -> Made:
+    """Scaled dot products, a softmax, and a weighted sum; what a query may not see weighs nothing.
+
+    Queries of several heads that share a key have its head as a dim of their own.
+    """
+    dims, keys, result = call.dims(query), call.dims(key), call.dims(value)[-1]
+    if is_causal:
+        mask = np.tri(dims[-2], keys[-2], dtype=np.bool_)
+    if enable_gqa and dims[-3] != keys[-3]:
+        heads, own = keys[-3], dims[-3] // keys[-3]
+        query = call.onnx("Reshape", query, (*dims[:-3], heads, own, *dims[-2:]))
+        key, value = (
+            call.onnx("Reshape", x, (*call.dims(x)[:-2], 1, *call.dims(x)[-2:])) for x in (key, value)
+        )
+        if mask is not None and len(call.dims(mask)) > 2:
+            *batch, count, rows, columns = call.dims(mask)
+            digits = (heads, own) if count == dims[-3] else (1, 1)
+            mask = call.onnx("Reshape", mask, (*batch, *digits, rows, columns))
+    factor = np.array(dims[-1] ** -0.5 if scale is None else scale, _F32)
+    scores = call.onnx("Mul", call.onnx("MatMul", query, call.matrices_transposed(key)), factor)
+    weights = _weights(call, scores, mask)
+    return call.onnx("Reshape", call.onnx("MatMul", weights, value), (*dims[:-1], result))
+
+
+def _weights(call: OperatorCall, scores: Any, mask: Any) -> Any:
+    """The softmax of scores; where a mask is false nothing, in rows too in which it is nowhere true."""
+    is_truth = mask is not None and call.type_of(mask) is DataType.boolean
+    sees_something = isinstance(mask, np.ndarray) and is_truth and bool(mask.any(-1).all())
+    if sees_something:
+        scores = call.onnx("Add", scores, np.where(mask, _F32(0), _F32(-np.inf)))
+    elif is_truth:
+        twin = call.numpy_type(scores)
+        scores = call.onnx("Where", mask, scores, np.asarray(ml_dtypes.finfo(twin).min, twin))
+    elif mask is not None:
+        scores = call.onnx("Add", scores, mask)
+    weights = call.onnx("Softmax", scores, axis=-1)
+    return (
+        call.onnx("Where", mask, weights, np.zeros((), _F32)) if is_truth and not sees_something else weights
+    )
+
+
+# --- windows ------------------------------------------------------------------------------------------------
+
+
+@ATEN("convolution")
+def _convolution(call: OperatorCall, x: Any, weights: Any, bias: Any, *numbers: Any) -> Made:
+    strides, padding, dilations, is_transposed, more, group = numbers
+    rank = len(call.dims(weights)) - 2
+    names = "strides", "dilations", "pads", "output_padding"
+    options = {
+        name: axes_of(value, rank)
+        for name, value in zip(names, (strides, dilations, padding, more), strict=True)
+        if is_transposed or name != "output_padding"
+    }
+    options["pads"] *= 2
+    return call.onnx("ConvTranspose" if is_transposed else "Conv", x, weights, bias, group=group, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolArguments:
+    """The arguments of poolings behind the kernel."""
+
+    stride: Any = None
+    padding: Any = 0
+    ceil_mode: bool = False
+
+    def onnx(self, kernel_size: Any, rank: int) -> dict[str, Any]:
+        """The attributes of ONNX."""
+        kernel = axes_of(kernel_size, rank)
+        strides, pads = axes_of(self.stride or kernel, rank), axes_of(self.padding, rank) * 2
+        return {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": self.ceil_mode}
+
+
+@ATEN("avg_pool1d", "avg_pool2d", "avg_pool3d")
+def _average_pooling(
+    call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, count_include_pad: bool = True
+) -> Made:
+    attributes = pool.onnx(kernel_size, int(call.node.operator[-2]))
+    return _of_images(call, x, "AveragePool", count_include_pad=count_include_pad, **attributes)
+
+
+@ATEN("max_pool2d_with_indices", "max_pool3d_with_indices")
+def _max_pooling(
+    call: OperatorCall, x: Any, kernel_size: Any, *, pool: _PoolArguments, dilation: Any = 1
+) -> Made:
+    rank = int(call.node.operator[len("aten.max_pool")])
+    return _of_images(call, x, "MaxPool", dilations=axes_of(dilation, rank), **pool.onnx(kernel_size, rank))
+
+
+def _of_images(call: OperatorCall, x: Any, operator: str, **attributes: Any) -> Value:
+    """A pooling; one image alone is a batch of it."""
+    if len(call.dims(x)) == len(attributes["kernel_shape"]) + 2:
+        return call.onnx(operator, x, **attributes)
+    return call.onnx("Squeeze", call.onnx(operator, call.onnx("Unsqueeze", x, (0,)), **attributes), (0,))
+
+
+@ATEN("adaptive_avg_pool1d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
+def _adaptive_average(call: OperatorCall, x: Any, sizes: Any) -> Made:
+    """Windows of one size, or axis by axis a product with the shares of the elements in each window."""
+    dims, rank = call.dims(x), len(sizes)
+    spatial = dims[-rank:]
+    if all(size and n % size == 0 for n, size in zip(spatial, sizes, strict=True)):
+        kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
+        return _of_images(call, x, "AveragePool", kernel_shape=kernel, strides=kernel)
+    result: Value = x
+    for axis in range(len(dims) - rank, len(dims)):
+        n, size = dims[axis], sizes[axis - len(dims) + rank]
+        places, at = np.arange(n), np.arange(size)[:, None]
+        is_inside = (places >= at * n // size) & (places < -(-(at + 1) * n // size))
+        shares = (is_inside / is_inside.sum(1, keepdims=True)).astype(_F32)
+        order = [*(i for i in range(len(dims)) if i != axis), axis]
+        product = call.onnx("MatMul", call.onnx("Transpose", result, perm=order), shares.T)
+        result = call.onnx("Transpose", product, perm=[order.index(i) for i in range(len(dims))])
+    return result
+
+
+@ATEN("adaptive_max_pool2d", "adaptive_max_pool3d")
+def _adaptive_maximum(call: OperatorCall, x: Any, sizes: Any) -> Made:
+    spatial = call.dims(x)[-len(sizes) :]
+    if any(not size or n % size for n, size in zip(spatial, sizes, strict=True)):
+        raise call.unimplemented("its windows are of several sizes", "use sizes that divide the input's")
+    kernel = [n // size for n, size in zip(spatial, sizes, strict=True)]
+    return _of_images(call, x, "MaxPool", kernel_shape=kernel, strides=kernel)
+
+
+# --- resizing -----------------------------------------------------------------------------------------------
+
+RESIZES = (
+    *("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d"),
+    *(f"{word}{rank}d" for word in ("upsample_nearest", "_upsample_nearest_exact") for rank in (1, 2, 3)),
+    *("_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"),
+)
+"""The operators that resize, each by sizes or by factors."""
+
+
+@ATEN(*RESIZES)
+def _resize(
+    call: OperatorCall,
+    x: Any,
+    output_size: Any = None,
+    *,
+    align_corners: bool = False,
+    scale_factors: Any = None,
+    scales: Any = None,
+    scales_d: Any = None,
+    scales_h: Any = None,
+    scales_w: Any = None,
+) -> Made:
+    """Torch samples where the factors say that a model brings; without them, or at corners, by the sizes."""
+    word, dims = call.node.operator.removeprefix("aten."), call.dims(x)
+    own = [scale for scale in (scales, scales_d, scales_h, scales_w) if scale is not None]
+    factors = tuple(scale_factors or (own if len(own) == len(dims) - 2 else ()))
+    sizes = output_size or [int(n * factor) for n, factor in zip(dims[2:], factors, strict=True)]
+    attributes: dict[str, Any] = {
+        "mode": "nearest" if "nearest" in word else "cubic" if "cubic" in word else "linear",
+        "coordinate_transformation_mode": "half_pixel",
+        "nearest_mode": "round_prefer_ceil" if "exact" in word else "floor",
+    }
+    if word.startswith("upsample_nearest"):
+        attributes["coordinate_transformation_mode"] = "asymmetric"
+    if align_corners:
+        attributes["coordinate_transformation_mode"] = "align_corners"
+    if word.endswith("_aa"):
+        attributes |= {"antialias": 1, "exclude_outside": 1, "cubic_coeff_a": -0.5}
+    elif "cubic" in word:
+        attributes["cubic_coeff_a"] = -0.75
+    if not factors or align_corners:
+        return call.onnx("Resize", x, None, None, (*dims[:2], *sizes), **attributes)
+    return call.onnx("Resize", x, None, np.array((1, 1, *factors), _F32), **attributes)
+
+
+@ATEN("grid_sampler_2d", "grid_sampler_3d")
+def _grid_sample(call: OperatorCall, x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Made:
+    return call.onnx(
+        "GridSample",
+        *(x, grid),
+        mode=("linear", "nearest", "cubic")[mode],
+        padding_mode=("zeros", "border", "reflection")[padding],
+        align_corners=int(align_corners),
+    )
+
+
+_ROWS: Mapping[str, Function | str] = {
+    **dict.fromkeys(("bmm", "matmul", "mm"), "MatMul"),
+    "_log_softmax": lambda call, x, dim: call.onnx("LogSoftmax", x, axis=dim),
+    "_softmax": lambda call, x, dim: call.onnx("Softmax", x, axis=dim),
+    "addmm": lambda call, added, left, right, *, beta=1.0, alpha=1.0: call.onnx(
+        "Gemm", left, right, added, beta=float(beta), alpha=float(alpha)
+    ),
+}
+enter_rows(ATEN, _ROWS)
