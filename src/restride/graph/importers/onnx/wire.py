@@ -26,7 +26,7 @@ Bytes = memoryview
 # Of each message the fields that are read, by number: name and kind; * stands for a list.
 _SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
     "model": {
-        7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*"),
+        1: ("ir_version", "int"), 7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*"),
         25: ("functions", "function*"),
     },
     "function": {
