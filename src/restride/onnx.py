@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 from .desc.parse import parse_word
 from .errors import Error
@@ -26,6 +26,30 @@ from .graph.importers.onnx.reader import check_operators, check_order, follows_b
 from .graph.network.network import Network
 
 __all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]
+
+
+@overload
+def load(
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    rule: str = "optimal",
+    without: Iterable[str] = (),
+    fallback: None = None,
+) -> Network: ...
+
+
+@overload
+def load(
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    rule: str = "optimal",
+    without: Iterable[str] = (),
+    fallback: str,
+) -> Network | DividedNetwork: ...
 
 
 def load(
@@ -45,9 +69,9 @@ def load(
             may follow from them, and from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions that are off, of `rs.graph.FUSIONS`
-    fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a `DividedNetwork`,
-            whose `explain` says which and why. A model that runs here whole, where `check` finds nothing that
-            is missing, is a plain `Network`. Needs the packages onnx and onnxruntime
+    fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a network
+            whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
+            `Network`. Needs the packages onnx and onnxruntime
 
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
@@ -93,8 +117,9 @@ def check(
 ) -> ModelCheck:
     """What of an ONNX model runs, and what is missing: counts and names of nodes, by operator.
 
-    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1. It is planned
-    with plain formats, and nothing is compiled. Raises as `load` does for a model that does not hold; what is missing is in the result.
+    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1. What runs is planned
+    with plain formats, and nothing is compiled. Raises as `load` does for a model that does not hold; what is
+    missing is in the result.
     """
     try:
         constants = {} if values is None else values

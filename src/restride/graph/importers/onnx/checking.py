@@ -136,8 +136,9 @@ def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[st
 def sort_nodes(
     model: OnnxModel, dims: Mapping[str, Dims], plan: Callable[[OnnxModel], T]
 ) -> tuple[SortedNodes, T | None]:
-    """The nodes of a model one by one, for inputs of these dims, and what `plan` makes of those that run; None
-    where no one reads what they make. Nodes that cannot be planned are refused too.
+    """The nodes of a model one by one, for inputs of these dims, and what `plan` makes of those that run.
+
+    None where no one reads what they make. Nodes that cannot be planned are refused too.
     """
     refusals: dict[tuple[str, ...], str] = {}
     while True:

@@ -36,8 +36,8 @@ _Tensors = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Work:
-    """Nodes that run in one place; `place` is "" behind the last. `whys`: of each node why it does not run here.
+class _PlacedNodes:
+    """Nodes that run in one place; `place` is "" behind the last. `whys`: why each node does not run here.
 
     `reads`, `makes`: names of tensors; `types`: of what is no array, in words or bytes.
     """
@@ -52,7 +52,7 @@ class _Work:
 
 
 @dataclass(frozen=True)
-class _Edge:
+class _CrossingTensor:
     """A tensor that comes from another place: its name, its type in words, its bytes, and those copied."""
 
     text: str
@@ -61,25 +61,25 @@ class _Edge:
 
 
 @dataclass(frozen=True)
-class _Step:
+class _DividedStep:
     """A work of a run, and what is behind it: the nodes that are left, tensors that are known, and where the
     others were made. `followers`: the next steps, by what this one makes.
     """
 
-    work: _Work
+    work: _PlacedNodes
     rest: tuple[OnnxNode, ...]
     known: Mapping[str, Array]
     places: Mapping[str, str]
     types: Mapping[str, str | memoryview]
-    edges: tuple[_Edge, ...] = ()
-    followers: OrderedDict[_Key, _Step] = field(default_factory=OrderedDict)
+    edges: tuple[_CrossingTensor, ...] = ()
+    followers: OrderedDict[_Key, _DividedStep] = field(default_factory=OrderedDict)
 
 
 class DividedNetwork:
     """An ONNX model of which some nodes run elsewhere: what `rs.onnx.load` makes where there is a fallback.
 
-    It is called as a `Network` is, with one array or a dict of inputs. Which nodes run where is decided at the
-    first call with inputs of some dims, and kept for the eight used last; so it is for what islands make, whose
+    It is called as a `Network` is, with one array or a dict of inputs. Which nodes run where is decided at
+    the first call with inputs of some dims, and kept for eight of them; so it is for what islands make, whose
     dims may follow from values. Threads may call it at the same time.
     """
 
@@ -89,9 +89,9 @@ class DividedNetwork:
         self._model, self._rule, self._without = model, rule, tuple(without)
         self._inputs = tuple(network_inputs(model, dims, _undef_or_type))
         types = {each.name: each.content for each in model.inputs}
-        self._start = _Step(_Work(), model.nodes, model.tensors, {}, types)
+        self._start = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
         self._islands: dict[_Key, Island] = {}
-        self._runs: OrderedDict[_Key, tuple[_Step, ...]] = OrderedDict()
+        self._runs: OrderedDict[_Key, tuple[_DividedStep, ...]] = OrderedDict()
         self._lock = threading.RLock()
 
     @property
@@ -120,12 +120,14 @@ class DividedNetwork:
             raise
 
     def explain(self, *dims: Sequence[int]) -> Explanation:
-        """Which nodes run where, and why, and the bytes that go from one place to the other, for inputs of these
-        dims, one for each in order; none where the model fixes them.
+        """Which nodes run where, and why, and the bytes that go from one place to the other.
 
-        What follows from values is as in the last call with these dims; without a call zeros are run.
+        `dims`: of each input in order; none for those of the last call, or where the model fixes them. What
+        follows from values is as in the last call with these dims; without one zeros are run.
         """
         try:
+            if not dims and self._runs:
+                return _explanation(next(reversed(self._runs.values())))
             shapes = dims or tuple(map(fixed_dims, self._inputs))
             key = tuple(tuple(parse_dims(extents, f"explain: dims[{i}]")) for i, extents in enumerate(shapes))
             if key not in self._runs:
@@ -150,7 +152,7 @@ class DividedNetwork:
         if inputs is None or set(inputs) != set(names):
             raise wrong_inputs(names, [f"one {type(x).__name__}"] if inputs is None else list(inputs))
         tensors: dict[str, Any] = {each.name: _input_value(each, inputs[each.name]) for each in self._inputs}
-        dims, steps = tuple(getattr(each, "shape", ()) for each in tensors.values()), list[_Step]()
+        dims, steps = tuple(getattr(each, "shape", ()) for each in tensors.values()), list[_DividedStep]()
         step = self._following(self._start, tensors, tensors)
         while step.work.place:
             steps.append(step)
@@ -158,19 +160,20 @@ class DividedNetwork:
             keeps = {*self.outputs}.union(*(node.reads() for node in step.rest))
             tensors = {name: value for name, value in {**tensors, **made}.items() if name in keeps}
             step = self._following(step, tensors, made)
+        self._runs.pop(dims, None)
         self._runs[dims] = tuple(steps)
         _drop_oldest(self._runs)
         results = {name: tensors[name] if name in tensors else step.known[name] for name in self.outputs}
-        # What no step has made is the caller's, or every call's.
-        results = {name: y if name in step.places else np.array(y) for name, y in results.items()}
-        if names:
-            like = inputs[names[0]]
-            results = {name: returned(like, y) if isinstance(y, np.ndarray) else y for name, y in results.items()}
+        for name, y in results.items():
+            if isinstance(y, np.ndarray):
+                # What no step has made is the caller's, or every call's.
+                own = y if name in step.places else y.copy()
+                results[name] = returned(inputs[names[0]], own) if names else own
         return results if len(results) > 1 else next(iter(results.values()))
 
     # --- steps ----------------------------------------------------------------------------------------------
 
-    def _following(self, last: _Step, tensors: _Tensors, made: _Tensors) -> _Step:
+    def _following(self, last: _DividedStep, tensors: _Tensors, made: _Tensors) -> _DividedStep:
         """The step after another, found now where that has made what is of other dims than before."""
         key = tuple((name, _kind(value)) for name, value in made.items())
         found = last.followers.get(key)
@@ -182,8 +185,9 @@ class DividedNetwork:
             _drop_oldest(last.followers)
         return found
 
-    def _new_step(self, last: _Step, tensors: _Tensors) -> _Step:
+    def _new_step(self, last: _DividedStep, tensors: _Tensors) -> _DividedStep:
         """What runs next: of the nodes that are left all that run here, or else an island."""
+        self._model.check_files()
         nodes = _needed(last.rest, self.outputs, {*tensors, *last.known})
         read = _reads(nodes)
         inputs = tuple(_model_input(name, x) for name, x in tensors.items() if name in read)
@@ -194,17 +198,21 @@ class DividedNetwork:
             work = self._island_work(found, {**known, **tensors}, last.types)
         else:
             reads = tuple(each.name for each in network.inputs)
-            work = _Work(_OWN, found.runs, (), _by_name(network), reads, network.outputs)
+            work = _PlacedNodes(_OWN, found.runs, (), _by_name(network), reads, network.outputs)
         done = {node.outputs for node in (*work.nodes, *found.runs)}
         rest = tuple(node for node in nodes if node.outputs not in done)
         pairs = ((name, last.places.get(name, work.place)) for name in work.reads)
         edges = tuple(_edge(name, tensors[name]) for name, place in pairs if place != work.place)
         places = {**last.places, **dict.fromkeys(work.makes, work.place)}
-        return _Step(work, rest, known, places, {**last.types, **work.types}, edges)
+        return _DividedStep(work, rest, known, places, {**last.types, **work.types}, edges)
 
     def _network(self, part: OnnxModel) -> Network:
         """A part as a network, which is planned."""
-        inputs = [NetworkInput(each.name, each.dims, data_type_of(each.name, each.element)) for each in part.inputs]  # type: ignore[arg-type]
+        dims = fixed_inputs(part)
+        inputs = [
+            NetworkInput(each.name, dims[each.name], data_type_of(each.name, each.element))
+            for each in part.inputs
+        ]
         network = Network.of_source(
             inputs, part.outputs, lambda dims: translated(part, dims), self._rule, self._without
         )
@@ -213,14 +221,16 @@ class DividedNetwork:
 
     def _island_work(
         self, found: SortedNodes, tensors: _Tensors, types: Mapping[str, str | memoryview]
-    ) -> _Work:
+    ) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""
         whys = {node.outputs: why for node, why in found.refused}
         ran = {node.outputs for node in found.runs}
         chosen, available = list[OnnxNode](), {*tensors}
         rest = [node for node in found.model.nodes if node.outputs not in ran]
         for node in rest:
-            foreign = [f"input {name!r}: {found.inputs[name]}" for name in node.inputs if name in found.inputs]
+            foreign = [
+                f"input {name!r}: {found.inputs[name]}" for name in node.inputs if name in found.inputs
+            ]
             if foreign:
                 whys.setdefault(node.outputs, foreign[0])
             elif missing_operators(found.model, [node], OPERATORS):
@@ -229,7 +239,7 @@ class DividedNetwork:
                 chosen.append(node)
                 available.update(node.outputs)
         if not chosen:
-            return _Work()
+            return _PlacedNodes()
         done = {node.outputs for node in chosen}
         wanted = {*self.outputs} | _reads(node for node in rest if node.outputs not in done)
         makes = tuple(name for node in chosen for name in node.outputs if name and name in wanted)
@@ -238,14 +248,16 @@ class DividedNetwork:
             name: tensors[name] for name in sorted(_reads(chosen) - inner) if name not in self._model.tensors
         }
         # The numbers that follow from dims are known here alone.
-        folded = {name: value for name, value in feeds.items() if name in found.values and name not in found.types}
+        folded = {
+            name: value for name, value in feeds.items() if name in found.values and name not in found.types
+        }
         key = (*(node.outputs for node in chosen), *((name, _rank(value)) for name, value in feeds.items()))
         if key not in self._islands:
             self._islands[key] = Island(self._model, chosen, feeds, types, makes)
         island = self._islands[key]
         reads = tuple(name for name in feeds if name not in folded)
         reasons = tuple(whys[node.outputs] for node in chosen)
-        return _Work(_OTHER, tuple(chosen), reasons, _with(island, folded), reads, makes, island.types)
+        return _PlacedNodes(_OTHER, tuple(chosen), reasons, _with(island, folded), reads, makes, island.types)
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Iterable[str], available: set[str]) -> tuple[OnnxNode, ...]:
@@ -304,14 +316,14 @@ def _rank(value: Any) -> object:
     return (value.ndim, value.dtype) if isinstance(value, np.ndarray) else type(value)
 
 
-def _edge(name: str, x: Any) -> _Edge:
+def _edge(name: str, x: Any) -> _CrossingTensor:
     arrays = [each for each in (x if isinstance(x, list) else [x]) if isinstance(each, np.ndarray)]
     nbytes = sum(each.nbytes for each in arrays)
     is_one = isinstance(x, np.ndarray)
     kind = f"{x.dtype} {by(x.shape)}" if is_one else f"{type(x).__name__} of {len(arrays)}"
     # Elements of lists and texts are copied by the other library; dense arrays are read where they lie.
     is_copied = not is_one or x.dtype.hasobject or not x.flags.c_contiguous
-    return _Edge(f"{name}: {kind}", nbytes, nbytes if is_copied else 0)
+    return _CrossingTensor(f"{name}: {kind}", nbytes, nbytes if is_copied else 0)
 
 
 def _drop_oldest(kept: OrderedDict[_Key, Any]) -> None:
@@ -319,7 +331,7 @@ def _drop_oldest(kept: OrderedDict[_Key, Any]) -> None:
         kept.pop(key, None)
 
 
-def _explanation(steps: Sequence[_Step]) -> Explanation:
+def _explanation(steps: Sequence[_DividedStep]) -> Explanation:
     counts = Counter[str]()
     for step in steps:
         counts[step.work.place] += len(step.work.nodes)
@@ -327,7 +339,9 @@ def _explanation(steps: Sequence[_Step]) -> Explanation:
     for number, step in enumerate(steps, 1):
         work = step.work
         operators = Counter(node.operator for node in work.nodes)
-        lines.append(f"{number}. {work.place}: " + ", ".join(f"{name} {n}" for name, n in sorted(operators.items())))
+        lines.append(
+            f"{number}. {work.place}: " + ", ".join(f"{name} {n}" for name, n in sorted(operators.items()))
+        )
         lines += [f"  {node}: {why}" for node, why in zip(work.nodes, work.whys, strict=False)]
         lines += [f"  gets {edge.text}, {edge.nbytes:,} bytes" for edge in step.edges]
     edges = [edge for step in steps for edge in step.edges]

@@ -72,7 +72,7 @@ def network_inputs(
     dims: Mapping[str, Sequence[int]],
     type_of: Callable[[str, int], DataType] = data_type_of,
 ) -> list[NetworkInput]:
-    """The inputs of a model, some with other dims than it says; `type_of` gives the type by name and number."""
+    """The inputs of a model, some with other dims than it says; `type_of`: the type by name and number."""
     dims = parse_field("dims", Mapping[str, Any], dims)
     _check_names("dims", dims, [model_input.name for model_input in model.inputs])
     return [_input(each, dims.get(each.name), type_of(each.name, each.element)) for each in model.inputs]

@@ -10,12 +10,12 @@ import numpy as np
 
 from ....errors import Error, refuse
 from ....runtime.cpu.thread_pool import get_num_threads
-from .model import OnnxModel, OnnxNode, listed
+from .model import OnnxModel, OnnxNode
 
 __all__ = ["Island", "check_packages"]
 
 _PACKAGES = ("onnx", "onnxruntime")
-_ERRORS_ALONE = 3
+_FATAL_ALONE, _MOST_SHOWN = 4, 8
 
 
 def check_packages() -> None:
@@ -44,7 +44,7 @@ class Island:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = get_num_threads(), 1
-        options.log_severity_level = _ERRORS_ALONE
+        options.log_severity_level = _FATAL_ALONE
         try:
             content = _model_of(model, nodes, tensors, types, outputs)
             self._session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
@@ -63,7 +63,9 @@ class Island:
 
     def _refusal(self, error: Exception) -> Error:
         reason = " ".join(str(error).split())[:300]
-        return refuse("RS-G06:onnxruntime", nodes=listed(self._nodes), type=type(error).__name__, reason=reason)
+        names = [str(node) for node in self._nodes]
+        nodes = ", ".join(names[:_MOST_SHOWN]) + ", ..." * (len(names) > _MOST_SHOWN)
+        return refuse("RS-G06:onnxruntime", nodes=nodes, type=type(error).__name__, reason=reason)
 
 
 def _model_of(
@@ -87,7 +89,9 @@ def _model_of(
     whole = helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in versions.items()],
-        functions=[onnx.FunctionProto.FromString(bytes(each.content)) for each in (model.functions or {}).values()],
+        functions=[
+            onnx.FunctionProto.FromString(bytes(each.content)) for each in (model.functions or {}).values()
+        ],
         ir_version=model.versions["format"],
     )
     return bytes(whole.SerializeToString())
@@ -100,21 +104,24 @@ def _info(name: str, x: Any, kind: str | memoryview) -> Any:
     import onnx
     from onnx import helper
 
-    if isinstance(x, np.ndarray):
-        number = helper.np_dtype_to_tensor_dtype(x.dtype) if x.dtype.kind not in "OUS" else onnx.TensorProto.STRING
+    proto = _proto_of(kind) if isinstance(kind, str) else onnx.TypeProto.FromString(bytes(kind))
+    if proto.WhichOneof("value") in (None, "tensor_type") and isinstance(x, np.ndarray):
+        number = (
+            helper.np_dtype_to_tensor_dtype(x.dtype) if x.dtype.kind not in "OUS" else onnx.TensorProto.STRING
+        )
         return helper.make_tensor_value_info(name, number, [None] * x.ndim)
-    if isinstance(kind, str):
-        return helper.make_value_info(name, _proto_of(kind))
-    return helper.make_value_info(name, onnx.TypeProto.FromString(bytes(kind)))
+    return helper.make_value_info(name, proto)
 
 
 def _proto_of(words: str) -> Any:
-    """The type of words such as `seq(tensor(float))`."""
+    """The type of words such as `seq(tensor(float))`; an empty one of ""."""
     import onnx
     from onnx import helper
 
     kind, _, rest = words.partition("(")
     inner = rest[:-1]
+    if not words:
+        return onnx.TypeProto()
     if kind == "seq":
         return helper.make_sequence_type_proto(_proto_of(inner))
     if kind == "optional":

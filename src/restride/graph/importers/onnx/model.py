@@ -143,7 +143,7 @@ class _Instance:
 class OnnxInput:
     """An input of a run: extents are numbers, or names of those that only a run knows, or None.
 
-    `element`: the number of the type of its elements, 0 for what is no tensor. `content`: the bytes of its type.
+    `element`: the number of the type of its elements, 0 for what is no tensor. `content`: its type's bytes.
     """
 
     name: str
@@ -158,8 +158,8 @@ class OnnxModel:
 
     `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of. `functions`:
     operators that the model brings, by name; None where nodes are of another table than ONNX's, so that those
-    which ONNX defines by others are not expanded. `versions`: of the format of the file, under "format", and of
-    the operators of each domain.
+    which ONNX defines by others are not expanded. `versions`: of the operators of each domain, and of the
+    file, under "format".
     """
 
     nodes: tuple[OnnxNode, ...]
