@@ -133,6 +133,27 @@ def test_what_the_planner_refuses_runs_elsewhere_too(monkeypatch: pytest.MonkeyP
     assert "LRN 'b': they are too wide" in net.explain()
 
 
+def test_a_branch_that_only_a_run_decides_is_a_network_of_its_own() -> None:
+    def branch(operator: str) -> Any:
+        made = onnx.helper.make_node(operator, ["a"], [f"of_{operator}"])
+        return onnx.helper.make_graph([made], operator, [], [onnx.ValueInfoProto(name=made.output[0])])
+
+    branches = {"then_branch": branch("Neg"), "else_branch": branch("Abs")}
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "two"], ["a"]),
+        onnx.helper.make_node("ReduceSum", ["a"], ["sum"], keepdims=0),
+        onnx.helper.make_node("Greater", ["sum", "zero"], ["is_high"]),
+        onnx.helper.make_node("If", ["is_high"], ["b"], **branches),
+        onnx.helper.make_node("Add", ["b", "two"], ["y"]),
+    ]
+    constants = {"two": np.full(1, 2, "f4"), "zero": np.zeros((), "f4")}
+    net = rs.onnx.load(model(nodes, {"x": (2, 3)}, ["y"], constants), fallback="onnxruntime")
+    high = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for x in (high, -high, high + 1):
+        np.testing.assert_array_equal(net(x), (-2 * x if x.sum() > 0 else abs(2 * x)) + 2)
+        assert net.explain().splitlines()[0] == "restride runs 5 nodes"
+
+
 def test_constants_and_inputs_that_are_outputs_are_the_callers_own() -> None:
     nodes = [onnx.helper.make_node("NonZero", ["x"], ["y"]), onnx.helper.make_node("Shape", ["x"], ["dims"])]
     net = rs.onnx.load(

@@ -7,6 +7,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -21,9 +22,9 @@ from ...network.network import Network
 from .checking import SortedNodes, fixed_inputs, sort_nodes
 from .functions import missing_operators
 from .inputs import network_inputs
-from .islands import Island
+from .islands import Island, IslandInput
 from .model import OnnxInput, OnnxModel, OnnxNode
-from .operators import OPERATORS
+from .operators import CONDITIONAL, OPERATORS
 from .reader import data_type_of, translated
 from .tensors import NUMBERS
 
@@ -88,9 +89,15 @@ class DividedNetwork:
     ) -> None:
         self._model, self._rule, self._without = model, rule, tuple(without)
         self._inputs = tuple(network_inputs(model, dims, _undef_or_type))
+        self._is_fixed = all(each.dims is not None and None not in each.dims for each in self._inputs)
+        # What decides a branch is a part of what steps are kept by, as dims are: the branch is what follows.
+        self._conditions = {
+            name for node in model.nodes if node.operator == CONDITIONAL for name in node.inputs[:1]
+        }
         types = {each.name: each.content for each in model.inputs}
         self._start = _DividedStep(_PlacedNodes(), model.nodes, model.tensors, {}, types)
-        self._islands: dict[_Key, Island] = {}
+        # Steps hold them: those of other dims may be the same.
+        self._islands: WeakValueDictionary[_Key, Island] = WeakValueDictionary()
         self._runs: OrderedDict[_Key, tuple[_DividedStep, ...]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -175,7 +182,10 @@ class DividedNetwork:
 
     def _following(self, last: _DividedStep, tensors: _Tensors, made: _Tensors) -> _DividedStep:
         """The step after another, found now where that has made what is of other dims than before."""
-        key = tuple((name, _kind(value)) for name, value in made.items())
+        key = tuple(
+            (name, _kind(value), np.asarray(value).tobytes() if name in self._conditions else b"")
+            for name, value in made.items()
+        )
         found = last.followers.get(key)
         if found is not None:
             return found
@@ -189,13 +199,14 @@ class DividedNetwork:
         """What runs next: of the nodes that are left all that run here, or else an island."""
         self._model.check_files()
         nodes = _needed(last.rest, self.outputs, {*tensors, *last.known})
-        read = _reads(nodes)
+        read = _reads(nodes) - self._conditions
         inputs = tuple(_model_input(name, x) for name, x in tensors.items() if name in read)
-        model = replace(self._model, nodes=nodes, tensors=last.known, inputs=inputs)
+        conditions = {name: np.array(tensors[name]) for name in self._conditions if name in tensors}
+        model = replace(self._model, nodes=nodes, tensors={**last.known, **conditions}, inputs=inputs)
         found, network = sort_nodes(model, fixed_inputs(model), self._network)
         known = {name: value for name, value in found.values.items() if not isinstance(value, str)}
         if network is None:
-            work = self._island_work(found, {**known, **tensors}, last.types)
+            work = self._island_work(found, {**known, **tensors}, last)
         else:
             reads = tuple(each.name for each in network.inputs)
             work = _PlacedNodes(_OWN, found.runs, (), _by_name(network), reads, network.outputs)
@@ -219,9 +230,7 @@ class DividedNetwork:
         network.plan()
         return network
 
-    def _island_work(
-        self, found: SortedNodes, tensors: _Tensors, types: Mapping[str, str | memoryview]
-    ) -> _PlacedNodes:
+    def _island_work(self, found: SortedNodes, tensors: _Tensors, last: _DividedStep) -> _PlacedNodes:
         """The refused nodes that can run now, and nodes behind them that would be refused as well."""
         whys = {node.outputs: why for node, why in found.refused}
         ran = {node.outputs for node in found.runs}
@@ -244,20 +253,26 @@ class DividedNetwork:
         wanted = {*self.outputs} | _reads(node for node in rest if node.outputs not in done)
         makes = tuple(name for node in chosen for name in node.outputs if name and name in wanted)
         inner = {name for node in chosen for name in node.outputs}
-        feeds = {
-            name: tensors[name] for name in sorted(_reads(chosen) - inner) if name not in self._model.tensors
-        }
-        # The numbers that follow from dims are known here alone.
-        folded = {
-            name: value for name, value in feeds.items() if name in found.values and name not in found.types
-        }
-        key = (*(node.outputs for node in chosen), *((name, _rank(value)) for name, value in feeds.items()))
-        if key not in self._islands:
-            self._islands[key] = Island(self._model, chosen, feeds, types, makes)
-        island = self._islands[key]
-        reads = tuple(name for name in feeds if name not in folded)
+        names = sorted(_reads(chosen) - inner)
+        constants = {name: tensors[name] for name in names if isinstance(found.values.get(name), np.ndarray)}
+        feeds = {name: tensors[name] for name in names if name not in constants}
+        # What is known is a constant there too: some operators want to know it. It may follow from dims.
+        folded = ((name, x.tobytes()) for name, x in constants.items() if name not in self._model.tensors)
+        key = (
+            *(node.outputs for node in chosen),
+            *((name, _rank(x)) for name, x in feeds.items()),
+            *folded,
+        )
+        island = self._islands.get(key)
+        if island is None:
+            is_fixed = self._is_fixed and _OTHER not in last.places.values()
+            inputs = {
+                name: IslandInput.of(x, last.types.get(name, ""), is_fixed) for name, x in feeds.items()
+            }
+            model = replace(self._model, nodes=tuple(chosen), tensors=constants, outputs=makes)
+            island = self._islands[key] = Island(model, inputs)
         reasons = tuple(whys[node.outputs] for node in chosen)
-        return _PlacedNodes(_OTHER, tuple(chosen), reasons, _with(island, folded), reads, makes, island.types)
+        return _PlacedNodes(_OTHER, tuple(chosen), reasons, island, tuple(feeds), makes, island.types)
 
 
 def _needed(nodes: Sequence[OnnxNode], outputs: Iterable[str], available: set[str]) -> tuple[OnnxNode, ...]:
@@ -278,10 +293,6 @@ def _by_name(network: Network) -> Callable[[_Tensors], _Tensors]:
     """The network as a function of tensors by name, to tensors by name."""
     outputs = network.outputs
     return network if len(outputs) > 1 else lambda tensors: {outputs[0]: network(tensors)}
-
-
-def _with(island: Island, folded: _Tensors) -> Callable[[_Tensors], _Tensors]:
-    return lambda tensors: island({**tensors, **folded})
 
 
 def _undef_or_type(name: str, element: int) -> DataType:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,9 +11,9 @@ import numpy as np
 
 from ....errors import Error, refuse
 from ....runtime.cpu.thread_pool import get_num_threads
-from .model import OnnxModel, OnnxNode
+from .model import OnnxModel
 
-__all__ = ["Island", "check_packages"]
+__all__ = ["Island", "IslandInput", "check_packages"]
 
 _PACKAGES = ("onnx", "onnxruntime")
 _FATAL_ALONE, _MOST_SHOWN = 4, 8
@@ -25,28 +26,38 @@ def check_packages() -> None:
         raise refuse("RS-G04:fallback", missing=" and ".join(missing), packages=" ".join(missing))
 
 
-class Island:
-    """Nodes that onnxruntime runs on the CPU, on as many threads as restride has when it is made.
-
-    `tensors`: examples of what it reads; others of the same types may come, of any extents.
+@dataclass(frozen=True, slots=True)
+class IslandInput:
+    """What an island reads: the type and the extents, None for open ones, of an array; else `kind` says what,
+    in onnxruntime's words or the bytes of the model.
     """
 
-    def __init__(
-        self,
-        model: OnnxModel,
-        nodes: Sequence[OnnxNode],
-        tensors: Mapping[str, Any],
-        types: Mapping[str, str | memoryview],
-        outputs: Sequence[str],
-    ) -> None:
-        self._nodes, self._outputs = nodes, list(outputs)
+    dims: tuple[int | None, ...] | None
+    dtype: np.dtype[Any] | None
+    kind: str | memoryview
+
+    @classmethod
+    def of(cls, x: Any, kind: str | memoryview, is_fixed: bool) -> IslandInput:
+        """The input that `x` is an example of; `is_fixed`: none of other dims comes."""
+        if not isinstance(x, np.ndarray):
+            return cls(None, None, kind)
+        return cls(x.shape if is_fixed else (None,) * x.ndim, x.dtype, kind)
+
+
+class Island:
+    """The nodes of a model, which onnxruntime runs on the CPU, on as many threads as restride has when it is
+    made. All tensors of the model are constants of theirs.
+    """
+
+    def __init__(self, model: OnnxModel, inputs: Mapping[str, IslandInput]) -> None:
+        self._nodes, self._outputs = model.nodes, list(model.outputs)
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = get_num_threads(), 1
         options.log_severity_level = _FATAL_ALONE
         try:
-            content = _model_of(model, nodes, tensors, types, outputs)
+            content = _model_of(model, inputs)
             self._session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
         except Exception as error:  # the errors of both packages have no root of their own
             raise self._refusal(error) from None
@@ -68,23 +79,16 @@ class Island:
         return refuse("RS-G06:onnxruntime", nodes=nodes, type=type(error).__name__, reason=reason)
 
 
-def _model_of(
-    model: OnnxModel,
-    nodes: Sequence[OnnxNode],
-    tensors: Mapping[str, Any],
-    types: Mapping[str, str | memoryview],
-    outputs: Sequence[str],
-) -> bytes:
-    """The bytes of a model of these nodes, which has their constants in it."""
+def _model_of(model: OnnxModel, inputs: Mapping[str, IslandInput]) -> bytes:
+    """The bytes of a model with these inputs."""
     import onnx
     from onnx import helper, numpy_helper
 
-    read = frozenset[str]().union(*(node.reads() for node in nodes))
-    inputs = [_info(name, x, types.get(name, "")) for name, x in tensors.items()]
-    constants = [numpy_helper.from_array(x, name) for name, x in model.tensors.items() if name in read]
-    protos = [onnx.NodeProto.FromString(bytes(node.content)) for node in nodes]
-    results = [onnx.ValueInfoProto(name=name) for name in outputs]
-    graph = helper.make_graph(protos, "island", inputs, results, constants)
+    infos = [_info(name, each) for name, each in inputs.items()]
+    constants = [numpy_helper.from_array(x, name) for name, x in model.tensors.items()]
+    protos = [onnx.NodeProto.FromString(bytes(node.content)) for node in model.nodes]
+    results = [onnx.ValueInfoProto(name=name) for name in model.outputs]
+    graph = helper.make_graph(protos, "island", infos, results, constants)
     versions = {domain: n for domain, n in model.versions.items() if domain != "format"}
     whole = helper.make_model(
         graph,
@@ -97,20 +101,18 @@ def _model_of(
     return bytes(whole.SerializeToString())
 
 
-def _info(name: str, x: Any, kind: str | memoryview) -> Any:
-    """The description of an input of an island: of an array by itself, else by its type in the model, or in
-    onnxruntime's words.
-    """
+def _info(name: str, each: IslandInput) -> Any:
+    """The description of an input of an island."""
     import onnx
     from onnx import helper
 
+    kind, dtype = each.kind, each.dtype
     proto = _proto_of(kind) if isinstance(kind, str) else onnx.TypeProto.FromString(bytes(kind))
-    if proto.WhichOneof("value") in (None, "tensor_type") and isinstance(x, np.ndarray):
-        number = (
-            helper.np_dtype_to_tensor_dtype(x.dtype) if x.dtype.kind not in "OUS" else onnx.TensorProto.STRING
-        )
-        return helper.make_tensor_value_info(name, number, [None] * x.ndim)
-    return helper.make_value_info(name, proto)
+    if dtype is None or proto.WhichOneof("value") not in (None, "tensor_type"):
+        return helper.make_value_info(name, proto)
+    is_text = dtype.kind in "OUS"
+    number = onnx.TensorProto.STRING if is_text else helper.np_dtype_to_tensor_dtype(dtype)
+    return helper.make_tensor_value_info(name, number, each.dims)
 
 
 def _proto_of(words: str) -> Any:
