@@ -64,7 +64,8 @@ class _CrossingTensor:
 @dataclass(frozen=True)
 class _DividedStep:
     """A work of a run, and what is behind it: the nodes that are left, tensors that are known, and where the
-    others were made. `followers`: the next steps, by what this one makes.
+    others were made. `keeps`: the tensors that are needed later. `followers`: the next steps, by what this
+    one makes.
     """
 
     work: _PlacedNodes
@@ -72,6 +73,7 @@ class _DividedStep:
     known: Mapping[str, Array]
     places: Mapping[str, str]
     types: Mapping[str, str | memoryview]
+    keeps: frozenset[str] = frozenset()
     edges: tuple[_CrossingTensor, ...] = ()
     followers: OrderedDict[_Key, _DividedStep] = field(default_factory=OrderedDict)
 
@@ -164,8 +166,7 @@ class DividedNetwork:
         while step.work.place:
             steps.append(step)
             made = step.work.run({name: tensors[name] for name in step.work.reads})
-            keeps = {*self.outputs}.union(*(node.reads() for node in step.rest))
-            tensors = {name: value for name, value in {**tensors, **made}.items() if name in keeps}
+            tensors = {name: value for name, value in {**tensors, **made}.items() if name in step.keeps}
             step = self._following(step, tensors, made)
         self._runs.pop(dims, None)
         self._runs[dims] = tuple(steps)
@@ -215,7 +216,8 @@ class DividedNetwork:
         pairs = ((name, last.places.get(name, work.place)) for name in work.reads)
         edges = tuple(_edge(name, tensors[name]) for name, place in pairs if place != work.place)
         places = {**last.places, **dict.fromkeys(work.makes, work.place)}
-        return _DividedStep(work, rest, known, places, {**last.types, **work.types}, edges)
+        keeps = _reads(rest).union(self.outputs)
+        return _DividedStep(work, rest, known, places, {**last.types, **work.types}, keeps, edges)
 
     def _network(self, part: OnnxModel) -> Network:
         """A part as a network, which is planned."""
