@@ -9,20 +9,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
+from .desc.parse import parse_word
 from .errors import Error
 from .graph.dims import Dims
 from .graph.graph import Graph
 from .graph.importers.onnx.checking import ModelCheck, check_model
+from .graph.importers.onnx.divided import DividedNetwork
 from .graph.importers.onnx.functions import check_functions
 from .graph.importers.onnx.inputs import assumed_dims, network_inputs, translated_for, with_values
+from .graph.importers.onnx.islands import check_packages
 from .graph.importers.onnx.model import read_model
 from .graph.importers.onnx.operators import OPERATORS
 from .graph.importers.onnx.reader import check_operators, check_order, follows_batch
 from .graph.network.network import Network
 
-__all__ = ["ModelCheck", "check", "load", "operators"]
+__all__ = ["DividedNetwork", "ModelCheck", "check", "load", "operators"]
+
+
+@overload
+def load(
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    rule: str = "optimal",
+    without: Iterable[str] = (),
+    fallback: None = None,
+) -> Network: ...
+
+
+@overload
+def load(
+    model: str | os.PathLike[str] | bytes | Any,
+    *,
+    dims: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, Any] | None = None,
+    rule: str = "optimal",
+    without: Iterable[str] = (),
+    fallback: str,
+) -> Network | DividedNetwork: ...
 
 
 def load(
@@ -32,7 +59,8 @@ def load(
     values: Mapping[str, Any] | None = None,
     rule: str = "optimal",
     without: Iterable[str] = (),
-) -> Network:
+    fallback: str | None = None,
+) -> Network | DividedNetwork:
     """The network of an ONNX model.
 
     model  the path of an .onnx file, its bytes, or an `onnx.ModelProto`
@@ -41,6 +69,9 @@ def load(
             may follow from them, and from the dims of the other inputs
     rule   how formats are chosen: "plain", "greedy" or "optimal"
     without  names of fusions that are off, of `rs.graph.FUSIONS`
+    fallback  "onnxruntime": nodes that restride refuses run there, and the others here, in a network
+            whose `explain` says which and why. A model of which all runs here, by `check`, is a plain
+            `Network`. Needs the packages onnx and onnxruntime
 
     The extents that the model leaves open are those of what a call brings. Tensors beside the model are read
     from its folder, and from nowhere else. Files are mapped, and read again for other dims: where one was
@@ -53,6 +84,14 @@ def load(
     try:
         constants = {} if values is None else values
         source = with_values(read_model(model), constants)
+        if fallback is not None:
+            parse_word("rs.onnx.load: fallback", fallback, ("onnxruntime",), "nodes run nowhere else")
+            check_packages()
+            check_functions(source)
+            check_order(source)
+            own_dims = {} if dims is None else dims
+            if not check_model(source, assumed_dims(source, own_dims)).is_whole:
+                return DividedNetwork(source, own_dims, rule, without)
         check_operators(source)
         check_order(source)
         inputs = network_inputs(source, {} if dims is None else dims)
@@ -78,8 +117,9 @@ def check(
 ) -> ModelCheck:
     """What of an ONNX model runs, and what is missing: counts and names of nodes, by operator.
 
-    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1. Nothing is planned or
-    compiled. Raises as `load` does for a model that does not hold; what is missing is in the result.
+    `model`, `dims`, `values` are those of `load`. Extents that stay open count as 1. What runs is planned
+    with plain formats, and nothing is compiled. Raises as `load` does for a model that does not hold; what is
+    missing is in the result.
     """
     try:
         constants = {} if values is None else values

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ....errors import Error
+from ....runtime.engine import Engine
 from ...build import GraphBuilder
 from ...dims import Dims
+from ...network.plan import plan_network
+from ...nodes.operations import TensorType
 from ..operator_call import ONNX, Value
 from .functions import missing_operators
-from .model import OnnxModel
+from .model import OnnxInput, OnnxModel, OnnxNode
 from .operators import OPERATORS
-from .reader import GraphWriter
+from .reader import GraphWriter, translated
+from .tensors import NUMBERS
 
 _MOST_NAMES = 8
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,29 +71,117 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_MOST_NAMES])) + ", ..." * (len(names) > _MOST_NAMES)
 
 
-def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
-    """The nodes of a model one by one, for inputs of these dims."""
-    missing = missing_operators(model, model.nodes, OPERATORS)
+@dataclass(frozen=True, slots=True)
+class SortedNodes:
+    """The nodes of a model: those that run, those refused with the reasons, and those behind the latter.
+
+    `values`: tensors that are known, and the names of those that a run makes, which have their `types`.
+    `inputs`: why inputs are refused, by name.
+    """
+
+    model: OnnxModel
+    runs: tuple[OnnxNode, ...]
+    refused: tuple[tuple[OnnxNode, str], ...]
+    behind: tuple[OnnxNode, ...]
+    values: Mapping[str, Value]
+    types: Mapping[str, TensorType]
+    inputs: Mapping[str, str]
+
+    @property
+    def part(self) -> OnnxModel:
+        """The model of what runs, whose outputs are what others read of it, and those of the model."""
+        rest = [*(node for node, _ in self.refused), *self.behind]
+        wanted = {*self.model.outputs}.union(*(node.reads() for node in rest))
+        return self._part(self.runs, wanted)
+
+    def alone(self, node: OnnxNode) -> OnnxModel:
+        """The model of one node that runs."""
+        return self._part((node,), {*node.outputs})
+
+    def _part(self, nodes: Sequence[OnnxNode], wanted: set[str]) -> OnnxModel:
+        made = [name for node in nodes for name in node.outputs if name in self.types]
+        read = {name for node in nodes for name in node.reads() if name in self.types} - {*made}
+        known = {name: value for name, value in self.values.items() if not isinstance(value, str)}
+        numbers = {name: NUMBERS.get(self.types[name].data_type.numpy, 0) for name in sorted(read)}
+        inputs = tuple(OnnxInput(name, self.types[name].dims, number) for name, number in numbers.items())
+        outputs = tuple(name for name in made if name in wanted)
+        return replace(self.model, nodes=tuple(nodes), tensors=known, inputs=inputs, outputs=outputs)
+
+
+def _sort(model: OnnxModel, dims: Mapping[str, Dims], refusals: Mapping[tuple[str, ...], str]) -> SortedNodes:
     writer = GraphWriter(GraphBuilder(), model, model.opset, ONNX.translate)
     values: dict[str, Value] = dict(model.tensors)
-    refused, behind, runs = list[RefusedNode](), list[str](), Counter[str]()
+    inputs, runs, behind = dict[str, str](), list[OnnxNode](), list[OnnxNode]()
+    refused = list[tuple[OnnxNode, str]]()
     for model_input in model.inputs:
         try:
             writer.add_input(model_input, dims[model_input.name], values)
         except Error as error:
-            refused.append(RefusedNode("input", model_input.name, _reason(error)))
+            inputs[model_input.name] = _reason(error)
     for node in model.nodes:
         if any(name and name not in values for name in node.inputs):
-            behind.append(node.name)
-            continue
+            behind.append(node)
+        elif node.outputs in refusals:
+            refused.append((node, refusals[node.outputs]))
+        else:
+            try:
+                writer.run([node], values)
+                runs.append(node)
+            except Error as error:
+                refused.append((node, _reason(error)))
+    types = {name: writer.builder.type(value) for name, value in values.items() if isinstance(value, str)}
+    return SortedNodes(model, tuple(runs), tuple(refused), tuple(behind), values, types, inputs)
+
+
+def sort_nodes(
+    model: OnnxModel, dims: Mapping[str, Dims], plan: Callable[[OnnxModel], T]
+) -> tuple[SortedNodes, T | None]:
+    """The nodes of a model one by one, for inputs of these dims, and what `plan` makes of those that run.
+
+    None where no one reads what they make. Nodes that cannot be planned are refused too.
+    """
+    refusals: dict[tuple[str, ...], str] = {}
+    while True:
+        found = _sort(model, dims, refusals)
+        if not found.part.outputs:
+            return found, None
         try:
-            writer.run([node], values)
-            runs[node.operator] += 1
+            return found, plan(found.part)
         except Error as error:
-            if not missing_operators(model, [node], OPERATORS):
-                refused.append(RefusedNode(node.operator, node.name, _reason(error)))
+            late = {node.outputs: why for node in found.runs if (why := _why_not(found.alone(node), plan))}
+            # Where each of them can be planned, but not all together, none of them runs.
+            refusals |= late or {node.outputs: _reason(error) for node in found.runs}
+
+
+def _why_not(part: OnnxModel, plan: Callable[[OnnxModel], object]) -> str:
+    """Why a part cannot be planned; "" where it can."""
+    try:
+        if part.outputs:
+            plan(part)
+    except Error as error:
+        return _reason(error)
+    return ""
+
+
+def check_model(model: OnnxModel, dims: Mapping[str, Dims]) -> ModelCheck:
+    """The nodes of a model one by one, for inputs of these dims."""
+    engine = Engine("cpu")
+    found, _ = sort_nodes(
+        model, dims, lambda part: plan_network(translated(part, fixed_inputs(part)), "plain", engine)
+    )
+    missing = missing_operators(model, model.nodes, OPERATORS)
     names = {name: tuple(nodes) for name, nodes in missing.items()}
-    return ModelCheck(runs, names, tuple(refused), tuple(behind))
+    refused = [RefusedNode("input", name, why) for name, why in found.inputs.items()]
+    for node, why in found.refused:
+        if not missing_operators(model, [node], OPERATORS):
+            refused.append(RefusedNode(node.operator, node.name, why))
+    runs = Counter(node.operator for node in found.runs)
+    return ModelCheck(runs, names, tuple(refused), tuple(node.name for node in found.behind))
+
+
+def fixed_inputs(part: OnnxModel) -> dict[str, Dims]:
+    """The dims of the inputs of a part, which are known."""
+    return {each.name: tuple(n for n in each.dims or () if isinstance(n, int)) for each in part.inputs}
 
 
 def _reason(error: Error) -> str:

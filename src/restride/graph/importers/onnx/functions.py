@@ -16,13 +16,12 @@ import numpy as np
 from ....desc.parse import short_repr
 from ..operator_call import OperatorCall, Value
 from .model import OnnxBranch, OnnxFunction, OnnxModel, OnnxNode, no_model, read_function
-from .tensors import ELEMENTS
+from .tensors import NUMBERS
 
 __all__ = ["body_of", "check_functions", "has_bodies", "missing_operators"]
 
 # So many nodes are in place of those of a model: functions of functions can be more than memory holds.
 _MOST_NODES = 1 << 18
-_NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 
 def check_functions(model: OnnxModel) -> None:
@@ -162,6 +161,6 @@ def _type_proto(call: OperatorCall, value: Value | None) -> bytes:
 
     if value is None:
         return bytes(TypeProto().SerializeToString())
-    number = _NUMBERS.get(call.numpy_type(value), 0)
+    number = NUMBERS.get(call.numpy_type(value), 0)
     kind = helper.make_tensor_type_proto(number, call.dims(value))
     return bytes(kind.SerializeToString())

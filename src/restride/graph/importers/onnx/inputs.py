@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ....desc.parse import parse_ints, short_repr
+from ....dtypes import DataType
 from ....errors import InvalidArguments, refuse
 from ....runtime.alloc import Array
 from ...dims import Dims, by
@@ -66,11 +67,15 @@ def _check_names(what: str, names: Iterable[str], inputs: Sequence[str]) -> None
         )
 
 
-def network_inputs(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> list[NetworkInput]:
-    """The inputs of a model, some with other dims than it says."""
+def network_inputs(
+    model: OnnxModel,
+    dims: Mapping[str, Sequence[int]],
+    type_of: Callable[[str, int], DataType] = data_type_of,
+) -> list[NetworkInput]:
+    """The inputs of a model, some with other dims than it says; `type_of`: the type by name and number."""
     dims = parse_field("dims", Mapping[str, Any], dims)
     _check_names("dims", dims, [model_input.name for model_input in model.inputs])
-    return [_input(model_input, dims.get(model_input.name)) for model_input in model.inputs]
+    return [_input(each, dims.get(each.name), type_of(each.name, each.element)) for each in model.inputs]
 
 
 def assumed_dims(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> dict[str, Dims]:
@@ -83,8 +88,7 @@ def assumed_dims(model: OnnxModel, dims: Mapping[str, Sequence[int]]) -> dict[st
     return {**found, **{name: tuple(parse_ints(each, f"dims of {name}")) for name, each in dims.items()}}
 
 
-def _input(model_input: OnnxInput, extents: Sequence[int] | None) -> NetworkInput:
-    kind = data_type_of(model_input.name, model_input.element)
+def _input(model_input: OnnxInput, extents: Sequence[int] | None, kind: DataType) -> NetworkInput:
     if extents is not None:
         return NetworkInput(model_input.name, tuple(parse_ints(extents, f"dims of {model_input.name}")), kind)
     dims = model_input.dims

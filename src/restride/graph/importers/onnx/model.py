@@ -23,16 +23,31 @@ from .wire import Message, read_message
 
 @dataclass(frozen=True, slots=True)
 class OnnxNode:
-    """A node as the file has it: `""` stands for an input that is left out."""
+    """A node as the file has it: `""` stands for an input that is left out. `content`: its bytes, where the
+    file has it.
+    """
 
     operator: str
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.operator} {self.name!r}"
+
+    def reads(self) -> frozenset[str]:
+        """The tensors that it needs: its inputs, and what graphs in it see of the tensors around it."""
+        names = {*self.inputs}
+        for branch in self.attributes.values():
+            if isinstance(branch, OnnxBranch):
+                own = {*branch.inputs, *branch.tensors}
+                for node in branch.nodes:
+                    names |= node.reads() - own
+                    own.update(node.outputs)
+                names |= {*branch.outputs} - own
+        return frozenset(names - {""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,7 @@ class OnnxFunction:
     nodes: tuple[OnnxNode, ...]
     opset: int
     defaults: Mapping[str, Any]
+    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
 
     def graph_for(self, node: OnnxNode) -> OnnxBranch:
         """What is in place of a node that is this function: the same with its attributes and tensors.
@@ -125,11 +141,15 @@ class _Instance:
 
 @dataclass(frozen=True, slots=True)
 class OnnxInput:
-    """An input of a run: extents are numbers, or names of those that only a run knows, or None."""
+    """An input of a run: extents are numbers, or names of those that only a run knows, or None.
+
+    `element`: the number of the type of its elements, 0 for what is no tensor. `content`: its type's bytes.
+    """
 
     name: str
     dims: tuple[int | str | None, ...] | None
     element: int
+    content: memoryview = field(default=memoryview(b""), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +158,8 @@ class OnnxModel:
 
     `opset` is the version of ONNX's own operators. `files`: those that the tensors are views of. `functions`:
     operators that the model brings, by name; None where nodes are of another table than ONNX's, so that those
-    which ONNX defines by others are not expanded.
+    which ONNX defines by others are not expanded. `versions`: of the operators of each domain, and of the
+    file, under "format".
     """
 
     nodes: tuple[OnnxNode, ...]
@@ -148,6 +169,7 @@ class OnnxModel:
     opset: int
     files: tuple[MappedFile, ...] = ()
     functions: Mapping[str, OnnxFunction] | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
 
     def check_files(self) -> None:
         """Raise RuntimeFailure where a file was written since the model was read."""
@@ -224,7 +246,8 @@ class _ModelReader:
         outputs, files = (tuple(info.name for info in graph.output), tuple(self._files.values()))
         for file in files:
             file.release_pages()
-        return OnnxModel(nodes, tensors, inputs, outputs, _opset(model), files, functions)
+        versions = {"format": model.ir_version, **{each.domain: each.version for each in model.opset_import}}
+        return OnnxModel(nodes, tensors, inputs, outputs, _opset(model), files, functions, versions)
 
     def function(self, function: Message) -> OnnxFunction:
         what = f"function {function.name!r}"
@@ -234,13 +257,15 @@ class _ModelReader:
             tuple(map(self._node, function.node)),
             _opset(function),
             {item.name: self._attribute(item, what) for item in function.attribute_proto},
+            function.content,
         )
 
     def _node(self, node: Message) -> OnnxNode:
         outputs = tuple(node.output)
         name = node.name or (outputs[0] if outputs else "")
         attributes = {attribute.name: self._attribute(attribute, name) for attribute in node.attribute}
-        return OnnxNode(_operator(node, node.op_type), name, tuple(node.input), outputs, attributes)
+        operator, inputs = _operator(node, node.op_type), tuple(node.input)
+        return OnnxNode(operator, name, inputs, outputs, attributes, node.content)
 
     def _attribute(self, attribute: Message, node: str) -> Any:
         """An attribute's value; None for those that only operators have that restride has not."""
@@ -315,12 +340,11 @@ def _opset(message: Message) -> int:
 
 
 def _input(value: Message) -> OnnxInput:
-    kind = value.type.tensor_type
-    if "tensor_type" not in value.type.fields:
-        raise no_model(f"input {value.name!r} is no tensor")
-    if "shape" not in kind.fields:
-        return OnnxInput(value.name, None, kind.elem_type)
-    return OnnxInput(value.name, tuple(map(_extent, kind.shape.dim)), kind.elem_type)
+    kind, content = value.type.tensor_type, value.type.content
+    if not content:
+        raise no_model(f"input {value.name!r} has no type")
+    dims = tuple(map(_extent, kind.shape.dim)) if "shape" in kind.fields else None
+    return OnnxInput(value.name, dims, kind.elem_type, content)
 
 
 def _extent(dim: Message) -> int | str | None:

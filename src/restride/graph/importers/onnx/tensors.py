@@ -11,7 +11,7 @@ from ....errors import refuse
 from ....runtime.alloc import Array
 from .wire import Message
 
-__all__ = ["ELEMENTS", "tensor_values"]
+__all__ = ["ELEMENTS", "NUMBERS", "tensor_values"]
 
 # The numbers of ONNX's element types, and their NumPy twins.
 ELEMENTS: dict[int, np.dtype[Any]] = {
@@ -26,6 +26,8 @@ ELEMENTS: dict[int, np.dtype[Any]] = {
     19: np.dtype(ml_dtypes.float8_e5m2),
     24: np.dtype(ml_dtypes.float8_e8m0fnu),
 }  # fmt: skip
+
+NUMBERS: dict[np.dtype[Any] | None, int] = {dtype: number for number, dtype in ELEMENTS.items()}
 
 _FLOAT, _INT64, _HALF, _DOUBLE, _UINT32, _UINT64 = 1, 7, 10, 11, 12, 13
 

@@ -26,8 +26,8 @@ Bytes = memoryview
 # Of each message the fields that are read, by number: name and kind; * stands for a list.
 _SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
     "model": {
-        7: ("graph", "graph"), 8: ("opset_import", "opset*"), 14: ("metadata_props", "entry*"),
-        25: ("functions", "function*"),
+        1: ("ir_version", "int"), 7: ("graph", "graph"), 8: ("opset_import", "opset*"),
+        14: ("metadata_props", "entry*"), 25: ("functions", "function*"),
     },
     "function": {
         1: ("name", "text"), 4: ("input", "text*"), 5: ("output", "text*"), 7: ("node", "node*"),
