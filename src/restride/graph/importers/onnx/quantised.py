@@ -3,7 +3,7 @@
     quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
     dequantised  = (q - zero_point) * scale
 
-Scales and zero points are one of each, or one for each place of an axis. Where they are known
+Scales and zero points are one of each, one for each place of an axis, or for each block of such places. Where they are known
 `rewrites/integers.py` makes what is between the two a computation of integers, if it can; the rest is
 arithmetic of f32.
 """
@@ -12,21 +12,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated
 
 import numpy as np
 
 from ....dtypes import DataType
 from ....runtime.alloc import Array
+from ...dims import Dims
 from ...nodes.moves import ReorderOperation
 from ...nodes.operations import DequantizeOperation, QuantizeOperation
-from ..operator_call import ONNX, OperatorCall, Usual, Value
+from ..operator_call import ONNX, OperatorCall, Value
 from .known import axis_of
 from .tensors import ELEMENTS
 
 _F32 = np.float32
-_INTEGERS = ("u1", "i1", "i4")
+_INTEGERS = ("u1", "i1", "i4", "u2", "i2")
 _F32_NUMBER = 1
+_NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +35,27 @@ class _QuantizationForm:
     """The attributes of both operators; `precision` and `saturate` are of types that there are not."""
 
     axis: int = 1
-    block_size: Annotated[int, Usual("it has a scale for each block")] = 0
+    block_size: int = 0
     output_dtype: int = 0
     precision: int = 0
     saturate: int = 1
 
 
-@ONNX("QuantizeLinear")
+@ONNX("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def _quantize(
     call: OperatorCall, x: Value, scale: Value, zero: Value | None = None, *, form: _QuantizationForm
 ) -> Value:
     number = form.output_dtype
     twin = ELEMENTS.get(number or 2) if number or zero is None else call.numpy_type(zero)
-    if twin is None or twin.str[1:] not in _INTEGERS[:2]:
-        raise call.unimplemented(f"it quantises to {twin or number}", "u8 and s8 are there")
-    if isinstance(scale, str) or isinstance(zero, str):
+    if twin is None:
+        raise call.unimplemented(f"it quantises to {number}", "integers of 8 and 16 bits are there")
+    is_short, is_float = twin.str[1:] in _INTEGERS[3:], twin.str[1:] not in _INTEGERS
+    if is_short or is_float or isinstance(scale, str) or isinstance(zero, str):
         apart = call.with_outputs(0)
-        rounded = apart.onnx("Round", apart.onnx("Div", x, _spread(call, x, scale, form)))
+        quotient = apart.onnx("Div", x, _spread(call, x, scale, form))
+        if is_float:
+            return call.onnx("Cast", quotient, to=_NUMBERS[twin], saturate=form.saturate)
+        rounded = apart.onnx("Round", quotient)
         if zero is not None:
             offset = apart.onnx("Cast", _spread(call, x, zero, form), to=_F32_NUMBER)
             rounded = apart.onnx("Add", rounded, offset)
@@ -68,7 +73,7 @@ def _quantize(
     )
 
 
-@ONNX("DequantizeLinear")
+@ONNX("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def _dequantize(
     call: OperatorCall, x: Value, scale: Value, zero: Value | None = None, *, form: _QuantizationForm
 ) -> Value:
@@ -91,12 +96,26 @@ def _dequantize(
     return call.add(DequantizeOperation(), x, *(call.of_rank(n, rank) for n in (scale, offset)))
 
 
+def _check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
+    wanted = (*dims[:axis], -(-dims[axis] // max(size, 1)), *dims[axis + 1 :])
+    if size < 1 or own != wanted:
+        raise ValueError(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
+
+
 def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationForm) -> Value:
     """Scales or zero points in a shape that is repeated along the axes of the tensor."""
     dims, own = call.dims(x), call.dims(numbers)
     if prod(own) == 1:
         return call.reshaped(numbers, ())
     axis = axis_of(form.axis, len(dims))
+    if form.block_size:
+        _check_blocks(dims, own, axis, form.block_size)
+        apart = call.with_outputs(0)
+        parts = call.reshaped(numbers, (*own[: axis + 1], 1, *own[axis + 1 :]))
+        blocks = (*own[: axis + 1], form.block_size, *own[axis + 1 :])
+        repeated = apart.onnx("Expand", parts, blocks)
+        whole = (*own[:axis], own[axis] * form.block_size, *own[axis + 1 :])
+        return apart.onnx("Slice", apart.reshaped(repeated, whole), (0,), (dims[axis],), (axis,))
     if own != dims[axis : axis + 1]:
         raise ValueError(f"{own} scales for {dims[axis]} places of axis {axis}")
     return call.reshaped(numbers, (*own, *(1,) * (len(dims) - axis - 1)))
@@ -117,6 +136,11 @@ def _numbers(
     if scale.size == 1:
         return scale.reshape(()), zero.astype(_F32).reshape(())
     axis = axis_of(form.axis, len(dims))
+    if form.block_size:
+        _check_blocks(dims, scale.shape, axis, form.block_size)
+        each = (np.repeat(n.astype(_F32), form.block_size, axis) for n in (scale, zero))
+        first, second = (n[(*(slice(None),) * axis, slice(dims[axis]))] for n in each)
+        return first, second
     if scale.size != dims[axis]:
         raise ValueError(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
     shape = (-1, *(1,) * (len(dims) - axis - 1))
