@@ -22,7 +22,7 @@ _FEWER = "a network computes all of a sequence in one call: save the model witho
 
 @dataclass(frozen=True, slots=True)
 class _Scores:
-    """What becomes of products of queries and keys: a factor, a mask, and whether keys behind a query count."""
+    """What becomes of products of queries and keys: a factor, a mask, whether later keys count."""
 
     num_heads: int
     scale: float = 0.0
@@ -38,14 +38,16 @@ def _heads(call: OperatorCall, x: Value, heads: int) -> Value:
     return call.transposed(call.reshaped(x, (batch, length, heads, channels // heads)), (0, 2, 1, 3))
 
 
-def _mask_of_keys(call: OperatorCall, mask: Value | None, form: _Scores, lengths: tuple[int, int, int]) -> Value | None:
+def _mask_of_keys(
+    call: OperatorCall, mask: Value | None, form: _Scores, lengths: tuple[int, int, int]
+) -> Value | None:
     """What is added to scores (batch, heads, queries, keys): a mask of 0 and 1, or how many keys count."""
     if mask is None:
         return None
     batch, queries, keys = lengths
     dims = call.dims(mask)
     places = np.arange(keys, dtype=np.int64)
-    if dims in ((batch,), (2 * batch,)) and dims != (1,) * 0:
+    if dims in ((batch,), (2 * batch,)):
         whole = call.onnx("Cast", mask, to=7)
         ends = call.reshaped(call.onnx("Slice", whole, (0,), (batch,), (0,)), (batch, 1))
         counts = call.onnx("Less", places, ends)
@@ -74,7 +76,9 @@ def _attended(
     for mask in masks:
         if mask is not None:
             scores = apart.onnx("Add", scores, apart.onnx("CastLike", mask, scores))
-    joined = apart.transposed(apart.onnx("MatMul", apart.onnx("Softmax", scores, axis=-1), value), (0, 2, 1, 3))
+    joined = apart.transposed(
+        apart.onnx("MatMul", apart.onnx("Softmax", scores, axis=-1), value), (0, 2, 1, 3)
+    )
     batch, length, *rest = call.dims(joined)
     return call.reshaped(joined, (batch, length, prod(rest)))
 
@@ -110,7 +114,9 @@ def _attention(
     if len(sizes) != 3 or ends[-1] != channels:
         raise ValueError(f"{sizes} are not three parts of {channels} channels")
     parts = [
-        _heads(apart, apart.onnx("Slice", product, (int(ends[i]),), (int(ends[i + 1]),), (2,)), form.num_heads)
+        _heads(
+            apart, apart.onnx("Slice", product, (int(ends[i]),), (int(ends[i + 1]),), (2,)), form.num_heads
+        )
         for i in range(3)
     ]
     masks = [_mask_of_keys(apart, mask, form, (batch, length, length)), added]
@@ -198,7 +204,9 @@ def _rotary(
         positions = apart.onnx("Add", start, np.arange(length, dtype=np.int64)[None])
     positions = apart.reshaped(positions, (prod(call.dims(positions)) // length, length))
     cos, sin = (
-        apart.reshaped(rows := apart.onnx("Gather", part, positions), (call.dims(rows)[0], 1, *call.dims(rows)[1:]))
+        apart.reshaped(
+            rows := apart.onnx("Gather", part, positions), (call.dims(rows)[0], 1, *call.dims(rows)[1:])
+        )
         for part in (cosines, sines)
     )
     half = turned // 2

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that are single functions, normalizations and products, as optimized models have.
+"""Functions, normalizations and products of com.microsoft, as optimized models have them.
 
 An operator of ONNX's own that has the same name is another one.
 """
@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 
-from ....dtypes import DataType
 from ....runtime.alloc import Array
-from ...nodes.operations import BinaryOperation, EltwiseOperation
-from ..operator_call import ONNX, Floats, Ints, Made, Operand, OperatorCall, Tensor, Value
+from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
 from .windows import OnnxWindow
 
 _S32 = 6
+_STATISTICS = "it gives statistics, which training reads", "save the model for inference"
 
 
 def _microsoft(name: str) -> str:
@@ -181,7 +179,13 @@ def _digits(values: Array, bits: int) -> Array:
 
 @ONNX("SimplifiedLayerNormalization", _microsoft("SimplifiedLayerNormalization"))
 def _simplified_normalization(
-    call: OperatorCall, x: Tensor, scale: Operand, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    call: OperatorCall,
+    x: Tensor,
+    scale: Operand,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Made:
     result = call.onnx("RMSNormalization", x, scale, axis=axis, epsilon=epsilon)
     if call.count_of_outputs < 2:
@@ -206,24 +210,10 @@ def _normalization_of_sum(
 ) -> Made:
     """The sum is a result too."""
     total = _sum(call, x, skip, bias)
-    asked = call.node.outputs[1:3]
-    outputs = 3 if any(asked) else 1
-    numbered = call.with_outputs(1)
-    names = (*call.node.outputs[:1], *("mean", "deviation"))[:outputs]
-    made = _normalized(numbered, names, total, scale, shift, epsilon)
-    return *made, *("",) * (3 - len(made)), total
-
-
-def _normalized(
-    call: OperatorCall, names: tuple[str, ...], x: Value, scale: Value, shift: Value | None, epsilon: float
-) -> tuple[Value, ...]:
-    """A normalization of rows with as many results as there are names."""
-    from dataclasses import replace
-
-    made = replace(call, node=replace(call.node, outputs=names)).onnx(
-        "LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon
-    )
-    return made if isinstance(made, tuple) else (made,)
+    if any(call.node.outputs[1:3]):
+        raise call.unimplemented(*_STATISTICS)
+    result = call.with_outputs(1).onnx("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    return result, "", "", total
 
 
 def _sum(call: OperatorCall, *values: Value | None) -> Value:
@@ -245,7 +235,7 @@ def _simplified_normalization_of_sum(
     epsilon: float = 1e-12,
 ) -> Made:
     if any(call.node.outputs[1:3]):
-        raise call.unimplemented("it gives statistics, which training reads")
+        raise call.unimplemented(*_STATISTICS)
     total = _sum(call, x, skip, bias)
     result = call.with_outputs(1).onnx("RMSNormalization", total, scale, axis=-1, epsilon=epsilon)
     return result, "", "", total
@@ -271,7 +261,10 @@ def _normalization_of_embeddings(
     apart = call.with_outputs(0)
     batch, length = call.dims(words)
     where = np.arange(length)[None] if positions is None else positions
-    parts: list[Value | None] = [apart.onnx("Gather", word_rows, words), apart.onnx("Gather", position_rows, where)]
+    parts: list[Value | None] = [
+        apart.onnx("Gather", word_rows, words),
+        apart.onnx("Gather", position_rows, where),
+    ]
     if segments is not None:
         parts.append(apart.onnx("Gather", segment_rows, segments))
     total = _sum(call, *parts)

@@ -3,9 +3,9 @@
     quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
     dequantised  = (q - zero_point) * scale
 
-Scales and zero points are one of each, one for each place of an axis, or for each block of such places. Where they are known
-`rewrites/integers.py` makes what is between the two a computation of integers, if it can; the rest is
-arithmetic of f32.
+Scales and zero points are one of each, one for each place of an axis, or for each block of such places.
+Where they are known `rewrites/integers.py` makes what is between the two a computation of integers, if it
+can; the rest is arithmetic of f32.
 """
 
 from __future__ import annotations

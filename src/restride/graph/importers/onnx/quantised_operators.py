@@ -20,9 +20,8 @@ import numpy as np
 
 from ....dtypes import DataType
 from ....runtime.alloc import Array
-from ..operator_call import ONNX, Made, OperatorCall, Tensor, Value
+from ..operator_call import ONNX, OperatorCall, Tensor, Value
 from .layers import matrix_product
-from .known import axis_of
 from .windows import OnnxWindow, convolution_of
 
 _F32, _S32 = 1, 6
@@ -37,7 +36,11 @@ def _is_zero(number: Value | None) -> bool:
 
 
 def _without_zero_points(
-    call: OperatorCall, product: _Product, factors: Sequence[Value], ones: Sequence[Array], zeros: Sequence[Value | None]
+    call: OperatorCall,
+    product: _Product,
+    factors: Sequence[Value],
+    ones: Sequence[Array],
+    zeros: Sequence[Value | None],
 ) -> Value:
     """The sum of products of integers less their zero points. `ones`: in place of the factors, as large as
     is needed; `zeros`: in the dims of the result, or repeated along them.
@@ -87,7 +90,11 @@ def _of_rows(call: OperatorCall, numbers: Value | None) -> Value | None:
 
 @ONNX("MatMulInteger")
 def _matmul_integer(
-    call: OperatorCall, left: Value, right: Value, left_zero: Value | None = None, right_zero: Value | None = None
+    call: OperatorCall,
+    left: Value,
+    right: Value,
+    left_zero: Value | None = None,
+    right_zero: Value | None = None,
 ) -> Value:
     return _matrices(call, left, right, left_zero, right_zero)
 
@@ -108,9 +115,7 @@ def _windows(
 
     def product(a: Value, b: Value) -> Value:
         operation, grouped = convolution_of(apart, a, b, window, group)
-        return apart.builder.add(
-            operation, apart.placed(a), apart.placed(grouped), data_type=DataType.s32
-        )
+        return apart.builder.add(operation, apart.placed(a), apart.placed(grouped), data_type=DataType.s32)
 
     of_outputs = _of_outputs(call, zeros[1], len(call.dims(x)))
     return _without_zero_points(apart, product, factors, ones, (zeros[0], of_outputs))
@@ -217,7 +222,7 @@ def _quantised_conv(
 
 
 @ONNX("DynamicQuantizeLinear")
-def _quantised_by_extremes(call: OperatorCall, x: Tensor) -> Made:
+def _quantised_by_extremes(call: OperatorCall, x: Tensor) -> tuple[Value, Value, Value]:
     """To u8, so that the least and the largest number, and 0, are about the ends."""
     apart = call.with_outputs(0)
     axes = tuple(range(len(call.dims(x))))
