@@ -247,7 +247,19 @@ def _matmul_by_extremes(
     bias: Value | None = None,
 ) -> Value:
     integers, own_scale, own_zero = _quantised_by_extremes(call.with_outputs(0), x)
-    return _matmul_to_real(call, integers, weights, own_scale, scale, own_zero, zero, bias)
+    real = _real_product(call, (integers, own_scale, own_zero), (weights, scale, zero))
+    return real if bias is None else call.onnx("Add", real, bias)
+
+
+def _real_product(
+    call: OperatorCall,
+    left: tuple[Value, Value, Value | None],
+    right: tuple[Value, Value, Value | None],
+) -> Value:
+    """The product of what two matrices of integers stand for, each with a scale and a zero point."""
+    apart = call.with_outputs(0)
+    total = _matrices(apart, left[0], right[0], left[2], right[2])
+    return _real(apart, total, apart.reshaped(left[1], ()), right[1])
 
 
 @ONNX(f"{_MICROSOFT}.MatMulIntegerToFloat")
@@ -261,9 +273,7 @@ def _matmul_to_real(
     right_zero: Value | None = None,
     bias: Value | None = None,
 ) -> Value:
-    apart = call.with_outputs(0)
-    total = _matrices(apart, left, right, left_zero, right_zero)
-    real = _real(apart, total, apart.reshaped(left_scale, ()), right_scale)
+    real = _real_product(call, (left, left_scale, left_zero), (right, right_scale, right_zero))
     return real if bias is None else call.onnx("Add", real, bias)
 
 
