@@ -246,6 +246,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Expand": (((3, 2, 20, 6, 5),), {}),
     "GatherElements": ((np.zeros((1, 20, 6, 5), np.int64),), {}),
     "GatherND": ((np.array([[0, 3], [1, 19]]),), {}),
+    "GridSample": ((X[:, :4, :, :2] / 2,), {}),
     "GroupNormalization": ((X[0, :4, 0, 0], X[1, :4, 0, 0]), {"num_groups": 4}),
     "InstanceNormalization": ((X[0, :, 0, 0], X[1, :, 0, 0]), {}),
     "LpPool": ((), {"kernel_shape": (2, 2)}),

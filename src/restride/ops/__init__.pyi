@@ -236,6 +236,17 @@ def GlobalLpPool(x: Any, /, *, p: float = ..., out: Any = ..., outputs: int | No
 def GlobalMaxPool(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Greater(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def GreaterOrEqual(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def GridSample(
+    x: Any,
+    grid: Any,
+    /,
+    *,
+    mode: str = ...,
+    padding_mode: str = ...,
+    align_corners: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def GroupNormalization(
     x: Any,
     scale: Any,

@@ -17,6 +17,7 @@ from . import (  # noqa: F401
     recurrent,
     resizing,
     rows,
+    sampling,
     windows,
 )
 

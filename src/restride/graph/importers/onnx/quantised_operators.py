@@ -20,7 +20,7 @@ import numpy as np
 
 from ....dtypes import DataType
 from ....runtime.alloc import Array
-from ..operator_call import ONNX, OperatorCall, Tensor, Value
+from ..operator_call import ONNX, Made, OperatorCall, Tensor, Value
 from .layers import matrix_product
 from .windows import OnnxWindow, convolution_of
 
@@ -222,7 +222,11 @@ def _quantised_conv(
 
 
 @ONNX("DynamicQuantizeLinear")
-def _quantised_by_extremes(call: OperatorCall, x: Tensor) -> tuple[Value, Value, Value]:
+def _quantised_in_run(call: OperatorCall, x: Tensor) -> Made:
+    return _quantised_by_extremes(call, x)
+
+
+def _quantised_by_extremes(call: OperatorCall, x: Value) -> tuple[Value, Value, Value]:
     """To u8, so that the least and the largest number, and 0, are about the ends."""
     apart = call.with_outputs(0)
     axes = tuple(range(len(call.dims(x))))
