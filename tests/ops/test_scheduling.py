@@ -16,6 +16,8 @@ from restride.runtime.cpu import schedule_search
 from restride.runtime.cpu.program_launches import look_for_schedules
 from restride.schedule.search import MOST_TRIES
 from support.errors import refused
+from support.ir_problems import ON_CPU
+from support.problem_primitives import primitive_desc_of
 
 _CPU, _REF = rs.Engine("cpu"), rs.Engine("reference")
 
@@ -75,6 +77,7 @@ def searches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[i
         return [1 / len(timed)]
 
     monkeypatch.setattr(schedule_search, "time_call", faster)
+    monkeypatch.setattr(schedule_search, "_SECONDS", 600.0)  # a loaded machine compiles slowly
     yield timed
     # What was found here is for this store alone: nobody else shall find what was made by it.
     capacity = rs.get_primitive_cache_capacity()
@@ -132,6 +135,23 @@ def test_one_of_several_kernels_takes_another_schedule() -> None:
     assert _lines(other).split("kernel(1)\n")[0] == kernels[0]
     assert _result(other) == _result(pd)
     assert _lines(pickle.loads(pickle.dumps(other))) == _lines(other)
+
+
+def test_copies_have_the_changes_of_all_kernels() -> None:
+    pd = _lstm().scheduled("kernel(2) · unroll(i/1, 2)").scheduled("kernel(1) · unroll(i/1, 4)")
+    for each in (copy.deepcopy(pd), pickle.loads(pickle.dumps(pd))):
+        assert each.schedule == pd.schedule
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("group", ON_CPU)
+def test_whatever_is_printed_is_read(group: str) -> None:
+    for problem in ON_CPU[group][::9]:
+        if problem.kind in ("amax", "min_max"):
+            continue
+        pd = primitive_desc_of(problem, _CPU)
+        if any(line[:1] not in ("#", "") for line in pd.schedule.splitlines()):
+            assert pd.scheduled(pd.schedule).schedule == pd.schedule
 
 
 def test_a_copy_on_another_machine_runs_by_the_chosen_schedule() -> None:

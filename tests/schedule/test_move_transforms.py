@@ -16,6 +16,7 @@ from restride.desc.memory_desc import MemoryDesc
 from restride.ir.digits import reorder_nest
 from restride.ir.nest import LoopNest, linear
 from restride.ir.nest_rewrites import in_pairs, normalise, peel, peeled_boxes
+from restride.ops.programs.shuffle import shuffle_in_stages, shuffle_nest
 from restride.schedule.language import Schedule as Transforms
 from restride.schedule.language import Transform, parse_schedule
 from restride.schedule.machine import Machine
@@ -256,7 +257,7 @@ def _in_blocks(draw: st.DrawFn, nest: LoopNest, machine: Machine) -> Transforms:
     head = Transform("block", (f"a{axis}", positions))
     if draw(st.booleans()):
         return (head,)
-    blocks = apply_whole(nest, None, (head,), machine)
+    blocks = apply_whole(nest, None, (head,), machine, tuple)
     assert isinstance(blocks, Blocks)
     boxes = boxes_of_blocks(blocks)
     plans = [draw(_edited(plan)) for plan in _plans(boxes, machine)]
@@ -303,7 +304,7 @@ def test_stages_of_any_chunk_write_the_same_bytes(case: ShuffleCase, words: str)
 
 REFUSED = {
     "block(a0)": "takes an axis and a number",
-    "block(a9, 1)": "one of these axes",
+    "block(a9, 1)": "the axes that may be cut are a0 of 96, a1 of 64",
     "block(a0, 7)": "a divisor",
     "block(a0, 0)": "a divisor",
     "2.block(a0, 1)": "has no number",
@@ -312,6 +313,9 @@ REFUSED = {
     "block(a0, 8) . stage(4)": "the first transform",
     "block(a0, 8) . 9.tile(a0, 4)": "there are boxes",
     "stage(4)": "no stages",
+    "stage()": "stage takes a number",
+    "stage(4, 4)": "stage takes a number",
+    "block()": "takes an axis and a number",
 }
 
 
@@ -321,6 +325,19 @@ def test_blocks_and_stages_that_do_not_fit_are_refused(text: str) -> None:
     with pytest.raises(rs.InvalidArguments, match="RS-V09") as refused:
         cpu.lower_by(nest, parse_schedule(text.replace(" . ", " · ")), host_isa(), TINY)
     assert REFUSED[text] in str(refused.value)
+
+
+def test_a_position_that_does_not_fit_the_scratch_is_refused() -> None:
+    md = MemoryDesc((2, 750000, 2), "f64", "aBc16b24b")
+    nest, chain = shuffle_nest(md, md, 1, 3), shuffle_in_stages(md, md, 1, 3)
+    with pytest.raises(rs.InvalidArguments, match="a position does not fit"):
+        cpu.lower_by(nest, parse_schedule("stage(1)"), host_isa(), TINY, chain=chain)
+
+
+def test_elements_that_share_a_byte_are_in_no_blocks() -> None:
+    nest = reorder_nest(MemoryDesc((64, 96), "s4", "ab"), MemoryDesc((64, 96), "s4", "ba"), linear())
+    with pytest.raises(rs.InvalidArguments, match="share a byte"):
+        cpu.lower_by(nest, parse_schedule("block(a0, 8)"), host_isa(), TINY)
 
 
 def test_a_search_goes_from_blocks_to_none_and_back() -> None:

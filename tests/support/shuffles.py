@@ -193,7 +193,7 @@ class StagedKernel(Kernel):
         )
         assert staged is not None
         # The transforms that say it, which replay it.
-        transforms, _ = whole_transforms(chain, staged)
+        transforms, _ = whole_transforms(case.nest, chain, staged)
         lowered = cpu.lower_by(case.nest, transforms, isa, COMMON, chain=chain)
         assert lowered.plan == staged
         self._take(lowered)

@@ -137,7 +137,9 @@ class PrimitiveDescBase(DescGetters):
             search_for(impl, self._exec_args())
         made = copy(self)
         if transforms is not None:
-            made._impl, made._schedule = by_schedule(what, impl, transforms), schedule or ""
+            made._impl = by_schedule(what, impl, transforms)
+            # All of it: kernels may have had other transforms before.
+            made._schedule = made.schedule
         return made
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:

@@ -117,13 +117,29 @@ class _NestLowering:
             load_whole("restride.schedule.moves.whole_nest")
             from ..schedule.moves.whole_nest import apply_whole
 
-            whole = apply_whole(self.nest, self.chain, transforms, self.machine)
+            own = self._with_stages() if transforms[0].name == "stage" else self
+            whole = apply_whole(self.nest, own.chain, transforms, self.machine, self._chosen_transforms)
             if not self.may_stream:
                 whole = whole.without_streams()
-            lowered = self._in_parts(whole, self.direct())
+            lowered = own._in_parts(whole, self.direct())
         else:
-            lowered = self._of_plans(apply(boxes_of(self.nest), transforms, self.machine))
+            lowered = self._of_plans(
+                apply(boxes_of(self.nest), transforms, self.machine, self._chosen_transforms)
+            )
         return self._with_unaligned(lowered, lambda plain: plain.by(transforms))
+
+    def _with_stages(self) -> _NestLowering:
+        """The same, where stages are looked for that nobody else has looked for: a small nest has none."""
+        if self.chain is not None or self.nest.has_nibbles:
+            return self
+        load_whole("restride.schedule.moves.staged")
+        from ..schedule.moves.staged import one_stage
+
+        return replace(self, chain=one_stage(self.nest))
+
+    def _chosen_transforms(self) -> language.Schedule:
+        choice = self.chosen().choice
+        return choice().transforms if choice else ()
 
     def direct(self) -> Lowered:
         """The nest at once: each of its boxes by the schedule that is chosen for it."""
@@ -175,7 +191,7 @@ class _NestLowering:
         if isinstance(plan, tuple):
             transforms, text = transforms_of(boxes, plan), text_of(boxes, plan)
         else:
-            transforms, text = whole_transforms(self.chain, plan)
+            transforms, text = whole_transforms(self.nest, self.chain, plan)
         ways = partial(neighbors, self.nest, boxes, self.chain, self.machine)
         return ScheduleChoice(self.nest, transforms, ways, self._fits, self.by, text)
 

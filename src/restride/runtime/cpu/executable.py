@@ -25,6 +25,7 @@ from .program_launches import (
     after_passes,
     by_kernel,
     launch_by,
+    numbered_kernels,
     only_kernel,
     repeats_of,
     temporary_places,
@@ -88,7 +89,7 @@ class CpuExecutable:
 
     @property
     def is_one_kernel(self) -> bool:
-        """True where one kernel does the work, and its transforms need no number."""
+        """True where one kernel does the work: its transforms need no number."""
         return only_kernel(self.launches) is not None
 
     def scheduled_by(self, transforms: Schedule) -> CpuExecutable:
@@ -128,6 +129,7 @@ class CpuExecutable:
     def schedule(self) -> str:
         """The transforms of each kernel, a line for each; behind a `#` what it is for and why it is so."""
         lines, number = list[str](), 0
+        is_one = numbered_kernels(self.launches) == [only_kernel(self.launches)]
         for repeat in self.repeats:
             lines += [f"# {repeat.turns} times"] if repeat.turns > 1 else []
             for launch in repeat.launches:
@@ -137,11 +139,7 @@ class CpuExecutable:
                 if launch.lowered.choice is None:
                     lines += [f"# {line}" for line in str(launch.lowered).splitlines()]
                 else:
-                    lines += (
-                        [str(launch.lowered)]
-                        if self.is_one_kernel
-                        else [f"kernel({number})", str(launch.lowered)]
-                    )
+                    lines += [str(launch.lowered)] if is_one else [f"kernel({number})", str(launch.lowered)]
                 number += 1
         return "\n".join(lines) or "# nothing to do"
 

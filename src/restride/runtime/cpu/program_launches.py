@@ -24,9 +24,10 @@ from .launch import FusedSumsLaunch, Launch, Repeat
 from .thread_pool import default_pool
 
 if TYPE_CHECKING:
+    from ...errors import Error
     from ...ir.staged_nest import StagedNest
     from ...ir.tree import LoopTree
-    from ...schedule.language import Argument, Schedule
+    from ...schedule.language import Argument, Schedule, Transform
     from ...targets.lowered import Lowered
     from ...targets.schedule_store import ScheduleStore
 
@@ -220,18 +221,29 @@ def by_kernel(transforms: Schedule, launches: Sequence[Launch | FusedSumsLaunch]
     Raises InvalidArguments for a number of none that transforms say, and where several could be meant.
     """
     number: Argument | None = only_kernel(launches)
-    known = [at for at, launch in enumerate(launches) if launch.lowered.choice]
-    found: dict[Argument | None, Schedule] = {} if transforms else {number: ()}
-    if None in found:
-        raise refuse("RS-V09:no-kernel", transform="an empty text", known=", ".join(map(str, known)))
+    known = numbered_kernels(launches)
+    found: dict[Argument | None, list[Transform]] = {} if transforms else {number: []}
     for transform in transforms:
         is_name = transform.name == "kernel"
         if is_name:
-            number = transform.args[0] if len(transform.args) == 1 else None
+            number = transform.args[0] if len(transform.args) == 1 and not transform.loop else None
         if number not in known or (is_name and number in found):
-            raise refuse("RS-V09:no-kernel", transform=transform, known=", ".join(map(str, known)))
-        found[number] = (*found.get(number, ()), *(() if is_name else (transform,)))
-    return {at: found[at] for at in known if at in found}
+            raise _no_kernel(transform, known)
+        found.setdefault(number, [])
+        found[number] += [] if is_name else [transform]
+    if None in found:
+        raise _no_kernel("an empty text", known)
+    return {at: tuple(found[at]) for at in known if at in found}
+
+
+def numbered_kernels(launches: Sequence[Launch | FusedSumsLaunch]) -> list[int]:
+    """The numbers of the launches that transforms say."""
+    return [number for number, launch in enumerate(launches) if launch.lowered.choice]
+
+
+def _no_kernel(transform: Transform | str, known: Sequence[int]) -> Error:
+    kernels = ", ".join(f"kernel({number})" for number in known)
+    return refuse("RS-V09:no-kernel", transform=transform, kernels=kernels)
 
 
 def _staged(step: NestStep, caches: CacheSizes) -> StagedNest | None:

@@ -163,10 +163,10 @@ def _block_positions(nest: LoopNest, cut: int, machine: Machine) -> int:
     sides = (axis.src, nest.src_type), (axis.dst, nest.dst_type)
     steps = [abs(as_int(stride)) * data_type.bits // 8 for stride, data_type in sides]
     least = min(max(-(-machine.run_bytes // max(step, 1)) for step in steps), axis.extent)
-    return min(n for n in _divisors(axis.extent) if n >= least)
+    return min(n for n in divisors_of(axis.extent) if n >= least)
 
 
-def _divisors(count: int) -> Iterator[int]:
+def divisors_of(count: int) -> Iterator[int]:
     """All of them, in no order; found up to the square root, since an extent may be a large prime."""
     for n in range(1, isqrt(count) + 1):
         if count % n == 0:

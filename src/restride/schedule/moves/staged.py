@@ -70,6 +70,12 @@ class StagedSchedule:
         """True where the destination must begin at a line."""
         return self.whole.streams
 
+    @property
+    def plans(self) -> list[Schedule]:
+        """The schedules of all boxes: of the stages of a chunk, then of those of a smaller last one."""
+        both = (self.whole, *([self.rest] if self.rest else []))
+        return [plan for steps in both for plans in steps.stages for plan in plans]
+
     def without_streams(self) -> StagedSchedule:
         """The same for any destination: the last stage writes through the caches."""
         if not self.streams:
@@ -124,14 +130,14 @@ def in_chunks(
     """
     last = chain.along.extent % chunk
     stages = [_boxes(chain, positions, through_scratch) for positions in (chunk, last) if positions]
-    boxes = [box for boxes_of_stages in stages for boxes in boxes_of_stages for box in boxes]
+    boxes = [box for stage_boxes in stages for boxes in stage_boxes for box in boxes]
     plans = iter((plans_of or _chosen)(boxes, machine))
     whole, *rest = (
         ChunkStages(
-            tuple(tuple(plan for _ in boxes for plan in next(plans)) for boxes in boxes_of_stages),
+            tuple(tuple(plan for _ in boxes for plan in next(plans)) for boxes in stage_boxes),
             chain.flush(positions) if through_scratch else None,
         )
-        for boxes_of_stages, positions in zip(stages, (chunk, last), strict=False)
+        for stage_boxes, positions in zip(stages, (chunk, last), strict=False)
     )
     return StagedSchedule(
         data_type=chain.nest.src_type,

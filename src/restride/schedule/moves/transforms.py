@@ -162,26 +162,35 @@ _TAKES = {
 # --- a whole nest -------------------------------------------------------------------------------------------
 
 
+Chosen = Callable[[], Iterable[Transform]]
+"""What gives the schedule that was chosen, for messages to quote."""
+
+
 def apply(
-    boxes: Sequence[LoopNest], transforms: Iterable[Transform], machine: Machine
+    boxes: Sequence[LoopNest], transforms: Iterable[Transform], machine: Machine, chosen: Chosen | None = None
 ) -> tuple[Schedule, ...]:
-    """The schedules that the transforms make of boxes.
+    """The schedules that the transforms make of boxes; `chosen` is of these boxes where it is left out.
 
     Raises InvalidArguments for a transform that is none, or does not fit, before anything is made by them.
     """
     plans, transforms = list(map(_as_it_is, boxes)), tuple(transforms)
+
+    def chosen_for_boxes() -> tuple[Transform, ...]:
+        return transforms_of(boxes, [plan for box in boxes for plan in schedule(box, machine)])
+
+    chosen = chosen or chosen_for_boxes
     for transform in transforms:
         check_known(transform, (*_TRANSFORMS, *WHOLE))
         try:
             made = _transformed(plans, transform)
         except NoFitError as error:
-            raise no_fit(transform, str(error), boxes, machine) from None
+            raise no_fit(transform, str(error), chosen) from None
         plans[transform.loop : transform.loop + 1] = made
     for loop, plan in enumerate(plans):
         of_loop = {transform.name: transform for transform in transforms if transform.loop == loop}
         name, why = _misfit(plan, machine)
         if why:
-            raise no_fit(of_loop.get(name, f"box {loop}"), why, boxes, machine)
+            raise no_fit(of_loop.get(name, f"box {loop}"), why, chosen)
     return tuple(_with_kind(plan, machine) for plan in plans)
 
 
@@ -212,13 +221,11 @@ def _axis(plan: Schedule, word: Argument) -> int:
     return names.index(str(word))
 
 
-def no_fit(where: Transform | str, why: str, boxes: Sequence[LoopNest], machine: Machine) -> Error:
-    """What is raised for a schedule that does not fit, with the one that was chosen for the boxes."""
-    plans = [plan for box in boxes for plan in schedule(box, machine)]
-    chosen = schedule_text(transforms_of(boxes, plans))
-    if len(chosen) > _QUOTED:
-        chosen = f"{chosen[:_QUOTED]}..."
-    return refuse("RS-V09:no-fit", transform=where, why=why, chosen=chosen or "no transforms")
+def no_fit(where: Transform | str, why: str, chosen: Chosen) -> Error:
+    """What is raised for a schedule that does not fit, with the one that was chosen."""
+    text = schedule_text(chosen())
+    text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+    return refuse("RS-V09:no-fit", transform=where, why=why, chosen=text or "no transforms")
 
 
 def _misfit(plan: Schedule, machine: Machine) -> tuple[str, str]:

@@ -24,34 +24,36 @@ from ...ir.staged_nest import StagedNest
 from ..language import Schedule as Transforms
 from ..language import Transform
 from ..machine import Machine
-from .blocks import Blocks, blocks_of, boxes_of_blocks, cuts, in_blocks
+from .blocks import Blocks, blocks_of, boxes_of_blocks, cuts, divisors_of, in_blocks
 from .schedule import BoxScheduler, Schedule, schedule
 from .staged import StagedSchedule, boxes_of_stages, in_chunks, stage, with_streams
-from .transforms import WHOLE, NoFitError, apply, no_fit, text_of, transforms_of
+from .transforms import WHOLE, Chosen, NoFitError, apply, no_fit, text_of, transforms_of
 
-_ENDS = ("flush", "stream")
+_ENDS = {
+    "": "",
+    "flush": ", flushed in runs",
+    "stream": ", with streaming stores in the last stage",
+}
 
 
 def apply_whole(
-    nest: LoopNest, chain: StagedNest | None, transforms: Transforms, machine: Machine
+    nest: LoopNest, chain: StagedNest | None, transforms: Transforms, machine: Machine, chosen: Chosen
 ) -> Blocks | StagedSchedule:
     """A nest by transforms, the first of which is one of `WHOLE`.
 
-    `chain`: the same in stages, if there is such a form. Raises InvalidArguments where one does not fit,
-    before anything is made by them.
+    `chain`: the same in stages, if there is such a form. `chosen`: the schedule that messages quote. Raises
+    InvalidArguments where one does not fit, before anything is made by them.
     """
     head, rest = transforms[0], transforms[1:]
-    plans_of = partial(_parts, rest) if rest else None
+    plans_of = partial(_parts, rest, chosen) if rest else None
     try:
         if head.loop:
             raise NoFitError("it is of the whole nest, which has no number")
         if head.name == "block":
             return _in_blocks(bounded(nest), head, machine, plans_of)
-        if chain is None:
-            raise NoFitError("no stages are faster for this nest: a chunk of it is no run of the destination")
         return _in_stages(chain, head, machine, plans_of)
     except NoFitError as error:
-        raise no_fit(head, str(error), [], machine) from None
+        raise no_fit(head, str(error), chosen) from None
 
 
 def bounded(nest: LoopNest) -> LoopNest:
@@ -65,7 +67,8 @@ def _in_blocks(nest: LoopNest, head: Transform, machine: Machine, plans_of: BoxS
     if len(head.args) != 2 or not isinstance(positions, int):
         raise NoFitError("block takes an axis and a number")
     if name not in axes:
-        raise NoFitError(f"blocks are of one of these axes: {', '.join(axes) or 'none'}")
+        why = " since two elements share a byte" * nest.has_nibbles
+        raise NoFitError(f"the axes that may be cut are {_cut_axes(nest) or 'none'}{why}")
     extent = nest.axes[axes[str(name)]].extent
     if positions < 1 or extent % positions:
         raise NoFitError(f"{name} has {extent} positions; a block has a divisor of them")
@@ -78,26 +81,25 @@ def _in_blocks(nest: LoopNest, head: Transform, machine: Machine, plans_of: BoxS
 
 
 def _in_stages(
-    chain: StagedNest, head: Transform, machine: Machine, plans_of: BoxScheduler | None
+    chain: StagedNest | None, head: Transform, machine: Machine, plans_of: BoxScheduler | None
 ) -> StagedSchedule:
-    chunk, end = (*head.args, "")[:2]
-    if (
-        not 1 <= len(head.args) <= 2
-        or not isinstance(chunk, int)
-        or (len(head.args) == 2 and end not in _ENDS)
-    ):
+    chunk, end = (*head.args, "", "")[:2]
+    if not isinstance(chunk, int) or head.args[1:] not in ((), ("flush",), ("stream",)):
         raise NoFitError("stage takes a number, and flush, stream or nothing")
-    width, extent = chain.nest.src_type.bits // 8, chain.along.extent
-    if not 1 <= chunk <= extent:
-        raise NoFitError(f"a chunk has 1 to {extent} positions")
-    if chunk > max(chain.plane, 1) and chain.scratch(chunk) * width > machine.stack_bytes:
-        most = machine.stack_bytes // (chain.row * width)
-        raise NoFitError(f"scratch of {machine.stack_bytes} bytes holds at most {most} positions")
+    if chain is None:
+        raise NoFitError("this nest has no stages: no chunk of it is a run of the destination")
+    width, as_chosen = chain.nest.src_type.bits // 8, stage(chain, machine, through_scratch=False)
+    if as_chosen is None:
+        raise NoFitError(f"a position does not fit the {machine.stack_bytes} bytes of scratch")
+    most = max(machine.stack_bytes, as_chosen.scratch * width)
+    if not 1 <= chunk <= chain.along.extent or chain.scratch(chunk) * width > most:
+        raise NoFitError(
+            f"it has {chain.along.extent} positions, each of {chain.row * width} of {most} bytes of scratch"
+        )
     if end == "flush" and not chain.run:
         raise NoFitError("the last stage writes no runs that could be flushed")
     staged = in_chunks(chain, chunk, machine, through_scratch=end == "flush", plans_of=plans_of)
-    both = (staged.whole, *([staged.rest] if staged.rest else []))
-    if any(plan.streams for steps in both for plans in steps.stages for plan in plans):
+    if any(plan.streams for plan in staged.plans):
         raise NoFitError("boxes of stages do not stream by themselves: stage(..., stream) says so")
     if end != "stream":
         return staged
@@ -107,9 +109,15 @@ def _in_stages(
     return streaming
 
 
-def _parts(transforms: Transforms, boxes: Sequence[LoopNest], machine: Machine) -> Iterator[list[Schedule]]:
+def _cut_axes(nest: LoopNest) -> str:
+    return ", ".join(f"a{i} of {nest.axes[i].extent}" for i in sorted(cuts(nest)))
+
+
+def _parts(
+    transforms: Transforms, chosen: Chosen, boxes: Sequence[LoopNest], machine: Machine
+) -> Iterator[list[Schedule]]:
     """The schedules of each box by transforms: its parts hold all of its positions."""
-    plans = iter(apply(boxes, transforms, machine))
+    plans = iter(apply(boxes, transforms, machine, chosen))
     for box in boxes:
         parts = list[Schedule]()
         while sum(plan.nest.positions for plan in parts) < box.positions:
@@ -120,24 +128,24 @@ def _parts(transforms: Transforms, boxes: Sequence[LoopNest], machine: Machine) 
 # --- the way back -------------------------------------------------------------------------------------------
 
 
-def whole_transforms(chain: StagedNest | None, plan: Blocks | StagedSchedule) -> tuple[Transforms, str]:
-    """The transforms that make a schedule, and the same as text, a line for each box."""
+def whole_transforms(
+    nest: LoopNest, chain: StagedNest | None, plan: Blocks | StagedSchedule
+) -> tuple[Transforms, str]:
+    """The transforms that make a schedule of a nest, and the same as text, a line for each box."""
     if isinstance(plan, Blocks):
         head = Transform("block", (f"a{plan.cut}", plan.positions))
-        boxes, plans = boxes_of_blocks(plan), [p for section in plan.sections for p in section.plans]
+        boxes, plans = boxes_of_blocks(plan), [each for section in plan.sections for each in section.plans]
         end = f", each flushed as a run of {plan.scratch_elements} elements" if plan.scratch_elements else ""
-        about = f"{plan.count} blocks of a{plan.cut}{end}"
+        about = f"blocks{end}: {plan.count}; axes that may be cut: {_cut_axes(bounded(nest))}"
     else:
         assert chain is not None
-        end_word = ("flush",) if plan.whole.flush else ("stream",) if plan.streams else ()
-        head = Transform("stage", (plan.chunk, *end_word))
-        both = (plan.whole, *([plan.rest] if plan.rest else []))
-        plans = [
-            replace(p, streams=False) for steps in both for stage_plans in steps.stages for p in stage_plans
-        ]
-        ends = {"flush": ", flushed in runs", "stream": ", with streaming stores in the last stage"}
-        about = f"{plan.kind} ({plan.why}): {plan.steps} chunks{ends[end_word[0]] if end_word else ''}"
-        boxes = boxes_of_stages(chain, plan)
+        word = "flush" if plan.whole.flush else "stream" if plan.streams else ""
+        head = Transform("stage", (plan.chunk, word) if word else (plan.chunk,))
+        plans = [replace(each, streams=False) for each in plan.plans]
+        boxes, about = (
+            boxes_of_stages(chain, plan),
+            f"{plan.kind} ({plan.why}): {plan.steps} chunks{_ENDS[word]}",
+        )
     return (head, *transforms_of(boxes, plans)), f"# {about}\n{head}\n{text_of(boxes, plans)}"
 
 
@@ -155,13 +163,17 @@ def whole_neighbors(
             yield from _heads(nest, chain, machine)
             return
         at = head.name == "block"
-        size = head.args[at]
+        size, extents = head.args[at], bounded(nest).axes
         assert isinstance(size, int)
-        for other in (size // 2, size * 2):
+        sizes = [size // 2, size * 2]
+        if at:  # the next divisors
+            divisors = sorted(divisors_of(extents[int(str(head.args[0])[1:])].extent))
+            place = divisors.index(size)
+            sizes = [*divisors[max(place - 1, 0) : place], *divisors[place + 1 : place + 2]]
+        for other in sizes:
             yield (replace(head, args=(*head.args[:at], other, *head.args[at + 1 :])),)
-        if not at:
-            for end in ((), *((word,) for word in _ENDS)):
-                yield (replace(head, args=(size, *end)),)
+        for word in () if at else _ENDS:
+            yield (Transform("stage", (size, word) if word else (size,)),)
         if boxes:
             plans = [plan for box in boxes for plan in schedule(box, machine)]
             yield transforms_of(boxes, plans)
@@ -176,6 +188,6 @@ def _heads(nest: LoopNest, chain: StagedNest | None, machine: Machine) -> Iterat
         if blocks := in_blocks(whole, cut, machine):
             yield (Transform("block", (f"a{cut}", blocks.positions)),)
     staged = stage(chain, machine, through_scratch=False) if chain else None
-    for end in ((), *((word,) for word in _ENDS)) if staged else ():
+    for word in _ENDS if staged else ():
         assert staged is not None
-        yield (Transform("stage", (staged.chunk, *end)),)
+        yield (Transform("stage", (staged.chunk, word) if word else (staged.chunk,)),)
