@@ -25,7 +25,9 @@ from .known import axis_of
 from .tensors import ELEMENTS
 
 _F32 = np.float32
-_INTEGERS = ("u1", "i1", "i4", "u2", "i2")
+_INTEGERS = ("u1", "i1", "i4")
+_BYTES, _SHORT = (DataType.u8, DataType.s8), (DataType.u16, DataType.s16)
+_FLOATS = DataType.f8_e4m3, DataType.f8_e5m2
 _F32_NUMBER = 1
 _NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
@@ -47,13 +49,18 @@ def _quantize(
 ) -> Value:
     number = form.output_dtype
     twin = ELEMENTS.get(number or 2) if number or zero is None else call.numpy_type(zero)
-    if twin is None:
-        raise call.unimplemented(f"it quantises to {number}", "integers of 8 and 16 bits are there")
-    is_short, is_float = twin.str[1:] in _INTEGERS[3:], twin.str[1:] not in _INTEGERS
+    kind = None if twin is None else DataType.parse(twin)
+    if twin is None or kind not in (*_BYTES, *_SHORT, *_FLOATS):
+        raise call.unimplemented(
+            f"it quantises to {twin or number}", "integers of 8 and 16 bits are there, and floats of 8"
+        )
+    is_short, is_float = kind in _SHORT, kind in _FLOATS
     if is_short or is_float or isinstance(scale, str) or isinstance(zero, str):
         apart = call.with_outputs(0)
         quotient = apart.onnx("Div", x, _spread(call, x, scale, form))
         if is_float:
+            if isinstance(zero, np.ndarray) and zero.astype(_F32).any():
+                raise ValueError("floats have a zero point that is not 0")
             return call.onnx("Cast", quotient, to=_NUMBERS[twin], saturate=form.saturate)
         rounded = apart.onnx("Round", quotient)
         if zero is not None:
@@ -64,9 +71,8 @@ def _quantize(
     if not isinstance(x, str):
         limits = np.iinfo(twin)
         return np.asarray(np.clip(np.rint(x / scale) + offset, limits.min, limits.max), twin)
-    kind = call.type_of(x)
-    if kind is not DataType.f32:
-        raise call.unimplemented(f"it quantises {kind}", "cast it to f32 before")
+    if call.type_of(x) is not DataType.f32:
+        raise call.unimplemented(f"it quantises {call.type_of(x)}", "cast it to f32 before")
     rank = len(call.dims(x))
     return call.add(
         QuantizeOperation(DataType.parse(twin)), x, *(call.of_rank(n, rank) for n in (scale, offset))
@@ -105,7 +111,7 @@ def _check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
 def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationForm) -> Value:
     """Scales or zero points in a shape that is repeated along the axes of the tensor."""
     dims, own = call.dims(x), call.dims(numbers)
-    if prod(own) == 1:
+    if prod(own) == 1 and not form.block_size:
         return call.reshaped(numbers, ())
     axis = axis_of(form.axis, len(dims))
     if form.block_size:
@@ -133,7 +139,7 @@ def _numbers(
     if not np.all(scale > 0):
         raise ValueError("a scale is not above 0")
     dims = call.dims(x)
-    if scale.size == 1:
+    if scale.size == 1 and not form.block_size:
         return scale.reshape(()), zero.astype(_F32).reshape(())
     axis = axis_of(form.axis, len(dims))
     if form.block_size:

@@ -25,7 +25,7 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Sampling:
+class _GridForm:
     """How a GridSample looks at its source; beside it are zeros, its border, or its mirror."""
 
     mode: str = "linear"
@@ -42,7 +42,7 @@ class _Corner(NamedTuple):
 
 
 @ONNX("GridSample")
-def _grid_sample(call: OperatorCall, x: Tensor, grid: Tensor, *, sampling: _Sampling) -> Value:
+def _grid_sample(call: OperatorCall, x: Tensor, grid: Tensor, *, sampling: _GridForm) -> Value:
     apart, dims, places = call.with_outputs(0), call.dims(x), call.dims(grid)
     rank, mode = len(dims) - 2, _MODES.get(sampling.mode, sampling.mode)
     if mode not in ("linear", "cubic", "nearest") or sampling.padding_mode not in _PADDINGS:
