@@ -225,6 +225,8 @@ def test_what_is_kept_can_be_let_go() -> None:
     assert rs.ops.Gather(X, np.arange(20), axis=1).shape == X.shape
 
 
+SCALED = np.float32(0.5), np.uint8(4)
+
 # What an operator takes beside one tensor of four dims.
 MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "AveragePool": ((), {"kernel_shape": (2, 2)}),
@@ -233,6 +235,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Cast": ((), {"to": 11}),
     "Concat": ((Y,), {"axis": 1}),
     "Conv": ((WEIGHTS,), {}),
+    "ConvInteger": ((BYTES.reshape(1, 1, 3, 7),), {}),
     "Compress": ((np.array([True, False, True, True, False]),), {"axis": 3}),
     "CumProd": ((np.array(1),), {}),
     "CumSum": ((np.array(1),), {}),
@@ -243,6 +246,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "DequantizeLinear": ((np.float32(0.5),), {}),
     "Einsum": ((Y[0, 0].T,), {"equation": "bcij,jk->bcik"}),
     "Expand": (((3, 2, 20, 6, 5),), {}),
+    "GridSample": ((X[:, :4, :, :2] / 2,), {}),
     "GroupNormalization": ((X[0, :4, 0, 0], X[1, :4, 0, 0]), {"num_groups": 4}),
     "InstanceNormalization": ((X[0, :, 0, 0], X[1, :, 0, 0]), {}),
     "LpPool": ((), {"kernel_shape": (2, 2)}),
@@ -252,6 +256,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "LRN": ((), {"size": 3}),
     "LayerNormalization": ((Y[0, 0, 0], Y[0, 0, 1]), {}),
     "MatMul": ((Y[0, 0].T,), {}),
+    "MatMulInteger": ((BYTES.T,), {}),
     "MaxPool": ((), {"kernel_shape": (2, 2)}),
     "Mod": ((Y,), {"fmod": 1}),
     "MaxUnpool": (
@@ -263,6 +268,11 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "Pad": (((0, 0, 1, 1, 0, 0, 1, 1),), {}),
     "Pow": ((2.0,), {}),
     "QuantizeLinear": ((np.float32(0.5), np.int8(0)), {}),
+    "QLinearConv": (
+        (*SCALED, BYTES.reshape(1, 1, 3, 7), *SCALED, np.float32(4), np.uint8(2)),
+        {},
+    ),
+    "QLinearMatMul": ((*SCALED, BYTES.T, *SCALED, np.float32(4), np.uint8(2)), {}),
     "RMSNormalization": ((Y[0, 0, 0],), {}),
     "Reshape": (((2, -1),), {}),
     "Resize": ((None, None, (2, 20, 12, 10)), {}),
@@ -283,11 +293,12 @@ TWO = (
     *("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
 )
 OF_BYTES = ("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor")
+OF_INTEGERS = ("ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul")
 OF_TRUTH = ("And", "Not", "Or", "Xor")
 
 
 # The package has no reference of these, or their dims depend on values.
-ALONE = ("GlobalLpPool", "NonZero", "Scatter", "Unique")
+ALONE = ("GlobalLpPool", "NonZero", "Scatter", "SimplifiedLayerNormalization", "Unique")
 
 
 @pytest.mark.parametrize("name", sorted({*dir(rs.ops)} - {*ALONE}))
@@ -301,6 +312,8 @@ def test_every_operator_runs(name: str) -> None:
     if name in (*OF_BYTES, *OF_TRUTH):
         x, y = (np.uint8(200) - BYTES, BYTES) if name in OF_BYTES else (X > 0, Y > 0)
         inputs = () if "Not" in name else (y,)
+    if name in OF_INTEGERS:
+        x = BYTES if "MatMul" in name else RNG.integers(0, 9, (2, 1, 8, 9), np.uint8)
     if name == "EyeLike":
         x = X[0, 0]
     if name == "OneHot":

@@ -53,14 +53,20 @@ class GraphBuilder:
         return name
 
     def add(
-        self, operation: Operation, *inputs: str, name: str = "", epilogues: Sequence[Epilogue] = ()
+        self,
+        operation: Operation,
+        *inputs: str,
+        name: str = "",
+        epilogues: Sequence[Epilogue] = (),
+        data_type: object = None,
     ) -> str:
         """A node: the name of its first output, which is `name`, or one made of the operation's word.
 
-        `inputs` are those of the operation, then the operands of the epilogues. Raises InvalidArguments,
-        which names the node, where they do not fit.
+        `inputs` are those of the operation, then the operands of the epilogues. `data_type`: that of the
+        result, where it is not the one that the operation makes. Raises InvalidArguments, which names the
+        node, where they do not fit.
         """
-        return self._added(operation, inputs, name, epilogues)[0]
+        return self._added(operation, inputs, name, epilogues, data_type)[0]
 
     def add_all(self, operation: Operation, *inputs: str, name: str = "") -> tuple[str, ...]:
         """A node, and the names of all its outputs: those behind the first end in `.1`, `.2`.
@@ -70,14 +76,20 @@ class GraphBuilder:
         return self._added(operation, inputs, name, ())
 
     def _added(
-        self, operation: Operation, inputs: tuple[str, ...], name: str, epilogues: Sequence[Epilogue]
+        self,
+        operation: Operation,
+        inputs: tuple[str, ...],
+        name: str,
+        epilogues: Sequence[Epilogue],
+        data_type: object = None,
     ) -> tuple[str, ...]:
         operation = parse_field("GraphBuilder.add: operation", Operation, operation)
         after = parse_field("GraphBuilder.add: epilogues", tuple[Epilogue, ...], epilogues)
         name = self._name_for(name, operation.kind)
         count = operation.count_of_results
         more = tuple(self._new(f"{name}.{number}") for number in range(1, count))
-        node = Node(name, operation, inputs, (name, *more), after)
+        kind = None if data_type is None else DataType.parse(data_type)
+        node = Node(name, operation, inputs, (name, *more), after, kind)
         self._types |= node.results(self._types)
         self._nodes.append(node)
         return node.outputs

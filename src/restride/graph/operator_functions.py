@@ -363,12 +363,13 @@ def operator_function(name: str) -> OperatorFunction:
 
 @cache
 def operator_names() -> tuple[str, ...]:
-    """The operators that take a tensor."""
+    """The operators of ONNX itself that take a tensor: those of other domains have a dot in their names."""
     return tuple(
         sorted(
             name
             for name in ONNX
             if name not in (*_OF_DIMS, *_OF_CONSTANTS)
+            and "." not in name
             and any(
                 parameter.kind in (POSITIONAL_OR_KEYWORD, VAR_POSITIONAL) and not parameter.is_known
                 for parameter in ONNX.parameters(name)

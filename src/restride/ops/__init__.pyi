@@ -112,6 +112,22 @@ def Conv(
     out: Any = ...,
     outputs: int | None = ...,
 ) -> Any: ...
+def ConvInteger(
+    x: Any,
+    weights: Any,
+    x_zero: Any = ...,
+    weights_zero: Any = ...,
+    /,
+    *,
+    kernel_shape: Sequence[Any] = ...,
+    strides: Sequence[Any] = ...,
+    dilations: Sequence[Any] = ...,
+    pads: Sequence[Any] = ...,
+    auto_pad: str = ...,
+    group: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def ConvTranspose(
     x: Any,
     weights: Any,
@@ -181,6 +197,7 @@ def Dropout(
     out: Any = ...,
     outputs: int | None = ...,
 ) -> Any: ...
+def DynamicQuantizeLinear(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Einsum(*xs: Any, equation: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Elu(x: Any, /, *, alpha: float = ..., out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Equal(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
@@ -219,6 +236,17 @@ def GlobalLpPool(x: Any, /, *, p: float = ..., out: Any = ..., outputs: int | No
 def GlobalMaxPool(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Greater(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def GreaterOrEqual(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def GridSample(
+    x: Any,
+    grid: Any,
+    /,
+    *,
+    mode: str = ...,
+    padding_mode: str = ...,
+    align_corners: bool = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def GroupNormalization(
     x: Any,
     scale: Any,
@@ -294,6 +322,16 @@ def LpPool(
     outputs: int | None = ...,
 ) -> Any: ...
 def MatMul(left: Any, right: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def MatMulInteger(
+    left: Any,
+    right: Any,
+    left_zero: Any = ...,
+    right_zero: Any = ...,
+    /,
+    *,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def Max(
     *xs: Any, axis: Any = ..., broadcast: int = ..., out: Any = ..., outputs: int | None = ...
 ) -> Any: ...
@@ -362,6 +400,41 @@ def Pow(
     *,
     axis: Any = ...,
     broadcast: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def QLinearConv(
+    x: Any,
+    x_scale: Any,
+    x_zero: Any,
+    weights: Any,
+    weights_scale: Any,
+    weights_zero: Any,
+    scale: Any,
+    zero: Any,
+    bias: Any = ...,
+    /,
+    *,
+    kernel_shape: Sequence[Any] = ...,
+    strides: Sequence[Any] = ...,
+    dilations: Sequence[Any] = ...,
+    pads: Sequence[Any] = ...,
+    auto_pad: str = ...,
+    group: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
+def QLinearMatMul(
+    left: Any,
+    left_scale: Any,
+    left_zero: Any,
+    right: Any,
+    right_scale: Any,
+    right_zero: Any,
+    scale: Any,
+    zero: Any,
+    /,
+    *,
     out: Any = ...,
     outputs: int | None = ...,
 ) -> Any: ...
@@ -558,6 +631,17 @@ def Shrink(
 ) -> Any: ...
 def Sigmoid(x: Any, /, *, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Sign(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
+def SimplifiedLayerNormalization(
+    x: Any,
+    scale: Any,
+    /,
+    *,
+    axis: int = ...,
+    epsilon: float = ...,
+    stash_type: int = ...,
+    out: Any = ...,
+    outputs: int | None = ...,
+) -> Any: ...
 def Sin(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Sinh(*xs: Any, out: Any = ..., outputs: int | None = ...) -> Any: ...
 def Slice(

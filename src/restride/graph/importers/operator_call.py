@@ -335,8 +335,8 @@ class OperatorParameter:
     def of(name: str, kind: Any, hint: Any, default: Any) -> OperatorParameter:
         """A parameter by its annotation."""
         options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        if NoneType in options and kind is inspect.Parameter.VAR_POSITIONAL:
-            default = None
+        if NoneType in options and default is _NO_DEFAULT:
+            default = None  # one that may be left out in front of others that may not
         kinds = tuple(each for each in options if each is not NoneType)
         hint, mark = kinds[0] if len(kinds) == 1 else Value, None
         if get_origin(hint) is Annotated:

@@ -8,6 +8,7 @@ from typing import Annotated
 import ml_dtypes
 import numpy as np
 
+from ....dtypes import DataType
 from ...nodes.layers import SoftmaxOperation
 from ...nodes.operations import EltwiseOperation
 from ...nodes.products import InnerProductOperation, MatmulOperation
@@ -120,6 +121,13 @@ def _gemm(
 
 @ONNX("MatMul")
 def _matmul(call: OperatorCall, left: Tensor, right: Tensor) -> Value:
+    return matrix_product(call, left, right)
+
+
+def matrix_product(call: OperatorCall, left: str, right: str, data_type: DataType | None = None) -> str:
+    """A product as NumPy has it: vectors are rows on the left, columns on the right. `data_type`: that of
+    the result, where it is not the one of the left.
+    """
     ranks = len(call.dims(left)), len(call.dims(right))
     if ranks[0] == 1:
         left = call.reshaped(left, (1, *call.dims(left)))
@@ -129,11 +137,12 @@ def _matmul(call: OperatorCall, left: Tensor, right: Tensor) -> Value:
     if len(dims[1]) == 2 < len(dims[0]):
         # Rows of all matrices times one matrix: a single product.
         flat = call.reshaped(left, (prod(dims[0][:-1]), dims[0][-1]))
-        product = call.builder.add(MatmulOperation(), flat, right)
+        product = call.builder.add(MatmulOperation(), flat, right, data_type=data_type)
         full: tuple[int, ...] = (*dims[0][:-1], dims[1][-1])
     else:
         rank = max(map(len, dims))
-        product = call.builder.add(MatmulOperation(), *(call.of_rank(x, rank) for x in (left, right)))
+        both = (call.of_rank(x, rank) for x in (left, right))
+        product = call.builder.add(MatmulOperation(), *both, data_type=data_type)
         full = call.dims(product)
     if ranks[0] == 1:
         full = (*full[:-2], full[-1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..operator_call import ONNX
 from . import (  # noqa: F401
+    attention,
+    contrib,
     einsum,
     elements,
     known,
@@ -11,9 +13,11 @@ from . import (  # noqa: F401
     moves,
     normalizations,
     quantised,
+    quantised_operators,
     recurrent,
     resizing,
     rows,
+    sampling,
     windows,
 )
 

@@ -3,30 +3,33 @@
     quantised    = saturated(round(x / scale) + zero_point)        to the nearest, halves to even
     dequantised  = (q - zero_point) * scale
 
-Scales and zero points are one of each, or one for each place of an axis. Where they are known
-`rewrites/integers.py` makes what is between the two a computation of integers, if it can; the rest is
-arithmetic of f32.
+Scales and zero points are one of each, one for each place of an axis, or for each block of such places.
+Where they are known `rewrites/integers.py` makes what is between the two a computation of integers, if it
+can; the rest is arithmetic of f32.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated
 
 import numpy as np
 
 from ....dtypes import DataType
 from ....runtime.alloc import Array
+from ...dims import Dims
 from ...nodes.moves import ReorderOperation
 from ...nodes.operations import DequantizeOperation, QuantizeOperation
-from ..operator_call import ONNX, OperatorCall, Usual, Value
+from ..operator_call import ONNX, OperatorCall, Value
 from .known import axis_of
 from .tensors import ELEMENTS
 
 _F32 = np.float32
 _INTEGERS = ("u1", "i1", "i4")
+_BYTES, _SHORT = (DataType.u8, DataType.s8), (DataType.u16, DataType.s16)
+_FLOATS = DataType.f8_e4m3, DataType.f8_e5m2
 _F32_NUMBER = 1
+_NUMBERS = {dtype: number for number, dtype in ELEMENTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,23 +37,32 @@ class _QuantizationForm:
     """The attributes of both operators; `precision` and `saturate` are of types that there are not."""
 
     axis: int = 1
-    block_size: Annotated[int, Usual("it has a scale for each block")] = 0
+    block_size: int = 0
     output_dtype: int = 0
     precision: int = 0
     saturate: int = 1
 
 
-@ONNX("QuantizeLinear")
+@ONNX("QuantizeLinear", "com.microsoft.QuantizeLinear")
 def _quantize(
     call: OperatorCall, x: Value, scale: Value, zero: Value | None = None, *, form: _QuantizationForm
 ) -> Value:
     number = form.output_dtype
     twin = ELEMENTS.get(number or 2) if number or zero is None else call.numpy_type(zero)
-    if twin is None or twin.str[1:] not in _INTEGERS[:2]:
-        raise call.unimplemented(f"it quantises to {twin or number}", "u8 and s8 are there")
-    if isinstance(scale, str) or isinstance(zero, str):
+    kind = None if twin is None else DataType.parse(twin)
+    if twin is None or kind not in (*_BYTES, *_SHORT, *_FLOATS):
+        raise call.unimplemented(
+            f"it quantises to {twin or number}", "integers of 8 and 16 bits are there, and floats of 8"
+        )
+    is_short, is_float = kind in _SHORT, kind in _FLOATS
+    if is_short or is_float or isinstance(scale, str) or isinstance(zero, str):
         apart = call.with_outputs(0)
-        rounded = apart.onnx("Round", apart.onnx("Div", x, _spread(call, x, scale, form)))
+        quotient = apart.onnx("Div", x, _spread(call, x, scale, form))
+        if is_float:
+            if isinstance(zero, np.ndarray) and zero.astype(_F32).any():
+                raise ValueError("floats have a zero point that is not 0")
+            return call.onnx("Cast", quotient, to=_NUMBERS[twin], saturate=form.saturate)
+        rounded = apart.onnx("Round", quotient)
         if zero is not None:
             offset = apart.onnx("Cast", _spread(call, x, zero, form), to=_F32_NUMBER)
             rounded = apart.onnx("Add", rounded, offset)
@@ -59,16 +71,15 @@ def _quantize(
     if not isinstance(x, str):
         limits = np.iinfo(twin)
         return np.asarray(np.clip(np.rint(x / scale) + offset, limits.min, limits.max), twin)
-    kind = call.type_of(x)
-    if kind is not DataType.f32:
-        raise call.unimplemented(f"it quantises {kind}", "cast it to f32 before")
+    if call.type_of(x) is not DataType.f32:
+        raise call.unimplemented(f"it quantises {call.type_of(x)}", "cast it to f32 before")
     rank = len(call.dims(x))
     return call.add(
         QuantizeOperation(DataType.parse(twin)), x, *(call.of_rank(n, rank) for n in (scale, offset))
     )
 
 
-@ONNX("DequantizeLinear")
+@ONNX("DequantizeLinear", "com.microsoft.DequantizeLinear")
 def _dequantize(
     call: OperatorCall, x: Value, scale: Value, zero: Value | None = None, *, form: _QuantizationForm
 ) -> Value:
@@ -91,12 +102,26 @@ def _dequantize(
     return call.add(DequantizeOperation(), x, *(call.of_rank(n, rank) for n in (scale, offset)))
 
 
+def _check_blocks(dims: Dims, own: Dims, axis: int, size: int) -> None:
+    wanted = (*dims[:axis], -(-dims[axis] // max(size, 1)), *dims[axis + 1 :])
+    if size < 1 or own != wanted:
+        raise ValueError(f"{own} scales for blocks of {size} along axis {axis} of {dims}")
+
+
 def _spread(call: OperatorCall, x: Value, numbers: Value, form: _QuantizationForm) -> Value:
     """Scales or zero points in a shape that is repeated along the axes of the tensor."""
     dims, own = call.dims(x), call.dims(numbers)
-    if prod(own) == 1:
+    if prod(own) == 1 and not form.block_size:
         return call.reshaped(numbers, ())
     axis = axis_of(form.axis, len(dims))
+    if form.block_size:
+        _check_blocks(dims, own, axis, form.block_size)
+        apart = call.with_outputs(0)
+        parts = call.reshaped(numbers, (*own[: axis + 1], 1, *own[axis + 1 :]))
+        blocks = (*own[: axis + 1], form.block_size, *own[axis + 1 :])
+        repeated = apart.onnx("Expand", parts, blocks)
+        whole = (*own[:axis], own[axis] * form.block_size, *own[axis + 1 :])
+        return apart.onnx("Slice", apart.reshaped(repeated, whole), (0,), (dims[axis],), (axis,))
     if own != dims[axis : axis + 1]:
         raise ValueError(f"{own} scales for {dims[axis]} places of axis {axis}")
     return call.reshaped(numbers, (*own, *(1,) * (len(dims) - axis - 1)))
@@ -114,9 +139,14 @@ def _numbers(
     if not np.all(scale > 0):
         raise ValueError("a scale is not above 0")
     dims = call.dims(x)
-    if scale.size == 1:
+    if scale.size == 1 and not form.block_size:
         return scale.reshape(()), zero.astype(_F32).reshape(())
     axis = axis_of(form.axis, len(dims))
+    if form.block_size:
+        _check_blocks(dims, scale.shape, axis, form.block_size)
+        each = (np.repeat(n.astype(_F32), form.block_size, axis) for n in (scale, zero))
+        first, second = (n[(*(slice(None),) * axis, slice(dims[axis]))] for n in each)
+        return first, second
     if scale.size != dims[axis]:
         raise ValueError(f"{scale.size} scales for {dims[axis]} places of axis {axis}")
     shape = (-1, *(1,) * (len(dims) - axis - 1))

@@ -25,7 +25,7 @@ class _Places(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _OnnxWindow:
+class OnnxWindow:
     """The attributes of a window."""
 
     kernel_shape: Ints = ()
@@ -82,13 +82,20 @@ def _convolution(
     weights: Operand,
     bias: Tensor | None = None,
     *,
-    window: _OnnxWindow,
+    window: OnnxWindow,
     group: int = 1,
 ) -> Value:
-    places = window.places(call.dims(x), call.dims(weights))
-    grouped = _grouped(call, weights, group, "outputs")
-    operation = ConvolutionOperation(places.strides, places.dilates, places.low, places.high, group)
+    operation, grouped = convolution_of(call, x, weights, window, group)
     return call.add(operation, x, grouped, bias)
+
+
+def convolution_of(
+    call: OperatorCall, x: Value, weights: Value, window: OnnxWindow, group: int
+) -> tuple[ConvolutionOperation, Value]:
+    """A convolution, and its weights with their groups as a dim."""
+    places = window.places(call.dims(x), call.dims(weights))
+    operation = ConvolutionOperation(places.strides, places.dilates, places.low, places.high, group)
+    return operation, _grouped(call, weights, group, "outputs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def _deconvolution(
     weights: Operand,
     bias: Tensor | None = None,
     *,
-    window: _OnnxWindow,
+    window: OnnxWindow,
     padding: _Padding,
     group: int = 1,
 ) -> Value:
@@ -141,7 +148,7 @@ def _deconvolution(
 
 @ONNX("MaxPool")
 def _max_pooling(
-    call: OperatorCall, x: Chosen, *, window: _OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
+    call: OperatorCall, x: Chosen, *, window: OnnxWindow, ceil_mode: bool = False, storage_order: int = 0
 ) -> Made:
     dims = call.dims(x)
     places = window.places(dims)
@@ -163,7 +170,7 @@ def _max_unpooling(
     indices: Value,
     output_shape: Annotated[Ints, "the dims of the result"] | None = None,
     *,
-    window: _OnnxWindow,
+    window: OnnxWindow,
 ) -> Value:
     """Zeros, and each element at its index in the row-major result; one that is larger is zero behind it."""
     dims = call.dims(x)
@@ -184,7 +191,7 @@ def _average_pooling(
     call: OperatorCall,
     x: Tensor,
     *,
-    window: _OnnxWindow,
+    window: OnnxWindow,
     ceil_mode: bool = False,
     count_include_pad: bool = False,
 ) -> Value:
@@ -206,7 +213,7 @@ def _average_pooling(
 
 @ONNX("LpPool")
 def _power_pooling(
-    call: OperatorCall, x: Tensor, *, window: _OnnxWindow, p: float = 2.0, ceil_mode: bool = False
+    call: OperatorCall, x: Tensor, *, window: OnnxWindow, p: float = 2.0, ceil_mode: bool = False
 ) -> Value:
     """The root of the sum of powers: an average of them, times their number, as zeros are padded."""
     places, apart = window.places(call.dims(x)), call.with_outputs(0)
@@ -245,13 +252,13 @@ def _ceiled(n: int, kernel: int, stride: int, dilate: int, low: int, high: int) 
 
 @ONNX("GlobalAveragePool")
 def _global_average_pooling(call: OperatorCall, x: Tensor) -> Value:
-    places = _OnnxWindow(call.dims(x)[2:]).places(call.dims(x))
+    places = OnnxWindow(call.dims(x)[2:]).places(call.dims(x))
     return _pooling(call, x, "pooling_avg_include_padding", places)
 
 
 @ONNX("GlobalMaxPool")
 def _global_max_pooling(call: OperatorCall, x: Chosen) -> Value:
-    return _pooling(call, x, "pooling_max", _OnnxWindow(call.dims(x)[2:]).places(call.dims(x)))
+    return _pooling(call, x, "pooling_max", OnnxWindow(call.dims(x)[2:]).places(call.dims(x)))
 
 
 @ONNX("GlobalLpPool")

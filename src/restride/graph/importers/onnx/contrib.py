@@ -1,0 +1,275 @@
+"""Functions, normalizations and products of com.microsoft, as optimized models have them.
+
+An operator of ONNX's own that has the same name is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....runtime.alloc import Array
+from ..operator_call import ONNX, Floats, Made, Operand, OperatorCall, Tensor, Value
+from .windows import OnnxWindow
+
+_S32 = 6
+_STATISTICS = "it gives statistics, which training reads", "save the model for inference"
+
+
+def _microsoft(name: str) -> str:
+    return f"com.microsoft.{name}"
+
+
+# --- functions ----------------------------------------------------------------------------------------------
+
+
+@ONNX(_microsoft("Gelu"), _microsoft("BiasGelu"))
+def _gelu(call: OperatorCall, x: Tensor, bias: Operand | None = None) -> Value:
+    return call.function(x if bias is None else call.with_outputs(0).onnx("Add", x, bias), "gelu_erf")
+
+
+@ONNX(_microsoft("FastGelu"))
+def _fast_gelu(call: OperatorCall, x: Tensor, bias: Operand | None = None) -> Value:
+    return call.function(x if bias is None else call.with_outputs(0).onnx("Add", x, bias), "gelu_tanh")
+
+
+@ONNX(_microsoft("QuickGelu"))
+def _quick_gelu(call: OperatorCall, x: Tensor, *, alpha: float = 1.702) -> Value:
+    return call.function(x, "swish", alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class _Activation:
+    """What comes after a product: a function by its name in ONNX, and its numbers."""
+
+    activation: str = ""
+    activation_alpha: float | None = None
+    activation_beta: float | None = None
+    activation_gamma: float | None = None
+    activation_params: Floats = ()
+
+    def __call__(self, call: OperatorCall, x: Value) -> Value:
+        if not self.activation:
+            return x
+        names = _NUMBERS_OF.get(self.activation)
+        if names is None:
+            raise call.unimplemented(f"its activation is {self.activation!r}")
+        single = self.activation_alpha, self.activation_beta
+        numbers = self.activation_params or [each for each in single if each is not None]
+        if self.activation == "Clip":
+            return call.onnx("Clip", x, *numbers)
+        return call.onnx(self.activation, x, **dict(zip(names, map(float, numbers), strict=False)))
+
+
+_NUMBERS_OF: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Relu", "Tanh", "Sigmoid"), ()),
+    "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "Clip": ("min", "max"),
+}  # fmt: skip
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+@ONNX(_microsoft("FusedMatMul"), _microsoft("TransposeMatMul"))
+def _matmul(
+    call: OperatorCall,
+    left: Operand,
+    right: Operand,
+    *,
+    alpha: float = 1.0,
+    transA: bool = False,  # noqa: N803
+    transB: bool = False,  # noqa: N803
+    transBatchA: bool = False,  # noqa: N803
+    transBatchB: bool = False,  # noqa: N803
+) -> Value:
+    if transBatchA or transBatchB:
+        raise call.unimplemented("its batch dims are transposed", "transpose them before")
+    flipped = (
+        call.matrices_transposed(x) if is_flipped and len(call.dims(x)) > 1 else x
+        for x, is_flipped in ((left, transA), (right, transB))
+    )
+    if alpha == 1:
+        return call.onnx("MatMul", *flipped)
+    return call.onnx("Mul", call.with_outputs(0).onnx("MatMul", *flipped), alpha)
+
+
+@ONNX(_microsoft("FusedGemm"))
+def _gemm(
+    call: OperatorCall,
+    left: Tensor,
+    right: Operand,
+    added: Operand | None = None,
+    *,
+    after: _Activation,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: bool = False,  # noqa: N803
+    transB: bool = False,  # noqa: N803
+) -> Value:
+    attributes = {"alpha": alpha, "beta": beta, "transA": transA, "transB": transB}
+    return after(call, call.with_outputs(0).onnx("Gemm", left, right, added, **attributes))
+
+
+@ONNX(_microsoft("FusedConv"))
+def _convolution(
+    call: OperatorCall,
+    x: Tensor,
+    weights: Operand,
+    bias: Operand | None = None,
+    added: Operand | None = None,
+    *,
+    window: OnnxWindow,
+    group: int = 1,
+    after: _Activation,
+) -> Value:
+    apart, attributes = call.with_outputs(0), {**call.node.attributes}
+    for name in _Activation.__dataclass_fields__:
+        attributes.pop(name, None)
+    result = apart.onnx("Conv", x, weights, bias, **attributes)
+    return after(call, result if added is None else apart.onnx("Add", result, added))
+
+
+@ONNX(_microsoft("MatMulNBits"))
+def _matmul_of_bits(
+    call: OperatorCall,
+    x: Tensor,
+    weights: Array,
+    scales: Array,
+    zeros: Array | None = None,
+    groups: Array | None = None,
+    bias: Operand | None = None,
+    *,
+    K: int,  # noqa: N803
+    N: int,  # noqa: N803
+    block_size: int,
+    bits: int = 4,
+    accuracy_level: int = 0,
+) -> Value:
+    """Weights (N, blocks, bytes) of integers without sign, the lowest bits first, become floats: a scale and
+    a zero point for each block of a row.
+    """
+    if bits not in (4, 8):
+        raise call.unimplemented(f"its weights have {bits} bits", "4 and 8 are there")
+    if groups is not None and groups.size:
+        raise call.unimplemented("its weights are in an order of their own: it has g_idx")
+    blocks = -(-K // block_size)
+    integers = _digits(weights.reshape(N, blocks, -1), bits)[..., :block_size].astype(np.float32)
+    offset: Array = np.full((N, blocks), 1 << bits - 1, np.float32)
+    if zeros is not None:
+        digits = _digits(zeros.reshape(N, -1), bits)[:, :blocks] if zeros.dtype == np.uint8 else zeros
+        offset = digits.reshape(N, blocks).astype(np.float32)
+    factor = scales.reshape(N, blocks, 1).astype(np.float32)
+    matrix = ((integers - offset[..., None]) * factor).reshape(N, -1)[:, :K]
+    known = np.ascontiguousarray(matrix.T.astype(call.numpy_type(x)))
+    if bias is None:
+        return call.onnx("MatMul", x, known)
+    return call.onnx("Add", call.with_outputs(0).onnx("MatMul", x, known), bias)
+
+
+def _digits(values: Array, bits: int) -> Array:
+    """The numbers of 4 or 8 bits in bytes, along the last axis."""
+    if bits == 8:
+        return values
+    return np.stack([values & 15, values >> 4], -1).reshape(*values.shape[:-1], -1)
+
+
+# --- normalizations -----------------------------------------------------------------------------------------
+
+
+@ONNX("SimplifiedLayerNormalization", _microsoft("SimplifiedLayerNormalization"))
+def _simplified_normalization(
+    call: OperatorCall,
+    x: Tensor,
+    scale: Operand,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Made:
+    result = call.onnx("RMSNormalization", x, scale, axis=axis, epsilon=epsilon)
+    if call.count_of_outputs < 2:
+        return result
+    apart, rank = call.with_outputs(0), len(call.dims(x))
+    wide = apart.onnx("Cast", x, to=1)
+    axes = tuple(range(axis % rank, rank))
+    mean = apart.onnx("ReduceMean", apart.onnx("Mul", wide, wide), axes)
+    return result, apart.onnx("Reciprocal", apart.onnx("Sqrt", apart.onnx("Add", mean, epsilon)))
+
+
+@ONNX(_microsoft("SkipLayerNormalization"))
+def _normalization_of_sum(
+    call: OperatorCall,
+    x: Tensor,
+    skip: Operand,
+    scale: Operand,
+    shift: Operand | None = None,
+    bias: Operand | None = None,
+    *,
+    epsilon: float = 1e-12,
+) -> Made:
+    """The sum is a result too."""
+    total = _sum(call, x, skip, bias)
+    if any(call.node.outputs[1:3]):
+        raise call.unimplemented(*_STATISTICS)
+    result = call.with_outputs(1).onnx("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    return result, "", "", total
+
+
+def _sum(call: OperatorCall, *values: Value | None) -> Value:
+    apart = call.with_outputs(0)
+    first, *others = [each for each in values if each is not None]
+    for other in others:
+        first = apart.onnx("Add", first, other)
+    return first
+
+
+@ONNX(_microsoft("SkipSimplifiedLayerNormalization"))
+def _simplified_normalization_of_sum(
+    call: OperatorCall,
+    x: Tensor,
+    skip: Operand,
+    scale: Operand,
+    bias: Operand | None = None,
+    *,
+    epsilon: float = 1e-12,
+) -> Made:
+    if any(call.node.outputs[1:3]):
+        raise call.unimplemented(*_STATISTICS)
+    total = _sum(call, x, skip, bias)
+    result = call.with_outputs(1).onnx("RMSNormalization", total, scale, axis=-1, epsilon=epsilon)
+    return result, "", "", total
+
+
+@ONNX(_microsoft("EmbedLayerNormalization"))
+def _normalization_of_embeddings(
+    call: OperatorCall,
+    words: Value,
+    segments: Value | None,
+    word_rows: Operand,
+    position_rows: Operand,
+    segment_rows: Operand | None,
+    scale: Operand,
+    shift: Operand,
+    mask: Value | None = None,
+    positions: Value | None = None,
+    *,
+    epsilon: float = 1e-12,
+    mask_index_type: int = 0,
+) -> Made:
+    """Rows of three tables by integers, their sum, and how many words there are by the mask."""
+    apart = call.with_outputs(0)
+    batch, length = call.dims(words)
+    where = np.arange(length)[None] if positions is None else positions
+    parts: list[Value | None] = [
+        apart.onnx("Gather", word_rows, words),
+        apart.onnx("Gather", position_rows, where),
+    ]
+    if segments is not None:
+        parts.append(apart.onnx("Gather", segment_rows, segments))
+    total = _sum(call, *parts)
+    result = call.with_outputs(1).onnx("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    count: Value = np.zeros(batch, np.int32)
+    if mask is not None:
+        count = apart.onnx("ReduceSum", apart.onnx("Cast", mask, to=_S32), (1,), keepdims=0)
+    return result, count, total
