@@ -180,6 +180,11 @@ def test_wrong_functions_are_refused() -> None:
     ]
     with refused("a part of itself"):
         rs.onnx.load(model([node("F", "x", own=True)], circle))
+    deep = [
+        function(f"F{i}", ["a"], ["b"], [node(f"F{i + 1}", "a", to=("b",), own=True)]) for i in range(500)
+    ]
+    with refused("deep within each other"):
+        rs.onnx.load(model([node("F0", "x", own=True)], deep))
     # 2**40 nodes in a file of 40 functions.
     tower = [function("F0", ["a"], ["b"], [node("Exp", "a", to=("b",))])]
     for i in range(40):

@@ -134,6 +134,20 @@ def test_sequences_are_reversed_up_to_their_lengths(engine, tag, axes):
     same_bits(found[_DST], wanted)
 
 
+@pytest.mark.parametrize("tail", [1, 2, 4, 8])
+@pytest.mark.parametrize("data_type", ["f32", "s64", "u8"])
+def test_short_rows_behind_indices_are_those_of_their_index(engine, data_type, tail):
+    """Rows that are shorter than a vector share one: each has an index of its own."""
+    x = np.arange(5 * 3 * tail).reshape(5, 3, tail).astype(rs.MemoryDesc((1,), data_type).data_type.numpy)
+    lengths, wanted = np.array([1, 3, 5]), x.copy()
+    for b, length in enumerate(lengths):
+        wanted[:length, b] = x[:length, b][::-1]
+    md, of_lengths = rs.MemoryDesc(x.shape, data_type), rs.MemoryDesc((3,), "s64")
+    operands = {_ONE: x, _TWO: lengths}
+    found = executed(engine, "ReverseSequence", operands, md, of_lengths, md, 0, 1)[_DST]
+    same_bits(found, wanted)
+
+
 def test_what_does_not_fit_is_refused():
     cpu, md, at = rs.Engine("cpu"), rs.MemoryDesc((4, 5), "f32"), rs.MemoryDesc((3,), "s64")
     make, any_ = rs.onednn.Gather.PrimitiveDesc, rs.MemoryDesc((3, 5), "f32", "any")

@@ -44,23 +44,23 @@ _JOINED_BITS = 1 << 12
 def schedule_tree(tree: LoopTree, *, with_vectors: bool = True, register: int = 64) -> TreeSchedule:
     """Schedule a tree of one outermost loop that is not empty; `register`: bytes of a vector register."""
     loops = TreeLoops(with_axes_for_padding(tree))
-    plan = _Scheduler(loops, register).plan(with_vectors=with_vectors)
+    plan = _Scheduler(loops, register, with_vectors=with_vectors).plan()
     return loops.scheduled(plan, tuple(grid_of(plan)))
 
 
 class _Scheduler:
     """Chooses how the loops of one tree run."""
 
-    def __init__(self, loops: TreeLoops, register: int) -> None:
-        self.register = register
+    def __init__(self, loops: TreeLoops, register: int, *, with_vectors: bool) -> None:
+        self.register, self.with_vectors = register, with_vectors
         self.loops, self.tree = loops, loops.tree
         # No order of sums depends on the width of registers.
         self.is_free = not _folds_reals(self.tree.items[0], self.tree.number)
 
-    def plan(self, *, with_vectors: bool) -> EachPlan:
+    def plan(self) -> EachPlan:
         """The plan of the outermost loop: vectors along one of its digits, or along those of loops inside."""
         plan = self._with_vectors(self._plain(self.tree.items[0], {}, self.tree.number))[1]
-        return plan if with_vectors else _without_vectors(plan)
+        return plan if self.with_vectors else _without_vectors(plan)
 
     def _plain(self, each: Each, outer: dict[str, int], number: Number) -> EachPlan:
         """A loop without vectors."""
@@ -96,7 +96,11 @@ class _Scheduler:
         if plan.each.folds:
             cost += FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
-        if digit.extent < lanes and self._has_short_rows(plan, digit.extent):
+        # Elements that repeat within a digit are for vectors alone, and for indices that no tensor says.
+        may_repeat = self.with_vectors and not any(
+            map(self.loops.computed.get, (access for item in plan.each.items for access in accesses_of(item)))
+        )
+        if may_repeat and digit.extent < lanes and self._has_short_rows(plan, digit.extent):
             bounded = frozenset(name for name, _ in plan.limits)
             order[-2:] = self.loops.fused(tuple(order[-2:]), bounded, plan.each)
         return cost, replace(plan, digits=tuple(order), lanes=lanes)

@@ -22,13 +22,16 @@ __all__ = ["body_of", "check_functions", "has_bodies", "missing_operators"]
 
 # So many nodes are in place of those of a model: functions of functions can be more than memory holds.
 _MOST_NODES = 1 << 18
+_DEEPEST = 64
 
 
 def check_functions(model: OnnxModel) -> None:
-    """Raise InvalidArguments for functions that are their own part, or too many nodes."""
+    """Raise InvalidArguments for functions that are their own part, too deep, or too many nodes."""
     functions, sizes = model.functions or {}, dict[str, int]()
 
     def size(nodes: Iterable[OnnxNode], path: tuple[str, ...]) -> int:
+        if len(path) > _DEEPEST:
+            raise no_model(f"its functions are {_DEEPEST} deep within each other, and more")
         total = 0
         for node in _all_nodes(nodes):
             name = node.operator
