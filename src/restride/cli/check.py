@@ -25,9 +25,9 @@ from ..runtime.engine import Engine
 from ..runtime.memory import Memory
 from ..targets.isa import host_isa
 from ..version import VERSION
-from .network_inputs import named_dims, named_value
+from .network_inputs import add_inputs
 from .output import CommandResult
-from .usage import Parser, checked
+from .usage import Parser
 
 __all__ = ["add_arguments", "run"]
 
@@ -35,21 +35,10 @@ __all__ = ["add_arguments", "run"]
 def add_arguments(parser: Parser) -> None:
     """A model, and extents that it leaves open."""
     parser.add_argument("model", nargs="?", metavar="MODEL.onnx", help="a model whose nodes are looked at")
-    parser.add_argument(
-        "--dims",
-        action="append",
-        default=[],
-        type=checked(named_dims),
-        metavar="NAME=EXTENTS",
-        help="extents of an input: x=1x3x224x224; 1 where neither this nor the model says them",
-    )
-    parser.add_argument(
-        "--value",
-        action="append",
-        default=[],
-        type=checked(named_value),
-        metavar="NAME=NUMBERS",
-        help="what an input always is: sr=16000",
+    add_inputs(
+        parser,
+        dims="extents of an input: x=1x3x224x224; 1 where neither this nor the model says them",
+        value="what an input always is: sr=16000",
     )
 
 

@@ -17,13 +17,24 @@ from ..graph.network.inputs import NetworkInput
 from ..graph.network.network import Network
 from ..graph.nodes.layers import ResamplingOperation
 from .progress import Progress
-from .usage import parse_shape, wrong_usage
+from .usage import Parser, checked, parse_shape, wrong_usage
 
-__all__ = ["named_dims", "named_value", "prepare", "random_input", "read_input"]
+__all__ = ["add_inputs", "named_dims", "named_value", "prepare", "random_input", "read_input"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 _IMAGE_RANK = 4
+
+
+def add_inputs(parser: Parser, *, dims: str, value: str) -> None:
+    """`--dims` and `--value`, once for each input that needs it. `dims`, `value`: what help says of them."""
+    for option, kind, metavar, told in (
+        ("--dims", named_dims, "NAME=DIMS", dims),
+        ("--value", named_value, "NAME=NUMBERS", value),
+    ):
+        parser.add_argument(
+            option, action="append", default=[], type=checked(kind), metavar=metavar, help=told
+        )
 
 
 def named_dims(text: str) -> tuple[str, Dims]:

@@ -35,9 +35,9 @@ from ..view.network_page import NetworkPicture, network_page
 from ..view.network_rows import MeasuredTimes, network_rows
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
-from .network_inputs import named_dims, named_value, prepare, random_input
+from .network_inputs import add_inputs, prepare, random_input
 from .output import CommandResult
-from .usage import Parser, checked, wrong_usage
+from .usage import Parser, wrong_usage
 
 __all__ = ["add_arguments", "run"]
 
@@ -47,21 +47,10 @@ _RUNS = 10
 def add_arguments(parser: Parser) -> None:
     """MODEL, extents of inputs, fusions that are off, the page, and whether to measure."""
     parser.add_argument("model", metavar="MODEL.onnx", help="an ONNX model")
-    parser.add_argument(
-        "--dims",
-        action="append",
-        default=[],
-        type=checked(named_dims),
-        metavar="NAME=DIMS",
-        help="extents of an input, as x=1x3x224x224",
-    )
-    parser.add_argument(
-        "--value",
-        action="append",
-        default=[],
-        type=checked(named_value),
-        metavar="NAME=NUMBERS",
-        help="what an input always is, as sr=16000",
+    add_inputs(
+        parser,
+        dims="extents of an input, as x=1x3x224x224",
+        value="what an input always is, as sr=16000",
     )
     parser.add_argument(
         "--without",

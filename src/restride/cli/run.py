@@ -38,7 +38,7 @@ from ..graph.network.plan import NetworkPlan, NetworkStep
 from ..graph.network.run_program import StepTime
 from ..view.units import data_size, duration
 from .named_files import PIPE, add_force, check_no_pipe, check_output, write_output
-from .network_inputs import Array, named_dims, named_value, prepare, random_input, read_input
+from .network_inputs import Array, add_inputs, prepare, random_input, read_input
 from .output import CommandResult
 from .usage import Parser, checked, wrong_usage
 
@@ -57,21 +57,10 @@ def add_arguments(parser: Parser) -> None:
         metavar="[NAME=]FILE",
         help="an array (.npy) or a picture for an input; random numbers where none is given",
     )
-    parser.add_argument(
-        "--dims",
-        action="append",
-        default=[],
-        type=checked(named_dims),
-        metavar="NAME=DIMS",
-        help="extents of an input, as x=1x3x224x224",
-    )
-    parser.add_argument(
-        "--value",
-        action="append",
-        default=[],
-        type=checked(named_value),
-        metavar="NAME=NUMBERS",
-        help="what an input always is: sr=16000; branches may follow from it",
+    add_inputs(
+        parser,
+        dims="extents of an input, as x=1x3x224x224",
+        value="what an input always is: sr=16000; branches may follow from it",
     )
     parser.add_argument(
         "--mean", type=checked(_numbers), default=[0.0], metavar="N,...", help="of pictures, by channel"

@@ -97,10 +97,9 @@ class _Scheduler:
             cost += FOLD_COST * len(plan.each.folds)
         order = [*(each for each in plan.digits if each != digit), digit]
         # Elements that repeat within a digit are for vectors alone, and for indices that no tensor says.
-        may_repeat = self.with_vectors and not any(
-            map(self.loops.computed.get, (access for item in plan.each.items for access in accesses_of(item)))
-        )
-        if may_repeat and digit.extent < lanes and self._has_short_rows(plan, digit.extent):
+        is_short = self.with_vectors and digit.extent < lanes and self._has_short_rows(plan, digit.extent)
+        accesses = (access for item in plan.each.items for access in accesses_of(item))
+        if is_short and not any(map(self.loops.computed.get, accesses)):
             bounded = frozenset(name for name, _ in plan.limits)
             order[-2:] = self.loops.fused(tuple(order[-2:]), bounded, plan.each)
         return cost, replace(plan, digits=tuple(order), lanes=lanes)
