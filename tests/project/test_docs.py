@@ -41,7 +41,9 @@ _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _DEAR = {"demo", "bench"}
 # Their examples need settings of their own, which the tests of what they are about make.
 _RUN_ELSEWHERE = {"torch.md", "jax.md"}
-_LIBRARY = re.compile(r"^>>> import (dpctl|torch|jax|einops|zarr|dask|cubed|ray|onnxruntime)\b", re.MULTILINE)
+_LIBRARY = re.compile(
+    r"^>>> import (dpctl|torch|jax|einops|zarr|dask|cubed|ray|onnx|onnxruntime)\b", re.MULTILINE
+)
 _FLAGS = doctest.ELLIPSIS
 
 each_page = pytest.mark.parametrize("page", _PAGES, ids=lambda page: str(page.relative_to(_ROOT)))
