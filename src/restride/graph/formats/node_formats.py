@@ -8,8 +8,9 @@
 | reshape, transpose, slice | what comes, where its result is the same memory with another descriptor |
 | all others | what comes, and the result like it, as "any" gives it |
 
-What comes is what the nodes before can give, and the three formats of images; a tensor has at most eight. So
-reorders may stand anywhere, behind a pooling that makes a tensor small as well as in front of it.
+What comes is what the nodes before can give, row-major, and the formats of images where what reads a tensor,
+or what follows that, is faster by them; a tensor has at most eight. So reorders may stand anywhere, behind a
+pooling that makes a tensor small as well as in front of it.
 """
 
 from __future__ import annotations
@@ -25,17 +26,18 @@ from ...desc.memory_desc import MemoryDesc
 from ...desc.parse import short_repr
 from ...errors import Error, refuse
 from ...ir.digits import reorder_nest
-from ...ir.nest import Compute
-from ...loading import load_whole
+from ...ir.nest import Compute, LoopNest
+from ...ir.pointwise import moved_bytes
 from ...model.any_format import resolved, resolved_operand
 from ...ops.convolution import ConvolutionProblem
 from ...ops.product import ProductProblem, kernel_block, kernel_pack
 from ...ops.programs.rnn_descs import RnnTensors
 from ...ops.rnn import RnnProblem
+from ...runtime.cpu.kernel import is_small
 from ...runtime.cpu.thread_pool import get_num_threads
-from ...runtime.engine import Engine
+from ...schedule.cost import KernelWork, predict
 from ...schedule.machine import RATES
-from ...targets.cpu import machine_of
+from ...targets.cpu import lower_nest, machine_of
 from ...targets.isa import host_caches, host_isa
 from ..dims import Dims
 from ..graph import Graph, Node
@@ -50,7 +52,7 @@ from ..nodes.operations import Operation, TensorType, row_major
 from ..nodes.products import ConvolutionOperation, InnerProductOperation, MatmulOperation
 from ..nodes.recurrent import RecurrentOperation
 from .problem import Alternative, EdgeCost, FormatProblem, FormatStep
-from .step_cost import EDGES, CostModel
+from .step_cost import EDGES, CostModel, gains_by_channels
 
 __all__ = ["VIEWS", "chosen_problem", "format_problem", "is_same_memory", "view_of"]
 
@@ -64,7 +66,6 @@ _NO_DESC = MemoryDesc()
 
 def format_problem(
     graph: Graph,
-    engine: Engine,
     formats: Mapping[str, MemoryDesc] | None = None,
     costs: CostModel | None = None,
 ) -> FormatProblem:
@@ -76,10 +77,10 @@ def format_problem(
     edges = formats or {}
     costs = costs or CostModel(machine_of(host_isa(), host_caches()), get_num_threads())
     writer = _AlternativesWriter(graph, costs, _edge_formats(graph, edges))
-    return _problem(graph, engine, writer.steps(), edges)
+    return _problem(graph, writer.steps(), edges)
 
 
-def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) -> FormatProblem:
+def chosen_problem(graph: Graph, ways: Sequence[Alternative]) -> FormatProblem:
     """The problem of a graph whose steps have one alternative each, which was chosen before.
 
     What is read of a file is checked: every format is of the dims and the type of its tensor, and what is a
@@ -102,12 +103,10 @@ def chosen_problem(graph: Graph, engine: Engine, ways: Sequence[Alternative]) ->
         FormatStep(node.name, node.inputs, node.outputs, (way,))
         for node, way in zip(graph.nodes, ways, strict=True)
     )
-    return _problem(graph, engine, steps, {})
+    return _problem(graph, steps, {})
 
 
-def _problem(
-    graph: Graph, engine: Engine, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]
-) -> FormatProblem:
+def _problem(graph: Graph, steps: Iterator[FormatStep], edges: Mapping[str, MemoryDesc]) -> FormatProblem:
     # Reorders cost what they do with as many threads as share work now.
     threads = get_num_threads()
     plain = {name: row_major(graph.tensors[name]) for name in graph.outputs}
@@ -115,7 +114,7 @@ def _problem(
         tuple(steps),
         tuple(_edge_formats(graph, edges).items()),
         tuple((name, edges.get(name, md)) for name, md in plain.items()),
-        lambda src, dst: _edge_cost(engine, threads, src, dst),
+        lambda src, dst: _edge_cost(threads, src, dst),
         frozenset(graph.constants),
     )
 
@@ -133,7 +132,10 @@ def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
     """
     if (src.dims, src.data_type) != (dst.dims, dst.data_type):
         return False
-    nest = reorder_nest(src, dst, Compute())
+    return _moves_nothing(src, dst, reorder_nest(src, dst, Compute()))
+
+
+def _moves_nothing(src: MemoryDesc, dst: MemoryDesc, nest: LoopNest) -> bool:
     return (
         src.size == dst.size
         and src.padded_dims == dst.padded_dims
@@ -143,17 +145,20 @@ def is_same_memory(src: MemoryDesc, dst: MemoryDesc) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _edge_cost(engine: Engine, threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
-    """The cost that `rs.plan` predicts with so many threads; by bytes where it predicts nothing."""
-    if is_same_memory(src, dst):
+def _edge_cost(threads: int, src: MemoryDesc, dst: MemoryDesc) -> EdgeCost:
+    """The cost that a kernel of so many threads is predicted to have, on the machine that plans."""
+    nest = reorder_nest(src, dst, Compute())
+    if _moves_nothing(src, dst, nest):
         return EdgeCost(0.0, 0)
-    load_whole("restride.arrays.reorder_plan")
-    from ...arrays.reorder_plan import plan
-
-    reorder_plan = plan(src, dst, engine=engine)
-    predicted = reorder_plan.predicted
-    seconds = predicted.seconds if predicted else reorder_plan.bytes_moved / RATES.memory
-    return EdgeCost(EDGES * seconds, reorder_plan.bytes_moved)
+    nbytes = moved_bytes([src], dst)
+    if nest.is_empty or nest.has_nibbles:
+        return EdgeCost(EDGES * nbytes / RATES.memory, nbytes)
+    isa, caches = host_isa(), host_caches()
+    lowered = lower_nest(nest, isa, caches)
+    shared = 1 if is_small(lowered.steps, nbytes) else min(threads, lowered.steps)
+    read_first = 0 if lowered.streams else dst.data_type.nbytes(prod(dst.padded_dims))
+    work = KernelWork(lowered.kind, nbytes, nest.positions, shared, read_first=read_first)
+    return EdgeCost(EDGES * predict(work, machine_of(isa, caches)).seconds, nbytes)
 
 
 def view_of(operation: Operation, source: MemoryDesc, result: TensorType) -> MemoryDesc | None:
@@ -201,6 +206,19 @@ def _families(tensor: TensorType) -> list[MemoryDesc]:
     return list(dict.fromkeys(MemoryDesc(dims, data_type, tag) for tag in tags))
 
 
+def _images(graph: Graph) -> set[str]:
+    """The tensors whose format as an image matters: what is faster in one reads them, or a node behind them
+    that gives their format on.
+    """
+    found = set[str]()
+    for node in reversed(graph.nodes):
+        has_gain = isinstance(node.operation, ConvolutionOperation) or gains_by_channels(node.kind)
+        is_end = isinstance(node.operation, (*_CHOOSERS, ReshapeOperation, TransposeOperation))
+        if has_gain or (not is_end and found.intersection(node.outputs)):
+            found.update(node.inputs)
+    return found
+
+
 def _dense(md: MemoryDesc) -> bool:
     """No gaps and no repetition: what can be written, and made again from the order of its axes."""
     return md.offset0 == 0 and resolved(MemoryDesc(md.dims, md.data_type, "any"), md) == md
@@ -211,7 +229,7 @@ class _AlternativesWriter:
 
     def __init__(self, graph: Graph, costs: CostModel, formats: Mapping[str, MemoryDesc]) -> None:
         self._graph, self._types, self._costs = graph, graph.tensors, costs
-        self._free_concats = free_concats(graph)
+        self._free_concats, self._images = free_concats(graph), _images(graph)
         self._turned: dict[str, list[tuple[Node, Dims]]] = {}
         for node in graph.nodes:
             if isinstance(node.operation, TransposeOperation):
@@ -234,8 +252,9 @@ class _AlternativesWriter:
             yield FormatStep(node.name, node.inputs, node.outputs, alternatives, choose is None)
 
     def _formats(self, name: str) -> list[MemoryDesc]:
-        """The formats in which the tensor may arrive, then the formats of images."""
-        return list(dict.fromkeys([*self._homes[name], *_families(self._types[name])]))[:_MOST_FORMATS]
+        """The formats in which the tensor may arrive, then row-major, and the formats of images."""
+        others = _families(self._types[name]) if name in self._images else [self._plain(name)]
+        return list(dict.fromkeys([*self._homes[name], *others]))[:_MOST_FORMATS]
 
     def _unblocked(self, name: str) -> list[MemoryDesc]:
         """Row-major, and what comes without blocks."""

@@ -135,10 +135,10 @@ def plan_network(
     planned = graph if isinstance(graph, PlannedGraph) else PlannedGraph(fuse(graph, without))
     runnable_graph = runnable(planned.fused.graph)
     if planned.rule == rule:
-        problem = chosen_problem(runnable_graph, engine, planned.ways)
+        problem = chosen_problem(runnable_graph, planned.ways)
         formats = priced(problem, [0] * len(problem.steps), rule, planned.is_exact)
     else:
-        formats = propagate(format_problem(runnable_graph, engine), rule)
+        formats = propagate(format_problem(runnable_graph), rule)
     return _Planner(runnable_graph, planned.fused.applied, formats, engine).plan()
 
 
